@@ -1,0 +1,17 @@
+//! Atomics and locks, so that the schedule explorer can put its own in their place.
+//!
+//! Only the schedule tests build with `--cfg loom`; nothing that ships depends on it.
+
+#[cfg(loom)]
+pub use loom::sync::{Arc, Mutex, MutexGuard, atomic};
+#[cfg(not(loom))]
+pub use std::sync::{Arc, Mutex, MutexGuard, atomic};
+
+/// Locks `mutex`; a holder that panicked left nothing half done, for state is changed only after
+/// every check has passed, so its poison is not passed on.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    match mutex.lock() {
+        Ok(guard) => guard,
+        Err(poisoned) => poisoned.into_inner(),
+    }
+}

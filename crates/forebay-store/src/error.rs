@@ -1,0 +1,149 @@
+//! What can fail in a store, and what is true afterwards.
+
+use crate::io::{IoKind, ObjectId};
+use std::fmt;
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The medium is full: nothing, or only a part, of the range was written.
+    NoSpace,
+    /// The device or the system refused with this `errno` value; the range is in doubt.
+    Device(i32),
+    /// The object does not exist, was closed, or was removed below the store.
+    Gone,
+    /// The store may not be written.
+    ReadOnly,
+    /// The request is outside of what the store can address.
+    OutOfRange,
+    /// The store cannot do this at all.
+    Unsupported,
+    /// The store gave no answer in time; what became of the range is not known.
+    NoAnswer,
+}
+
+impl Failure {
+    /// The failure that an `errno` value stands for.
+    ///
+    /// ```
+    /// use forebay_store::Failure;
+    /// assert_eq!(Failure::from_errno(28), Failure::NoSpace);
+    /// assert_eq!(Failure::from_errno(5), Failure::Device(5));
+    /// ```
+    pub fn from_errno(errno: i32) -> Failure {
+        const EBADF: i32 = 9;
+        const ENODEV: i32 = 19;
+        const EFBIG: i32 = 27;
+        const ENOSPC: i32 = 28;
+        const EROFS: i32 = 30;
+        const EOPNOTSUPP: i32 = 95;
+        const ESTALE: i32 = 116;
+        const EDQUOT: i32 = 122;
+        match errno {
+            ENOSPC | EDQUOT => Failure::NoSpace,
+            EROFS => Failure::ReadOnly,
+            EBADF | ENODEV | ESTALE => Failure::Gone,
+            EFBIG => Failure::OutOfRange,
+            EOPNOTSUPP => Failure::Unsupported,
+            other => Failure::Device(other),
+        }
+    }
+
+    /// The `errno` value that says the same to a caller which speaks in those.
+    pub fn errno(self) -> i32 {
+        match self {
+            Failure::NoSpace => 28,
+            Failure::Device(errno) => errno,
+            Failure::Gone => 116,
+            Failure::ReadOnly => 30,
+            Failure::OutOfRange => 27,
+            Failure::Unsupported => 95,
+            Failure::NoAnswer => 110,
+        }
+    }
+
+    /// Whether the same request may succeed later without anybody repairing the request itself.
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Failure::NoSpace | Failure::Device(_) | Failure::NoAnswer
+        )
+    }
+}
+
+/// A failed request: what, where and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreError {
+    /// Why it failed.
+    pub failure: Failure,
+    /// What was asked.
+    pub kind: IoKind,
+    /// Of which object.
+    pub object: ObjectId,
+    /// First byte of the range.
+    pub offset_bytes: u64,
+    /// Bytes of the range.
+    pub length_bytes: u64,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (why, advice) = match self.failure {
+            Failure::NoSpace => ("no space is left".into(), "make room and try again"),
+            Failure::Device(errno) => (
+                format!("the device answered with error {errno}"),
+                "look at the device; the request is tried again if it was a write",
+            ),
+            Failure::Gone => ("the object is gone".into(), "open it again"),
+            Failure::ReadOnly => ("the store is read-only".into(), "open it for writing"),
+            Failure::OutOfRange => (
+                "the range is outside of the store".into(),
+                "stay within its size",
+            ),
+            Failure::Unsupported => ("the store cannot do this".into(), "use another store"),
+            Failure::NoAnswer => (
+                "the store did not answer in time".into(),
+                "look at the device or the network",
+            ),
+        };
+        write!(
+            f,
+            "{:?} of {} bytes at {} of object {}: {why}; {advice}",
+            self.kind, self.length_bytes, self.offset_bytes, self.object.0
+        )
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_and_what_to_do() {
+        let error = StoreError {
+            failure: Failure::NoSpace,
+            kind: IoKind::Write,
+            object: ObjectId(3),
+            offset_bytes: 8192,
+            length_bytes: 4096,
+        };
+        assert_eq!(
+            error.to_string(),
+            "Write of 4096 bytes at 8192 of object 3: no space is left; make room and try again"
+        );
+    }
+
+    #[test]
+    fn errno_values_survive_the_round_trip() {
+        for errno in [5, 9, 19, 27, 28, 30, 95, 110, 116, 121] {
+            let failure = Failure::from_errno(errno);
+            assert_eq!(
+                Failure::from_errno(failure.errno()),
+                failure,
+                "errno {errno}"
+            );
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! One request to a store: it owns its pages and must be finished.
+
+use crate::error::{Failure, StoreError};
+use forebay_base::PAGE_BYTES;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoKind {
+    /// Fill the pages from the range; what the object does not have is zeros.
+    Read,
+    /// Write the pages to the range. The object grows if the range ends past its end.
+    Write,
+    /// Make every finished write and length of the object durable. The range is ignored.
+    Commit,
+    /// The range is no longer needed and reads as zeros from now on.
+    Discard,
+    /// The object's length becomes `offset_bytes`; what was behind it is gone.
+    SetLength,
+}
+
+/// The number by which a store knows one of its objects (a file, a device, an export).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u64);
+
+/// The address of one page of [`PAGE_BYTES`] bytes that belongs to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PagePointer(NonNull<u8>);
+
+// SAFETY: a page pointer is an address; who may touch the bytes behind it is settled by the
+// promise made at `PagePointer::new`, which does not depend on the thread.
+#[allow(unsafe_code)]
+unsafe impl Send for PagePointer {}
+// SAFETY: as above; a shared page pointer gives no access by itself.
+#[allow(unsafe_code)]
+unsafe impl Sync for PagePointer {}
+
+impl PagePointer {
+    /// The page at `address`.
+    ///
+    /// # Safety
+    /// Until the request that carries it is finished, `address` must be valid for reads and
+    /// writes of [`PAGE_BYTES`] bytes and aligned to them; while a read request carries it nobody
+    /// else may access the bytes, and while a write request carries it nobody else in this
+    /// program may write them unless the store's geometry allows it (`stable_pages` is false).
+    #[allow(unsafe_code)]
+    pub unsafe fn new(address: NonNull<u8>) -> PagePointer {
+        debug_assert_eq!(
+            address.as_ptr().align_offset(PAGE_BYTES),
+            0,
+            "a page is aligned"
+        );
+        PagePointer(address)
+    }
+
+    /// The address, for a store that hands it to the system.
+    pub fn address(self) -> NonNull<u8> {
+        self.0
+    }
+}
+
+/// What is told when a request is finished. Called once for each request, on any thread; it
+/// must not wait.
+pub trait Finish: Send + Sync {
+    /// Takes back what the request owned.
+    fn finished(&self, io: FinishedIo);
+}
+
+/// A finished request and its result.
+#[derive(Debug)]
+pub struct FinishedIo {
+    /// What was asked.
+    pub kind: IoKind,
+    /// Of which object.
+    pub object: ObjectId,
+    /// First byte of the range.
+    pub offset_bytes: u64,
+    /// Bytes of the range.
+    pub length_bytes: u64,
+    /// The pages that the request owned, in the order of the range.
+    pub pages: Vec<PagePointer>,
+    /// The number that the submitter gave it.
+    pub token: u64,
+    /// Done, or why not.
+    pub result: Result<(), StoreError>,
+}
+
+/// One request. Page `i` holds the bytes from `offset_bytes + i * PAGE_BYTES`; the last page may
+/// be used in part.
+///
+/// Finish it with [`Io::finish`], [`Io::succeed`] or [`Io::fail`]. Dropping it unfinished would
+/// leave its pages locked and its waiters asleep for ever, so that stops the program.
+pub struct Io {
+    parts: Option<Parts>,
+}
+
+struct Parts {
+    kind: IoKind,
+    object: ObjectId,
+    offset_bytes: u64,
+    length_bytes: u64,
+    pages: Vec<PagePointer>,
+    token: u64,
+    finisher: Arc<dyn Finish>,
+}
+
+const UNFINISHED: &str = "an Io has its parts until it is finished";
+
+impl Io {
+    /// A request of `kind` for `length_bytes` at `offset_bytes` of `object`, whose end
+    /// `finisher` is told with `token`.
+    ///
+    /// # Panics
+    /// If the pages do not fit the range: a read or write has one page for each started
+    /// [`PAGE_BYTES`] and starts on a page boundary; the others have none.
+    pub fn new(
+        kind: IoKind,
+        object: ObjectId,
+        range: (u64, u64),
+        pages: Vec<PagePointer>,
+        finisher: Arc<dyn Finish>,
+        token: u64,
+    ) -> Io {
+        let (offset_bytes, length_bytes) = range;
+        let expected = match kind {
+            IoKind::Read | IoKind::Write => {
+                assert_eq!(
+                    offset_bytes % PAGE_BYTES as u64,
+                    0,
+                    "a request starts on a page"
+                );
+                length_bytes.div_ceil(PAGE_BYTES as u64)
+            }
+            IoKind::Commit | IoKind::Discard | IoKind::SetLength => 0,
+        };
+        assert_eq!(
+            pages.len() as u64,
+            expected,
+            "{kind:?} of {length_bytes} bytes"
+        );
+        let parts = Parts {
+            kind,
+            object,
+            offset_bytes,
+            length_bytes,
+            pages,
+            token,
+            finisher,
+        };
+        Io { parts: Some(parts) }
+    }
+
+    /// What is asked.
+    pub fn kind(&self) -> IoKind {
+        self.parts().kind
+    }
+
+    /// Of which object.
+    pub fn object(&self) -> ObjectId {
+        self.parts().object
+    }
+
+    /// First byte of the range.
+    pub fn offset_bytes(&self) -> u64 {
+        self.parts().offset_bytes
+    }
+
+    /// Bytes of the range.
+    pub fn length_bytes(&self) -> u64 {
+        self.parts().length_bytes
+    }
+
+    /// The submitter's number.
+    pub fn token(&self) -> u64 {
+        self.parts().token
+    }
+
+    /// The pages, in the order of the range.
+    pub fn pages(&self) -> &[PagePointer] {
+        &self.parts().pages
+    }
+
+    /// Copies `bytes` into page `page` of a read request from its byte `start` on.
+    ///
+    /// # Panics
+    /// If this is not a read or the bytes leave the page.
+    #[allow(unsafe_code)]
+    pub fn fill_page(&mut self, page: usize, start: usize, bytes: &[u8]) {
+        assert_eq!(self.kind(), IoKind::Read, "only a read fills pages");
+        assert!(start + bytes.len() <= PAGE_BYTES, "the bytes fit the page");
+        let address = self.pages()[page].address();
+        // SAFETY: a read request has its pages to itself until it is finished (PagePointer::new);
+        // `&mut self` keeps two fills of one request apart; the bound was checked above.
+        unsafe {
+            address
+                .add(start)
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        }
+    }
+
+    /// Copies from byte `start` of page `page` of a write request into `bytes`.
+    ///
+    /// A store that uses this says `stable_pages` in its geometry, so that nobody writes the page
+    /// meanwhile.
+    ///
+    /// # Panics
+    /// If this is not a write or the bytes leave the page.
+    #[allow(unsafe_code)]
+    pub fn copy_page(&self, page: usize, start: usize, bytes: &mut [u8]) {
+        assert_eq!(
+            self.kind(),
+            IoKind::Write,
+            "only a write has pages to copy from"
+        );
+        assert!(start + bytes.len() <= PAGE_BYTES, "the bytes fit the page");
+        let address = self.pages()[page].address();
+        // SAFETY: nobody writes the pages of a write request of a store with stable pages until
+        // it is finished (PagePointer::new); the bound was checked above.
+        unsafe {
+            address
+                .add(start)
+                .copy_to_nonoverlapping(NonNull::from(bytes.as_mut()).cast(), bytes.len());
+        }
+    }
+
+    /// Puts `finisher` in the place of the one that would be told, which is returned: how a
+    /// wrapper sees the end of a request. The wrapper must tell the old one.
+    pub fn intercept(&mut self, finisher: Arc<dyn Finish>) -> Arc<dyn Finish> {
+        std::mem::replace(
+            &mut self.parts.as_mut().expect(UNFINISHED).finisher,
+            finisher,
+        )
+    }
+
+    /// Ends the request with `result` and tells its finisher.
+    pub fn finish(mut self, result: Result<(), StoreError>) {
+        let parts = self.parts.take().expect(UNFINISHED);
+        parts.finisher.finished(FinishedIo {
+            kind: parts.kind,
+            object: parts.object,
+            offset_bytes: parts.offset_bytes,
+            length_bytes: parts.length_bytes,
+            pages: parts.pages,
+            token: parts.token,
+            result,
+        });
+    }
+
+    /// Ends the request as done.
+    pub fn succeed(self) {
+        self.finish(Ok(()));
+    }
+
+    /// Ends the request as failed for the reason `failure`.
+    pub fn fail(self, failure: Failure) {
+        let error = self.error(failure);
+        self.finish(Err(error));
+    }
+
+    /// The error that says that this request failed for the reason `failure`.
+    pub fn error(&self, failure: Failure) -> StoreError {
+        let parts = self.parts();
+        StoreError {
+            failure,
+            kind: parts.kind,
+            object: parts.object,
+            offset_bytes: parts.offset_bytes,
+            length_bytes: parts.length_bytes,
+        }
+    }
+
+    fn parts(&self) -> &Parts {
+        self.parts.as_ref().expect(UNFINISHED)
+    }
+}
+
+impl fmt::Debug for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.parts();
+        f.debug_struct("Io")
+            .field("kind", &parts.kind)
+            .field("object", &parts.object)
+            .field("offset_bytes", &parts.offset_bytes)
+            .field("length_bytes", &parts.length_bytes)
+            .field("token", &parts.token)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        if let Some(parts) = &self.parts {
+            eprintln!(
+                "forebay: a store dropped an unfinished {:?} of {} bytes at {} of object {}; its \
+                 pages would stay locked for ever, so the program stops",
+                parts.kind, parts.length_bytes, parts.offset_bytes, parts.object.0
+            );
+            std::process::abort();
+        }
+    }
+}

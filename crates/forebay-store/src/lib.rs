@@ -1,0 +1,72 @@
+//! Where bytes rest: the [`Store`] seam and the stores that ship.
+//!
+//! A store has a [`Geometry`] and one verb, *submit this [`Io`]*. An `Io` owns its pages until the
+//! store finishes it, in any order and on any thread; it must be finished, and dropping it
+//! unfinished stops the program. That one shape fits io_uring, a pool of threads, an object
+//! store and a simulated disk alike. Wrappers are stores too and stack.
+//!
+//! The rule of this crate: it knows nothing of caching. It never retries, never reorders what it
+//! promised to keep in order, and holds no page longer than its `Io`.
+
+pub mod error;
+pub mod io;
+
+pub use error::{Failure, StoreError};
+pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer};
+
+/// When the bytes of a finished write are safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// A finished write is durable.
+    OnFinish,
+    /// A finished write can be read back from the store, and is durable after the next finished
+    /// [`IoKind::Commit`] of its object. Its page may be dropped meanwhile.
+    OnCommit,
+    /// A finished write is *unstable*: the store may forget it until a commit has finished without
+    /// error (NFS, multipart uploads). Its page must be kept until then, and written again if the
+    /// commit fails.
+    Unstable,
+}
+
+/// What a store is like. It does not change while the store lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Offsets and lengths of a write that are multiples of this many bytes are served without a
+    /// copy; a power of two from 512 to 4096.
+    pub block_bytes: u32,
+    /// Pages that one `Io` may carry at most; at least 1.
+    pub max_io_pages: u32,
+    /// Requests that keep the store busy without queueing long; at least 1. The cache submits
+    /// more only if its callers ask for more.
+    pub queue_depth: u32,
+    /// When a finished write is safe.
+    pub durability: Durability,
+    /// Whether a page must not change while it is being written (checksums, mirrors, copies made
+    /// by another thread). If not, a page may be changed meanwhile and is then written again.
+    pub stable_pages: bool,
+}
+
+/// A place where bytes rest, seen as numbered objects of bytes. Object-safe.
+///
+/// # Contract
+/// Held over every store by `tests/contract.rs`:
+/// 1. each submitted `Io` is finished exactly once, possibly before `submit` returns;
+/// 2. a read sees every write of the same range that was finished before it was submitted;
+/// 3. bytes never written, and bytes past the end, read as zeros;
+/// 4. a failed `Io` changes at most its own range, and the next one may succeed;
+/// 5. after a commit finished without error, every write of the object that was finished before
+///    the commit was submitted survives a crash;
+/// 6. `submit` does not wait for the medium.
+pub trait Store: Send + Sync + 'static {
+    /// What this store is like.
+    fn geometry(&self) -> Geometry;
+
+    /// Takes `io` and finishes it some time.
+    fn submit(&self, io: Io);
+
+    /// Says that pages of the `length_bytes` bytes at `base` will come in many requests, so that
+    /// a store that can register memory does so. It is a hint; refusal is silent.
+    fn register_memory(&self, base: PagePointer, length_bytes: usize) {
+        let _ = (base, length_bytes);
+    }
+}
