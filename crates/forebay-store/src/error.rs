@@ -1,6 +1,6 @@
 //! What can fail in a store, and what is true afterwards.
 
-use crate::io::{IoKind, ObjectId};
+use crate::io::Request;
 use std::fmt;
 
 /// Why a request failed.
@@ -76,14 +76,8 @@ impl Failure {
 pub struct StoreError {
     /// Why it failed.
     pub failure: Failure,
-    /// What was asked.
-    pub kind: IoKind,
-    /// Of which object.
-    pub object: ObjectId,
-    /// First byte of the range.
-    pub offset_bytes: u64,
-    /// Bytes of the range.
-    pub length_bytes: u64,
+    /// What was asked, and where.
+    pub request: Request,
 }
 
 impl fmt::Display for StoreError {
@@ -106,10 +100,11 @@ impl fmt::Display for StoreError {
                 "look at the device or the network",
             ),
         };
+        let at = self.request;
         write!(
             f,
             "{:?} of {} bytes at {} of object {}: {why}; {advice}",
-            self.kind, self.length_bytes, self.offset_bytes, self.object.0
+            at.kind, at.length_bytes, at.offset_bytes, at.object.0
         )
     }
 }
@@ -119,16 +114,17 @@ impl std::error::Error for StoreError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::{IoKind, ObjectId};
 
     #[test]
     fn an_error_says_what_where_and_what_to_do() {
-        let error = StoreError {
-            failure: Failure::NoSpace,
+        let request = Request {
             kind: IoKind::Write,
             object: ObjectId(3),
             offset_bytes: 8192,
             length_bytes: 4096,
         };
+        let error = request.error(Failure::NoSpace);
         assert_eq!(
             error.to_string(),
             "Write of 4096 bytes at 8192 of object 3: no space is left; make room and try again"

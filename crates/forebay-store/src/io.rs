@@ -25,6 +25,29 @@ pub enum IoKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u64);
 
+/// What is asked of a store, without the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is asked.
+    pub kind: IoKind,
+    /// Of which object.
+    pub object: ObjectId,
+    /// First byte of the range.
+    pub offset_bytes: u64,
+    /// Bytes of the range.
+    pub length_bytes: u64,
+}
+
+impl Request {
+    /// The error that says that this request failed for the reason `failure`.
+    pub fn error(self, failure: Failure) -> StoreError {
+        StoreError {
+            failure,
+            request: self,
+        }
+    }
+}
+
 /// The address of one page of [`PAGE_BYTES`] bytes that belongs to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagePointer(NonNull<u8>);
@@ -72,13 +95,7 @@ pub trait Finish: Send + Sync {
 #[derive(Debug)]
 pub struct FinishedIo {
     /// What was asked.
-    pub kind: IoKind,
-    /// Of which object.
-    pub object: ObjectId,
-    /// First byte of the range.
-    pub offset_bytes: u64,
-    /// Bytes of the range.
-    pub length_bytes: u64,
+    pub request: Request,
     /// The pages that the request owned, in the order of the range.
     pub pages: Vec<PagePointer>,
     /// The number that the submitter gave it.
@@ -97,10 +114,7 @@ pub struct Io {
 }
 
 struct Parts {
-    kind: IoKind,
-    object: ObjectId,
-    offset_bytes: u64,
-    length_bytes: u64,
+    request: Request,
     pages: Vec<PagePointer>,
     token: u64,
     finisher: Arc<dyn Finish>,
@@ -109,67 +123,43 @@ struct Parts {
 const UNFINISHED: &str = "an Io has its parts until it is finished";
 
 impl Io {
-    /// A request of `kind` for `length_bytes` at `offset_bytes` of `object`, whose end
-    /// `finisher` is told with `token`.
+    /// The request `request` with its `pages`, whose end `finisher` is told with `token`.
     ///
     /// # Panics
     /// If the pages do not fit the range: a read or write has one page for each started
     /// [`PAGE_BYTES`] and starts on a page boundary; the others have none.
     pub fn new(
-        kind: IoKind,
-        object: ObjectId,
-        range: (u64, u64),
+        request: Request,
         pages: Vec<PagePointer>,
         finisher: Arc<dyn Finish>,
         token: u64,
     ) -> Io {
-        let (offset_bytes, length_bytes) = range;
-        let expected = match kind {
+        let expected = match request.kind {
             IoKind::Read | IoKind::Write => {
-                assert_eq!(
-                    offset_bytes % PAGE_BYTES as u64,
-                    0,
-                    "a request starts on a page"
-                );
-                length_bytes.div_ceil(PAGE_BYTES as u64)
+                let misplaced = request.offset_bytes % PAGE_BYTES as u64;
+                assert_eq!(misplaced, 0, "a request starts on a page");
+                request.length_bytes.div_ceil(PAGE_BYTES as u64)
             }
             IoKind::Commit | IoKind::Discard | IoKind::SetLength => 0,
         };
         assert_eq!(
             pages.len() as u64,
             expected,
-            "{kind:?} of {length_bytes} bytes"
+            "one page for each page of {request:?}"
         );
-        let parts = Parts {
-            kind,
-            object,
-            offset_bytes,
-            length_bytes,
-            pages,
-            token,
-            finisher,
-        };
-        Io { parts: Some(parts) }
+        Io {
+            parts: Some(Parts {
+                request,
+                pages,
+                token,
+                finisher,
+            }),
+        }
     }
 
     /// What is asked.
-    pub fn kind(&self) -> IoKind {
-        self.parts().kind
-    }
-
-    /// Of which object.
-    pub fn object(&self) -> ObjectId {
-        self.parts().object
-    }
-
-    /// First byte of the range.
-    pub fn offset_bytes(&self) -> u64 {
-        self.parts().offset_bytes
-    }
-
-    /// Bytes of the range.
-    pub fn length_bytes(&self) -> u64 {
-        self.parts().length_bytes
+    pub fn request(&self) -> Request {
+        self.parts().request
     }
 
     /// The submitter's number.
@@ -188,7 +178,7 @@ impl Io {
     /// If this is not a read or the bytes leave the page.
     #[allow(unsafe_code)]
     pub fn fill_page(&mut self, page: usize, start: usize, bytes: &[u8]) {
-        assert_eq!(self.kind(), IoKind::Read, "only a read fills pages");
+        assert_eq!(self.request().kind, IoKind::Read, "only a read fills pages");
         assert!(start + bytes.len() <= PAGE_BYTES, "the bytes fit the page");
         let address = self.pages()[page].address();
         // SAFETY: a read request has its pages to itself until it is finished (PagePointer::new);
@@ -210,7 +200,7 @@ impl Io {
     #[allow(unsafe_code)]
     pub fn copy_page(&self, page: usize, start: usize, bytes: &mut [u8]) {
         assert_eq!(
-            self.kind(),
+            self.request().kind,
             IoKind::Write,
             "only a write has pages to copy from"
         );
@@ -221,7 +211,7 @@ impl Io {
         unsafe {
             address
                 .add(start)
-                .copy_to_nonoverlapping(NonNull::from(bytes.as_mut()).cast(), bytes.len());
+                .copy_to_nonoverlapping(NonNull::from(&mut *bytes).cast(), bytes.len());
         }
     }
 
@@ -237,13 +227,16 @@ impl Io {
     /// Ends the request with `result` and tells its finisher.
     pub fn finish(mut self, result: Result<(), StoreError>) {
         let parts = self.parts.take().expect(UNFINISHED);
-        parts.finisher.finished(FinishedIo {
-            kind: parts.kind,
-            object: parts.object,
-            offset_bytes: parts.offset_bytes,
-            length_bytes: parts.length_bytes,
-            pages: parts.pages,
-            token: parts.token,
+        let Parts {
+            request,
+            pages,
+            token,
+            finisher,
+        } = parts;
+        finisher.finished(FinishedIo {
+            request,
+            pages,
+            token,
             result,
         });
     }
@@ -255,20 +248,8 @@ impl Io {
 
     /// Ends the request as failed for the reason `failure`.
     pub fn fail(self, failure: Failure) {
-        let error = self.error(failure);
+        let error = self.request().error(failure);
         self.finish(Err(error));
-    }
-
-    /// The error that says that this request failed for the reason `failure`.
-    pub fn error(&self, failure: Failure) -> StoreError {
-        let parts = self.parts();
-        StoreError {
-            failure,
-            kind: parts.kind,
-            object: parts.object,
-            offset_bytes: parts.offset_bytes,
-            length_bytes: parts.length_bytes,
-        }
     }
 
     fn parts(&self) -> &Parts {
@@ -280,10 +261,7 @@ impl fmt::Debug for Io {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts();
         f.debug_struct("Io")
-            .field("kind", &parts.kind)
-            .field("object", &parts.object)
-            .field("offset_bytes", &parts.offset_bytes)
-            .field("length_bytes", &parts.length_bytes)
+            .field("request", &parts.request)
             .field("token", &parts.token)
             .finish_non_exhaustive()
     }
@@ -293,9 +271,9 @@ impl Drop for Io {
     fn drop(&mut self) {
         if let Some(parts) = &self.parts {
             eprintln!(
-                "forebay: a store dropped an unfinished {:?} of {} bytes at {} of object {}; its \
-                 pages would stay locked for ever, so the program stops",
-                parts.kind, parts.length_bytes, parts.offset_bytes, parts.object.0
+                "forebay: a store dropped an unfinished {:?}; its pages would stay locked for \
+                 ever, so the program stops",
+                parts.request
             );
             std::process::abort();
         }

@@ -12,7 +12,7 @@ pub mod error;
 pub mod io;
 
 pub use error::{Failure, StoreError};
-pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer};
+pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request};
 
 /// When the bytes of a finished write are safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
