@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn mixing_moves_about_half_of_the_bits() {
         for bit in 0..64 {
-            let moved = (mix(12_345) ^ mix(12_345 ^ (1 << bit))).count_ones();
+            let moved = (mix(0x3039) ^ mix(0x3039 ^ (1 << bit))).count_ones();
             assert!((16..=48).contains(&moved), "bit {bit} moved {moved}");
         }
     }
