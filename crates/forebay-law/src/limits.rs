@@ -1,0 +1,197 @@
+//! How much of memory may be dirty.
+
+use crate::arithmetic::{PAGE_BYTES, scaled};
+
+/// Milliseconds between two steps of the smoothed limit.
+pub const LIMIT_INTERVAL_MS: u64 = 200;
+
+/// The part of the gap by which the smoothed limit falls at each step, as a shift.
+const LIMIT_DECAY_BITS: u32 = 5;
+
+/// The largest threshold in pages.
+const MAX_THRESH: u64 = u32::MAX as u64;
+
+/// What an operator sets. A byte value above 0 wins over its percentage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtyKnobs {
+    /// Percent of the available pages that may be dirty.
+    pub dirty_ratio_percent: u64,
+    /// Bytes that may be dirty; 0 leaves it to the percentage.
+    pub dirty_bytes: u64,
+    /// Percent of the available pages from which the flusher writes in the background.
+    pub background_ratio_percent: u64,
+    /// Bytes from which the flusher writes in the background; 0 leaves it to the percentage.
+    pub background_bytes: u64,
+}
+
+impl Default for DirtyKnobs {
+    fn default() -> Self {
+        DirtyKnobs {
+            dirty_ratio_percent: 20,
+            dirty_bytes: 0,
+            background_ratio_percent: 10,
+            background_bytes: 0,
+        }
+    }
+}
+
+/// The two thresholds, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirtyLimits {
+    /// Where writers stop.
+    pub thresh: u64,
+    /// Where the flusher starts.
+    pub background: u64,
+}
+
+impl DirtyLimits {
+    /// The dirty pages up to which no writer is slowed.
+    pub fn freerun(&self) -> u64 {
+        u64::midpoint(self.thresh, self.background)
+    }
+}
+
+/// The pages that could be dirty: free ones beyond the reserve, and those of files. Never 0.
+pub fn available_pages(free: u64, file_lru: u64, total_reserve: u64) -> u64 {
+    node_dirtyable(free, file_lru, total_reserve).saturating_add(1)
+}
+
+/// The thresholds for `available_pages` (Linux since 4.2).
+pub fn dirty_limits(available_pages: u64, knobs: &DirtyKnobs) -> DirtyLimits {
+    bounded(raw_limits(available_pages, knobs))
+}
+
+/// The thresholds that a caller with a deadline sees: a quarter more, and 1/32 of `hard_limit`.
+pub fn dirty_limits_real_time(
+    available_pages: u64,
+    knobs: &DirtyKnobs,
+    hard_limit: u64,
+) -> DirtyLimits {
+    let raw = raw_limits(available_pages, knobs);
+    let lifted = |pages: u64| {
+        pages
+            .saturating_add(pages / 4)
+            .saturating_add(hard_limit / 32)
+    };
+    bounded(DirtyLimits {
+        thresh: lifted(raw.thresh),
+        background: lifted(raw.background),
+    })
+}
+
+/// The thresholds of Linux before 4.2: the percentage is not rounded to 1/4096 first.
+pub fn dirty_limits_by_percent(available_pages: u64, knobs: &DirtyKnobs) -> DirtyLimits {
+    let part = |bytes: u64, percent: u64| {
+        if bytes > 0 {
+            bytes.div_ceil(PAGE_BYTES)
+        } else {
+            scaled(available_pages, percent, 100)
+        }
+    };
+    bounded(DirtyLimits {
+        thresh: part(knobs.dirty_bytes, knobs.dirty_ratio_percent),
+        background: part(knobs.background_bytes, knobs.background_ratio_percent),
+    })
+}
+
+fn raw_limits(available_pages: u64, knobs: &DirtyKnobs) -> DirtyLimits {
+    let part = |bytes: u64, percent: u64| {
+        if bytes > 0 {
+            bytes.div_ceil(PAGE_BYTES)
+        } else {
+            let per_page = scaled(percent, PAGE_BYTES, 100);
+            scaled(available_pages, per_page, PAGE_BYTES)
+        }
+    };
+    DirtyLimits {
+        thresh: part(knobs.dirty_bytes, knobs.dirty_ratio_percent),
+        background: part(knobs.background_bytes, knobs.background_ratio_percent),
+    }
+}
+
+/// The background threshold stays below the other one.
+fn bounded(limits: DirtyLimits) -> DirtyLimits {
+    let thresh = limits.thresh.min(MAX_THRESH);
+    let background = if limits.background >= thresh {
+        thresh / 2
+    } else {
+        limits.background
+    };
+    DirtyLimits { thresh, background }
+}
+
+/// The hard limit: rises at once with the threshold and falls slowly after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SmoothedLimit {
+    /// The limit in pages; 0 before the first step.
+    pub limit: u64,
+    /// When the last step was taken, in milliseconds.
+    pub updated_ms: u64,
+}
+
+impl SmoothedLimit {
+    /// The limit at `now_ms`; it moves at most once in [`LIMIT_INTERVAL_MS`].
+    #[must_use]
+    pub fn advanced(self, thresh: u64, dirty: u64, now_ms: u64) -> Self {
+        if now_ms < self.updated_ms.saturating_add(LIMIT_INTERVAL_MS) {
+            return self;
+        }
+        let limit = if self.limit < thresh {
+            thresh
+        } else {
+            let target = thresh.max(dirty);
+            self.limit - (self.limit.saturating_sub(target) >> LIMIT_DECAY_BITS)
+        };
+        SmoothedLimit {
+            limit,
+            updated_ms: now_ms,
+        }
+    }
+
+    /// The dirty pages at which writers stop.
+    pub fn hard_limit(&self, thresh: u64) -> u64 {
+        self.limit.max(thresh)
+    }
+}
+
+/// The dirty pages at which throttling aims: half way from `freerun` to `limit`.
+pub fn setpoint(freerun: u64, limit: u64) -> u64 {
+    u64::midpoint(freerun, limit)
+}
+
+/// The pages of a zone that could be dirty.
+pub fn zone_dirtyable(free: u64, file_lru: u64, reserve: u64) -> u64 {
+    free.saturating_add(file_lru).saturating_sub(reserve)
+}
+
+/// The pages of a node that could be dirty: its reserve is taken from the free pages only (Linux
+/// since 4.8).
+pub fn node_dirtyable(free: u64, file_lru: u64, reserve: u64) -> u64 {
+    free.saturating_sub(reserve).saturating_add(file_lru)
+}
+
+/// The dirty pages a zone may hold: its part of the whole limit. `global_dirtyable` is that of
+/// all zones together.
+pub fn zone_limit(dirtyable: u64, global_dirtyable: u64, knobs: &DirtyKnobs) -> u64 {
+    if knobs.dirty_bytes > 0 {
+        let pages = knobs.dirty_bytes.div_ceil(PAGE_BYTES);
+        scaled(pages, dirtyable, global_dirtyable.max(1))
+    } else {
+        scaled(dirtyable, knobs.dirty_ratio_percent, 100)
+    }
+}
+
+/// The zone limit that a caller with a deadline sees: a quarter more.
+pub fn zone_limit_real_time(dirtyable: u64, global_dirtyable: u64, knobs: &DirtyKnobs) -> u64 {
+    let limit = zone_limit(dirtyable, global_dirtyable, knobs);
+    limit.saturating_add(limit / 4)
+}
+
+/// Whether a zone may take another page that is going to be written.
+pub fn zone_is_ok(dirty_and_writeback: u64, limit: u64) -> bool {
+    dirty_and_writeback <= limit
+}
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;

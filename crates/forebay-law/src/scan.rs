@@ -1,0 +1,233 @@
+//! How many pages of which list one reclaim pass looks at.
+
+use crate::arithmetic::scaled;
+
+/// The priority a reclaim run starts with; a pass looks at `size >> priority` pages of a list.
+pub const TOP_PRIORITY: u32 = 12;
+
+/// Pages isolated at once, the goal of direct reclaim, and the least goal of a zone.
+pub const SWAP_CLUSTER_MAX: u64 = 32;
+
+/// The swappiness at which anonymous and file pages are equally dear.
+pub const MAX_SWAPPINESS: u64 = 200;
+
+/// Pages of a gibibyte, as a shift.
+const PAGES_PER_GIB_BITS: u32 = 18;
+
+/// Lengths of the four evictable lists, in pages, of the eligible zones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListSizes {
+    /// Inactive anonymous pages.
+    pub inactive_anon: u64,
+    /// Active anonymous pages.
+    pub active_anon: u64,
+    /// Inactive file pages.
+    pub inactive_file: u64,
+    /// Active file pages.
+    pub active_file: u64,
+}
+
+/// Pages to look at on each list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanTargets {
+    /// Inactive anonymous pages.
+    pub inactive_anon: u64,
+    /// Active anonymous pages.
+    pub active_anon: u64,
+    /// Inactive file pages.
+    pub inactive_file: u64,
+    /// Active file pages.
+    pub active_file: u64,
+}
+
+/// What reclaiming each kind has cost lately: writes, refaults and rotations, decayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReclaimCost {
+    /// Cost of anonymous pages.
+    pub anon: u64,
+    /// Cost of file pages.
+    pub file: u64,
+}
+
+impl ReclaimCost {
+    /// The cost after `anon` and `file` more; both are halved once their sum passes a quarter of
+    /// the `lru_pages` on the four lists.
+    #[must_use]
+    pub fn noted(self, anon: u64, file: u64, lru_pages: u64) -> ReclaimCost {
+        let anon = self.anon.saturating_add(anon);
+        let file = self.file.saturating_add(file);
+        if anon.saturating_add(file) > lru_pages / 4 {
+            ReclaimCost {
+                anon: anon / 2,
+                file: file / 2,
+            }
+        } else {
+            ReclaimCost { anon, file }
+        }
+    }
+}
+
+/// Everything that decides how a pass divides its attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanInputs {
+    /// Lengths of the lists.
+    pub sizes: ListSizes,
+    /// Priority of the pass, 12 (gentle) to 0 (everything).
+    pub priority: u32,
+    /// 0 (never swap by choice) to 200 (swap only).
+    pub swappiness: u64,
+    /// What reclaiming each kind has cost.
+    pub cost: ReclaimCost,
+    /// Free pages of the node.
+    pub free_pages: u64,
+    /// Sum of the high marks of the node's zones, in pages.
+    pub high_mark_sum: u64,
+    /// Whether the swap store is there and has a free slot.
+    pub swap_has_room: bool,
+    /// Whether active anonymous pages may be deactivated in this run.
+    pub may_deactivate_anon: bool,
+    /// Whether active file pages may be deactivated in this run.
+    pub may_deactivate_file: bool,
+}
+
+/// Which kinds of pages a pass takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BalanceMode {
+    /// File pages only.
+    File,
+    /// Anonymous pages only.
+    Anon,
+    /// Every list in full measure.
+    Equal,
+    /// Both kinds, divided by their cost.
+    Fraction,
+}
+
+/// Whether the inactive list is so short that active pages have to be deactivated.
+pub fn inactive_is_low(inactive: u64, active: u64) -> bool {
+    let gib = inactive.saturating_add(active) >> PAGES_PER_GIB_BITS;
+    let ratio = gib.saturating_mul(10).isqrt().max(1);
+    u128::from(inactive) * u128::from(ratio) < u128::from(active)
+}
+
+/// Which kinds of pages a pass takes; the first rule that holds decides.
+pub fn balance_mode(inputs: &ScanInputs) -> BalanceMode {
+    let sizes = &inputs.sizes;
+    if !inputs.swap_has_room {
+        return BalanceMode::File;
+    }
+    if inputs.priority == 0 && inputs.swappiness != 0 {
+        return BalanceMode::Equal;
+    }
+    let file = sizes.active_file.saturating_add(sizes.inactive_file);
+    if file.saturating_add(inputs.free_pages) <= inputs.high_mark_sum
+        && !inputs.may_deactivate_anon
+        && sizes.inactive_anon >> inputs.priority > 0
+    {
+        return BalanceMode::Anon;
+    }
+    if sizes.inactive_file >> inputs.priority > 0 && !inputs.may_deactivate_file {
+        return BalanceMode::File;
+    }
+    BalanceMode::Fraction
+}
+
+/// The parts of the two kinds in [`BalanceMode::Fraction`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fractions {
+    /// Part of the anonymous pages.
+    pub anon: u64,
+    /// Part of the file pages.
+    pub file: u64,
+    /// The whole.
+    pub denominator: u64,
+}
+
+/// How the cost and `swappiness` divide a pass between the two kinds.
+pub fn fractions(cost: ReclaimCost, swappiness: u64) -> Fractions {
+    let swappiness = swappiness.min(MAX_SWAPPINESS);
+    let total = cost.anon.saturating_add(cost.file);
+    let anon_cost = total.saturating_add(cost.anon);
+    let file_cost = total.saturating_add(cost.file);
+    let sum = anon_cost.saturating_add(file_cost).saturating_add(1);
+    let anon = scaled(swappiness, sum, anon_cost.saturating_add(1));
+    let file = scaled(
+        MAX_SWAPPINESS - swappiness,
+        sum,
+        file_cost.saturating_add(1),
+    );
+    Fractions {
+        anon,
+        file,
+        denominator: anon + file,
+    }
+}
+
+/// How many pages of each list the pass looks at.
+pub fn scan_targets(inputs: &ScanInputs) -> ScanTargets {
+    let (anon, file, denominator) = match balance_mode(inputs) {
+        BalanceMode::File => (0, 1, 1),
+        BalanceMode::Anon => (1, 0, 1),
+        BalanceMode::Equal => (1, 1, 1),
+        BalanceMode::Fraction => {
+            let parts = fractions(inputs.cost, inputs.swappiness);
+            (parts.anon, parts.file, parts.denominator)
+        }
+    };
+    let target = |size: u64, part: u64| scaled(size >> inputs.priority, part, denominator);
+    ScanTargets {
+        inactive_anon: target(inputs.sizes.inactive_anon, anon),
+        active_anon: target(inputs.sizes.active_anon, anon),
+        inactive_file: target(inputs.sizes.inactive_file, file),
+        active_file: target(inputs.sizes.active_file, file),
+    }
+}
+
+/// What remains to be looked at once the goal is met: nothing of the kind with less left, and as
+/// much of the other as keeps the parts of the `targets` that were done equal.
+#[must_use]
+pub fn rebalance(targets: ScanTargets, remaining: ScanTargets) -> ScanTargets {
+    let anon_left = remaining.inactive_anon + remaining.active_anon;
+    let file_left = remaining.inactive_file + remaining.active_file;
+    let anon_is_small = file_left > anon_left;
+    let (small_left, small_target) = if anon_is_small {
+        (anon_left, targets.inactive_anon + targets.active_anon)
+    } else {
+        (file_left, targets.inactive_file + targets.active_file)
+    };
+    let percent_left = scaled(100, small_left, small_target + 1).min(100);
+    let trimmed = |target: u64, left: u64| {
+        let wanted = scaled(target, 100 - percent_left, 100);
+        wanted.saturating_sub(target.saturating_sub(left))
+    };
+    if anon_is_small {
+        ScanTargets {
+            inactive_file: trimmed(targets.inactive_file, remaining.inactive_file),
+            active_file: trimmed(targets.active_file, remaining.active_file),
+            ..ScanTargets::default()
+        }
+    } else {
+        ScanTargets {
+            inactive_anon: trimmed(targets.inactive_anon, remaining.inactive_anon),
+            active_anon: trimmed(targets.active_anon, remaining.active_anon),
+            ..ScanTargets::default()
+        }
+    }
+}
+
+/// The pages a pass of background reclaim has to look at before its priority may stay.
+pub fn kswapd_goal(high_marks: impl IntoIterator<Item = u64>) -> u64 {
+    high_marks
+        .into_iter()
+        .map(|high| high.max(SWAP_CLUSTER_MAX))
+        .sum()
+}
+
+/// Whether background reclaim goes one priority deeper after a pass.
+pub fn kswapd_presses_harder(scanned: u64, goal: u64, reclaimed: u64) -> bool {
+    scanned < goal || reclaimed == 0
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

@@ -1,0 +1,171 @@
+//! Which part of the dirty limit belongs to which store.
+
+use crate::arithmetic::{RATIO_ONE, scaled};
+
+/// Milliseconds after which an event counts half.
+pub const PERIOD_MS: u64 = 3_000;
+
+/// Completed page writes of all stores, halved every period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalCompletions {
+    /// Pages, aged; one more than what was counted.
+    pub events: u64,
+    /// How many periods have passed.
+    pub period: u64,
+    /// When the current period ends, in milliseconds; none while everything has aged out.
+    pub period_ends_ms: Option<u64>,
+}
+
+impl Default for GlobalCompletions {
+    fn default() -> Self {
+        GlobalCompletions {
+            events: 1,
+            period: 0,
+            period_ends_ms: None,
+        }
+    }
+}
+
+impl GlobalCompletions {
+    /// The count at `now_ms`: halved once for each period that ended.
+    #[must_use]
+    pub fn advanced(self, now_ms: u64) -> GlobalCompletions {
+        let Some(ends_ms) = self.period_ends_ms else {
+            return self;
+        };
+        if now_ms < ends_ms {
+            return self;
+        }
+        if self.events <= 1 {
+            return GlobalCompletions {
+                period_ends_ms: None,
+                ..self
+            };
+        }
+        let periods = (now_ms - ends_ms) / PERIOD_MS + 1;
+        GlobalCompletions {
+            events: halved(self.events, periods),
+            period: self.period + periods,
+            period_ends_ms: Some(ends_ms + periods * PERIOD_MS),
+        }
+    }
+}
+
+/// Completed page writes of one store, halved when they are next looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCompletions {
+    /// Pages, aged to `period`.
+    pub events: u64,
+    /// The period to which `events` was aged.
+    pub period: u64,
+}
+
+impl StoreCompletions {
+    /// The count aged to the period of `global`.
+    #[must_use]
+    pub fn caught_up(self, global: &GlobalCompletions) -> StoreCompletions {
+        let periods = global.period.saturating_sub(self.period);
+        StoreCompletions {
+            events: halved(self.events, periods),
+            period: global.period,
+        }
+    }
+}
+
+/// A store's part of the recent completions: `numerator / denominator`, at most one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Completions of the store.
+    pub numerator: u64,
+    /// Completions of all stores, at least 1.
+    pub denominator: u64,
+}
+
+/// The least and the most a store may have of the dirty limit, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareLimits {
+    /// What the store gets even when it has written nothing.
+    pub min_percent: u64,
+    /// What the store never exceeds.
+    pub max_percent: u64,
+    /// Sum of the minima of all stores, below 100.
+    pub min_percent_sum: u64,
+}
+
+impl Default for ShareLimits {
+    fn default() -> Self {
+        ShareLimits {
+            min_percent: 0,
+            max_percent: 100,
+            min_percent_sum: 0,
+        }
+    }
+}
+
+fn halved(events: u64, periods: u64) -> u64 {
+    u32::try_from(periods)
+        .ok()
+        .and_then(|shift| events.checked_shr(shift))
+        .unwrap_or(0)
+}
+
+/// Notes `pages` completed by a store whose share is held below `max_ratio_1024 / 1024`.
+pub fn complete(
+    global: &mut GlobalCompletions,
+    store: &mut StoreCompletions,
+    pages: u64,
+    max_ratio_1024: u64,
+    now_ms: u64,
+) {
+    *global = global.advanced(now_ms);
+    let counted = counted_pages(share(global, store), pages, max_ratio_1024);
+    store.events = store.events.saturating_add(counted);
+    global.events = global.events.saturating_add(counted);
+    if global.period_ends_ms.is_none() {
+        global.period_ends_ms = Some(now_ms.saturating_add(PERIOD_MS));
+    }
+}
+
+/// How many of `pages` completions may count without lifting the share above its bound.
+pub fn counted_pages(share: Share, pages: u64, max_ratio_1024: u64) -> u64 {
+    if max_ratio_1024 >= RATIO_ONE {
+        return pages;
+    }
+    let allowed = u128::from(share.denominator) * u128::from(max_ratio_1024);
+    let taken = u128::from(share.numerator) * u128::from(RATIO_ONE);
+    let Some(room) = allowed.checked_sub(taken) else {
+        return 0;
+    };
+    let room_pages = room.div_ceil(u128::from(RATIO_ONE - max_ratio_1024));
+    u64::try_from(room_pages).map_or(pages, |room| room.min(pages))
+}
+
+/// The store's part of the recent completions; ages the store first.
+pub fn share(global: &GlobalCompletions, store: &mut StoreCompletions) -> Share {
+    *store = store.caught_up(global);
+    Share {
+        numerator: store.events,
+        denominator: global.events.max(store.events).max(1),
+    }
+}
+
+/// The dirty pages that belong to a store: a soft target, not a wall.
+pub fn store_thresh(thresh: u64, share: Share, limits: ShareLimits) -> u64 {
+    let divided = scaled(thresh, 100_u64.saturating_sub(limits.min_percent_sum), 100);
+    scaled(divided, share.numerator, share.denominator.max(1))
+        .saturating_add(scaled(thresh, limits.min_percent, 100))
+        .min(scaled(thresh, limits.max_percent, 100))
+}
+
+/// The background threshold of a store: the same part of it as of the whole.
+pub fn store_background(store_thresh: u64, thresh: u64, background: u64) -> u64 {
+    if thresh == 0 {
+        0
+    } else {
+        scaled(store_thresh, background, thresh)
+    }
+}
+
+#[cfg(test)]
+#[path = "share_tests.rs"]
+mod tests;
