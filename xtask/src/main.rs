@@ -1,2 +1,37 @@
-//! x
-fn main() {}
+//! The checks of this repository that no compiler makes.
+//!
+//! - `cargo xtask tidy`: the house style, as far as a program can see it; see `STYLE.md`.
+//! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
+//!
+//! Exit status: 0 is clean, 1 is found or failed, 2 is a bad call.
+
+mod deny;
+mod error;
+mod rust_text;
+mod source;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask tidy | deny";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let clean = match words.as_slice() {
+        ["tidy"] => tidy::run(),
+        ["deny"] => deny::run(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match clean {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

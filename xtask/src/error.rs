@@ -1,0 +1,22 @@
+//! Why a check could not be made.
+
+use std::path::PathBuf;
+
+/// Why a check could not be made; what a check finds is a [`crate::tidy::Finding`].
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TaskError {
+    #[error("cannot start `{command}`: {cause}; is it installed and in PATH?")]
+    Start {
+        command: String,
+        cause: std::io::Error,
+    },
+    #[error("`{command}` failed: {message}")]
+    Failed { command: String, message: String },
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        path: PathBuf,
+        cause: std::io::Error,
+    },
+    #[error("cannot understand `cargo metadata`: {0}; is cargo the pinned one?")]
+    Metadata(String),
+}

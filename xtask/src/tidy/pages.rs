@@ -1,0 +1,143 @@
+//! Every page has one title, and no link leads nowhere.
+
+use super::Finding;
+use crate::source::Source;
+use std::collections::BTreeSet;
+
+/// The pages with no title or several, and the relative links to files that are not there.
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let mut places = BTreeSet::new();
+    for source in sources {
+        let mut place = source.path.as_str();
+        places.insert(place);
+        while let Some((folder, _)) = place.rsplit_once('/') {
+            places.insert(folder);
+            place = folder;
+        }
+    }
+    let mut findings = Vec::new();
+    for page in sources.iter().filter(|source| source.is_markdown()) {
+        findings.extend(check_titles(page));
+        findings.extend(check_links(page, &places));
+    }
+    findings
+}
+
+fn check_titles(page: &Source) -> Option<Finding> {
+    let is_title = |(_, line): &(usize, &str)| line.starts_with("# ");
+    let titles: Vec<usize> = prose(page).filter(is_title).map(|(line, _)| line).collect();
+    match titles.as_slice() {
+        [] => Some(Finding::new(page, 1, "a page has a title")),
+        [_] => None,
+        [_, second, ..] => Some(Finding::new(page, *second, "a page has one title only")),
+    }
+}
+
+fn check_links(page: &Source, places: &BTreeSet<&str>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (line, text) in prose(page) {
+        for target in targets(text) {
+            let file = target.split('#').next().unwrap_or_default();
+            let is_elsewhere = file.contains("://") || file.starts_with("mailto:");
+            if file.is_empty() || is_elsewhere {
+                continue;
+            }
+            let found = resolve(&page.path, file).is_some_and(|p| places.contains(p.as_str()));
+            if !found {
+                findings.push(Finding::new(page, line, format!("{file} is not there")));
+            }
+        }
+    }
+    findings
+}
+
+/// The lines of a page outside its code blocks, counted from 1.
+fn prose(page: &Source) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    page.text
+        .lines()
+        .enumerate()
+        .filter_map(move |(index, line)| {
+            let is_fence = line.trim_start().starts_with("```");
+            in_code ^= is_fence;
+            (!in_code && !is_fence).then_some((index + 1, line))
+        })
+}
+
+/// Where the links and pictures of a line lead, inline ones and definitions alike.
+fn targets(line: &str) -> impl Iterator<Item = &str> {
+    let inline = line
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split([')', ' ']).next());
+    let is_definition = line.starts_with('[') && !line.starts_with("[^");
+    let definition = line.split_once("]: ").filter(|_| is_definition);
+    let defined = definition.and_then(|(_, rest)| rest.split_whitespace().next());
+    inline.chain(defined)
+}
+
+/// The path from the root of the repository that `link` on `page` means.
+fn resolve(page: &str, link: &str) -> Option<String> {
+    let mut parts: Vec<&str> = page.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::found;
+    use super::*;
+
+    #[test]
+    fn a_page_has_one_title() {
+        let none = "text\n## part\n";
+        let two = "# a\n\n# b\n";
+        assert_eq!(
+            found(check, &[("a.md", none)]),
+            ["a.md:1: a page has a title"]
+        );
+        assert_eq!(
+            found(check, &[("a.md", two)]),
+            ["a.md:3: a page has one title only"]
+        );
+    }
+
+    #[test]
+    fn a_comment_in_a_code_block_is_no_title() {
+        let page = "# a\n```sh\n# install\n[x](gone.md)\n```\n";
+        assert_eq!(found(check, &[("a.md", page)]), [""; 0]);
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_found() {
+        let page = "# a\n[x](gone.md), [y](../up.md#z)\n\n[z]: lost/\n";
+        assert_eq!(
+            found(check, &[("docs/a.md", page)]),
+            [
+                "docs/a.md:2: gone.md is not there",
+                "docs/a.md:2: ../up.md is not there",
+                "docs/a.md:4: lost/ is not there",
+            ]
+        );
+    }
+
+    #[test]
+    fn links_to_files_folders_parts_and_other_places_hold() {
+        let page = "# a\n[x](b.md) [y](../crates/) [z](#part) [w](https://example.org/q)\n";
+        let files = [
+            ("docs/a.md", page),
+            ("docs/b.md", "# b\n"),
+            ("crates/c/src/lib.rs", ""),
+        ];
+        assert_eq!(found(check, &files), [""; 0]);
+    }
+}
