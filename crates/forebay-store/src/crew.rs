@@ -1,0 +1,45 @@
+//! The threads of a store, and how they end.
+
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::thread::Joiner;
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+/// The threads of one store.
+///
+/// The last handle of a store may be dropped by whoever is told of a finished request, and that is
+/// one of these threads: it must not wait for itself. So each thread enrols, and a drop on one of
+/// them leaves the threads to end by themselves.
+#[derive(Default)]
+pub(crate) struct Crew {
+    members: Arc<Mutex<Vec<ThreadId>>>,
+    joiners: Vec<Joiner>,
+}
+
+impl Crew {
+    /// Starts a thread that runs `body`.
+    pub(crate) fn start(
+        &mut self,
+        name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
+        let members = Arc::clone(&self.members);
+        let joiner = forebay_rt::thread::spawn(name, move || {
+            lock(&members).push(std::thread::current().id());
+            body();
+        })?;
+        self.joiners.push(joiner);
+        Ok(())
+    }
+
+    /// Waits until every thread has ended; returns at once if called on one of them.
+    pub(crate) fn join(&mut self) {
+        let here = std::thread::current().id();
+        if lock(&self.members).contains(&here) {
+            self.joiners.clear();
+        }
+        for joiner in self.joiners.drain(..) {
+            joiner.join();
+        }
+    }
+}

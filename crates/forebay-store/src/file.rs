@@ -1,0 +1,249 @@
+//! Files and block devices as a store: through io_uring where the system has it, by positioned
+//! reads and writes elsewhere.
+
+use crate::crew::Crew;
+use crate::files::{Files, OpenError, OpenMode, Opened};
+use crate::inbox::MemoryNews;
+use crate::io::{Io, ObjectId, PagePointer};
+use crate::positioned::PositionedQueue;
+use crate::uring::Ring;
+use crate::{Durability, Failure, Geometry, Store};
+use forebay_base::PAGE_BYTES;
+use std::path::Path;
+use std::sync::Arc;
+
+/// By which way a [`FileStore`] asks the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// io_uring if the system lets us have it, else positioned.
+    #[default]
+    Auto,
+    /// io_uring: one thread, requests in batches.
+    Uring,
+    /// `preadv` and `pwritev` on a few threads.
+    Positioned,
+}
+
+/// What a [`FileStore`] is to be like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStoreSettings {
+    /// By which way the system is asked.
+    pub method: Method,
+    /// Requests at the system at once, 1 to 4096; more are taken and wait.
+    pub queue_depth: u32,
+    /// Pages of one request at most, 1 to 1024.
+    pub max_io_pages: u32,
+    /// Whether the kernel's page cache is passed by where a file system lets it. With `false`
+    /// every byte is cached twice; it is for comparisons.
+    pub direct: bool,
+}
+
+impl Default for FileStoreSettings {
+    /// io_uring where possible, 128 requests of up to 1 MiB, past the kernel's cache.
+    fn default() -> FileStoreSettings {
+        FileStoreSettings {
+            method: Method::Auto,
+            queue_depth: 128,
+            max_io_pages: 256,
+            direct: true,
+        }
+    }
+}
+
+/// Why a [`FileStore`] could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting is out of its range.
+    #[error("{setting} of {value}: it has to be 1 to {most}")]
+    Setting {
+        /// Which one.
+        setting: &'static str,
+        /// What it was.
+        value: u32,
+        /// What it may be at most.
+        most: u32,
+    },
+    /// The system does not let us use io_uring, which was asked for by name.
+    #[error("io_uring cannot be used here: {0}; take Method::Auto or Method::Positioned")]
+    Uring(std::io::Error),
+    /// No thread could be started.
+    #[error("a thread of the file store cannot be started: {0}; allow this program more threads")]
+    Thread(std::io::Error),
+}
+
+/// Files and block devices as a store. Dropping it waits until what was submitted is finished,
+/// unless it is dropped by a finisher: then its threads finish the rest and end by themselves.
+///
+/// ```
+/// use forebay_store::{FileStore, FileStoreSettings, OpenMode, Store};
+/// let folder = tempfile::tempdir()?;
+/// let store = FileStore::new(FileStoreSettings::default())?;
+/// let mode = OpenMode::Create { length_bytes: Some(1 << 20) };
+/// let opened = store.open(&folder.path().join("data"), mode)?;
+/// assert_eq!(opened.length_bytes, 1 << 20);
+/// assert_eq!(store.geometry().max_io_pages, 256);
+/// store.close(opened.object);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FileStore {
+    settings: FileStoreSettings,
+    files: Arc<Files>,
+    body: Body,
+    uring_refusal: Option<String>,
+}
+
+enum Body {
+    Uring(Ring),
+    Positioned(Pool),
+}
+
+impl FileStore {
+    /// Starts the threads of a store without files.
+    ///
+    /// # Errors
+    /// [`StartError`] if a setting is out of its range, if io_uring was asked for by name and is
+    /// refused, or if no thread can be started.
+    pub fn new(settings: FileStoreSettings) -> Result<Arc<FileStore>, StartError> {
+        within("queue_depth", settings.queue_depth, 4096)?;
+        within("max_io_pages", settings.max_io_pages, 1024)?;
+        let files = Arc::new(Files::default());
+        let (depth, pages) = (
+            settings.queue_depth as usize,
+            settings.max_io_pages as usize,
+        );
+        let mut uring_refusal = None;
+        let ring = match settings.method {
+            Method::Positioned => None,
+            Method::Uring => Some(Ring::start(&files, depth, pages).map_err(StartError::Uring)?),
+            Method::Auto => Ring::start(&files, depth, pages)
+                .map_err(|refusal| uring_refusal = Some(refusal.to_string()))
+                .ok(),
+        };
+        let body = match ring {
+            Some(ring) => Body::Uring(ring),
+            None => {
+                Body::Positioned(Pool::start(&files, depth, pages).map_err(StartError::Thread)?)
+            }
+        };
+        Ok(Arc::new(FileStore {
+            settings,
+            files,
+            body,
+            uring_refusal,
+        }))
+    }
+
+    /// Opens the file or block device `path`. The same file opened twice is two objects, which a
+    /// cache above would not keep in step.
+    ///
+    /// # Errors
+    /// [`OpenError`]: nothing there, not permitted, not a file, no space, or the system's refusal.
+    pub fn open(&self, path: &Path, mode: OpenMode) -> Result<Opened, OpenError> {
+        self.files.open(path, mode, self.settings.direct)
+    }
+
+    /// Forgets `object`, and says whether it was open. Requests that are under way are carried
+    /// out; later ones fail with [`Failure::Gone`].
+    pub fn close(&self, object: ObjectId) -> bool {
+        self.files.close(object)
+    }
+
+    /// The length of `object` now, in bytes.
+    ///
+    /// # Errors
+    /// [`Failure::Gone`] if it is not open, or what the system says.
+    pub fn length_bytes(&self, object: ObjectId) -> Result<u64, Failure> {
+        let file = self.files.get(object).ok_or(Failure::Gone)?;
+        file.length_bytes()
+            .map_err(|errno| Failure::from_errno(errno.raw_os_error()))
+    }
+
+    /// The way that is used: [`Method::Uring`] or [`Method::Positioned`].
+    pub fn method(&self) -> Method {
+        match self.body {
+            Body::Uring(_) => Method::Uring,
+            Body::Positioned(_) => Method::Positioned,
+        }
+    }
+
+    /// Why io_uring is not used, if [`Method::Auto`] wanted it and the system refused.
+    pub fn uring_refusal(&self) -> Option<&str> {
+        self.uring_refusal.as_deref()
+    }
+}
+
+impl Store for FileStore {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            block_bytes: PAGE_BYTES as u32,
+            max_io_pages: self.settings.max_io_pages,
+            queue_depth: self.settings.queue_depth,
+            durability: Durability::OnCommit,
+            stable_pages: false,
+        }
+    }
+
+    fn submit(&self, io: Io) {
+        if io.pages().len() > self.settings.max_io_pages as usize {
+            return io.fail(Failure::OutOfRange);
+        }
+        match &self.body {
+            Body::Uring(ring) => ring.submit(io),
+            Body::Positioned(pool) => pool.queue.push(io),
+        }
+    }
+
+    fn register_memory(&self, base: PagePointer, length_bytes: usize) {
+        if let Body::Uring(ring) = &self.body {
+            ring.tell_memory(MemoryNews::Use(base, length_bytes));
+        }
+    }
+
+    fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
+        if let Body::Uring(ring) = &self.body {
+            ring.tell_memory(MemoryNews::Forget(base, length_bytes));
+        }
+    }
+}
+
+/// The threads of the positioned body.
+struct Pool {
+    queue: Arc<PositionedQueue>,
+    crew: Crew,
+}
+
+impl Pool {
+    /// More threads than this gain nothing: each has one request at the device.
+    const MOST_THREADS: usize = 8;
+
+    fn start(files: &Arc<Files>, queue_depth: usize, max_io_pages: usize) -> std::io::Result<Pool> {
+        let mut pool = Pool {
+            queue: Arc::new(PositionedQueue::new(Arc::clone(files), queue_depth)),
+            crew: Crew::default(),
+        };
+        for _ in 0..queue_depth.min(Pool::MOST_THREADS) {
+            let queue = Arc::clone(&pool.queue);
+            pool.crew
+                .start("forebay-file", move || queue.work(max_io_pages))?;
+        }
+        Ok(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.queue.stop();
+        self.crew.join();
+    }
+}
+
+fn within(setting: &'static str, value: u32, most: u32) -> Result<(), StartError> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(StartError::Setting {
+        setting,
+        value,
+        most,
+    })
+}

@@ -1,0 +1,317 @@
+//! The table of open files and block devices that both bodies of [`FileStore`](crate::FileStore)
+//! read and write.
+//!
+//! A file is open twice: once past the kernel's page cache (`O_DIRECT`), for everything that is
+//! made of whole blocks, and once through it, for the bytes at the end of a file that fill no
+//! block. The kernel keeps the two in step: it writes back and drops cached pages of a range
+//! before a direct request touches it.
+
+use crate::error::Failure;
+use crate::io::{IoKind, ObjectId, Request};
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::{Mutex, lock};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file or device, for reading; a write fails with [`Failure::ReadOnly`].
+    ReadOnly,
+    /// An existing file or device, for reading and writing.
+    ReadWrite,
+    /// A file for reading and writing, made if it does not exist.
+    Create {
+        /// The length in bytes that it is given; `None` leaves it as it is.
+        length_bytes: Option<u64>,
+    },
+}
+
+/// An open file: the number under which the store knows it, and what it is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its number, for requests.
+    pub object: ObjectId,
+    /// Its length in bytes when it was opened.
+    pub length_bytes: u64,
+    /// Whether requests pass the kernel's page cache by. If not, the file system refuses
+    /// `O_DIRECT` (or the settings do) and every byte is cached twice.
+    pub direct: bool,
+}
+
+/// Why a file could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Nothing is there.
+    #[error("{}: there is no such file; check the path, or create the file", .0.display())]
+    NotFound(PathBuf),
+    /// The system forbids it.
+    #[error("{}: not permitted; ask for less (read only), or change the permissions", .0.display())]
+    NotPermitted(PathBuf),
+    /// It lies on a read-only file system.
+    #[error("{}: the file system is read-only; open it read only, or choose another folder", .0.display())]
+    ReadOnly(PathBuf),
+    /// It is neither a file nor a block device.
+    #[error("{}: is {what}; name a file or a block device", .path.display())]
+    WrongKind {
+        /// What was to be opened.
+        path: PathBuf,
+        /// What it is, with its article.
+        what: &'static str,
+    },
+    /// There is no room for a file of the length that was asked for.
+    #[error("{}: no space is left; make room, or ask for a shorter file", .0.display())]
+    NoSpace(PathBuf),
+    /// The system refused for another reason.
+    #[error("{}: cannot {action}: error {errno}; look the number up in errno(3)", .path.display())]
+    Refused {
+        /// What was to be opened.
+        path: PathBuf,
+        /// Which step failed.
+        action: &'static str,
+        /// What the system answered.
+        errno: i32,
+    },
+}
+
+/// One open file or block device. Its descriptors are closed with the last reference.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    direct: Option<OwnedFd>,
+    buffered: OwnedFd,
+    writable: bool,
+    /// A device's length in bytes, which cannot change; a file's can.
+    device_length_bytes: Option<u64>,
+}
+
+impl OpenFile {
+    /// The descriptor that passes the page cache by, where there is one.
+    pub(crate) fn direct(&self) -> Option<&OwnedFd> {
+        self.direct.as_ref()
+    }
+
+    /// The descriptor that goes through the page cache.
+    pub(crate) fn buffered(&self) -> &OwnedFd {
+        &self.buffered
+    }
+
+    pub(crate) fn is_device(&self) -> bool {
+        self.device_length_bytes.is_some()
+    }
+
+    /// The length now, in bytes.
+    pub(crate) fn length_bytes(&self) -> Result<u64, Errno> {
+        match self.device_length_bytes {
+            Some(length) => Ok(length),
+            None => Ok(rustix::fs::fstat(&self.buffered)?.st_size as u64),
+        }
+    }
+
+    /// Refuses what needs no system call to be refused.
+    pub(crate) fn check(&self, request: Request) -> Result<(), Failure> {
+        let changes = !matches!(request.kind, IoKind::Read | IoKind::Commit);
+        if changes && !self.writable {
+            return Err(Failure::ReadOnly);
+        }
+        let end = request
+            .offset_bytes
+            .checked_add(request.length_bytes)
+            .filter(|&end| i64::try_from(end).is_ok())
+            .ok_or(Failure::OutOfRange)?;
+        match (request.kind, self.device_length_bytes) {
+            (IoKind::Write | IoKind::Discard, Some(length)) if end > length => {
+                Err(Failure::OutOfRange)
+            }
+            (IoKind::SetLength, Some(length)) if request.offset_bytes != length => {
+                Err(Failure::Unsupported)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The open files of a store by their numbers. A number is never used again.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    open: BTreeMap<ObjectId, Arc<OpenFile>>,
+    last: u64,
+}
+
+impl Files {
+    /// The file with the number `object`, if it is open.
+    pub(crate) fn get(&self, object: ObjectId) -> Option<Arc<OpenFile>> {
+        lock(&self.table).open.get(&object).cloned()
+    }
+
+    /// Forgets `object`; requests that hold it go on. Says whether it was open.
+    pub(crate) fn close(&self, object: ObjectId) -> bool {
+        let closed = lock(&self.table).open.remove(&object);
+        closed.is_some()
+    }
+
+    /// Opens `path`; past the kernel's cache if `direct` and the file system lets it.
+    pub(crate) fn open(
+        &self,
+        path: &Path,
+        mode: OpenMode,
+        direct: bool,
+    ) -> Result<Opened, OpenError> {
+        let file = open_file(path, mode, direct)?;
+        let length_bytes = file
+            .length_bytes()
+            .map_err(|errno| refused(path, "learn its length", errno))?;
+        let is_direct = file.direct.is_some();
+        let mut table = lock(&self.table);
+        table.last += 1;
+        let object = ObjectId(table.last);
+        table.open.insert(object, Arc::new(file));
+        Ok(Opened {
+            object,
+            length_bytes,
+            direct: is_direct,
+        })
+    }
+}
+
+fn open_file(path: &Path, mode: OpenMode, direct: bool) -> Result<OpenFile, OpenError> {
+    let writable = mode != OpenMode::ReadOnly;
+    let access = if writable {
+        OFlags::RDWR
+    } else {
+        OFlags::RDONLY
+    };
+    let base = access | OFlags::CLOEXEC;
+    let buffered = match mode {
+        OpenMode::Create { .. } => open_or_create(path, base)?,
+        // Without O_NONBLOCK the open of a named pipe would wait for its other end.
+        _ => rustix::fs::open(path, base | OFlags::NONBLOCK, Mode::empty())
+            .map_err(|errno| refused(path, "open it", errno))?,
+    };
+    let device_length_bytes = device_length(path, &buffered)?;
+    // Under O_NONBLOCK io_uring would answer EAGAIN where it has to wait for the device.
+    rustix::fs::fcntl_setfl(&buffered, access)
+        .map_err(|errno| refused(path, "set its flags", errno))?;
+    if let OpenMode::Create {
+        length_bytes: Some(length),
+    } = mode
+        && device_length_bytes.is_none()
+    {
+        rustix::fs::ftruncate(&buffered, length)
+            .map_err(|errno| refused(path, "set its length", errno))?;
+    }
+    let direct = if direct {
+        open_direct(path, base, &buffered)
+    } else {
+        None
+    };
+    Ok(OpenFile {
+        direct,
+        buffered,
+        writable,
+        device_length_bytes,
+    })
+}
+
+/// Opens `path`, making it if it is not there. The new name is made durable, so that a later
+/// commit of the file leaves something that can be found after a crash.
+fn open_or_create(path: &Path, base: OFlags) -> Result<OwnedFd, OpenError> {
+    let flags = base | OFlags::NONBLOCK;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {}
+        other => return other.map_err(|errno| refused(path, "open it", errno)),
+    }
+    let created = rustix::fs::open(path, flags | OFlags::CREATE, Mode::from_raw_mode(0o644))
+        .map_err(|errno| refused(path, "create it", errno))?;
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    rustix::fs::open(
+        folder,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .and_then(|folder| rustix::fs::fsync(&folder))
+    .map_err(|errno| refused(path, "make its name durable", errno))?;
+    Ok(created)
+}
+
+/// A second descriptor of the file behind `buffered` that passes the page cache by, if its file
+/// system can serve blocks of a page in that way.
+fn open_direct(path: &Path, base: OFlags, buffered: &OwnedFd) -> Option<OwnedFd> {
+    let fd = rustix::fs::open(path, base | OFlags::DIRECT, Mode::empty()).ok()?;
+    let (first, second) = (
+        rustix::fs::fstat(buffered).ok()?,
+        rustix::fs::fstat(&fd).ok()?,
+    );
+    if (first.st_dev, first.st_ino) != (second.st_dev, second.st_ino) {
+        // Somebody put another file in its place since.
+        return None;
+    }
+    let wanted = StatxFlags::DIOALIGN;
+    // A kernel that does not know the question leaves the bit out; the open was then the answer.
+    if let Ok(told) = rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, wanted)
+        && StatxFlags::from_bits_retain(told.stx_mask).contains(wanted)
+    {
+        let page = PAGE_BYTES as u32;
+        let served = |align: u32| align != 0 && page.is_multiple_of(align);
+        if !served(told.stx_dio_mem_align) || !served(told.stx_dio_offset_align) {
+            return None;
+        }
+    }
+    Some(fd)
+}
+
+/// The length of a block device; `None` for a file; an error for everything else.
+fn device_length(path: &Path, fd: &OwnedFd) -> Result<Option<u64>, OpenError> {
+    let stat = rustix::fs::fstat(fd).map_err(|errno| refused(path, "look at it", errno))?;
+    let what = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => return Ok(None),
+        FileType::BlockDevice => {
+            return rustix::fs::seek(fd, SeekFrom::End(0))
+                .map(Some)
+                .map_err(|errno| refused(path, "learn the length of the device", errno));
+        }
+        FileType::Directory => "a folder",
+        FileType::CharacterDevice => "a character device",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        _ => "something else",
+    };
+    Err(OpenError::WrongKind {
+        path: path.to_owned(),
+        what,
+    })
+}
+
+fn refused(path: &Path, action: &'static str, errno: Errno) -> OpenError {
+    let path = path.to_owned();
+    match errno {
+        Errno::NOENT => OpenError::NotFound(path),
+        Errno::ACCESS | Errno::PERM => OpenError::NotPermitted(path),
+        Errno::ROFS => OpenError::ReadOnly(path),
+        Errno::ISDIR => OpenError::WrongKind {
+            path,
+            what: "a folder",
+        },
+        Errno::NXIO => OpenError::WrongKind {
+            path,
+            what: "a pipe or a socket",
+        },
+        Errno::NOSPC | Errno::DQUOT => OpenError::NoSpace(path),
+        other => OpenError::Refused {
+            path,
+            action,
+            errno: other.raw_os_error(),
+        },
+    }
+}

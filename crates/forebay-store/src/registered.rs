@@ -1,0 +1,111 @@
+//! Which memory the kernel has pinned for the ring, so that it need not pin pages per request.
+
+use crate::transfer::IoVector;
+
+/// Ranges that can be registered at most; a range takes one place for each started GiB.
+pub(crate) const PLACES: usize = 64;
+
+/// The kernel's bound on one registered range.
+const PLACE_BYTES: usize = 1 << 30;
+
+/// The table of registered ranges, in step with the kernel's.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    places: [Option<(usize, usize)>; PLACES],
+    used: usize,
+}
+
+impl Registered {
+    pub(crate) fn new() -> Registered {
+        Registered {
+            places: [None; PLACES],
+            used: 0,
+        }
+    }
+
+    /// The place whose range holds all of `vector`.
+    pub(crate) fn place_of(&self, vector: IoVector) -> Option<u16> {
+        let start = vector.base as usize;
+        let end = start + vector.length_bytes;
+        self.places[..self.used]
+            .iter()
+            .position(|place| place.is_some_and(|(from, to)| from <= start && end <= to))
+            .map(|index| index as u16)
+    }
+
+    /// A free place.
+    pub(crate) fn free_place(&self) -> Option<usize> {
+        self.places.iter().position(Option::is_none)
+    }
+
+    /// Notes that the kernel has `range` at `place`.
+    pub(crate) fn set(&mut self, place: usize, range: IoVector) {
+        let start = range.base as usize;
+        self.places[place] = Some((start, start + range.length_bytes));
+        self.used = self.used.max(place + 1);
+    }
+
+    /// Frees a place whose range overlaps `range`, and says which.
+    pub(crate) fn forget(&mut self, range: IoVector) -> Option<usize> {
+        let start = range.base as usize;
+        let end = start + range.length_bytes;
+        let place = self
+            .places
+            .iter()
+            .position(|place| place.is_some_and(|(from, to)| from < end && start < to))?;
+        self.places[place] = None;
+        Some(place)
+    }
+}
+
+/// `length_bytes` bytes at `base` in ranges that the kernel takes.
+pub(crate) fn pieces(base: *mut u8, length_bytes: usize) -> impl Iterator<Item = IoVector> {
+    (0..length_bytes)
+        .step_by(PLACE_BYTES)
+        .map(move |start| IoVector {
+            base: base.wrapping_add(start),
+            length_bytes: PLACE_BYTES.min(length_bytes - start),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: usize, length_bytes: usize) -> IoVector {
+        IoVector {
+            base: std::ptr::without_provenance_mut(start),
+            length_bytes,
+        }
+    }
+
+    #[test]
+    fn only_memory_wholly_inside_a_place_is_registered() {
+        let mut table = Registered::new();
+        table.set(0, range(4096, 8192));
+        assert_eq!(table.place_of(range(4096, 8192)), Some(0));
+        assert_eq!(table.place_of(range(8192, 4096)), Some(0));
+        assert_eq!(table.place_of(range(0, 8192)), None);
+        assert_eq!(table.place_of(range(8192, 8192)), None);
+    }
+
+    #[test]
+    fn forgotten_memory_is_not_registered() {
+        let mut table = Registered::new();
+        table.set(0, range(4096, 8192));
+        table.set(1, range(1 << 20, 4096));
+        assert_eq!(table.forget(range(8192, 1 << 30)), Some(0));
+        assert_eq!(table.forget(range(8192, 1 << 30)), Some(1));
+        assert_eq!(table.forget(range(8192, 1 << 30)), None);
+        assert_eq!(table.place_of(range(4096, 4096)), None);
+        assert_eq!(table.free_place(), Some(0));
+    }
+
+    #[test]
+    fn long_memory_is_cut() {
+        let lengths: Vec<usize> = pieces(std::ptr::null_mut(), (2 << 30) + 4096)
+            .map(|piece| piece.length_bytes)
+            .collect();
+        assert_eq!(lengths, [1 << 30, 1 << 30, 4096]);
+    }
+}

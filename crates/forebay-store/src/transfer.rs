@@ -1,0 +1,184 @@
+//! One request on its way through a file: what is done, what comes next, how it ends.
+//!
+//! Both bodies ask the system in their own way and hand each answer to [`Transfer::advance`], so
+//! that short counts, interruptions, the end of the file and blocks that are not whole mean the
+//! same in both.
+
+use crate::error::Failure;
+use crate::files::{Files, OpenFile};
+use crate::io::{Io, IoKind, Request};
+use forebay_base::PAGE_BYTES;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::sync::Arc;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// An address range as the system wants it: the layout of `struct iovec`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct IoVector {
+    pub(crate) base: *mut u8,
+    pub(crate) length_bytes: usize,
+}
+
+impl IoVector {
+    pub(crate) const EMPTY: IoVector = IoVector {
+        base: std::ptr::null_mut(),
+        length_bytes: 0,
+    };
+}
+
+/// What follows from an answer of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Ask again, for the rest.
+    Again,
+    /// The request is at its end.
+    Done(Result<(), Failure>),
+}
+
+/// A request and the file that it goes to, which stays open until the request is finished.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    io: Io,
+    file: Arc<OpenFile>,
+    wanted_bytes: u64,
+    done_bytes: u64,
+    direct: bool,
+}
+
+impl Transfer {
+    /// Looks up the file of `io`. A request that cannot go there, or that has nothing to do, is
+    /// finished at once.
+    pub(crate) fn start(io: Io, files: &Files) -> Option<Transfer> {
+        let request = io.request();
+        let Some(file) = files.get(request.object) else {
+            io.fail(Failure::Gone);
+            return None;
+        };
+        if let Err(failure) = file.check(request) {
+            io.fail(failure);
+            return None;
+        }
+        let is_empty = request.length_bytes == 0;
+        if is_empty && !matches!(request.kind, IoKind::Commit | IoKind::SetLength) {
+            io.succeed();
+            return None;
+        }
+        let wanted_bytes = match request.kind {
+            // Whole pages, so that a direct read serves the page at the end of a file too.
+            IoKind::Read => io.pages().len() as u64 * PAGE,
+            _ => request.length_bytes,
+        };
+        let direct = file.direct().is_some() && wanted_bytes.is_multiple_of(PAGE);
+        Some(Transfer {
+            io,
+            file,
+            wanted_bytes,
+            done_bytes: 0,
+            direct,
+        })
+    }
+
+    pub(crate) fn request(&self) -> Request {
+        self.io.request()
+    }
+
+    pub(crate) fn file(&self) -> &OpenFile {
+        &self.file
+    }
+
+    /// The descriptor to ask next.
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        match self.file.direct() {
+            Some(direct) if self.direct => direct,
+            _ => self.file.buffered(),
+        }
+    }
+
+    /// The first byte that is still to be moved.
+    pub(crate) fn offset_bytes(&self) -> u64 {
+        self.io.request().offset_bytes + self.done_bytes
+    }
+
+    /// Fills `vectors` with the memory that is still to be moved, neighbours joined, and says how
+    /// many it used. What does not fit is moved by the next ask.
+    pub(crate) fn fill_vectors(&self, vectors: &mut [IoVector]) -> usize {
+        let mut used = 0_usize;
+        let mut at = self.done_bytes;
+        while at < self.wanted_bytes {
+            let start = (at % PAGE) as usize;
+            let length_bytes = (PAGE - at % PAGE).min(self.wanted_bytes - at) as usize;
+            let page = self.io.pages()[(at / PAGE) as usize].address().as_ptr();
+            let base = page.wrapping_add(start);
+            match vectors[..used].last_mut() {
+                Some(last) if last.base.wrapping_add(last.length_bytes) == base => {
+                    last.length_bytes += length_bytes;
+                }
+                _ => {
+                    let Some(next) = vectors.get_mut(used) else {
+                        break;
+                    };
+                    *next = IoVector { base, length_bytes };
+                    used += 1;
+                }
+            }
+            at += length_bytes as u64;
+        }
+        used
+    }
+
+    /// Takes the system's answer to a read or write: the bytes it moved, or its error.
+    pub(crate) fn advance(&mut self, answer: Result<usize, Errno>) -> Step {
+        let is_read = self.io.request().kind == IoKind::Read;
+        match answer {
+            Err(Errno::INTR | Errno::AGAIN) => Step::Again,
+            Err(Errno::INVAL) if self.direct => {
+                // The file system takes direct requests, but not this one.
+                self.direct = false;
+                Step::Again
+            }
+            Err(errno) => Step::Done(Err(Failure::from_errno(errno.raw_os_error()))),
+            Ok(0) if is_read => Step::Done(Ok(())),
+            Ok(0) => Step::Done(Err(Failure::from_errno(Errno::IO.raw_os_error()))),
+            Ok(moved) => {
+                self.done_bytes += moved as u64;
+                if self.done_bytes >= self.wanted_bytes {
+                    return Step::Done(Ok(()));
+                }
+                self.direct &= self.done_bytes.is_multiple_of(PAGE);
+                Step::Again
+            }
+        }
+    }
+
+    /// Ends the request. What a read did not find is zeros.
+    pub(crate) fn finish(mut self, result: Result<(), Failure>) {
+        const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+        let request = self.io.request();
+        if request.kind == IoKind::Read && result.is_ok() {
+            let end = self.io.pages().len() as u64 * PAGE;
+            let mut at = self.done_bytes.min(request.length_bytes);
+            while at < end {
+                let start = (at % PAGE) as usize;
+                self.io
+                    .fill_page((at / PAGE) as usize, start, &ZEROS[start..]);
+                at += PAGE - start as u64;
+            }
+        }
+        match result {
+            Ok(()) => self.io.succeed(),
+            Err(failure) => self.io.fail(failure),
+        }
+    }
+
+    /// Gives the request back unfinished, for another body to begin anew.
+    pub(crate) fn into_io(self) -> Io {
+        self.io
+    }
+}
+
+#[cfg(test)]
+#[path = "transfer_tests.rs"]
+mod tests;

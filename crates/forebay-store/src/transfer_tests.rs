@@ -1,0 +1,118 @@
+use super::*;
+use crate::files::OpenMode;
+use crate::io::{Finish, FinishedIo, ObjectId, PagePointer, leaked_pages};
+
+struct Ignored;
+
+impl Finish for Ignored {
+    fn finished(&self, _io: FinishedIo) {}
+}
+
+/// A transfer of `pages` at page 2 of an empty file, and the folder that keeps the file.
+fn transfer(kind: IoKind, pages: Vec<PagePointer>, length_bytes: u64) -> Transfer {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let files = Files::default();
+    let mode = OpenMode::Create { length_bytes: None };
+    let opened = files
+        .open(&folder.path().join("file"), mode, true)
+        .expect("the file opens");
+    let request = Request {
+        kind,
+        object: opened.object,
+        offset_bytes: 8192,
+        length_bytes,
+    };
+    Transfer::start(Io::new(request, pages, Arc::new(Ignored), 0), &files)
+        .expect("there is something to move")
+}
+
+fn vectors_of(transfer: &Transfer, room: usize) -> Vec<(usize, usize)> {
+    let mut vectors = vec![IoVector::EMPTY; room];
+    let used = transfer.fill_vectors(&mut vectors);
+    vectors[..used]
+        .iter()
+        .map(|vector| (vector.base as usize, vector.length_bytes))
+        .collect()
+}
+
+fn address(page: PagePointer) -> usize {
+    page.address().as_ptr() as usize
+}
+
+#[test]
+fn neighbours_are_joined_and_strangers_are_not() {
+    let pages = leaked_pages(4);
+    let first = address(pages[0]);
+    let joined = transfer(IoKind::Read, pages.clone(), 16_384);
+    assert_eq!(vectors_of(&joined, 4), [(first, 16_384)]);
+    let order = vec![pages[2], pages[3], pages[1], pages[0]];
+    let apart = transfer(IoKind::Read, order, 16_384);
+    let expected = [(first + 8192, 8192), (first + 4096, 4096), (first, 4096)];
+    assert_eq!(vectors_of(&apart, 4), expected);
+    assert_eq!(vectors_of(&apart, 2), expected[..2], "the rest comes later");
+    joined.finish(Ok(()));
+    apart.finish(Ok(()));
+}
+
+#[test]
+fn a_short_count_goes_on_where_it_stopped() {
+    let pages = leaked_pages(2);
+    let first = address(pages[0]);
+    let mut write = transfer(IoKind::Write, pages, 5000);
+    assert_eq!(vectors_of(&write, 2), [(first, 5000)], "no byte behind it");
+    assert_eq!(write.advance(Ok(4500)), Step::Again);
+    assert_eq!(write.offset_bytes(), 8192 + 4500);
+    assert_eq!(vectors_of(&write, 2), [(first + 4500, 500)]);
+    assert_eq!(write.advance(Err(Errno::INTR)), Step::Again);
+    assert_eq!(write.advance(Ok(500)), Step::Done(Ok(())));
+    write.finish(Ok(()));
+}
+
+#[test]
+fn a_read_that_meets_the_end_is_done_and_a_write_that_moves_nothing_failed() {
+    let mut read = transfer(IoKind::Read, leaked_pages(2), 8192);
+    assert_eq!(read.advance(Ok(100)), Step::Again);
+    assert_eq!(read.advance(Ok(0)), Step::Done(Ok(())));
+    read.finish(Ok(()));
+    let mut write = transfer(IoKind::Write, leaked_pages(1), 4096);
+    assert_eq!(
+        write.advance(Ok(0)),
+        Step::Done(Err(Failure::Device(Errno::IO.raw_os_error())))
+    );
+    assert_eq!(
+        write.advance(Err(Errno::NOSPC)),
+        Step::Done(Err(Failure::NoSpace))
+    );
+    write.finish(Ok(()));
+}
+
+#[test]
+fn a_refused_direct_request_is_asked_once_more_through_the_cache() {
+    let mut read = transfer(IoKind::Read, leaked_pages(1), 4096);
+    if read.file.direct().is_some() {
+        assert_eq!(read.advance(Err(Errno::INVAL)), Step::Again);
+        assert!(std::ptr::eq(read.descriptor(), read.file.buffered()));
+    }
+    let refused = read.advance(Err(Errno::INVAL));
+    assert_eq!(refused, Step::Done(Err(Failure::Device(22))));
+    read.finish(Ok(()));
+}
+
+#[test]
+fn a_file_that_is_not_open_is_gone() {
+    struct Gone;
+    impl Finish for Gone {
+        fn finished(&self, io: FinishedIo) {
+            let error = io.result.expect_err("nothing is open");
+            assert_eq!(error.failure, Failure::Gone);
+        }
+    }
+    let request = Request {
+        kind: IoKind::Commit,
+        object: ObjectId(9),
+        offset_bytes: 0,
+        length_bytes: 0,
+    };
+    let io = Io::new(request, Vec::new(), Arc::new(Gone), 0);
+    assert!(Transfer::start(io, &Files::default()).is_none());
+}
