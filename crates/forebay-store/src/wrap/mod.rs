@@ -1,0 +1,43 @@
+//! Stores around stores: each has one idea, keeps the geometry of what it wraps, and stacks.
+
+mod count;
+mod delay;
+mod fault;
+mod rate;
+
+pub use count::{CountStore, Counts};
+pub use delay::{DelayStore, Delays};
+pub use fault::{Fault, FaultAction, FaultStore, FaultWhen};
+pub use rate::{Rate, RateStore};
+
+use crate::error::Failure;
+use crate::io::Io;
+
+/// A request that waits in a wrapper.
+///
+/// The runtime may end while it waits. Nothing can be carried out then, but the request must still
+/// be finished: it fails with [`Failure::NoAnswer`].
+#[derive(Debug)]
+struct Held(Option<Io>);
+
+impl Held {
+    fn new(io: Io) -> Held {
+        Held(Some(io))
+    }
+
+    fn io(&self) -> &Io {
+        self.0.as_ref().expect("a request is held until released")
+    }
+
+    fn release(mut self) -> Io {
+        self.0.take().expect("a request is held until released")
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(io) = self.0.take() {
+            io.fail(Failure::NoAnswer);
+        }
+    }
+}
