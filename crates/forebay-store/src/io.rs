@@ -7,9 +7,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IoKind {
-    /// Fill the pages from the range; what the object does not have is zeros.
+    /// Fill the pages from the range; what the object does not have is zeros, and so is the rest
+    /// of the last page.
     Read,
     /// Write the pages to the range. The object grows if the range ends past its end.
     Write,
@@ -82,6 +83,21 @@ impl PagePointer {
     pub fn address(self) -> NonNull<u8> {
         self.0
     }
+}
+
+/// `count` pages that lie one after the other and are never freed, for unit tests.
+#[cfg(test)]
+#[allow(unsafe_code)]
+pub(crate) fn leaked_pages(count: usize) -> Vec<PagePointer> {
+    #[repr(align(4096))]
+    struct Page([u8; PAGE_BYTES]);
+    let pages: Vec<Page> = (0..count).map(|_| Page([0; PAGE_BYTES])).collect();
+    pages
+        .leak()
+        .iter_mut()
+        // SAFETY: the page is aligned, lives for ever, and its only reference ends here.
+        .map(|page| unsafe { PagePointer::new(NonNull::from(&mut page.0).cast()) })
+        .collect()
 }
 
 /// What is told when a request is finished. Called once for each request, on any thread; it
@@ -222,6 +238,13 @@ impl Io {
             &mut self.parts.as_mut().expect(UNFINISHED).finisher,
             finisher,
         )
+    }
+
+    /// Puts what `make` returns in the place of the finisher that would be told, which `make` is
+    /// given. The wrapper must tell it.
+    pub fn intercept_with(&mut self, make: impl FnOnce(Arc<dyn Finish>) -> Arc<dyn Finish>) {
+        let finisher = &mut self.parts.as_mut().expect(UNFINISHED).finisher;
+        *finisher = make(Arc::clone(finisher));
     }
 
     /// Ends the request with `result` and tells its finisher.

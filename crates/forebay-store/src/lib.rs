@@ -8,11 +8,28 @@
 //! The rule of this crate: it knows nothing of caching. It never retries, never reorders what it
 //! promised to keep in order, and holds no page longer than its `Io`.
 
+mod crew;
 pub mod error;
+mod file;
+mod files;
+mod inbox;
 pub mod io;
+mod memory;
+mod positioned;
+mod registered;
+mod transfer;
+mod uring;
+pub mod wrap;
 
 pub use error::{Failure, StoreError};
+pub use file::{FileStore, FileStoreSettings, Method, StartError};
+pub use files::{OpenError, OpenMode, Opened};
 pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request};
+pub use memory::MemoryStore;
+pub use wrap::{
+    CountStore, Counts, DelayStore, Delays, Fault, FaultAction, FaultStore, FaultWhen, Rate,
+    RateStore,
+};
 
 /// When the bytes of a finished write are safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +69,8 @@ pub struct Geometry {
 /// Held over every store by `tests/contract.rs`:
 /// 1. each submitted `Io` is finished exactly once, possibly before `submit` returns;
 /// 2. a read sees every write of the same range that was finished before it was submitted;
-/// 3. bytes never written, and bytes past the end, read as zeros;
+/// 3. bytes never written, bytes past the end, and what of the last page of a read is not asked
+///    for, read as zeros;
 /// 4. a failed `Io` changes at most its own range, and the next one may succeed;
 /// 5. after a commit finished without error, every write of the object that was finished before
 ///    the commit was submitted survives a crash;
@@ -66,7 +84,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// Says that pages of the `length_bytes` bytes at `base` will come in many requests, so that
     /// a store that can register memory does so. It is a hint; refusal is silent.
+    ///
+    /// From now on these addresses must mean the same memory until [`Store::forget_memory`] is
+    /// called or the store is dropped: a store may hold on to the memory behind them.
     fn register_memory(&self, base: PagePointer, length_bytes: usize) {
+        let _ = (base, length_bytes);
+    }
+
+    /// Takes [`Store::register_memory`] back. Requests submitted later use the memory that is then
+    /// at these addresses.
+    fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
         let _ = (base, length_bytes);
     }
 }
