@@ -1,4 +1,79 @@
-//! How much of memory may be dirty.
+//! How much of memory may be dirty, and where throttling aims.
+//!
+//! # Question
+//!
+//! From how many dirty pages on does the flusher write, from how many are writers slowed, and at
+//! how many are they stopped?
+//!
+//! # Inputs and output
+//!
+//! | name | unit | range | measured by |
+//! |---|---|---|---|
+//! | `available_pages` | pages | 1 and up | free pages beyond the reserve, and file pages |
+//! | `knobs` | percent or bytes | 0 to 100; 0 and up | an operator |
+//! | `dirty` | pages | 0 and up | the counters: dirty and under write-back |
+//! | `now_ms` | ms | does not go back | the runtime |
+//! | `thresh`, `background` | pages | `background < thresh` | output |
+//! | `freerun`, `setpoint`, `limit` | pages | in this order | output |
+//!
+//! # Formula
+//!
+//! ```text
+//! thresh     = dirty_bytes / 4096, or available * (dirty_ratio * 4096 / 100) / 4096
+//! background = the same of its own knobs; thresh / 2 if it is not below thresh
+//! freerun    = (thresh + background) / 2
+//! hard limit = max(thresh, smoothed)
+//! smoothed  := thresh                                   if it is below thresh
+//!              smoothed - (smoothed - max(thresh, dirty)) / 32    else, once in 200 ms
+//! setpoint   = (freerun + hard limit) / 2
+//! zone limit = dirty_ratio * dirtyable of the zone / 100, or its part of dirty_bytes
+//! ```
+//!
+//! # Conditions
+//!
+//! 1. `background < thresh` and `background <= freerun < thresh`, unless there is nothing at all.
+//! 2. `freerun <= setpoint <= hard limit`, and the hard limit is never below `thresh`.
+//! 3. The smoothed limit rises in one step and falls by no more than 1/32 of the gap in 200 ms.
+//! 4. It never falls below what is dirty.
+//! 5. The limits of the zones sum to no more than that of the whole.
+//! 6. More memory never lowers a threshold given in percent.
+//!
+//! # Picture
+//!
+//! The smoothed limit after the threshold fell from 200 000 to 120 000 pages. It stops 31 pages
+//! above the threshold, where 1/32 of the gap is less than a page.
+//!
+//! # Example
+//!
+//! A cache of 1 000 000 pages (3.8 GiB) with the usual 20 and 10 percent writes in the background
+//! from 99 853 pages, slows writers from 149 902 and stops them at 199 951.
+//!
+//! ```
+//! use forebay_law::limits::{DirtyKnobs, dirty_limits, setpoint};
+//!
+//! let limits = dirty_limits(1_000_000, &DirtyKnobs::default());
+//! assert_eq!((limits.background, limits.freerun(), limits.thresh), (99_853, 149_902, 199_951));
+//! assert_eq!(setpoint(limits.freerun(), limits.thresh), 174_926);
+//! ```
+//!
+//! # Why not the simpler one
+//!
+//! One limit that stops writers makes them run free, then stop dead. If the hard limit followed a
+//! falling threshold at once, all writers would stop until the surplus is written, which takes
+//! minutes on a slow store; it falls as slowly as pages can be written. Limits for the whole alone
+//! let a small zone fill with dirty pages, and reclaim there finds nothing to free.
+//!
+//! # Edges
+//!
+//! The available pages are at least 1 so that nothing is divided by 0. Bytes win over a
+//! percentage. A background limit that is too high is halved and not refused, since both follow
+//! memory. A limit that has never moved is 0 and the threshold counts. If the clock stands still
+//! the limit does too: it errs towards letting writers go on. A zone at its limit is passed over,
+//! never an error.
+//!
+//! # Lineage
+//!
+//! Linux: the two ratios (2.6), the smoothed limit (3.1), limits of zones (3.3), of nodes (4.8).
 
 use crate::arithmetic::{PAGE_BYTES, scaled};
 

@@ -1,4 +1,87 @@
 //! How long a writer pauses, and after how many pages it is asked again.
+//!
+//! # Question
+//!
+//! A writer has dirtied its quota. Does it sleep now, how long, and how many pages may it dirty
+//! before it is asked again, so that its rate is met with pauses nobody notices?
+//!
+//! # Inputs and output
+//!
+//! | name | unit | range | measured by |
+//! |---|---|---|---|
+//! | `average`, `ratelimit`, `task_ratelimit` | pages/s | 0 and up | the bandwidth and rate laws |
+//! | `store_dirty` | pages | 0 and up | the counters |
+//! | `clock` | ms, pages | | the writer's own state |
+//! | `now_ms` | ms | does not go back | the runtime |
+//! | `pause_ms` | ms | 1 to 200 | output |
+//! | `next_quota_pages` | pages | 0 and up | output |
+//!
+//! # Formula
+//!
+//! ```text
+//! max_pause = min(store_dirty / (1 + average / 128) + 1, 200)
+//! target    = min(10 + 9.77 * (log2 average - log2 ratelimit), 1 + max_pause / 2)
+//! quota     = ratelimit * target / 1024
+//! quota < 32                     : target = max_pause, quota at most 32
+//! quota * 1000 / task > max_pause: target = max_pause, quota = task * target / 1024
+//! min_pause = 1 + target / 2     (target itself if quota < 32)
+//!
+//! period = dirtied * 1000 / task
+//! pause  = period - time since the last pause ended
+//! pause < min_pause : go on; the time owed or saved is kept in the clock
+//! pause > max_pause : sleep max_pause, keep up to one more of it as owed
+//! quota while nobody is slowed = 2^(log2(thresh - dirty) / 2)
+//! ```
+//!
+//! # Conditions
+//!
+//! 1. A sleep lasts from 1 to 200 ms, whatever the inputs.
+//! 2. `min_pause <= max_pause` and `target <= max_pause`.
+//! 3. A writer that only writes gets its rate to within 15 %, from 100 pages a second on.
+//! 4. A writer that stayed away for more than a second starts anew: it neither owes nor has saved.
+//! 5. A writer that is not slowed is asked before it could use up the square root of the room.
+//! 6. All processors together pass the limit by at most a 32nd before somebody is asked, unless
+//!    the limit is below 512 pages each.
+//! 7. A rate of 0 sleeps as long as is allowed.
+//!
+//! # Picture
+//!
+//! The pause that is aimed at, over the number of writers that share a disk of 25 600 pages a
+//! second with 100 000 dirty pages, and the quota that goes with it.
+//!
+//! # Example
+//!
+//! Ten writers share a disk of 100 MB/s with 100 000 dirty pages. Each dirties 97 pages, sleeps 37
+//! ms and so gets its 2560 pages a second.
+//!
+//! ```
+//! use forebay_law::pause::{DirtierClock, PauseDecision, decide_pause, size_pause};
+//!
+//! let sizing = size_pause(25_600, 2_560, 100_000, 2_560);
+//! assert_eq!((sizing.target_ms, sizing.next_quota_pages), (39, 97));
+//! let clock = DirtierClock { paused_when_ms: Some(5_000), nr_dirtied: 97, nr_dirtied_pause: 97 };
+//! let (decision, after) = decide_pause(clock, &sizing, 2_560, 5_000);
+//! assert_eq!(decision, PauseDecision::Sleep { pause_ms: 37, period_ms: 37 });
+//! assert_eq!(after.paused_when_ms, Some(5_037));
+//! ```
+//!
+//! # Why not the simpler one
+//!
+//! A pause after every page costs more than the page. A fixed pause is too long for one writer and
+//! too short for a thousand: their wake-ups alone would fill a processor. A fixed quota stops a
+//! writer of a slow store for seconds. Sleeping the whole period punishes a writer for the time it
+//! spent thinking; hence the clock, which runs in virtual time.
+//!
+//! # Edges
+//!
+//! With nothing dirty the longest pause is 1 ms. A quota may be 0: the next dirtied page asks
+//! again. A period that rounds to 0 keeps the pages on the account and raises the quota. A writer
+//! without a last pause is taken to have paused just now. A clock that went back reads as time
+//! owed, at most one longest pause. When the rate is 0 the caller asks again after each sleep.
+//!
+//! # Lineage
+//!
+//! Linux: throttling without I/O by the writer (3.2), pause control and think time (3.3).
 
 use crate::arithmetic::{MS_PER_S, log2, scaled};
 

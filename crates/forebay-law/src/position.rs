@@ -1,4 +1,99 @@
 //! How far the dirty pages are from where they should be.
+//!
+//! # Question
+//!
+//! By how much is a writer's base rate scaled up or down, so that the dirty pages of the whole and
+//! of its store come back to their setpoints?
+//!
+//! # Inputs and output
+//!
+//! | name | unit | range | measured by |
+//! |---|---|---|---|
+//! | `thresh`, `background`, `hard_limit` | pages | 0 and up | the limits law |
+//! | `dirty`, `store_dirty` | pages | 0 and up | the counters: dirty and under write-back |
+//! | `store_thresh`, `store_background` | pages | 0 and up | the share law |
+//! | `average_pages_per_s` | pages/s | 1 and up | the bandwidth law |
+//! | `strict` | yes or no | | the store's settings |
+//! | `ratio` | 1/1024 | 0 (stop) and up | output |
+//!
+//! # Formula
+//!
+//! ```text
+//! limit    = max(thresh, hard_limit)
+//! freerun  = (thresh + background) / 2
+//! setpoint = (freerun + limit) / 2
+//! whole    = 1 + ((setpoint - dirty) / (limit - setpoint))^3     held in 0..2; 0 from limit on
+//!
+//! part           = max(min(store_thresh, thresh), (limit - dirty) / 8)
+//! store_setpoint = setpoint * part / thresh
+//! span           = (thresh - part + 8 * average) * part / thresh
+//! intercept      = store_setpoint + span
+//! line     = (intercept - store_dirty) / span     at least 1/4
+//! reserve  = (part / 2) / store_dirty             from 1 to 8, below part / 2 only
+//! ratio    = whole * line * reserve
+//!
+//! strict   : min(whole, the same polynomial of the store's own dirty pages and thresholds)
+//! ```
+//!
+//! # Conditions
+//!
+//! 1. The polynomial is two at `freerun`, one at `setpoint`, nothing at `limit`.
+//! 2. The polynomial never rises with the dirty pages, and is flat at the setpoint.
+//! 3. From the limit on the ratio is 0.
+//! 4. The ratio is at least a quarter of the polynomial: no store's writers are starved by its line.
+//! 5. The ratio never rises with the store's dirty pages.
+//! 6. A store alone at its setpoint has a ratio of one.
+//! 7. A strict store at its threshold gets 0, and from 8 dirty pages on no more than the whole
+//!    allows.
+//!
+//! # Picture
+//!
+//! The polynomial over the dirty pages, with a threshold of 200 000 and a background threshold of
+//! 100 000 pages. Between `freerun` and `limit` writers are slowed.
+//!
+//! # Example
+//!
+//! A disk alone, 200 000 pages may be dirty and 187 500 are: half way from the setpoint to the
+//! limit. Its writers go at 0.82 of their base rate.
+//!
+//! ```
+//! use forebay_law::position::{PositionInputs, position};
+//!
+//! let at = position(&PositionInputs {
+//!     thresh: 200_000,
+//!     background: 100_000,
+//!     dirty: 187_500,
+//!     hard_limit: 200_000,
+//!     store_thresh: 200_000,
+//!     store_dirty: 187_500,
+//!     average_pages_per_s: 25_600,
+//!     strict: false,
+//!     store_background: 100_000,
+//! });
+//! assert_eq!((at.setpoint, at.polynomial, at.ratio), (175_000, 896, 841));
+//! ```
+//!
+//! # Why not the simpler one
+//!
+//! Without a position term the rate law keeps whatever level of dirty pages it happens to have. A
+//! straight line is as steep at the setpoint as at the edges: there small disturbances shake every
+//! writer, and at the edges it does too little too late. The cube does next to nothing near the
+//! setpoint and stops everything at the limit. The line of the store reaches 0 far above its
+//! share, and a slow store that is found there (a stick that wrote fast into its own cache) would
+//! stop its writers for minutes: hence the quarter.
+//!
+//! # Edges
+//!
+//! `dirty` above the limit is 0, not negative. The cube is taken of a value held between -1 and 1,
+//! so that it cannot overflow when limit and setpoint nearly meet. Differences are signed and
+//! rounded as arithmetic shifts do. An idle store has a share near 0; its part is at least an
+//! eighth of the room that is left, so that it can start. A threshold that collapsed below the
+//! part leaves the span to the bandwidth. A strict store with fewer than 8 dirty pages is not held
+//! back by its own line.
+//!
+//! # Lineage
+//!
+//! Linux: `bdi_position_ratio` (3.2), the reserve area (3.2), strict limits (3.12).
 
 use crate::arithmetic::{RATIO_BITS, RATIO_ONE, scaled};
 use crate::limits::{DirtyLimits, setpoint};

@@ -1,4 +1,75 @@
 //! Whether a page that comes back was evicted too early.
+//!
+//! # Question
+//!
+//! A page that was evicted is wanted again. Does it start on the inactive list like any other, or
+//! would it have stayed, had the inactive list been longer at the expense of pages that were used
+//! less?
+//!
+//! # Inputs and output
+//!
+//! | name | unit | range | measured by |
+//! |---|---|---|---|
+//! | `age_now` | evictions and activations | counts modulo `2^bits` | the lists |
+//! | `age_at_eviction` | the same | the same | the shadow left in place of the page |
+//! | `sizes` | pages | 0 and up | the lists, at the return |
+//! | `distance` | evictions and activations | 0 to `2^bits - 1` | [`refault_distance`] |
+//! | activate | yes or no | | output |
+//!
+//! # Formula
+//!
+//! ```text
+//! distance  = (age_now - age_at_eviction) mod 2^bits
+//! file page : workingset = active file + (active anon + inactive anon if swap has room)
+//! anon page : workingset = active file + inactive file + (active anon if swap has room)
+//! activate  = distance <= workingset
+//! ```
+//!
+//! # Conditions
+//!
+//! 1. The distance is right when the count has wrapped since the eviction.
+//! 2. If a page activates, every page that returns sooner does.
+//! 3. Without swap a file page competes with active file pages alone: the older rule.
+//! 4. A longer list never turns a yes into a no.
+//! 5. A page that returns at once always activates.
+//!
+//! # Picture
+//!
+//! The longest distance that still activates, over the active file pages, for a file page with and
+//! without swap beside 100 000 anonymous pages.
+//!
+//! # Example
+//!
+//! A cache of 16 GiB holds 4000 active pages of a database's index. An index page was evicted when
+//! the count stood at 1200. If it is missed at 5000, it goes to the active list at once; at 9000
+//! it does not.
+//!
+//! ```
+//! use forebay_law::refault::{WorkingsetSizes, activates, refault_distance};
+//!
+//! let sizes = WorkingsetSizes { active_file: 4_000, ..WorkingsetSizes::default() };
+//! assert!(activates(refault_distance(5_000, 1_200, 64), true, &sizes));
+//! assert!(!activates(refault_distance(9_000, 1_200, 64), true, &sizes));
+//! ```
+//!
+//! # Why not the simpler one
+//!
+//! Two touches make a page active, but a set that is larger than the inactive list never gets the
+//! second touch: each page is evicted just before it is wanted again, for ever, while the active
+//! list is full of pages that nobody uses any more. The distance sees the second touch after the
+//! eviction. Activating every page that returns would let any large cyclic scan evict the real
+//! working set.
+//!
+//! # Edges
+//!
+//! The age counts at least one step for each page that leaves the inactive list, so a distance is
+//! at least the number of pages by which the list was too short: it errs towards not activating. A
+//! shadow of 64 bits never wraps in practice; with fewer bits an old page may look young, which
+//! costs one wrong activation. No swap means that anonymous pages cannot make room.
+//!
+//! # Lineage
+//!
+//! Linux: refault distance for file pages (3.15), for anonymous pages (5.9).
 
 /// Sizes of the lists that compete with a page that comes back, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

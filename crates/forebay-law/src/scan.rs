@@ -1,4 +1,103 @@
 //! How many pages of which list one reclaim pass looks at.
+//!
+//! # Question
+//!
+//! Given how pressing reclaim is and what it has cost lately, how many pages does this pass take
+//! from each of the four lists?
+//!
+//! # Inputs and output
+//!
+//! | name | unit | range | measured by |
+//! |---|---|---|---|
+//! | `sizes` | pages | 0 and up | the lists, when the pass starts |
+//! | `priority` | - | 12 (gentle) to 0 (all) | the reclaim loop |
+//! | `swappiness` | - | 0 to 200 | an operator; 60 if not told |
+//! | `cost` | - | 0 and up | reclaim itself: writes, refaults, rotations, decayed |
+//! | `free_pages`, `high_mark_sum` | pages | 0 and up | the zones |
+//! | [`ScanTargets`] | pages | 0 to `size >> priority` | output |
+//!
+//! # Formula
+//!
+//! ```text
+//! mode     = File      if there is no room in swap
+//!            Equal     if priority = 0 and swappiness > 0
+//!            Anon      if file + free <= high, and inactive anon is long and due
+//!            File      if inactive file is long enough and active file need not be touched
+//!            Fraction  otherwise
+//! total    = cost.anon + cost.file
+//! anon     = swappiness * (3 * total + 1) / (total + cost.anon + 1)
+//! file     = (200 - swappiness) * (3 * total + 1) / (total + cost.file + 1)
+//! target   = (size >> priority) * part / (anon + file)
+//! is low   = inactive * max(1, isqrt(10 * GiB of both lists)) < active
+//! ```
+//!
+//! # Conditions
+//!
+//! 1. No list is asked for more than `size >> priority`.
+//! 2. In one mode a deeper priority never asks for less.
+//! 3. Without room in swap no anonymous page is looked at.
+//! 4. The dearer a kind was, the smaller its part, once the other kind has cost anything.
+//! 5. At swappiness 100 each kind gets between a third and two thirds: no cost silences a kind.
+//! 6. A rebalanced pass asks for no more than was left, and for nothing of the kind with less left.
+//! 7. A longer inactive list is never judged too short where a shorter one was long enough.
+//! 8. The goal of background reclaim is at least 32 pages a zone.
+//!
+//! # Picture
+//!
+//! The part of a pass that anonymous pages get, over the cost of anonymous pages, for three values
+//! of swappiness. The cost of file pages is 1000 throughout.
+//!
+//! # Example
+//!
+//! A zone with 200 000 anonymous and 180 000 file pages, swappiness 60, priority 10: if reading
+//! back file pages cost 100 and writing anonymous ones nothing, the pass takes 89 of one kind and
+//! 94 of the other.
+//!
+//! ```
+//! use forebay_law::scan::{ListSizes, ReclaimCost, ScanInputs, ScanTargets, scan_targets};
+//!
+//! let inputs = ScanInputs {
+//!     sizes: ListSizes {
+//!         inactive_anon: 50_000,
+//!         active_anon: 150_000,
+//!         inactive_file: 100_000,
+//!         active_file: 80_000,
+//!     },
+//!     priority: 10,
+//!     swappiness: 60,
+//!     cost: ReclaimCost { anon: 0, file: 100 },
+//!     swap_has_room: true,
+//!     may_deactivate_file: true,
+//!     ..ScanInputs::default()
+//! };
+//! let expected = ScanTargets {
+//!     inactive_anon: 22,
+//!     active_anon: 67,
+//!     inactive_file: 52,
+//!     active_file: 42,
+//! };
+//! assert_eq!(scan_targets(&inputs), expected);
+//! ```
+//!
+//! # Why not the simpler one
+//!
+//! Taking from each list in proportion to its length lets one pass over a large file push out all
+//! working memory. Taking file pages first, always, keeps idle anonymous memory for ever while the
+//! file cache thrashes. A ratio of the costs without the common `total` in both denominators
+//! swings to all or nothing after one bad minute, and the kind that is not looked at can never
+//! show that it has become cheap.
+//!
+//! # Edges
+//!
+//! A list shorter than `2^priority` gets 0 and waits for a deeper priority. At swappiness 0 no
+//! anonymous page is taken by choice, but priority 0 does not apply then either. A swappiness
+//! above 200 counts as 200. Costs are halved when their sum passes a quarter of the lists, so that
+//! an old cost fades and products stay small.
+//!
+//! # Lineage
+//!
+//! Linux: the split lists (2.6.28), the ratio of the inactive list for all sizes (4.7), the cost
+//! model (5.8).
 
 use crate::arithmetic::scaled;
 

@@ -1,4 +1,86 @@
 //! Which part of the dirty limit belongs to which store.
+//!
+//! # Question
+//!
+//! Several stores share one dirty limit. How many of the dirty pages may be this store's, so that
+//! each has about as many seconds of work waiting as any other?
+//!
+//! # Inputs and output
+//!
+//! | name | unit | range | measured by |
+//! |---|---|---|---|
+//! | `pages` | pages | 0 and up | completed writes, failed ones included |
+//! | `now_ms` | ms | does not go back | the runtime |
+//! | `max_ratio_1024` | 1/1024 | 0 to 1024 (no bound) | an operator |
+//! | `limits` | percent | minima sum to less than 100 | an operator |
+//! | [`Share`] | fraction | 0 to 1 | output |
+//! | `store_thresh` | pages | 0 to `thresh` | output: a soft target |
+//!
+//! # Formula
+//!
+//! ```text
+//! a completion of n pages : store.events += n;  global.events += n
+//! every 3 s               : every count is halved (a store's when it is next looked at)
+//! share        = store.events / global.events
+//! store_thresh = thresh * (100 - sum of minima) / 100 * share + thresh * min / 100
+//!                at most thresh * max / 100
+//! bounded      : count only ceil((den * f - num * 1024) / (1024 - f)) of n, f = max_ratio_1024
+//! ```
+//!
+//! # Conditions
+//!
+//! 1. A share is at most one, and its denominator at least 1.
+//! 2. The shares of all stores sum to no more than one.
+//! 3. Ageing late gives the same count as ageing in time.
+//! 4. Silence does not change who has more: the counts of two stores age alike.
+//! 5. A bounded share passes its bound by less than one page.
+//! 6. The thresholds of all stores sum to no more than the whole.
+//! 7. No store gets more than its maximum.
+//!
+//! # Picture
+//!
+//! The share of a store that begins to write at time 0 beside one that has long been writing as
+//! fast, and that of the other.
+//!
+//! # Example
+//!
+//! A disk of 100 MB/s and a stick of 10 MB/s, both busy: out of 200 000 pages that may be dirty,
+//! the stick owns 18 181 (71 MiB), which it writes in the same 7 seconds that the disk needs for
+//! its own.
+//!
+//! ```
+//! use forebay_law::share::{GlobalCompletions, ShareLimits, StoreCompletions};
+//! use forebay_law::share::{complete, share, store_thresh};
+//!
+//! let mut global = GlobalCompletions::default();
+//! let (mut disk, mut stick) = Default::default();
+//! for second in 0..60 {
+//!     complete(&mut global, &mut disk, 25_600, 1_024, second * 1_000);
+//!     complete(&mut global, &mut stick, 2_560, 1_024, second * 1_000);
+//! }
+//! let part = share(&global, &mut stick);
+//! let pages = store_thresh(200_000, part, ShareLimits::default());
+//! assert!((18_000..=18_181).contains(&pages), "{pages}");
+//! ```
+//!
+//! # Why not the simpler one
+//!
+//! An equal part for each store gives the slow stick minutes of dirty pages and the fast disk a
+//! second's worth. A part by measured bandwidth gives an idle store its full part, which nobody
+//! else may then use. Counts of completions without ageing take hours to notice that a store went
+//! idle.
+//!
+//! # Edges
+//!
+//! A store that never wrote has share 0; the position law's floor lets it start. When everything
+//! has aged out the timer stops and the count of 1 that the whole starts with keeps the
+//! denominator above
+//! 0. A store's count, aged on its own, may be rounded above its part of the whole: the denominator
+//!    then follows. Failed writes count, or the writers of a failing store would stand still.
+//!
+//! # Lineage
+//!
+//! Linux: floating proportions (2.6.24), flexible periods of three seconds (3.6).
 
 use crate::arithmetic::{RATIO_ONE, scaled};
 

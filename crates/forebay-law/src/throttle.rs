@@ -1,4 +1,74 @@
 //! When a reclaimer that cannot progress sleeps, and who wakes it.
+//!
+//! # Question
+//!
+//! Reclaim finds nothing that it could free at once. Does the reclaimer sleep, for how long at
+//! most, and which event is worth waking it for?
+//!
+//! # Inputs and output
+//!
+//! | name | unit | range | measured by |
+//! |---|---|---|---|
+//! | `reclaimed`, `scanned` | pages | 0 and up | the run; the pass |
+//! | `priority` | - | 12 to 0 | the reclaim loop |
+//! | `isolated`, `inactive` | pages | 0 and up | the lists |
+//! | `written_since_first` | pages | 0 and up | completions since the first waiter came |
+//! | `write_pending`, `reclaimable` | pages | 0 and up | the node |
+//! | decision | | | output |
+//!
+//! # Formula
+//!
+//! ```text
+//! wake the waiters for writes = written since the first > 32 * waiters
+//! too many isolated           = isolated > inactive / 8   (inactive, for a caller that may do less)
+//! after a pass : wake others   if reclaimed > scanned / 8
+//!                sleep         if priority = 1, nothing reclaimed, and not background reclaim
+//! do not sleep = background reclaim gave up 16 times, or 2 * write pending <= reclaimable
+//! longest sleep: 100 ms for writes, 20 ms for isolation, one tick otherwise
+//! ```
+//!
+//! # Conditions
+//!
+//! 1. Background reclaim never sleeps for want of progress.
+//! 2. Whoever freed more than an eighth of what it looked at wakes the others; who freed anything
+//!    does not sleep.
+//! 3. A caller that may do less waits only where one that may do everything would wait too.
+//! 4. With w waiters, 32 * w + 1 completed pages wake them all.
+//! 5. On a node that was given up nobody sleeps for want of progress.
+//! 6. Every sleep ends within 100 ms, if a tick is no longer.
+//!
+//! # Picture
+//!
+//! The pages that have to be written before all waiters are woken, over the number of waiters.
+//!
+//! # Example
+//!
+//! Four callers sleep until pages have been written. The 129th page wakes all of them: 32 for
+//! each, as many as one of them takes at once, and one more.
+//!
+//! ```
+//! use forebay_law::throttle::wakes_writeback_waiters;
+//!
+//! assert!(!wakes_writeback_waiters(128, 4));
+//! assert!(wakes_writeback_waiters(129, 4));
+//! ```
+//!
+//! # Why not the simpler one
+//!
+//! Sleeping for a fixed time when a store is busy sleeps too long on a fast one and spins on a
+//! slow one, and a store with many queues never says that it is busy. Waking on every completed
+//! page makes all waiters run for one page. Sleeping half a second for want of progress let
+//! programs that should have been refused memory hang for minutes.
+//!
+//! # Edges
+//!
+//! Counts may be a little old; the longest sleep makes that harmless. A run that looked at nothing
+//! and freed nothing at priority 1 sleeps like any other. Reclaimers without a write to wait for
+//! do not wait: with less than half of the pages pending, another pass is worth more.
+//!
+//! # Lineage
+//!
+//! Linux: throttling by event (5.16), its last form (5.16-rc8).
 
 use crate::scan::{SWAP_CLUSTER_MAX, TOP_PRIORITY};
 

@@ -1,4 +1,85 @@
-//! When reclaim starts and when it stops.
+//! When background reclaim wakes, when it rests, and how much it leaves to those in need.
+//!
+//! # Question
+//!
+//! How many free pages does a zone keep, so that background reclaim starts before anybody has to
+//! wait, stops before it empties the cache, and never lets a request that could have gone
+//! elsewhere use up the scarce zone?
+//!
+//! # Inputs and output
+//!
+//! | name | unit | range | measured by |
+//! |---|---|---|---|
+//! | `lowmem_kib` | KiB | 0 and up | the engine, once: directly usable memory of all zones |
+//! | `managed_pages` | pages | 0 and up | the zone, once |
+//! | `ratios` | - | 0 (no reserve) and up | an operator; 256 for scarce zones, 32 for others |
+//! | `free` | pages | 0 to managed | the zone, at each request |
+//! | `min`, `low`, `high` | pages | `min <= low <= high` | output |
+//! | `reserve` | pages | 0 and up | output: what requests of a class leave alone |
+//!
+//! # Formula
+//!
+//! ```text
+//! min_free_kib = clamp(isqrt(16 * lowmem_kib), 128, cap)
+//! min          = min_free_pages * managed / managed of all zones
+//! distance     = max(min / 4, managed * per_ten_thousand / 10000)
+//! low          = min + distance
+//! high         = min + 2 * distance
+//! reserve[z,c] = sum of managed over zones z+1 ..= c, / ratio[z]
+//! may take     = free > mark + reserve
+//! balanced(c)  = some zone the class may use has free > high + reserve
+//! ```
+//!
+//! # Conditions
+//!
+//! 1. `min <= low <= high`.
+//! 2. With [`MarkSpacing::Scale`] the marks are evenly spaced.
+//! 3. The `min` marks of the zones sum to no more than the pages kept free.
+//! 4. Whoever may take a page leaves the whole reserve of its class.
+//! 5. Relief only helps: it never turns a yes into a no, and high priority leaves half of the mark.
+//! 6. The pages kept free grow with memory, never in proportion to it: from 16 MiB on, four times
+//!    the memory at most doubles them.
+//! 7. A zone that a class may hardly use does not make the node balanced for that class.
+//!
+//! # Picture
+//!
+//! The three marks of one zone over its size. The bend in `low` and `high` is where the part of
+//! the zone (0.1 %) passes a quarter of `min`.
+//!
+//! # Example
+//!
+//! A machine of 3587 MiB in three zones (15, 3072 and 500 MiB) keeps 7666 KiB free. Its largest
+//! zone wakes background reclaim below 2426 pages (9.5 MiB) and lets it rest above 3212.
+//!
+//! ```
+//! use forebay_law::watermark::{MarkSpacing, lowmem_reserve, min_free_kib, watermarks};
+//!
+//! let managed = [3_840, 786_432, 128_000];
+//! let kib = min_free_kib(918_272 * 4, 262_144);
+//! assert_eq!(kib, 7_666);
+//! let marks = watermarks(kib, managed[1], 918_272, MarkSpacing::default());
+//! assert_eq!((marks.min, marks.low, marks.high), (1_640, 2_426, 3_212));
+//! assert_eq!(lowmem_reserve(&managed, &[256, 256, 32], 0, 2), 3_572);
+//! ```
+//!
+//! # Why not the simpler one
+//!
+//! A fixed share of memory wastes gigabytes on a large machine and starves a small one; the square
+//! root follows how many requests can be under way at once. A distance of `min / 4` alone is a few
+//! MiB on a machine of 100 GiB: background reclaim is woken when a burst has already used it up.
+//! And a balance test without the reserve is satisfied by a scarce zone that the request cannot
+//! use: then background reclaim sleeps while every useful zone is empty.
+//!
+//! # Edges
+//!
+//! No memory gives marks of 0 and a node without zones is balanced: there is nothing to reclaim. A
+//! `cap` below the floor wins over the floor. Counts of free pages may be a little old; the strict
+//! comparison errs towards reclaiming once more.
+//!
+//! # Lineage
+//!
+//! Linux: `min_free_kbytes` and three marks (2.4), `watermark_scale_factor` (4.6), the balance
+//! test with the reserve of the class (4.12).
 
 use crate::arithmetic::scaled;
 
