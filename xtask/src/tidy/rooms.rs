@@ -14,7 +14,7 @@ struct Room {
 const ROOMS: &[Room] = &[
     Room {
         folder: "crates/forebay/src/state/",
-        absent: &["async", "await", "Future", "Rt", "Store"],
+        absent: &["async", "await", "Future", "Rt", "submit"],
         reason: "state never waits, knows no clock and does no I/O",
     },
     Room {

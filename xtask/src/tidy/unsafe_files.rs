@@ -10,14 +10,26 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/forebay/src/state/arena.rs",
         "the memory of the pages",
     ),
+    (
+        "crates/forebay-cli/src/bench/floor/arena.rs",
+        "pages for the plain copy",
+    ),
+    (
+        "crates/forebay-cli/src/bench/floor/ring.rs",
+        "the ring of the kernel, bare",
+    ),
     ("crates/forebay-store/src/io.rs", "pages owned by a request"),
+    (
+        "crates/forebay-store/src/positioned.rs",
+        "pages handed to the system",
+    ),
     (
         "crates/forebay-store/src/uring.rs",
         "the ring of the kernel",
     ),
     (
-        "crates/forebay-store/src/positioned.rs",
-        "pages handed to the system",
+        "crates/forebay-store/tests/support/arena.rs",
+        "pages for the contract",
     ),
 ];
 
