@@ -1,1 +1,93 @@
+use proptest::prelude::*;
 
+use super::*;
+
+fn of(write: u64, average: u64) -> Bandwidth {
+    Bandwidth {
+        write_pages_per_s: write,
+        average_pages_per_s: average,
+    }
+}
+
+#[test]
+fn vectors_b1_to_b9() {
+    let rows = [
+        (of(25_600, 25_600), 5_120, 200, of(25_600, 25_600)),
+        (of(25_600, 25_600), 10_240, 200, of(26_850, 25_600)),
+        (of(25_600, 25_600), 0, 200, of(24_350, 25_600)),
+        (of(12_800, 25_600), 2_560, 200, of(12_800, 24_000)),
+        (of(30_000, 25_600), 8_000, 200, of(30_488, 26_150)),
+        (of(25_600, 20_000), 5_120, 200, of(25_600, 20_700)),
+        (of(25_600, 25_600), 1_000, 5_000, of(200, 200)),
+        (of(25_600, 25_600), 20_480, 4_096, of(5_000, 25_600)),
+        (of(25_600, 25_600), 51_200, 1_000, of(31_850, 25_600)),
+    ];
+    for (before, written, elapsed_ms, after) in rows {
+        assert_eq!(
+            before.advanced(written, elapsed_ms),
+            after,
+            "{before:?} {written}"
+        );
+    }
+}
+
+/// The averages after each 200 ms of a store that now writes `pages_per_s`.
+fn stepped(pages_per_s: u64) -> impl Iterator<Item = u64> {
+    let first = Bandwidth::default().advanced(pages_per_s / 5, BANDWIDTH_INTERVAL_MS);
+    std::iter::successors(Some(first), move |bandwidth| {
+        Some(bandwidth.advanced(pages_per_s / 5, BANDWIDTH_INTERVAL_MS))
+    })
+    .map(|bandwidth| bandwidth.average_pages_per_s)
+}
+
+#[test]
+fn condition_5_a_change_of_speed_is_known_in_time() {
+    let averages: Vec<u64> = stepped(12_800).take(100).collect();
+    assert_eq!(
+        (averages[4], averages[19], averages[39]),
+        (24_947, 19_950, 15_592)
+    );
+    let halved = averages.iter().position(|&average| average <= 13_440);
+    assert_eq!(halved, Some(14_000 / 200 - 1));
+    let doubled = stepped(51_200)
+        .take(100)
+        .position(|average| average >= 48_640);
+    assert_eq!(doubled, Some(11_200 / 200 - 1));
+}
+
+proptest! {
+    #[test]
+    fn condition_1_a_kept_pace_keeps_the_estimate(fifths in 1_u64..1 << 40, steps in 1_u32..20) {
+        let pace = of(fifths * 5, fifths * 5);
+        let after = (0..steps).fold(pace, |bandwidth, _| bandwidth.advanced(fifths, 200));
+        prop_assert_eq!(after, pace);
+    }
+
+    #[test]
+    fn condition_2_between_the_last_and_the_measured(
+        write in 0_u64..1 << 40, written in 0_u64..1 << 40, elapsed_ms in 1_u64..10_000,
+    ) {
+        let after = of(write, write.max(1)).advanced(written, elapsed_ms).write_pages_per_s;
+        let measured = written * 1_000 / elapsed_ms;
+        prop_assert!(after <= write.max(measured));
+        prop_assert!(after >= write.min(measured));
+    }
+
+    #[test]
+    fn condition_3_the_average_takes_an_eighth_of_the_gap(
+        write in 0_u64..1 << 40, average in 1_u64..1 << 40, written in 0_u64..1 << 30,
+        elapsed_ms in 1_u64..=WINDOW_MS,
+    ) {
+        let after = of(write, average).advanced(written, elapsed_ms).average_pages_per_s;
+        prop_assert!(after.abs_diff(average) <= average.abs_diff(write) / 8);
+        prop_assert!(after.abs_diff(write.max(1)) <= average.abs_diff(write.max(1)));
+    }
+
+    #[test]
+    fn condition_4_the_average_is_never_nothing(
+        write in 0_u64..100, average in 1_u64..100, waits in prop::collection::vec(0_u64..10_000, 1..50),
+    ) {
+        let end = waits.iter().fold(of(write, average), |bandwidth, &ms| bandwidth.advanced(0, ms));
+        prop_assert!(end.average_pages_per_s >= 1);
+    }
+}

@@ -19,6 +19,7 @@ pub mod bandwidth;
 pub mod chunk;
 pub mod limits;
 pub mod pause;
+pub mod plot;
 pub mod position;
 pub mod rate;
 pub mod readahead;

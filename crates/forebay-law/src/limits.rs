@@ -36,7 +36,7 @@
 //! 3. The smoothed limit rises in one step and falls by no more than 1/32 of the gap in 200 ms.
 //! 4. It never falls below what is dirty.
 //! 5. The limits of the zones sum to no more than that of the whole.
-//! 6. More memory never lowers a threshold given in percent.
+//! 6. More memory never lowers a threshold for writers that is given in percent.
 //!
 //! # Picture
 //!

@@ -1,1 +1,228 @@
+use proptest::prelude::*;
 
+use super::*;
+
+#[test]
+fn vectors_m1_to_m12_sizing() {
+    // Average, rate, dirty pages of the store, rate of the writer; longest, target, shortest, quota.
+    let rows = [
+        ([25_600, 25_600, 100_000, 25_600], [200, 10, 6, 250]),
+        ([25_600, 12_800, 100_000, 12_800], [200, 19, 10, 237]),
+        ([25_600, 2_560, 100_000, 2_560], [200, 39, 20, 97]),
+        ([25_600, 256, 100_000, 256], [200, 125, 63, 32]),
+        ([25_600, 25, 100_000, 25], [200, 200, 200, 4]),
+        ([25_600, 25, 100_000, 10], [200, 200, 200, 1]),
+        ([25_600, 25_600, 2_000, 25_600], [10, 6, 4, 150]),
+        ([25_600, 25_600, 100, 25_600], [1, 1, 1, 25]),
+        ([2_560, 2_560, 1_000, 2_560], [48, 12, 7, 32]),
+        ([262_144, 262_144, 1_000_000, 262_144], [200, 10, 6, 2_560]),
+        ([25_600, 2_560, 100_000, 500], [200, 39, 20, 97]),
+        ([25_600, 25, 0, 25], [1, 1, 1, 0]),
+    ];
+    for (index, ([average, rate, store_dirty, task], expected)) in rows.into_iter().enumerate() {
+        let got = size_pause(average, rate, store_dirty, task);
+        let got = [
+            got.max_pause_ms,
+            got.target_ms,
+            got.min_pause_ms,
+            got.next_quota_pages,
+        ];
+        assert_eq!(got, expected, "M{}", index + 1);
+    }
+}
+
+#[test]
+fn vectors_of_the_poll_interval() {
+    let rows = [
+        (0, 256),
+        (150_000, 128),
+        (175_000, 128),
+        (199_000, 16),
+        (199_999, 1),
+        (200_000, 1),
+        (250_000, 1),
+    ];
+    for (dirty, pages) in rows {
+        assert_eq!(poll_interval(dirty, 200_000), pages, "{dirty} dirty");
+    }
+    let clock = freerun_clock(7_000, 150_000, 200_000);
+    assert_eq!(clock, asked(0, Some(7_000), 128));
+}
+
+fn asked(nr_dirtied: u64, paused_when_ms: Option<u64>, nr_dirtied_pause: u64) -> DirtierClock {
+    DirtierClock {
+        paused_when_ms,
+        nr_dirtied,
+        nr_dirtied_pause,
+    }
+}
+
+#[test]
+fn vectors_d1_to_d9_decisions() {
+    let sleep = |pause_ms, period_ms| PauseDecision::Sleep {
+        pause_ms,
+        period_ms,
+    };
+    let go_on = PauseDecision::NoSleep;
+    // Pages, rate of the writer, base rate, now, quota; decision, end of the pause, pages, quota.
+    let rows = [
+        (
+            [250, 25_600, 25_600, 10_000, 250],
+            sleep(9, 9),
+            [10_009, 0, 250],
+        ),
+        ([250, 25_600, 25_600, 10_004, 250], go_on, [10_009, 0, 250]),
+        ([250, 25_600, 25_600, 10_500, 250], go_on, [10_009, 0, 250]),
+        ([250, 25_600, 25_600, 11_500, 250], go_on, [11_500, 0, 250]),
+        ([32, 256, 256, 10_000, 32], sleep(125, 125), [10_125, 0, 32]),
+        (
+            [97, 200, 2_560, 10_000, 97],
+            sleep(200, 485),
+            [10_400, 0, 39],
+        ),
+        (
+            [97, 350, 2_560, 10_000, 97],
+            sleep(200, 277),
+            [10_277, 0, 68],
+        ),
+        ([8, 25_600, 25_600, 10_000, 8], go_on, [10_000, 8, 16]),
+        (
+            [32, 0, 25_600, 10_000, 250],
+            sleep(200, 200),
+            [10_200, 0, 0],
+        ),
+    ];
+    for (index, ([pages, task, rate, now_ms, quota], decision, after)) in
+        rows.into_iter().enumerate()
+    {
+        let sizing = size_pause(25_600, rate, 180_000, task);
+        let clock = asked(pages, Some(10_000), quota);
+        let expected = asked(after[1], Some(after[0]), after[2]);
+        let got = decide_pause(clock, &sizing, task, now_ms);
+        assert_eq!(got, (decision, expected), "D{}", index + 1);
+    }
+}
+
+#[test]
+fn a_writer_without_a_past_counts_from_now() {
+    let sizing = size_pause(25_600, 25_600, 180_000, 25_600);
+    let (decision, after) = decide_pause(asked(32, None, 32), &sizing, 25_600, 10_000);
+    assert_eq!(decision, PauseDecision::NoSleep);
+    assert_eq!(after, asked(0, Some(10_001), 32));
+}
+
+#[test]
+fn a_full_store_asks_sooner() {
+    let clock = asked(0, None, 250);
+    assert_eq!(
+        (clock.quota_pages(false), clock.quota_pages(true)),
+        (250, 8)
+    );
+    assert_eq!(
+        DirtierClock {
+            nr_dirtied_pause: 3,
+            ..clock
+        }
+        .quota_pages(true),
+        3
+    );
+    assert!(dirty_exceeded(11, 10, 101, 100, false));
+    assert!(!dirty_exceeded(11, 10, 100, 100, false) && !dirty_exceeded(10, 10, 101, 100, true));
+    assert!(dirty_exceeded(11, 10, 100, 100, true));
+}
+
+#[test]
+fn one_sleep_is_the_rule() {
+    assert!(may_leave(1, 1_000, 32));
+    assert!(may_leave(0, 32, 32));
+    assert!(!may_leave(0, 33, 32));
+}
+
+/// Pages that a writer dirties in a minute of doing nothing else, at `rate` pages a second.
+fn pages_in_a_minute(rate: u64) -> u64 {
+    let sizing = size_pause(rate, rate, 100_000 + rate, rate);
+    let (mut clock, mut now_ms, mut pages) = (DirtierClock::default(), 0, 0);
+    while now_ms < 60_000 {
+        let quota =
+            clock.nr_dirtied_pause.max(1) - clock.nr_dirtied.min(clock.nr_dirtied_pause.max(1));
+        clock.nr_dirtied += quota;
+        pages += quota;
+        let (decision, after) = decide_pause(clock, &sizing, rate, now_ms);
+        clock = after;
+        if let PauseDecision::Sleep { pause_ms, .. } = decision {
+            now_ms += pause_ms;
+        }
+    }
+    pages
+}
+
+fn any_sizing() -> impl Strategy<Value = (PauseSizing, u64)> {
+    let rate = || prop_oneof![0_u64..100, 0_u64..1 << 20, 0_u64..1 << 40];
+    (rate(), rate(), rate(), rate()).prop_map(|(average, ratelimit, store_dirty, task)| {
+        (size_pause(average, ratelimit, store_dirty, task), task)
+    })
+}
+
+proptest! {
+    #[test]
+    fn condition_1_a_sleep_is_from_1_to_200_ms(
+        (sizing, task) in any_sizing(), nr_dirtied in 0_u64..1 << 40, quota in 0_u64..1 << 20,
+        paused in prop::option::of(0_u64..1 << 40), now_ms in 0_u64..1 << 40,
+    ) {
+        let clock = asked(nr_dirtied, paused, quota);
+        if let (PauseDecision::Sleep { pause_ms, .. }, after) = decide_pause(clock, &sizing, task, now_ms) {
+            prop_assert!((1..=MAX_PAUSE_MS).contains(&pause_ms));
+            let ends_ms = after.paused_when_ms.expect("a pause was decided");
+            prop_assert!(ends_ms >= now_ms + pause_ms);
+            prop_assert!(ends_ms <= now_ms + pause_ms + sizing.max_pause_ms);
+        }
+    }
+
+    #[test]
+    fn condition_2_the_bounds_are_in_order((sizing, _) in any_sizing()) {
+        prop_assert!(1 <= sizing.min_pause_ms && sizing.min_pause_ms <= sizing.max_pause_ms);
+        prop_assert!(sizing.target_ms <= sizing.max_pause_ms);
+    }
+
+    #[test]
+    fn condition_3_a_writer_gets_its_rate(rate in 100_u64..300_000) {
+        let pages = pages_in_a_minute(rate);
+        let due = rate * 60;
+        prop_assert!(pages.abs_diff(due) <= due * 15 / 100, "{} of {}", pages, due);
+    }
+
+    #[test]
+    fn condition_4_a_long_absence_is_forgotten(
+        nr_dirtied in 1_u64..1_000, paused in 0_u64..1 << 40, away_ms in 2_100_u64..1 << 40,
+    ) {
+        let rate = 1_000;
+        let sizing = size_pause(rate, rate, 100_000, rate);
+        let clock = asked(nr_dirtied, Some(paused), 32);
+        let (decision, after) = decide_pause(clock, &sizing, rate, paused + away_ms);
+        prop_assert_eq!(decision, PauseDecision::NoSleep);
+        prop_assert_eq!(after, asked(0, Some(paused + away_ms), 32));
+    }
+
+    #[test]
+    fn condition_5_free_writers_are_asked_in_time(
+        dirty in 0_u64..1 << 40, room in 1_u64..1 << 40,
+    ) {
+        let pages = poll_interval(dirty, dirty + room);
+        prop_assert!(pages >= 1 && pages * pages <= room);
+    }
+
+    #[test]
+    fn condition_6_all_processors_together(thresh in 0_u64..1 << 40, cpus in 1_u64..1_024) {
+        let pages = ratelimit_pages(thresh, cpus);
+        prop_assert!(pages * cpus <= thresh / 32 || pages == 16);
+    }
+
+    #[test]
+    fn condition_7_no_rate_sleeps_as_long_as_it_may(
+        (sizing, _) in any_sizing(), nr_dirtied in 0_u64..1 << 40, now_ms in 0_u64..1 << 40,
+    ) {
+        let (decision, _) = decide_pause(asked(nr_dirtied, Some(0), 32), &sizing, 0, now_ms);
+        let longest = sizing.max_pause_ms;
+        prop_assert_eq!(decision, PauseDecision::Sleep { pause_ms: longest, period_ms: longest });
+    }
+}

@@ -42,7 +42,8 @@
 //! 3. From the limit on the ratio is 0.
 //! 4. The ratio is at least a quarter of the polynomial: no store's writers are starved by its line.
 //! 5. The ratio never rises with the store's dirty pages.
-//! 6. A store alone at its setpoint has a ratio of one.
+//! 6. A store alone at its setpoint has a ratio of one, to within 1 %, if it can write its
+//!    threshold in a quarter of an hour.
 //! 7. A strict store at its threshold gets 0, and from 8 dirty pages on no more than the whole
 //!    allows.
 //!
@@ -89,7 +90,9 @@
 //! rounded as arithmetic shifts do. An idle store has a share near 0; its part is at least an
 //! eighth of the room that is left, so that it can start. A threshold that collapsed below the
 //! part leaves the span to the bandwidth. A strict store with fewer than 8 dirty pages is not held
-//! back by its own line.
+//! back by its own line. The part is a fraction of 16 bits: if the threshold is worth many hours
+//! of the store's bandwidth, its rounding passes the span and the line is at its quarter, which
+//! errs towards slowing.
 //!
 //! # Lineage
 //!
