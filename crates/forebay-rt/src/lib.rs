@@ -1,1 +1,40 @@
-//! x
+//! The only clock and the only waiting.
+//!
+//! Everything that waits, spawns or asks for the time does so through [`Rt`], a small handle with
+//! two bodies: the *real* one runs tasks on threads of its own, the *virtual* one ([`Virtual`])
+//! runs them on one thread, in an order drawn from a seed, and jumps its clock to the next event.
+//! What waits for an event rather than for a time uses [`wait`], which needs no runtime at all.
+//!
+//! ```
+//! use forebay_base::Span;
+//! use forebay_rt::{Rt, block_on};
+//!
+//! async fn twice(rt: Rt) {
+//!     for _ in 0..2 {
+//!         rt.sleep(Span::from_millis(1)).await;
+//!     }
+//! }
+//!
+//! let rt = Rt::real();
+//! block_on(rt.spawn("twice", twice(rt.clone())).join());
+//! ```
+
+mod block_on;
+mod park;
+mod real;
+mod rt;
+mod sleep;
+mod task;
+pub mod thread;
+pub mod virt;
+pub mod wait;
+mod work;
+
+pub use block_on::block_on;
+pub use rt::Rt;
+pub use sleep::{Elapsed, Sleep};
+pub use task::{Task, YieldNow};
+pub use virt::{Virtual, VirtualSettings};
+pub use work::{Charge, Work, WorkCosts};
+
+pub(crate) use rt::Body;

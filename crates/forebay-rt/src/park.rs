@@ -1,0 +1,85 @@
+//! One thread's sleep, ended by a token.
+
+use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::task::Wake;
+
+#[cfg(loom)]
+use loom::thread::{self, Thread};
+#[cfg(not(loom))]
+use std::thread::{self, Thread};
+
+/// Looks at the token before a thread sleeps for good, a few microseconds in all: waking a
+/// sleeping thread costs more than that, and a device or the other processor often answers sooner.
+/// Larger only burns the processor that the answer may need; on a machine with one processor
+/// nobody else can run meanwhile, and the thread sleeps at once.
+#[cfg(not(loom))]
+const SPINS: u32 = 128;
+
+/// A token and the thread that waits for it. A token given before the thread sleeps is kept.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    token: AtomicBool,
+    thread: Thread,
+}
+
+impl Parker {
+    /// A parker whose owner is the calling thread.
+    pub(crate) fn of_this_thread() -> Parker {
+        Parker {
+            token: AtomicBool::new(false),
+            thread: thread::current(),
+        }
+    }
+
+    /// Returns once the token is there, and takes it. Only the owner may call this.
+    pub(crate) fn park(&self) {
+        if self.spin() {
+            return;
+        }
+        while !self.token.swap(false, Ordering::Acquire) {
+            #[allow(clippy::disallowed_methods, reason = "this is what others wait with")]
+            thread::park();
+        }
+    }
+
+    /// Gives the token and wakes the owner.
+    pub(crate) fn unpark(&self) {
+        if !self.token.swap(true, Ordering::Release) {
+            self.thread.unpark();
+        }
+    }
+
+    #[cfg(not(loom))]
+    fn spin(&self) -> bool {
+        use std::sync::OnceLock;
+        static SPINS_HERE: OnceLock<u32> = OnceLock::new();
+        let spins = *SPINS_HERE.get_or_init(|| match thread::available_parallelism() {
+            Ok(processors) if processors.get() > 1 => SPINS,
+            _ => 0,
+        });
+        for _ in 0..spins {
+            if self.token.load(Ordering::Relaxed) && self.token.swap(false, Ordering::Acquire) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// The schedule explorer tries every order by itself; spinning only hides some of them.
+    #[cfg(loom)]
+    fn spin(&self) -> bool {
+        false
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}

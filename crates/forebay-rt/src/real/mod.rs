@@ -1,0 +1,75 @@
+//! The real body: a pool of threads, one thread for timers, the machine's clock.
+
+mod timers;
+mod workers;
+
+use crate::sleep::TimerId;
+use crate::task::{Ending, TaskFuture};
+use crate::thread::Stopwatch;
+use forebay_base::{Instant, Prng};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use timers::Timers;
+use workers::Workers;
+
+/// What the handles share. The threads share only its parts, so that they do not keep it alive.
+pub(crate) struct Real {
+    timers: Arc<Timers>,
+    workers: Arc<Workers>,
+    streams: Prng,
+}
+
+impl Real {
+    pub(crate) fn new() -> Real {
+        Real {
+            timers: Arc::new(Timers::new(Stopwatch::start())),
+            workers: Arc::new(Workers::new()),
+            streams: Prng::from_seed(seed_from_time()),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.timers.now()
+    }
+
+    pub(crate) fn stream(&self, name: &str) -> Prng {
+        self.streams.child(name)
+    }
+
+    pub(crate) fn spawn(&self, name: &'static str, future: TaskFuture, ending: Ending) {
+        self.workers.spawn(name, future, ending);
+    }
+
+    pub(crate) fn poll_timer(
+        &self,
+        deadline: Instant,
+        timer: &mut Option<TimerId>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        self.timers.poll(deadline, timer, context.waker())
+    }
+
+    pub(crate) fn cancel_timer(&self, deadline: Instant, timer: TimerId) {
+        self.timers.cancel(deadline, timer);
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        self.workers.stop();
+        self.timers.stop();
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "each real runtime draws other numbers; nothing but its seed uses the wall clock"
+)]
+fn seed_from_time() -> u64 {
+    match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+        Ok(since) => since.as_nanos() as u64,
+        // A clock before 1970 is as good a seed as any.
+        Err(before) => before.duration().as_nanos() as u64,
+    }
+}

@@ -1,0 +1,194 @@
+//! The threads that run tasks: one queue, and the threads that have nothing to do asleep.
+
+use crate::park::Parker;
+use crate::task::{Ending, Outcome, TaskFuture, poll_task};
+use crate::thread;
+use forebay_base::sync::atomic::{AtomicU8, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Fewer would let one long poll stop every daemon.
+const MIN_THREADS: usize = 2;
+
+pub(super) struct Workers {
+    queue: Mutex<Queue>,
+}
+
+struct Queue {
+    ready: VecDeque<Arc<Runnable>>,
+    /// Threads that found nothing to do. The last to come is the first to go: its caches are warm.
+    idle: Vec<Arc<Parker>>,
+    started: bool,
+    stopping: bool,
+}
+
+impl Workers {
+    pub(super) fn new() -> Workers {
+        Workers {
+            queue: Mutex::new(Queue {
+                ready: VecDeque::new(),
+                idle: Vec::new(),
+                started: false,
+                stopping: false,
+            }),
+        }
+    }
+
+    pub(super) fn spawn(self: &Arc<Self>, name: &'static str, future: TaskFuture, ending: Ending) {
+        self.start_once();
+        let runnable = Arc::new(Runnable {
+            name,
+            workers: Arc::clone(self),
+            stage: AtomicU8::new(QUEUED),
+            running: Mutex::new(Running {
+                future: Some(future),
+                ending: Some(ending),
+            }),
+        });
+        self.push(runnable);
+    }
+
+    /// Ends the threads after the polls that they are in, and drops the tasks that are ready.
+    pub(super) fn stop(&self) {
+        let mut queue = lock(&self.queue);
+        queue.stopping = true;
+        let ready = std::mem::take(&mut queue.ready);
+        let idle = std::mem::take(&mut queue.idle);
+        drop(queue);
+        for parker in idle {
+            parker.unpark();
+        }
+        drop(ready);
+    }
+
+    fn start_once(self: &Arc<Self>) {
+        if std::mem::replace(&mut lock(&self.queue).started, true) {
+            return;
+        }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        for number in 0..processors.max(MIN_THREADS) {
+            let workers = Arc::clone(self);
+            thread::spawn(&format!("forebay-{number}"), move || workers.run())
+                .expect("the system gives the runtime a thread for each processor");
+        }
+    }
+
+    fn push(&self, runnable: Arc<Runnable>) {
+        let mut queue = lock(&self.queue);
+        if queue.stopping {
+            drop(queue);
+            drop(runnable);
+            return;
+        }
+        queue.ready.push_back(runnable);
+        let idle = queue.idle.pop();
+        drop(queue);
+        if let Some(parker) = idle {
+            parker.unpark();
+        }
+    }
+
+    fn run(&self) {
+        let parker = Arc::new(Parker::of_this_thread());
+        loop {
+            let mut queue = lock(&self.queue);
+            if queue.stopping {
+                return;
+            }
+            if let Some(runnable) = queue.ready.pop_front() {
+                drop(queue);
+                runnable.run();
+            } else {
+                queue.idle.push(Arc::clone(&parker));
+                drop(queue);
+                parker.park();
+            }
+        }
+    }
+}
+
+/// Waits for a wake-up.
+const IDLE: u8 = 0;
+/// Is in the queue.
+const QUEUED: u8 = 1;
+/// Is being polled.
+const RUNNING: u8 = 2;
+/// Is being polled and was woken since.
+const WOKEN: u8 = 3;
+/// Has ended.
+const ENDED: u8 = 4;
+
+/// One task. Whoever may wake it holds it; when nobody can any more it is dropped.
+struct Runnable {
+    name: &'static str,
+    workers: Arc<Workers>,
+    stage: AtomicU8,
+    /// Locked by the one thread that polls, so never waited for.
+    running: Mutex<Running>,
+}
+
+struct Running {
+    future: Option<TaskFuture>,
+    ending: Option<Ending>,
+}
+
+impl Runnable {
+    fn run(self: Arc<Self>) {
+        // Acquires what those wrote who woke this task while it was in the queue.
+        self.stage.swap(RUNNING, Ordering::AcqRel);
+        let waker = Waker::from(Arc::clone(&self));
+        let polled = poll_task(
+            &mut lock(&self.running).future,
+            &mut Context::from_waker(&waker),
+        );
+        if let Poll::Ready(outcome) = polled {
+            self.stage.store(ENDED, Ordering::Relaxed);
+            self.end(outcome);
+            return;
+        }
+        let rests =
+            self.stage
+                .compare_exchange(RUNNING, IDLE, Ordering::Release, Ordering::Relaxed);
+        if rests.is_err() {
+            self.stage.swap(QUEUED, Ordering::AcqRel);
+            let workers = Arc::clone(&self.workers);
+            workers.push(self);
+        }
+    }
+
+    fn end(&self, outcome: Outcome) {
+        if matches!(outcome, Outcome::Panicked(_)) {
+            eprintln!("forebay: task '{}' panicked", self.name);
+        }
+        let ending = lock(&self.running).ending.take();
+        if let Some(ending) = ending {
+            ending.tell(outcome);
+        }
+    }
+}
+
+impl Wake for Runnable {
+    fn wake(self: Arc<Self>) {
+        let mut stage = self.stage.load(Ordering::Relaxed);
+        loop {
+            let next = match stage {
+                IDLE => QUEUED,
+                RUNNING => WOKEN,
+                _ => stage,
+            };
+            match self
+                .stage
+                .compare_exchange_weak(stage, next, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => stage = now,
+            }
+        }
+        if stage == IDLE {
+            let workers = Arc::clone(&self.workers);
+            workers.push(self);
+        }
+    }
+}

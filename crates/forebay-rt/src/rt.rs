@@ -1,0 +1,145 @@
+//! The handle.
+
+use crate::real::Real;
+use crate::sleep::{self, Elapsed, Sleep};
+use crate::task::{Task, YieldNow};
+use crate::virt::World;
+use crate::work::{Charge, Work};
+use forebay_base::{Instant, Prng, Span};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+/// A runtime. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Rt {
+    pub(crate) body: Body,
+}
+
+#[derive(Clone)]
+pub(crate) enum Body {
+    Real(Arc<Real>),
+    Virtual(Arc<World>),
+}
+
+impl Rt {
+    /// A runtime in real time. Its threads, at least two and one for each processor, and one more
+    /// for timers, start when they are first needed. They end when the last handle is dropped;
+    /// tasks that have not ended by then are dropped where they wait.
+    pub fn real() -> Rt {
+        Rt {
+            body: Body::Real(Arc::new(Real::new())),
+        }
+    }
+
+    /// Time since this runtime started. It never goes back.
+    pub fn now(&self) -> Instant {
+        match &self.body {
+            Body::Real(real) => real.now(),
+            Body::Virtual(world) => world.now(),
+        }
+    }
+
+    /// Ready at `deadline`, at once if that has passed, never at [`Instant::NEVER`]. Works under
+    /// any executor.
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::new(self.clone(), deadline)
+    }
+
+    /// Ready `span` from now.
+    pub fn sleep(&self, span: Span) -> Sleep {
+        self.sleep_until(self.now() + span)
+    }
+
+    /// The output of `future`, or [`Elapsed`] if it takes longer than `span` from the first poll at
+    /// which it had to wait. A future that is ready at once costs no allocation and no clock.
+    ///
+    /// # Errors
+    /// [`Elapsed`]; `future` is dropped then.
+    ///
+    /// ```
+    /// use forebay_base::Span;
+    /// use forebay_rt::{Elapsed, Virtual, VirtualSettings};
+    /// let machine = Virtual::new(VirtualSettings::default());
+    /// let rt = machine.rt();
+    /// let late = rt.timeout(Span::from_millis(1), std::future::pending::<()>());
+    /// assert_eq!(machine.run(late), Err(Elapsed));
+    /// ```
+    pub fn timeout<F: Future>(
+        &self,
+        span: Span,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Elapsed>> + use<F> {
+        sleep::timeout(self.clone(), span, future)
+    }
+
+    /// Runs `future` as a task of its own. `name` is what reports and panics call it.
+    ///
+    /// A task that panics is reported on standard error by its name; [`Task::join`] panics in
+    /// turn. In virtual time the panic of a task that nobody can join ends the whole run.
+    ///
+    /// # Panics
+    /// In real time, if the system refuses the threads that run tasks.
+    pub fn spawn(
+        &self,
+        name: &'static str,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> Task {
+        let (task, ending) = Task::new(name);
+        match &self.body {
+            Body::Real(real) => real.spawn(name, Box::pin(future), ending),
+            Body::Virtual(world) => world.spawn(name, Box::pin(future), ending),
+        }
+        task
+    }
+
+    /// The stream of chance called `name`: in virtual time given by the seed and the name, in
+    /// real time another one for each runtime. The same name gives the same stream again.
+    pub fn stream(&self, name: &str) -> Prng {
+        match &self.body {
+            Body::Real(real) => real.stream(name),
+            Body::Virtual(world) => world.stream(name),
+        }
+    }
+
+    /// Takes the processor time of `work`: nothing in real time, where the work itself took it; in
+    /// virtual time a place in the run queue of the simulated processors, for as long as the
+    /// machine's [`WorkCosts`](crate::WorkCosts) say.
+    pub fn charge(&self, work: Work) -> Charge {
+        let Body::Virtual(world) = &self.body else {
+            return Charge::FREE;
+        };
+        let cost = world.cost(work);
+        if cost == Span::ZERO {
+            return Charge::FREE;
+        }
+        Charge::new(self.clone(), cost)
+    }
+
+    /// Lets the other tasks that are ready run once.
+    pub fn yield_now(&self) -> YieldNow {
+        YieldNow {
+            rt: self.clone(),
+            yielded: false,
+        }
+    }
+
+    /// Whether time is simulated.
+    pub fn is_virtual(&self) -> bool {
+        matches!(self.body, Body::Virtual(_))
+    }
+
+    /// Says that the running task goes behind the others that are ready.
+    pub(crate) fn give_way(&self) {
+        if let Body::Virtual(world) = &self.body {
+            world.give_way();
+        }
+    }
+}
+
+impl fmt::Debug for Rt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body = if self.is_virtual() { "virtual" } else { "real" };
+        write!(f, "Rt({body}, {})", Span::from_nanos(self.now().as_nanos()))
+    }
+}

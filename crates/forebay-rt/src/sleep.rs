@@ -1,0 +1,95 @@
+//! Waiting for a point in time.
+
+use crate::{Body, Rt};
+use forebay_base::{Instant, Span};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+/// Ready at a point in time; made by [`Rt::sleep_until`]. Dropping it cancels the wait.
+#[derive(Debug)]
+#[must_use = "nobody sleeps unless this is awaited"]
+pub struct Sleep {
+    rt: Rt,
+    deadline: Instant,
+    /// The body's name for the timer, from the first poll that had to wait.
+    timer: Option<TimerId>,
+}
+
+/// A timer of a body. `sequence` is used once, `place` again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimerId {
+    pub(crate) sequence: u64,
+    pub(crate) place: u32,
+}
+
+impl Sleep {
+    pub(crate) fn new(rt: Rt, deadline: Instant) -> Sleep {
+        Sleep {
+            rt,
+            deadline,
+            timer: None,
+        }
+    }
+
+    /// When it ends.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        match &this.rt.body {
+            Body::Real(real) => real.poll_timer(this.deadline, &mut this.timer, context),
+            Body::Virtual(world) => world.poll_timer(this.deadline, &mut this.timer, context),
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            match &self.rt.body {
+                Body::Real(real) => real.cancel_timer(self.deadline, timer),
+                Body::Virtual(world) => world.cancel_timer(timer),
+            }
+        }
+    }
+}
+
+/// The time was up first; see [`Rt::timeout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the time was up before the work was done; allow more or look at what it waits for",
+        )
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+/// See [`Rt::timeout`].
+pub(crate) async fn timeout<F: Future>(
+    rt: Rt,
+    span: Span,
+    future: F,
+) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future);
+    let mut sleep = None;
+    poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        let sleep = sleep.get_or_insert_with(|| rt.sleep(span));
+        Pin::new(sleep).poll(context).map(|()| Err(Elapsed))
+    })
+    .await
+}

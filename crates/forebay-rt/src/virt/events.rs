@@ -1,0 +1,172 @@
+//! What will happen, ordered by time and then by age.
+//!
+//! A cancelled event leaves its entry in the heap; the entry is known as stale by its sequence and
+//! is dropped when it comes up, or when stale entries are the larger part.
+
+use crate::sleep::TimerId;
+use forebay_base::Instant;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::task::Waker;
+
+/// Below this many entries the stale ones are not worth a walk.
+const TIDY_ENTRIES: usize = 64;
+
+/// What happens.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Somebody waited for this time.
+    Wake(Waker),
+    /// The time slice of this processor ends.
+    SliceEnd(usize),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    heap: BinaryHeap<Reverse<Entry>>,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    next_sequence: u64,
+    live: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    sequence: u64,
+    /// None: free.
+    event: Option<Event>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    time: Instant,
+    sequence: u64,
+    place: u32,
+}
+
+impl Events {
+    pub(super) fn set(&mut self, time: Instant, event: Event) -> TimerId {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.live += 1;
+        let taken = Place {
+            sequence,
+            event: Some(event),
+        };
+        let place = if let Some(place) = self.free.pop() {
+            self.places[place as usize] = taken;
+            place
+        } else {
+            self.places.push(taken);
+            (self.places.len() - 1) as u32
+        };
+        self.heap.push(Reverse(Entry {
+            time,
+            sequence,
+            place,
+        }));
+        TimerId { sequence, place }
+    }
+
+    /// Gives the event `id`, if it is still to come, another waker. Returns whether it is still
+    /// to come, and a waker to be dropped without the lock.
+    pub(super) fn renew(&mut self, id: TimerId, waker: &Waker) -> (bool, Option<Waker>) {
+        match self.live_at(id.place, id.sequence) {
+            Some(Event::Wake(known)) if known.will_wake(waker) => (true, None),
+            Some(Event::Wake(known)) => (true, Some(std::mem::replace(known, waker.clone()))),
+            _ => (false, None),
+        }
+    }
+
+    /// Takes back the event `id` if it is still to come.
+    pub(super) fn cancel(&mut self, id: TimerId) -> Option<Event> {
+        self.live_at(id.place, id.sequence)?;
+        let event = self.release(id.place);
+        if self.heap.len() > TIDY_ENTRIES && self.heap.len() > 2 * self.live {
+            let places = &self.places;
+            self.heap
+                .retain(|Reverse(entry)| is_live(places, entry.place, entry.sequence));
+        }
+        event
+    }
+
+    /// When the next event happens.
+    pub(super) fn next_time(&mut self) -> Option<Instant> {
+        while let Some(Reverse(entry)) = self.heap.peek() {
+            if is_live(&self.places, entry.place, entry.sequence) {
+                return Some(entry.time);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// The next event, with its sequence, if it happens at `time`.
+    pub(super) fn pop_at(&mut self, time: Instant) -> Option<(u64, Event)> {
+        if self.next_time()? != time {
+            return None;
+        }
+        let Reverse(entry) = self.heap.pop()?;
+        let event = self.release(entry.place)?;
+        Some((entry.sequence, event))
+    }
+
+    fn live_at(&mut self, place: u32, sequence: u64) -> Option<&mut Event> {
+        let place = &mut self.places[place as usize];
+        if place.sequence != sequence {
+            return None;
+        }
+        place.event.as_mut()
+    }
+
+    fn release(&mut self, place: u32) -> Option<Event> {
+        self.free.push(place);
+        self.live -= 1;
+        self.places[place as usize].event.take()
+    }
+}
+
+fn is_live(places: &[Place], place: u32, sequence: u64) -> bool {
+    let place = &places[place as usize];
+    place.sequence == sequence && place.event.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wake() -> Event {
+        Event::Wake(Waker::noop().clone())
+    }
+
+    #[test]
+    fn events_come_by_time_and_then_by_age() {
+        let mut events = Events::default();
+        let at = Instant::from_nanos;
+        let late = events.set(at(9), wake());
+        let first = events.set(at(5), Event::SliceEnd(0));
+        let second = events.set(at(5), wake());
+        assert_eq!(events.next_time(), Some(at(5)));
+        assert_eq!(events.pop_at(at(5)).expect("it is due").0, first.sequence);
+        assert_eq!(events.pop_at(at(5)).expect("it is due").0, second.sequence);
+        assert!(events.pop_at(at(5)).is_none());
+        assert!(events.cancel(late).is_some());
+        assert!(events.cancel(late).is_none(), "it was cancelled before");
+        assert_eq!(events.next_time(), None);
+    }
+
+    #[test]
+    fn cancelled_events_do_not_pile_up() {
+        let mut events = Events::default();
+        for nanos in 0..10_000 {
+            let id = events.set(Instant::from_nanos(1_000_000 + nanos), wake());
+            assert!(events.cancel(id).is_some());
+        }
+        assert!(
+            events.heap.len() <= TIDY_ENTRIES + 1,
+            "{}",
+            events.heap.len()
+        );
+        assert_eq!(events.places.len(), 1);
+    }
+}

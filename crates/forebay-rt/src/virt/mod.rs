@@ -1,0 +1,185 @@
+//! The virtual body: one thread, simulated time, simulated processors.
+//!
+//! Nothing takes time but what waits for it: tasks run until all of them wait, then the clock
+//! jumps to the next event. Among the tasks that are ready at one instant the next is drawn from
+//! the seed, so schedules differ between seeds and never within one. [`Virtual::trace_hash`] of
+//! two runs with one seed is equal; where it is not, something asked the outside world.
+
+mod events;
+mod processors;
+mod tasks;
+mod world;
+
+use crate::work::WorkCosts;
+use crate::{Body, Rt};
+use forebay_base::{Instant, Span};
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+pub(crate) use world::World;
+
+/// A simulated machine.
+#[derive(Clone, Copy, Debug)]
+pub struct VirtualSettings {
+    /// Decides the order of what is ready at one instant, and the named streams of chance.
+    pub seed: u64,
+    /// Simulated processors, on which [`Rt::charge`] spends time; at least 1.
+    pub processors: usize,
+    /// What the kinds of work cost.
+    pub costs: WorkCosts,
+    /// How long a task keeps a processor while others wait for one; at least 1 ns.
+    pub slice: Span,
+}
+
+impl Default for VirtualSettings {
+    /// Seed 0, one processor, work that costs nothing, slices of 4 ms.
+    fn default() -> VirtualSettings {
+        VirtualSettings {
+            seed: 0,
+            processors: 1,
+            costs: WorkCosts::default(),
+            slice: Span::from_millis(4),
+        }
+    }
+}
+
+/// A virtual runtime and the thread that drives it: whoever calls [`Virtual::run`].
+///
+/// Dropping it drops its tasks. Its handles may be sent anywhere, but a wake-up from another
+/// thread comes at a moment that no seed decides.
+///
+/// ```
+/// use forebay_base::{Instant, Span};
+/// use forebay_rt::{Virtual, VirtualSettings};
+///
+/// let machine = Virtual::new(VirtualSettings::default());
+/// let rt = machine.rt();
+/// machine.run(rt.sleep(Span::from_secs(3600)));
+/// assert_eq!(machine.now(), Instant::ZERO + Span::from_secs(3600));
+/// ```
+pub struct Virtual {
+    world: Arc<World>,
+}
+
+/// What a task does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// It can run now.
+    Ready,
+    /// It is being polled.
+    Running,
+    /// It waits for an event.
+    Waiting,
+}
+
+/// One task, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskReport {
+    /// The number of the task in the order of spawning; futures given to `run` count too.
+    pub id: u64,
+    /// The name under which it was spawned; `main` for a future given to `run`.
+    pub name: &'static str,
+    /// What it does.
+    pub state: TaskState,
+    /// Since when.
+    pub since: Instant,
+}
+
+impl Virtual {
+    /// A machine at time zero, without tasks.
+    ///
+    /// # Panics
+    /// If there is no processor or the slice is zero.
+    pub fn new(settings: VirtualSettings) -> Virtual {
+        assert!(
+            settings.processors > 0 && settings.slice > Span::ZERO,
+            "a machine needs a processor and a time slice"
+        );
+        Virtual {
+            world: Arc::new(World::new(settings)),
+        }
+    }
+
+    /// A handle for what runs on this machine.
+    pub fn rt(&self) -> Rt {
+        Rt {
+            body: Body::Virtual(Arc::clone(&self.world)),
+        }
+    }
+
+    /// Runs the machine until `future` is ready. Other tasks stay where they are then, and go on
+    /// in the next run.
+    ///
+    /// # Panics
+    /// If nothing is left that could wake `future` (the message names who waits for how long); if
+    /// a task panics that nobody can join; if it is called from one of its own tasks.
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        let mut output = None;
+        let mut poll = |context: &mut std::task::Context<'_>| {
+            let polled = future.as_mut().poll(context);
+            polled.map(|value| output = Some(value)).is_ready()
+        };
+        self.world.run(&mut poll);
+        output.expect("a run ends only when its future is ready")
+    }
+
+    /// Runs the spawned tasks for `span`, and stops with the clock there.
+    ///
+    /// # Panics
+    /// If a task panics that nobody can join.
+    pub fn run_for(&self, span: Span) {
+        self.run_until(self.now() + span);
+    }
+
+    /// Runs the spawned tasks up to and including what happens at `end`, and stops with the clock
+    /// there. An end in the past runs only what is ready now.
+    ///
+    /// # Panics
+    /// If a task panics that nobody can join.
+    pub fn run_until(&self, end: Instant) {
+        self.world.run_until(end.max(self.now()));
+    }
+
+    /// Simulated time.
+    pub fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    /// A hash of everything that happened so far, in order: what, when, to which task.
+    pub fn trace_hash(&self) -> u64 {
+        self.world.trace_hash()
+    }
+
+    /// Adds `value` to what [`Virtual::trace_hash`] covers.
+    pub fn note(&self, value: u64) {
+        self.world.note(value);
+    }
+
+    /// The tasks that have not ended, oldest first.
+    pub fn tasks(&self) -> Vec<TaskReport> {
+        self.world.tasks()
+    }
+
+    /// How long each simulated processor has worked so far.
+    pub fn processor_busy(&self) -> Vec<Span> {
+        self.world.processor_busy()
+    }
+}
+
+impl Drop for Virtual {
+    fn drop(&mut self) {
+        self.world.close();
+    }
+}
+
+impl fmt::Debug for Virtual {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Virtual")
+            .field("now", &self.now())
+            .field("tasks", &self.tasks())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! The tasks of a virtual runtime, and whose turn it is.
+
+use super::{TaskReport, TaskState};
+use crate::task::{Ending, TaskFuture};
+use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{Instant, Prng};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+/// One task among all that there ever were: its place, used again and again, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaskKey {
+    pub(super) place: u32,
+    pub(super) id: u64,
+}
+
+/// Who was woken since the last look. Apart from everything else, so that a wake-up needs no
+/// other lock, whoever does it and from wherever.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    woken: Mutex<Vec<TaskKey>>,
+}
+
+/// What a waker of a task refers to.
+#[derive(Debug)]
+struct Bell {
+    key: TaskKey,
+    inbox: Arc<Inbox>,
+    /// Set from the wake-up to the poll: one wake-up is as good as many.
+    rung: AtomicBool,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            lock(&self.inbox.woken).push(self.key);
+        }
+    }
+}
+
+/// What is taken out of a task's place while it is polled.
+pub(super) struct Body {
+    /// None: the future that was given to a run, which the run itself holds.
+    pub(super) future: Option<TaskFuture>,
+    pub(super) ending: Option<Ending>,
+    pub(super) waker: Waker,
+    bell: Arc<Bell>,
+}
+
+struct Place {
+    id: u64,
+    name: &'static str,
+    state: TaskState,
+    since: Instant,
+    /// None while it is polled.
+    body: Option<Body>,
+    in_use: bool,
+}
+
+/// Every task, and the queues of those that are ready.
+pub(super) struct Tasks {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    next_id: u64,
+    ready: Vec<u32>,
+    /// Those that let the others run first.
+    yielded: Vec<u32>,
+    inbox: Arc<Inbox>,
+    order: Prng,
+}
+
+impl Tasks {
+    pub(super) fn new(order: Prng) -> Tasks {
+        Tasks {
+            places: Vec::new(),
+            free: Vec::new(),
+            next_id: 0,
+            ready: Vec::new(),
+            yielded: Vec::new(),
+            inbox: Arc::new(Inbox::default()),
+            order,
+        }
+    }
+
+    /// Adds a task that is ready to run.
+    pub(super) fn add(
+        &mut self,
+        name: &'static str,
+        now: Instant,
+        future: Option<TaskFuture>,
+        ending: Option<Ending>,
+    ) -> TaskKey {
+        let place = self.free.pop().unwrap_or(self.places.len() as u32);
+        let key = TaskKey {
+            place,
+            id: self.next_id,
+        };
+        self.next_id += 1;
+        let bell = Arc::new(Bell {
+            key,
+            inbox: Arc::clone(&self.inbox),
+            rung: AtomicBool::new(true),
+        });
+        let task = Place {
+            id: key.id,
+            name,
+            state: TaskState::Ready,
+            since: now,
+            body: Some(Body {
+                future,
+                ending,
+                waker: Waker::from(Arc::clone(&bell)),
+                bell,
+            }),
+            in_use: true,
+        };
+        if place as usize == self.places.len() {
+            self.places.push(task);
+        } else {
+            self.places[place as usize] = task;
+        }
+        self.ready.push(place);
+        key
+    }
+
+    /// Moves those who were woken to the queues. `gave_way` goes behind the others.
+    pub(super) fn collect_woken(&mut self, gave_way: Option<TaskKey>, now: Instant) {
+        let mut woken = lock(&self.inbox.woken);
+        for key in woken.drain(..) {
+            let place = &mut self.places[key.place as usize];
+            if place.id != key.id || !place.in_use {
+                continue;
+            }
+            place.state = TaskState::Ready;
+            place.since = now;
+            if gave_way == Some(key) {
+                self.yielded.push(key.place);
+            } else {
+                self.ready.push(key.place);
+            }
+        }
+    }
+
+    /// Draws the next task from those that are ready.
+    pub(super) fn take_next(&mut self, now: Instant) -> Option<(TaskKey, Body)> {
+        if self.ready.is_empty() {
+            std::mem::swap(&mut self.ready, &mut self.yielded);
+        }
+        let drawn = match self.ready.len() {
+            0 => return None,
+            1 => 0,
+            many => self.order.below(many as u64) as usize,
+        };
+        let index = self.ready.swap_remove(drawn);
+        let place = &mut self.places[index as usize];
+        place.state = TaskState::Running;
+        place.since = now;
+        let key = TaskKey {
+            place: index,
+            id: place.id,
+        };
+        let body = place.body.take()?;
+        body.bell.rung.store(false, Ordering::Release);
+        Some((key, body))
+    }
+
+    /// Puts a polled task back to wait.
+    pub(super) fn put_back(&mut self, key: TaskKey, body: Body, now: Instant) {
+        let place = &mut self.places[key.place as usize];
+        place.body = Some(body);
+        place.state = TaskState::Waiting;
+        place.since = now;
+    }
+
+    /// Forgets a task. What is left of it is to be dropped without the lock.
+    pub(super) fn remove(&mut self, key: TaskKey) -> Option<Body> {
+        let place = &mut self.places[key.place as usize];
+        place.in_use = false;
+        if place.state == TaskState::Ready {
+            self.ready.retain(|&ready| ready != key.place);
+            self.yielded.retain(|&yielded| yielded != key.place);
+        }
+        self.free.push(key.place);
+        place.body.take()
+    }
+
+    /// The name of a task.
+    pub(super) fn name(&self, key: TaskKey) -> &'static str {
+        self.places[key.place as usize].name
+    }
+
+    /// Takes everything out of every task, to be dropped without the lock.
+    pub(super) fn take_all(&mut self) -> Vec<Option<Body>> {
+        self.ready.clear();
+        self.yielded.clear();
+        self.free.clear();
+        std::mem::take(&mut self.places)
+            .into_iter()
+            .map(|place| place.body)
+            .collect()
+    }
+
+    pub(super) fn report(&self) -> Vec<TaskReport> {
+        let mut report: Vec<TaskReport> = self
+            .places
+            .iter()
+            .filter(|place| place.in_use)
+            .map(|place| TaskReport {
+                id: place.id,
+                name: place.name,
+                state: place.state,
+                since: place.since,
+            })
+            .collect();
+        report.sort_by_key(|task| task.id);
+        report
+    }
+
+    /// Who waits and since when, for a run that cannot go on.
+    pub(super) fn describe_waits(&self, now: Instant) -> String {
+        let mut text = format!(
+            "nothing can wake anybody any more at {}; these wait:",
+            now.since(Instant::ZERO)
+        );
+        for task in self.report() {
+            let since = task.since.since(Instant::ZERO);
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n  task {} '{}' since {since}", task.id, task.name);
+        }
+        text
+    }
+}

@@ -1,0 +1,362 @@
+//! Everything that a virtual runtime knows, and the loop that drives it.
+
+use super::events::{Event, Events};
+use super::processors::Processors;
+use super::tasks::{Body, TaskKey, Tasks};
+use super::{TaskReport, VirtualSettings};
+use crate::sleep::TimerId;
+use crate::task::{Ending, Outcome, TaskFuture, poll_task};
+use crate::work::{Work, WorkCosts};
+use forebay_base::hash::TraceHash;
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{Instant, Prng, Span};
+use std::panic::resume_unwind;
+use std::task::{Context, Poll, Waker};
+
+/// What the handles and the driving thread share. Nothing but arithmetic happens under its lock:
+/// no future is polled or dropped there, and no waker run or dropped.
+pub(crate) struct World {
+    now_ns: AtomicU64,
+    /// The task that runs has asked to go behind the others.
+    gave_way: AtomicBool,
+    costs: WorkCosts,
+    streams: Prng,
+    state: Mutex<State>,
+}
+
+struct State {
+    events: Events,
+    processors: Processors,
+    tasks: Tasks,
+    trace: TraceHash,
+    driven: bool,
+    closed: bool,
+}
+
+/// The kinds of things in the trace.
+#[derive(Clone, Copy)]
+enum Kind {
+    Spawn = 1,
+    Poll,
+    End,
+    Wake,
+    SliceEnd,
+    Note,
+}
+
+/// What the driving thread does next, without the lock.
+enum Step {
+    Poll(TaskKey, Body),
+    WakeDue,
+    /// Nothing is left to do up to the end of the run.
+    Rest,
+}
+
+/// Polls the future that was given to a run; true when it is ready.
+type PollMain<'a> = &'a mut dyn FnMut(&mut Context<'_>) -> bool;
+
+impl World {
+    pub(super) fn new(settings: VirtualSettings) -> World {
+        let root = Prng::from_seed(settings.seed);
+        World {
+            now_ns: AtomicU64::new(0),
+            gave_way: AtomicBool::new(false),
+            costs: settings.costs,
+            streams: root.child("streams"),
+            state: Mutex::new(State {
+                events: Events::default(),
+                processors: Processors::new(settings.processors, settings.slice),
+                tasks: Tasks::new(root.child("order")),
+                trace: TraceHash::default(),
+                driven: false,
+                closed: false,
+            }),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn stream(&self, name: &str) -> Prng {
+        self.streams.child(name)
+    }
+
+    pub(crate) fn cost(&self, work: Work) -> Span {
+        self.costs.cost(work)
+    }
+
+    pub(crate) fn give_way(&self) {
+        self.gave_way.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn spawn(&self, name: &'static str, future: TaskFuture, ending: Ending) {
+        let now = self.now();
+        let mut state = lock(&self.state);
+        if state.closed {
+            drop(state);
+            drop((future, ending));
+            return;
+        }
+        let key = state.tasks.add(name, now, Some(future), Some(ending));
+        state.trace_spawn(key, now);
+    }
+
+    pub(crate) fn poll_timer(
+        &self,
+        deadline: Instant,
+        timer: &mut Option<TimerId>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        if self.now() >= deadline {
+            if let Some(known) = timer.take() {
+                self.cancel_timer(known);
+            }
+            return Poll::Ready(());
+        }
+        // What never comes is no event: a run in which only such are left cannot go on.
+        if deadline == Instant::NEVER {
+            return Poll::Pending;
+        }
+        let mut state = lock(&self.state);
+        let (known, replaced) = match timer {
+            Some(id) => state.events.renew(*id, context.waker()),
+            None => (false, None),
+        };
+        if !known {
+            let event = Event::Wake(context.waker().clone());
+            *timer = Some(state.events.set(deadline, event));
+        }
+        drop(state);
+        drop(replaced);
+        Poll::Pending
+    }
+
+    pub(crate) fn cancel_timer(&self, timer: TimerId) {
+        let event = lock(&self.state).events.cancel(timer);
+        drop(event);
+    }
+
+    pub(crate) fn poll_job(
+        &self,
+        cost: Span,
+        job: &mut Option<u32>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        let now = self.now();
+        let mut guard = lock(&self.state);
+        let state = &mut *guard;
+        let Some(index) = *job else {
+            let waker = context.waker();
+            let index = state.processors.submit(cost, waker, now, &mut state.events);
+            *job = Some(index);
+            return Poll::Pending;
+        };
+        let (polled, replaced) = state.processors.poll(index, context.waker());
+        drop(guard);
+        drop(replaced);
+        polled
+    }
+
+    pub(crate) fn cancel_job(&self, job: u32) {
+        let now = self.now();
+        let mut guard = lock(&self.state);
+        let state = &mut *guard;
+        let waker = state.processors.cancel(job, now, &mut state.events);
+        drop(guard);
+        drop(waker);
+    }
+
+    pub(super) fn trace_hash(&self) -> u64 {
+        lock(&self.state).trace.value()
+    }
+
+    pub(super) fn note(&self, value: u64) {
+        let now = self.now();
+        lock(&self.state).trace_event(now, Kind::Note, value);
+    }
+
+    pub(super) fn tasks(&self) -> Vec<TaskReport> {
+        lock(&self.state).tasks.report()
+    }
+
+    pub(super) fn processor_busy(&self) -> Vec<Span> {
+        let now = self.now();
+        lock(&self.state).processors.busy(now)
+    }
+
+    /// Drops every task; what is spawned afterwards is dropped at once.
+    pub(super) fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        let bodies = state.tasks.take_all();
+        let events = std::mem::take(&mut state.events);
+        drop(state);
+        drop(bodies);
+        drop(events);
+    }
+
+    /// Drives until `main` is ready.
+    pub(super) fn run(&self, main: PollMain<'_>) {
+        let mut driving = Driving::start(self);
+        let now = self.now();
+        {
+            let mut state = lock(&self.state);
+            let key = state.tasks.add("main", now, None, None);
+            state.trace_spawn(key, now);
+            driving.main = Some(key);
+        }
+        if !self.drive(Instant::NEVER, main) {
+            let waits = lock(&self.state).tasks.describe_waits(self.now());
+            panic!("{waits}");
+        }
+    }
+
+    /// Drives until nothing is left to do up to `end`, and sets the clock there.
+    pub(super) fn run_until(&self, end: Instant) {
+        let driving = Driving::start(self);
+        self.drive(end, &mut |_| false);
+        self.now_ns.store(end.as_nanos(), Ordering::Relaxed);
+        drop(driving);
+    }
+
+    /// True when `main` is ready, false when nothing is left to do up to `end`.
+    fn drive(&self, end: Instant, main: PollMain<'_>) -> bool {
+        let mut due = Vec::new();
+        let mut polled = None;
+        loop {
+            match self.next_step(polled.take(), end, &mut due) {
+                Step::Poll(key, body) if body.ending.is_none() => {
+                    if main(&mut Context::from_waker(&body.waker)) {
+                        return true;
+                    }
+                    polled = Some((key, body));
+                }
+                Step::Poll(key, body) => polled = self.poll(key, body),
+                Step::WakeDue => due.drain(..).for_each(Waker::wake),
+                Step::Rest => return false,
+            }
+        }
+    }
+
+    /// Polls a spawned task; gives it back if it has to wait.
+    fn poll(&self, key: TaskKey, mut body: Body) -> Option<(TaskKey, Body)> {
+        let polled = poll_task(&mut body.future, &mut Context::from_waker(&body.waker));
+        let Poll::Ready(outcome) = polled else {
+            return Some((key, body));
+        };
+        let name = self.remove(key);
+        let ending = body.ending.take()?;
+        match outcome {
+            Outcome::Panicked(panic) => {
+                eprintln!("forebay: task '{name}' panicked");
+                if ending.is_detached() {
+                    resume_unwind(panic);
+                }
+                ending.tell(Outcome::Panicked(panic));
+            }
+            other => ending.tell(other),
+        }
+        None
+    }
+
+    fn remove(&self, key: TaskKey) -> &'static str {
+        let now = self.now();
+        let mut state = lock(&self.state);
+        state.trace_event(now, Kind::End, key.id);
+        let name = state.tasks.name(key);
+        let rest = state.tasks.remove(key);
+        drop(state);
+        drop(rest);
+        name
+    }
+
+    fn next_step(
+        &self,
+        polled: Option<(TaskKey, Body)>,
+        end: Instant,
+        due: &mut Vec<Waker>,
+    ) -> Step {
+        let now = self.now();
+        let mut guard = lock(&self.state);
+        let state = &mut *guard;
+        let mut gave_way = None;
+        if let Some((key, body)) = polled {
+            let asked = self.gave_way.load(Ordering::Relaxed);
+            gave_way = asked.then_some(key);
+            state.tasks.put_back(key, body, now);
+        }
+        self.gave_way.store(false, Ordering::Relaxed);
+        state.tasks.collect_woken(gave_way, now);
+        if let Some((key, body)) = state.tasks.take_next(now) {
+            state.trace_event(now, Kind::Poll, key.id);
+            return Step::Poll(key, body);
+        }
+        match state.events.next_time() {
+            Some(time) if time <= end => {
+                self.now_ns.store(time.as_nanos(), Ordering::Relaxed);
+                state.take_due(time, due);
+                Step::WakeDue
+            }
+            _ => Step::Rest,
+        }
+    }
+}
+
+impl State {
+    /// Lets everything happen that happens at `time`.
+    fn take_due(&mut self, time: Instant, due: &mut Vec<Waker>) {
+        while let Some((sequence, event)) = self.events.pop_at(time) {
+            match event {
+                Event::Wake(waker) => {
+                    self.trace_event(time, Kind::Wake, sequence);
+                    due.push(waker);
+                }
+                Event::SliceEnd(processor) => {
+                    self.trace_event(time, Kind::SliceEnd, sequence);
+                    due.extend(self.processors.end_slice(processor, time, &mut self.events));
+                }
+            }
+        }
+    }
+
+    fn trace_event(&mut self, now: Instant, kind: Kind, value: u64) {
+        self.trace.note(now.as_nanos().rotate_left(8) ^ kind as u64);
+        self.trace.note(value);
+    }
+
+    fn trace_spawn(&mut self, key: TaskKey, now: Instant) {
+        self.trace_event(now, Kind::Spawn, key.id);
+        for byte in self.tasks.name(key).bytes() {
+            self.trace.note(u64::from(byte));
+        }
+    }
+}
+
+/// One thread drives at a time, and no task drives the machine on which it runs.
+struct Driving<'a> {
+    world: &'a World,
+    /// The future that was given to the run; forgotten with the run, however that ends.
+    main: Option<TaskKey>,
+}
+
+impl<'a> Driving<'a> {
+    fn start(world: &'a World) -> Driving<'a> {
+        let was_driven = std::mem::replace(&mut lock(&world.state).driven, true);
+        assert!(
+            !was_driven,
+            "this virtual runtime is being driven already; await instead of running it again"
+        );
+        Driving { world, main: None }
+    }
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        if let Some(main) = self.main {
+            self.world.remove(main);
+        }
+        lock(&self.world.state).driven = false;
+    }
+}

@@ -1,0 +1,198 @@
+//! Waiting for a condition that others change.
+
+use super::line::{Batch, Line};
+use forebay_base::sync::atomic::{AtomicUsize, Ordering, fence};
+use forebay_base::sync::{Mutex, lock};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Waiters for a condition that somebody else makes true.
+///
+/// A listener is registered the moment it is made; a wake-up between that moment and its first
+/// poll is kept for it. So this order loses nothing:
+///
+/// ```
+/// use forebay_rt::{block_on, wait::WaitQueue};
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// async fn until(done: &AtomicBool, changed: &WaitQueue) {
+///     loop {
+///         let listener = changed.listen();
+///         if done.load(Ordering::Acquire) {
+///             return;
+///         }
+///         listener.await;
+///     }
+/// }
+///
+/// let (done, changed) = (AtomicBool::new(false), WaitQueue::new());
+/// done.store(true, Ordering::Release);
+/// changed.wake_all();
+/// block_on(until(&done, &changed));
+/// ```
+#[derive(Debug)]
+pub struct WaitQueue {
+    line: Mutex<Listeners>,
+    /// Length of the line, written under its lock and read without it: waking nobody is cheap.
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Listeners {
+    line: Line<Listening>,
+    next_ticket: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Listening {
+    /// Grows along the line: tells those who came after a `wake_all` began from those before.
+    ticket: u64,
+    /// Woken by `wake_one`, which has to reach somebody who uses it.
+    alone: bool,
+}
+
+impl WaitQueue {
+    /// A queue in which nobody waits.
+    pub fn new() -> WaitQueue {
+        WaitQueue {
+            line: Mutex::new(Listeners {
+                line: Line::new(),
+                next_ticket: 0,
+            }),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Joins the queue now; the listener is ready after the next wake-up that reaches it.
+    #[must_use = "a listener that is dropped leaves the queue"]
+    pub fn listen(&self) -> Listener<'_> {
+        let place = {
+            let mut listeners = lock(&self.line);
+            let ticket = listeners.next_ticket;
+            listeners.next_ticket += 1;
+            let place = listeners.line.join(Listening {
+                ticket,
+                alone: false,
+            });
+            self.waiting
+                .store(listeners.line.waiting(), Ordering::Relaxed);
+            place
+        };
+        // Between registering here and the caller's look at its condition; the other half is in
+        // `nobody_waits`. One of the two sides sees what the other wrote before its fence.
+        fence(Ordering::SeqCst);
+        Listener {
+            queue: self,
+            place: Some(place),
+        }
+    }
+
+    /// Wakes everybody who listens now; returns how many.
+    pub fn wake_all(&self) -> usize {
+        if self.nobody_waits() {
+            return 0;
+        }
+        let mut woken = 0;
+        let mut end_ticket = None;
+        loop {
+            let mut batch = Batch::default();
+            let mut listeners = lock(&self.line);
+            let end = *end_ticket.get_or_insert(listeners.next_ticket);
+            while !batch.is_full() && listeners.line.front().is_some_and(|it| it.ticket < end) {
+                batch.add(listeners.line.call_front());
+            }
+            self.waiting
+                .store(listeners.line.waiting(), Ordering::Relaxed);
+            drop(listeners);
+            let more = batch.is_full();
+            woken += batch.wake();
+            if !more {
+                return woken;
+            }
+        }
+    }
+
+    /// Wakes the one who listens longest; returns 1, or 0 if nobody listens. If that listener is
+    /// dropped before it notices, the wake-up goes on to the next.
+    pub fn wake_one(&self) -> usize {
+        if self.nobody_waits() {
+            return 0;
+        }
+        let waker = {
+            let mut listeners = lock(&self.line);
+            let Some(front) = listeners.line.front() else {
+                return 0;
+            };
+            front.alone = true;
+            let waker = listeners.line.call_front();
+            self.waiting
+                .store(listeners.line.waiting(), Ordering::Relaxed);
+            waker
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        1
+    }
+
+    /// How many listen and were not woken yet. It may have changed when the caller looks at it.
+    pub fn waiters(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn nobody_waits(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.waiting.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Default for WaitQueue {
+    fn default() -> WaitQueue {
+        WaitQueue::new()
+    }
+}
+
+/// A place in a [`WaitQueue`]: ready once woken. Dropping it leaves the queue.
+#[derive(Debug)]
+pub struct Listener<'a> {
+    queue: &'a WaitQueue,
+    /// None once the wake-up was seen.
+    place: Option<u32>,
+}
+
+impl Future for Listener<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(place) = self.place {
+            let (woken, replaced) = lock(&self.queue.line).line.poll(place, context.waker());
+            drop(replaced);
+            if !woken {
+                return Poll::Pending;
+            }
+            self.place = None;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Listener<'_> {
+    fn drop(&mut self) {
+        let Some(place) = self.place else {
+            return;
+        };
+        let (unused, waker) = {
+            let mut listeners = lock(&self.queue.line);
+            let left = listeners.line.leave(place);
+            self.queue
+                .waiting
+                .store(listeners.line.waiting(), Ordering::Relaxed);
+            left
+        };
+        drop(waker);
+        if unused.is_some_and(|listening| listening.alone) {
+            self.queue.wake_one();
+        }
+    }
+}
