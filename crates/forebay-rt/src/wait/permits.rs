@@ -86,7 +86,9 @@ impl Permits {
 
     /// `count` permits if they are available at once and nobody waits.
     pub fn try_acquire(&self, count: usize) -> Option<Permit<'_>> {
-        lock(&self.state).take(count).then_some(Permit {
+        let taken = lock(&self.state).take(count);
+        // Lazily: a permit that is made gives back what it holds when it is dropped.
+        taken.then(|| Permit {
             permits: self,
             count,
         })
