@@ -1,2 +1,33 @@
-//! x
-fn main() {}
+//! The `forebay` command. Exit status 0 is done, 1 is failed work, 2 is a bad call.
+
+mod args;
+mod bench;
+mod error;
+
+use args::Command;
+use error::CommandError;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = match args::parse() {
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchContender => bench::serve_contender(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("forebay: {error}");
+            if let CommandError::Interrupted { signal } = error {
+                end_by(signal);
+            }
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Ends the program by `signal`, so that a shell that waits for it sees what ended it.
+fn end_by(signal: i32) {
+    if let Err(refused) = signal_hook::low_level::emulate_default_handler(signal) {
+        eprintln!("forebay: cannot end by signal {signal}: {refused}");
+    }
+}

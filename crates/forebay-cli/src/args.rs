@@ -1,0 +1,150 @@
+//! The command line: what was typed ([`Typed`]), and what it means ([`Command`]).
+
+use clap::{Parser, Subcommand};
+use forebay_base::units::{parse_size, show_bytes};
+use std::path::PathBuf;
+
+/// The smallest budget the bench runs with: below it the working sets are a few hundred pages and
+/// the figures say nothing.
+const LEAST_MEMORY_BYTES: u64 = 16 << 20;
+
+/// What was typed.
+#[derive(Parser)]
+#[command(
+    name = "forebay",
+    version,
+    about = "A page cache for userspace storage"
+)]
+struct Typed {
+    #[command(subcommand)]
+    command: TypedCommand,
+}
+
+#[derive(Subcommand)]
+enum TypedCommand {
+    /// Measure Forebay beside the kernel's page cache and the hardware, on real files
+    ///
+    /// Writes files of about six times the budget into a new scratch folder, reads and writes
+    /// them through each contender in turn, and prints a table with each goal and whether it was
+    /// met. Progress goes to standard error, the table to standard output. The scratch folder
+    /// is removed at the end, also after an interrupt.
+    Bench(TypedBench),
+    /// One contender, ordered about over standard input
+    #[command(hide = true)]
+    BenchContender,
+}
+
+#[derive(clap::Args)]
+struct TypedBench {
+    /// Memory each cache may use; the data is four times that size
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = memory_size)]
+    memory: u64,
+    /// Folder in which the scratch folder is made
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// End within 20 seconds: one short round of everything
+    #[arg(long)]
+    quick: bool,
+    /// Also write every figure to FILE, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A checked call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Run the bench.
+    Bench(BenchArguments),
+    /// Be one contender of a bench that another process runs.
+    BenchContender,
+}
+
+/// What `forebay bench` was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BenchArguments {
+    /// Budget of each cache, a multiple of 2 MiB.
+    pub(crate) memory_bytes: u64,
+    /// Folder in which the scratch folder is made.
+    pub(crate) parent_folder: PathBuf,
+    /// One short round only.
+    pub(crate) quick: bool,
+    /// Where the rows go, if anywhere.
+    pub(crate) json_file: Option<PathBuf>,
+}
+
+/// Reads the command line. A bad call ends the program with status 2 and a message, `--help` with
+/// status 0.
+pub(crate) fn parse() -> Command {
+    Typed::parse().checked()
+}
+
+impl Typed {
+    fn checked(self) -> Command {
+        match self.command {
+            TypedCommand::Bench(typed) => Command::Bench(BenchArguments {
+                memory_bytes: typed.memory,
+                parent_folder: typed.dir,
+                quick: typed.quick,
+                json_file: typed.json,
+            }),
+            TypedCommand::BenchContender => Command::BenchContender,
+        }
+    }
+}
+
+/// A budget: a size of at least [`LEAST_MEMORY_BYTES`], rounded down to whole huge pages.
+fn memory_size(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes < LEAST_MEMORY_BYTES {
+        return Err(format!(
+            "the bench needs at least {}",
+            show_bytes(LEAST_MEMORY_BYTES)
+        ));
+    }
+    if bytes > 1 << 44 {
+        return Err("no machine has that much: write the budget of one cache, as 256M".into());
+    }
+    Ok(bytes >> 21 << 21)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(words: &[&str]) -> Result<Command, clap::Error> {
+        Typed::try_parse_from([&["forebay"], words].concat()).map(Typed::checked)
+    }
+
+    #[test]
+    fn a_bare_bench_has_the_documented_defaults() {
+        let expected = BenchArguments {
+            memory_bytes: 256 << 20,
+            parent_folder: ".".into(),
+            quick: false,
+            json_file: None,
+        };
+        assert_eq!(typed(&["bench"]).unwrap(), Command::Bench(expected));
+    }
+
+    #[test]
+    fn every_flag_arrives() {
+        let words = [
+            "bench", "--memory", "65M", "--dir", "/x", "--quick", "--json", "r",
+        ];
+        let expected = BenchArguments {
+            memory_bytes: 64 << 20,
+            parent_folder: "/x".into(),
+            quick: true,
+            json_file: Some("r".into()),
+        };
+        assert_eq!(typed(&words).unwrap(), Command::Bench(expected));
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_bad_calls() {
+        for size in ["1M", "0", "fast", "999999T"] {
+            let error = typed(&["bench", "--memory", size]).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{size}");
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! The goals: what the engine has to reach in this bench, as ratios within one run where the
+//! machine sets the scale. One table; the bench prints it with what was measured.
+
+use super::contender::{Phase, Who};
+use super::results::{Figure, Name, Results};
+use std::fmt;
+
+/// Which side of the limit is good.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// One goal.
+struct Goal {
+    phase: Phase,
+    text: &'static str,
+    unit: &'static str,
+    limit: Limit,
+    measure: fn(&Numbers<'_>) -> Option<f64>,
+}
+
+/// A goal with what was measured.
+pub(crate) struct Verdict {
+    pub(crate) phase: Phase,
+    pub(crate) text: &'static str,
+    unit: &'static str,
+    limit: Limit,
+    /// Nothing if this run could not measure it.
+    measured: Option<f64>,
+}
+
+/// Each goal with its verdict, in the order of the phases.
+pub(crate) fn verdicts(results: &Results) -> Vec<Verdict> {
+    let numbers = Numbers(results);
+    GOALS
+        .iter()
+        .map(|goal| Verdict {
+            phase: goal.phase,
+            text: goal.text,
+            unit: goal.unit,
+            limit: goal.limit,
+            measured: (goal.measure)(&numbers),
+        })
+        .collect()
+}
+
+impl Verdict {
+    /// Whether the goal was met, if it was measured.
+    pub(crate) fn is_met(&self) -> Option<bool> {
+        self.measured.map(|measured| match self.limit {
+            Limit::AtMost(most) => measured <= most,
+            Limit::AtLeast(least) => measured >= least,
+        })
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (side, limit) = match self.limit {
+            Limit::AtMost(most) => ("at most", most),
+            Limit::AtLeast(least) => ("at least", least),
+        };
+        let verdict = match self.is_met() {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "not measured",
+        };
+        let measured = match self.measured {
+            Some(measured) => format!("{measured:.2} {}", self.unit),
+            None => "-".to_owned(),
+        };
+        let goal = format!("{side} {limit} {}", self.unit);
+        let phase = self.phase.name();
+        write!(
+            f,
+            "  {phase:<10} {:<52} {measured:>14}  {goal:<20} {verdict}",
+            self.text
+        )
+    }
+}
+
+/// The results, asked by short names.
+struct Numbers<'a>(&'a Results);
+
+impl Numbers<'_> {
+    fn figure(&self, phase: Phase, metric: &str, who: Who, load: (u32, u32)) -> Option<Figure> {
+        let name = Name {
+            phase,
+            metric: metric.to_owned(),
+            threads: load.0,
+            depth: load.1,
+        };
+        self.0.find(&name, who)
+    }
+
+    /// A value of Forebay's.
+    fn ours(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
+        self.figure(phase, metric, Who::Forebay, load)
+            .map(|f| f.value)
+    }
+
+    /// Forebay's value over the one of `who`.
+    fn ratio(&self, phase: Phase, metric: &str, who: Who, load: (u32, u32)) -> Option<f64> {
+        let other = self.figure(phase, metric, who, load)?.value;
+        Some(self.ours(phase, metric, load)? / other)
+    }
+
+    /// How much more two threads do than one, from the time a page takes each.
+    fn scaling(&self, phase: Phase, one: &str, two: &str) -> Option<f64> {
+        Some(2.0 * self.ours(phase, one, ONE)? / self.ours(phase, two, TWO)?)
+    }
+
+    /// The largest time of a write of Forebay's, in milliseconds.
+    fn longest_write_ms(&self, phase: Phase, writers: (u32, u32)) -> Option<f64> {
+        let write = self.figure(phase, "write", Who::Forebay, writers)?;
+        Some(write.percentiles?.max / 1e3)
+    }
+}
+
+const ONE: (u32, u32) = (1, 1);
+const TWO: (u32, u32) = (2, 2);
+const FOUR: (u32, u32) = (4, 4);
+const DEEP: (u32, u32) = (1, 32);
+
+/// The worse of two measured values where less is better.
+fn worse(of_one: Option<f64>, of_four: Option<f64>) -> Option<f64> {
+    Some(of_one?.max(of_four?))
+}
+
+const GOALS: &[Goal] = &[
+    Goal {
+        phase: Phase::Hit,
+        text: "a copy, against the plain copy of a page",
+        unit: "x",
+        limit: Limit::AtMost(1.25),
+        measure: |n| n.ratio(Phase::Hit, "copy", Who::Floor, ONE),
+    },
+    Goal {
+        phase: Phase::Hit,
+        text: "the kernel's pread, against a copy",
+        unit: "x",
+        limit: Limit::AtLeast(2.0),
+        measure: |n| {
+            n.ratio(Phase::Hit, "copy", Who::Kernel, ONE)
+                .map(|r| 1.0 / r)
+        },
+    },
+    Goal {
+        phase: Phase::Hit,
+        text: "a page of a vectored read, against the plain copy",
+        unit: "x",
+        limit: Limit::AtMost(0.9),
+        measure: |n| {
+            let plain = n.figure(Phase::Hit, "copy", Who::Floor, ONE)?.value;
+            Some(n.ours(Phase::Hit, "vectored", ONE)? / plain)
+        },
+    },
+    Goal {
+        phase: Phase::Hit,
+        text: "2 threads, against 1",
+        unit: "x",
+        limit: Limit::AtLeast(1.8),
+        measure: |n| n.scaling(Phase::Hit, "copy", "copy"),
+    },
+    Goal {
+        phase: Phase::Hit,
+        text: "a guard, over touching the page by plain index",
+        unit: "ns",
+        limit: Limit::AtMost(25.0),
+        measure: |n| {
+            let plain = n.figure(Phase::Hit, "guard", Who::Floor, ONE)?.value;
+            Some(n.ours(Phase::Hit, "guard", ONE)? - plain)
+        },
+    },
+    Goal {
+        phase: Phase::Dirty,
+        text: "an overwrite, against the plain copy of a page",
+        unit: "x",
+        limit: Limit::AtMost(1.4),
+        measure: |n| n.ratio(Phase::Dirty, "overwrite", Who::Floor, ONE),
+    },
+    Goal {
+        phase: Phase::Dirty,
+        text: "2 threads on one file, against 1",
+        unit: "x",
+        limit: Limit::AtLeast(1.8),
+        measure: |n| n.scaling(Phase::Dirty, "overwrite", "overwrite"),
+    },
+    Goal {
+        phase: Phase::Dirty,
+        text: "2 threads on a file each, against 1",
+        unit: "x",
+        limit: Limit::AtLeast(1.8),
+        measure: |n| n.scaling(Phase::Dirty, "overwrite", "overwrite, own files"),
+    },
+    Goal {
+        phase: Phase::Miss,
+        text: "reads at depth 32, against raw O_DIRECT",
+        unit: "x",
+        limit: Limit::AtLeast(0.95),
+        measure: |n| n.ratio(Phase::Miss, "rate", Who::Floor, DEEP),
+    },
+    Goal {
+        phase: Phase::Miss,
+        text: "processor time of a miss at depth 32",
+        unit: "us",
+        limit: Limit::AtMost(5.0),
+        measure: |n| n.ours(Phase::Miss, "processor", DEEP),
+    },
+    Goal {
+        phase: Phase::Stream,
+        text: "1 writer, against the raw sequential rate",
+        unit: "x",
+        limit: Limit::AtLeast(0.97),
+        measure: |n| n.ratio(Phase::Stream, "rate", Who::Floor, ONE),
+    },
+    Goal {
+        phase: Phase::Stream,
+        text: "4 writers, against the raw sequential rate",
+        unit: "x",
+        limit: Limit::AtLeast(0.97),
+        measure: |n| n.ratio(Phase::Stream, "rate", Who::Floor, FOUR),
+    },
+    Goal {
+        phase: Phase::Stream,
+        text: "p99.9 of a write, against p50, 1 or 4 writers",
+        unit: "x",
+        limit: Limit::AtMost(4.0),
+        measure: |n| {
+            let of = |writers| {
+                let write = n.figure(Phase::Stream, "write", Who::Forebay, writers)?;
+                write.percentiles.map(|p| p.p999 / p.p50)
+            };
+            worse(of(ONE), of(FOUR))
+        },
+    },
+    Goal {
+        phase: Phase::Stream,
+        text: "the longest write, 1 or 4 writers",
+        unit: "ms",
+        limit: Limit::AtMost(200.0),
+        measure: |n| {
+            let of = |writers| n.longest_write_ms(Phase::Stream, writers);
+            worse(of(ONE), of(FOUR))
+        },
+    },
+    Goal {
+        phase: Phase::Stream,
+        text: "longest time without progress, 1 or 4 writers",
+        unit: "ms",
+        limit: Limit::AtMost(200.0),
+        measure: |n| {
+            let of = |writers| n.ours(Phase::Stream, "longest gap", writers);
+            worse(of(ONE), of(FOUR))
+        },
+    },
+    Goal {
+        phase: Phase::Slow,
+        text: "rate, against the disk's 30 MB/s",
+        unit: "x",
+        limit: Limit::AtLeast(0.97),
+        measure: |n| n.ours(Phase::Slow, "rate", FOUR).map(|rate| rate / 30.0),
+    },
+    Goal {
+        phase: Phase::Slow,
+        text: "p99.9 of a write",
+        unit: "ms",
+        limit: Limit::AtMost(50.0),
+        measure: |n| {
+            let write = n.figure(Phase::Slow, "write", Who::Forebay, FOUR)?;
+            Some(write.percentiles?.p999 / 1e3)
+        },
+    },
+    Goal {
+        phase: Phase::Slow,
+        text: "the longest write",
+        unit: "ms",
+        limit: Limit::AtMost(200.0),
+        measure: |n| n.longest_write_ms(Phase::Slow, FOUR),
+    },
+    Goal {
+        phase: Phase::Slow,
+        text: "mean dirty level, off the setpoint by",
+        unit: "%",
+        limit: Limit::AtMost(10.0),
+        measure: |n| {
+            let level = n.ours(Phase::Slow, "mean dirty level", FOUR)?;
+            let setpoint = n.ours(Phase::Slow, "setpoint", FOUR)?;
+            Some(100.0 * (level - setpoint).abs() / setpoint)
+        },
+    },
+    Goal {
+        phase: Phase::Slow,
+        text: "farthest writer from the mean share",
+        unit: "%",
+        limit: Limit::AtMost(5.0),
+        measure: |n| n.ours(Phase::Slow, "farthest share from the mean", FOUR),
+    },
+    Goal {
+        phase: Phase::Slow,
+        text: "most above the hard limit, less writers x interval",
+        unit: "pages",
+        limit: Limit::AtMost(0.0),
+        measure: |n| n.ours(Phase::Slow, "most over the allowance", FOUR),
+    },
+    Goal {
+        phase: Phase::Mix,
+        text: "reader beside a writer, against alone",
+        unit: "x",
+        limit: Limit::AtLeast(0.85),
+        measure: |n| {
+            let alone = n.ours(Phase::Mix, "reader rate, alone", ONE)?;
+            Some(n.ours(Phase::Mix, "reader rate, beside a writer", ONE)? / alone)
+        },
+    },
+    Goal {
+        phase: Phase::Mix,
+        text: "hit ratio of the reader alone",
+        unit: "%",
+        limit: Limit::AtLeast(86.5),
+        measure: |n| n.ours(Phase::Mix, "hit ratio", ONE),
+    },
+    Goal {
+        phase: Phase::Memory,
+        text: "a page beside its 4 KiB, all in",
+        unit: "bytes",
+        limit: Limit::AtMost(64.0),
+        measure: |n| n.ours(Phase::Memory, "beside each page", ONE),
+    },
+    Goal {
+        phase: Phase::Memory,
+        text: "reclaim, for each page scanned",
+        unit: "ns",
+        limit: Limit::AtMost(30.0),
+        measure: |n| n.ours(Phase::Memory, "reclaim", ONE),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::contender::{Load, Sample};
+    use crate::bench::results::tests::named_step;
+
+    fn verdict(results: &Results, text: &str) -> Verdict {
+        verdicts(results)
+            .into_iter()
+            .find(|verdict| verdict.text == text)
+            .unwrap()
+    }
+
+    fn add(results: &mut Results, who: Who, threads: u32, value: f64) {
+        let step = named_step(Phase::Hit, Load::ReadByCopy, threads, threads);
+        results.add(&step, who, vec![Sample::plain("copy", "ns a page", value)]);
+    }
+
+    #[test]
+    fn nothing_measured_is_no_verdict() {
+        assert!(
+            verdicts(&Results::default())
+                .iter()
+                .all(|v| v.is_met().is_none())
+        );
+    }
+
+    #[test]
+    fn ratios_are_within_one_run() {
+        let mut results = Results::default();
+        add(&mut results, Who::Forebay, 1, 300.0);
+        add(&mut results, Who::Floor, 1, 250.0);
+        add(&mut results, Who::Kernel, 1, 510.0);
+        add(&mut results, Who::Forebay, 2, 320.0);
+        let copy = verdict(&results, "a copy, against the plain copy of a page");
+        assert_eq!(copy.is_met(), Some(true));
+        assert!(copy.to_string().contains("1.20 x"), "{copy}");
+        let pread = verdict(&results, "the kernel's pread, against a copy");
+        assert_eq!(pread.is_met(), Some(false));
+        assert!(pread.to_string().ends_with("MISSED"), "{pread}");
+        let scaling = verdict(&results, "2 threads, against 1");
+        assert_eq!(scaling.is_met(), Some(true));
+        assert!(scaling.to_string().contains("1.88 x"), "{scaling}");
+    }
+
+    #[test]
+    fn goals_of_a_phase_have_texts_of_their_own() {
+        let mut seen = std::collections::BTreeSet::new();
+        assert!(
+            GOALS
+                .iter()
+                .all(|goal| seen.insert((goal.phase, goal.text)))
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! The kernel's slow disk: a loop device on a scratch file, held to a rate by the cgroup v1
+//! throttle of the block layer. It needs root, `losetup` and that controller.
+
+use super::contender::SlowDevice;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A loop device with a limit on its writes. Dropping it lifts the limit and detaches it.
+pub(crate) struct LoopDisk {
+    slow: SlowDevice,
+}
+
+impl LoopDisk {
+    /// A disk of `bytes` on the new file `file`, taking `bytes_per_second`.
+    ///
+    /// # Errors
+    /// Says in words why none can be made here: that is no failure of the bench.
+    pub(crate) fn create(
+        file: &Path,
+        bytes: u64,
+        bytes_per_second: u64,
+    ) -> Result<LoopDisk, String> {
+        let rule_file = throttle_file()?;
+        fs::File::create_new(file)
+            .and_then(|created| created.set_len(bytes))
+            .map_err(|refused| format!("cannot make {}: {refused}", file.display()))?;
+        let device = PathBuf::from(losetup(&[
+            "--find",
+            "--show",
+            "--direct-io=on",
+            &text(file),
+        ])?);
+        // From here on a failure detaches the device again.
+        let mut disk = LoopDisk {
+            slow: SlowDevice {
+                device,
+                rule_file,
+                number: String::new(),
+                bytes_per_second,
+            },
+        };
+        disk.slow.number = device_number(&disk.slow.device)?;
+        disk.slow.throttle().map_err(|e| e.to_string())?;
+        Ok(disk)
+    }
+
+    /// The device as the contender needs to know it.
+    pub(crate) fn slow_device(&self) -> SlowDevice {
+        self.slow.clone()
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        if !self.slow.number.is_empty()
+            && let Err(refused) = self.slow.lift()
+        {
+            eprintln!("forebay: {refused}");
+        }
+        if let Err(refused) = losetup(&["--detach", &text(&self.slow.device)]) {
+            eprintln!("forebay: {refused}");
+        }
+    }
+}
+
+impl SlowDevice {
+    /// Holds the device to its rate.
+    pub(crate) fn throttle(&self) -> Result<(), crate::error::CommandError> {
+        self.write_rule(self.bytes_per_second)
+    }
+
+    /// Lets the device run at its own speed.
+    pub(crate) fn lift(&self) -> Result<(), crate::error::CommandError> {
+        self.write_rule(0)
+    }
+
+    fn write_rule(&self, bytes_per_second: u64) -> Result<(), crate::error::CommandError> {
+        let rule = format!("{} {bytes_per_second}", self.number);
+        fs::write(&self.rule_file, rule).map_err(crate::error::CommandError::at(
+            "set the throttle in",
+            &self.rule_file,
+        ))
+    }
+}
+
+/// The control file that limits writes of every process, those of the kernel's flusher included:
+/// the one at the top.
+fn throttle_file() -> Result<PathBuf, String> {
+    let mounts = fs::read_to_string("/proc/self/mounts")
+        .map_err(|refused| format!("cannot read /proc/self/mounts: {refused}"))?;
+    let top = mounts.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, folder, "cgroup", options, ..] = words[..] else {
+            return None;
+        };
+        options
+            .split(',')
+            .any(|option| option == "blkio")
+            .then_some(folder)
+    });
+    let file = top.map(|folder| Path::new(folder).join("blkio.throttle.write_bps_device"));
+    file.filter(|file| file.exists())
+        .ok_or_else(|| "no cgroup v1 throttle of the block layer is mounted".to_owned())
+}
+
+fn device_number(device: &Path) -> Result<String, String> {
+    let name = device.file_name().map(PathBuf::from).unwrap_or_default();
+    let file = Path::new("/sys/class/block").join(name).join("dev");
+    fs::read_to_string(&file)
+        .map(|number| number.trim().to_owned())
+        .map_err(|refused| format!("cannot read {}: {refused}", file.display()))
+}
+
+/// Runs `losetup` and returns what it printed.
+fn losetup(words: &[&str]) -> Result<String, String> {
+    let output = Command::new("losetup")
+        .args(words)
+        .output()
+        .map_err(|refused| format!("cannot run losetup: {refused}"))?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("losetup refused: {}", reason.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

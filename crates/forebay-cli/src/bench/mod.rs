@@ -1,0 +1,249 @@
+//! `forebay bench`: the main job on real files, by Forebay, by the kernel's page cache and by the
+//! bare hardware, by turns, and a table of what came out.
+
+mod cgroup;
+mod contender;
+mod floor;
+mod forebay;
+mod goals;
+mod interrupt;
+mod json;
+mod kernel;
+mod layout;
+mod loopdev;
+mod measure;
+mod phases;
+mod plan;
+mod progress;
+mod results;
+mod scratch;
+mod table;
+mod worker;
+mod zipf;
+
+pub(crate) use worker::serve_contender;
+
+use crate::args::BenchArguments;
+use crate::error::CommandError;
+use cgroup::MemoryGroup;
+use contender::{Phase, Preparation, Who};
+use forebay_base::units::show_bytes;
+use forebay_rt::thread::Stopwatch;
+use interrupt::Interrupts;
+use json::RowFile;
+use layout::Layout;
+use loopdev::LoopDisk;
+use phases::slow::SLOW_BYTES_PER_SECOND;
+use plan::{Stage, stages};
+use progress::Progress;
+use results::Results;
+use scratch::Scratch;
+use table::Heading;
+use worker::{Setting, Worker};
+
+/// Seed of every choice of a bench: two benches of one budget ask for the same pages.
+const SEED: u64 = 0x000f_0eba_0001;
+
+/// Runs the bench and prints its table.
+pub(crate) fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
+    let interrupts = Interrupts::listen()?;
+    let row_file = arguments
+        .json_file
+        .as_deref()
+        .map(RowFile::create)
+        .transpose()?;
+    let scratch = Scratch::create(&arguments.parent_folder)?;
+    let layout = Layout::new(scratch.folder(), arguments.memory_bytes);
+    scratch.check_room(layout.room_bytes())?;
+    let stages = stages(&layout, arguments.quick, SEED);
+    let runs: u64 = stages.iter().map(Stage::runs).sum();
+    let progress = Progress::new(runs * Who::ALL.len() as u64);
+    progress.begin(&format!(
+        "writing {} into {}",
+        show_bytes(layout.files().iter().map(|(_, bytes)| bytes).sum()),
+        scratch.folder().display()
+    ));
+    scratch::write_files(&layout, &interrupts)?;
+    let setting = Setting {
+        layout: &layout,
+        folder: scratch.folder(),
+        seed: SEED,
+        interrupts: &interrupts,
+    };
+    let mut bench = Bench::start(&setting, &progress)?;
+    if arguments.quick {
+        bench.heading.lines.push(
+            "--quick: one short round of everything; the slow disk has hardly settled".to_owned(),
+        );
+    }
+    for stage in &stages {
+        bench.run(stage)?;
+    }
+    let Bench {
+        heading, results, ..
+    } = bench;
+    drop(progress);
+    print!("{}", table::render(&heading, &results));
+    row_file.map_or(Ok(()), |file| file.write(&results))
+}
+
+/// A bench that is running.
+///
+/// The order of the fields is the order in which they end: the slow disk first, because a
+/// contender with pages for it cannot end before its throttle is lifted; then the contenders, and
+/// the cgroup when nobody is in it.
+struct Bench<'a> {
+    slow_disk: Option<LoopDisk>,
+    workers: Vec<(Who, Worker)>,
+    _group: Option<MemoryGroup>,
+    setting: &'a Setting<'a>,
+    progress: &'a Progress,
+    heading: Heading,
+    results: Results,
+}
+
+impl<'a> Bench<'a> {
+    fn start(setting: &'a Setting<'a>, progress: &'a Progress) -> Result<Bench<'a>, CommandError> {
+        let memory_bytes = setting.layout.memory_bytes();
+        let group = MemoryGroup::create(memory_bytes);
+        let in_group = match &group {
+            Ok(group) => group.remark(memory_bytes),
+            Err(reason) => format!("kernel: NOT in a cgroup, it uses all memory ({reason})"),
+        };
+        let mut workers = Vec::new();
+        for who in Who::ALL {
+            let its_group = group.as_ref().ok().filter(|_| who == Who::Kernel);
+            workers.push((who, Worker::start(who, setting, its_group)?));
+        }
+        let heading = Heading {
+            lines: vec![
+                machine(),
+                format!(
+                    "budget {}, data {}, in {}",
+                    show_bytes(memory_bytes),
+                    show_bytes(setting.layout.data_bytes()),
+                    setting.folder.display()
+                ),
+                in_group,
+            ],
+            phases: Vec::new(),
+        };
+        Ok(Bench {
+            slow_disk: None,
+            workers,
+            _group: group.ok(),
+            setting,
+            progress,
+            heading,
+            results: Results::default(),
+        })
+    }
+
+    /// Brings all contenders into the stage's state, then lets them take turns.
+    fn run(&mut self, stage: &Stage) -> Result<(), CommandError> {
+        self.setting.interrupts.check()?;
+        let mut notes = self.prepare(stage)?;
+        let watch = Stopwatch::start();
+        let mut rounds = 0;
+        while rounds < stage.rounds {
+            if watch.elapsed().as_millis() > stage.budget_ms {
+                let left = u64::from(stage.rounds - rounds) * stage.steps.len() as u64;
+                self.progress.skip(left * self.workers.len() as u64);
+                break;
+            }
+            rounds += 1;
+            self.round(stage, rounds)?;
+        }
+        let of = if rounds == 1 {
+            "one round"
+        } else {
+            "median and spread of rounds:"
+        };
+        let counted = if rounds == 1 {
+            String::new()
+        } else {
+            format!(" {rounds}")
+        };
+        notes.insert(
+            0,
+            format!("{} ({of}{counted})", stage.title(self.setting.layout)),
+        );
+        self.note(stage.phase, notes);
+        Ok(())
+    }
+
+    fn prepare(&mut self, stage: &Stage) -> Result<Vec<String>, CommandError> {
+        self.progress
+            .begin(&format!("{}: preparing", stage.phase.name()));
+        let mut notes = Vec::new();
+        if stage.phase == Phase::Slow {
+            self.make_slow_disk(&mut notes);
+        }
+        let preparation = Preparation {
+            phase: stage.phase,
+            set_files: stage.set_files,
+            slow_device: self.slow_disk.as_ref().map(LoopDisk::slow_device),
+        };
+        for (_, worker) in &mut self.workers {
+            let remarks = worker.prepare(&preparation)?;
+            notes.extend(remarks.into_iter().map(|remark| format!("  {remark}")));
+        }
+        Ok(notes)
+    }
+
+    fn make_slow_disk(&mut self, notes: &mut Vec<String>) {
+        let layout = self.setting.layout;
+        let (file, bytes) = (layout.slow_file(), layout.data_bytes());
+        match LoopDisk::create(&file, bytes, SLOW_BYTES_PER_SECOND) {
+            Ok(disk) => self.slow_disk = Some(disk),
+            Err(reason) => notes.push(format!("  kernel: not measured, no slow disk ({reason})")),
+        }
+    }
+
+    fn round(&mut self, stage: &Stage, round: u32) -> Result<(), CommandError> {
+        for step in &stage.steps {
+            for (who, worker) in &mut self.workers {
+                self.setting.interrupts.check()?;
+                self.progress.step(step, round, *who);
+                let samples = worker.run(step)?;
+                self.progress.done(step, round, *who, &samples);
+                self.results.add(step, *who, samples);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what a reader must know about `phase`; a second stage of a phase joins the first.
+    fn note(&mut self, phase: Phase, mut notes: Vec<String>) {
+        match self
+            .heading
+            .phases
+            .iter_mut()
+            .find(|(other, _)| *other == phase)
+        {
+            Some((_, known)) => {
+                notes.retain(|note| !known.contains(note));
+                known.append(&mut notes);
+            }
+            None => self.heading.phases.push((phase, notes)),
+        }
+    }
+}
+
+/// What the figures were measured on.
+fn machine() -> String {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let model = std::fs::read_to_string("/proc/cpuinfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            line.split_once(':').map(|(_, name)| name.trim().to_owned())
+        });
+    format!(
+        "forebay bench {} on {processors} processors ({}), Linux {}",
+        env!("CARGO_PKG_VERSION"),
+        model.unwrap_or_else(|| "unknown model".to_owned()),
+        kernel.trim()
+    )
+}

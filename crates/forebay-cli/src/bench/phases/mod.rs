@@ -1,0 +1,9 @@
+//! The loads. Each is one loop over a [`PagedFile`](super::contender::PagedFile) or over numbers,
+//! written once, so that every contender runs the same.
+
+pub(crate) mod cached;
+pub(crate) mod miss;
+pub(crate) mod mix;
+pub(crate) mod slow;
+pub(crate) mod stream;
+pub(crate) mod writers;

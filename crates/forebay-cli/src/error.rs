@@ -1,0 +1,104 @@
+//! What can go wrong in a command, as one line for a person.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a command failed. Its text is one line: what failed, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    /// The operating system refused something on a path.
+    #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
+    Path {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// The scratch folder's disk has too little room.
+    #[error(
+        "{} has {available} free and the bench needs {needed}: give a smaller --memory, or a \
+         --dir on a larger disk", path.display()
+    )]
+    NoRoom {
+        path: PathBuf,
+        needed: String,
+        available: String,
+    },
+    /// The operating system refused something that has no path.
+    #[error("cannot {action}: {source}")]
+    System {
+        action: &'static str,
+        source: io::Error,
+    },
+    /// The cache refused or failed.
+    #[error("the cache failed to {action}: {reason}")]
+    Cache {
+        action: &'static str,
+        reason: String,
+    },
+    /// A page held other bytes than were written to it.
+    #[error(
+        "page {page} of {contender} holds the bytes of page {found}: the result of this run is \
+         void, please report it"
+    )]
+    WrongBytes {
+        contender: &'static str,
+        page: u64,
+        found: u64,
+    },
+    /// A contender's process failed; it said why.
+    #[error("the {contender} contender failed: {reason}")]
+    Contender {
+        contender: &'static str,
+        reason: String,
+    },
+    /// A signal asked for the end.
+    #[error("interrupted; the scratch folder was removed")]
+    Interrupted { signal: i32 },
+}
+
+impl CommandError {
+    /// A maker of [`CommandError::Path`] for `map_err`.
+    pub(crate) fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CommandError {
+        let path = path.to_owned();
+        move |source| CommandError::Path {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// A maker of [`CommandError::System`] for `map_err`.
+    pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> CommandError {
+        move |source| CommandError::System { action, source }
+    }
+}
+
+/// What a person can do about `error`, to be put behind it.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; give a folder that may be written with --dir"
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "; give an existing folder with --dir"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; give a smaller --memory, or a --dir on a larger disk"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_one_line_that_says_what_to_do() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = CommandError::at("write", Path::new("/scratch/data"))(full).to_string();
+        assert!(error.starts_with("cannot write /scratch/data: "), "{error}");
+        assert!(error.contains("--memory"), "{error}");
+        assert!(!error.contains('\n'));
+    }
+}

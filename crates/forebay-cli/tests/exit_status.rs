@@ -1,0 +1,90 @@
+//! What a caller of the command sees: exit statuses, one line of error, nothing left behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn forebay(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(words)
+        .output()
+        .expect("the program starts")
+}
+
+fn bench_in(folder: &Path) -> Output {
+    forebay(&[
+        "bench",
+        "--quick",
+        "--memory",
+        "16M",
+        "--dir",
+        folder.to_str().expect("a path in UTF-8"),
+    ])
+}
+
+fn assert_failed_in_one_line(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let errors: Vec<&str> = text
+        .lines()
+        .filter(|l| l.starts_with("forebay: "))
+        .collect();
+    assert_eq!(errors.len(), 1, "{text}");
+    errors[0].to_owned()
+}
+
+#[test]
+fn a_bad_call_exits_with_2() {
+    for words in [
+        &["bench", "--fast"][..],
+        &["bench", "--memory", "lots"],
+        &["bench", "--memory", "1M"],
+        &["polish"],
+        &[],
+    ] {
+        assert_eq!(forebay(words).status.code(), Some(2), "{words:?}");
+    }
+}
+
+#[test]
+fn help_is_no_failure_and_names_the_flags() {
+    let output = forebay(&["bench", "--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for flag in ["--memory", "--dir", "--quick", "--json"] {
+        assert!(text.contains(flag), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_folder_is_told_in_one_line() {
+    let error = assert_failed_in_one_line(&bench_in(Path::new("/nowhere/at/all")));
+    assert!(
+        error.contains("/nowhere/at/all") && error.contains("--dir"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_file_in_the_place_of_the_folder_is_told_in_one_line() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = assert_failed_in_one_line(&bench_in(file.path()));
+    assert!(error.contains(file.path().to_str().unwrap()), "{error}");
+}
+
+#[test]
+fn a_folder_that_takes_no_files_is_told_in_one_line() {
+    // Permissions do not stop root; the process file system takes no folder from anybody.
+    let error = assert_failed_in_one_line(&bench_in(Path::new("/proc/self")));
+    assert!(error.contains("make the scratch folder"), "{error}");
+}
+
+#[test]
+fn rows_that_cannot_be_written_are_told_before_the_bench_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let output = forebay(&["bench", "--dir", dir, "--json", "/nowhere/rows"]);
+    let error = assert_failed_in_one_line(&output);
+    assert!(error.contains("/nowhere/rows"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
