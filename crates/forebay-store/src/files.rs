@@ -53,7 +53,7 @@ pub enum OpenError {
     #[error("{}: not permitted; ask for less (read only), or change the permissions", .0.display())]
     NotPermitted(PathBuf),
     /// It lies on a read-only file system.
-    #[error("{}: the file system is read-only; open it read only, or choose another folder", .0.display())]
+    #[error("{}: the file system is read-only; only read it, or choose another", .0.display())]
     ReadOnly(PathBuf),
     /// It is neither a file nor a block device.
     #[error("{}: is {what}; name a file or a block device", .path.display())]
