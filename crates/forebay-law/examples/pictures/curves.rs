@@ -1,0 +1,387 @@
+//! What is drawn of each law.
+
+use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
+use forebay_law::chunk::write_chunk;
+use forebay_law::limits::{DirtyLimits, LIMIT_INTERVAL_MS, SmoothedLimit, setpoint};
+use forebay_law::pause::{PauseSizing, size_pause};
+use forebay_law::plot::{closed_loop, sampled};
+use forebay_law::position::polynomial;
+use forebay_law::readahead::next_size;
+use forebay_law::refault::{WorkingsetSizes, activates};
+use forebay_law::scan::{ReclaimCost, fractions};
+use forebay_law::share::{GlobalCompletions, StoreCompletions, complete, share as share_of};
+use forebay_law::swapahead::{SwapaheadInputs, window_pages};
+use forebay_law::throttle::wakes_writeback_waiters;
+use forebay_law::watermark::{MarkSpacing, Watermarks, min_free_kib, watermarks};
+
+use crate::svg::{Axis, Curve, Knee, Picture};
+
+/// A law: its file and its picture.
+pub(crate) struct Law {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) picture: fn() -> Picture,
+}
+
+macro_rules! laws {
+    ($($name:ident),* $(,)?) => {
+        [$(Law {
+            name: stringify!($name),
+            source: include_str!(concat!("../../src/", stringify!($name), ".rs")),
+            picture: $name,
+        }),*]
+    };
+}
+
+/// All laws, reclaim first.
+pub(crate) const LAWS: [Law; 13] = laws![
+    watermark, scan, refault, readahead, swapahead, throttle, limits, share, bandwidth, position,
+    rate, pause, chunk,
+];
+
+fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
+    Curve {
+        name: name.to_owned(),
+        points: points.into_iter().collect(),
+    }
+}
+
+/// A law asked at evenly spaced places.
+fn even(name: &str, range: (u64, u64), steps: u64, law: impl Fn(u64) -> u64) -> Curve {
+    let rows = sampled(range.0, range.1, steps, law);
+    curve(name, rows.map(|row| (row.x, row.y)))
+}
+
+fn watermark() -> Picture {
+    let marks = |mib: u64| {
+        let pages = mib * 256;
+        watermarks(
+            min_free_kib(mib * 1024, 262_144),
+            pages,
+            pages,
+            MarkSpacing::default(),
+        )
+    };
+    let of =
+        |name, mark: fn(Watermarks) -> u64| even(name, (0, 4_096), 256, |mib| mark(marks(mib)));
+    Picture {
+        title: "Marks of a zone that is alone",
+        x: Axis::even("size of the zone (MiB)", 0, 4_096, 512, 1),
+        y: Axis::even("free pages", 0, 4_500, 500, 1),
+        curves: vec![
+            of("high", |marks| marks.high),
+            of("low", |marks| marks.low),
+            of("min", |marks| marks.min),
+        ],
+        knees: vec![Knee {
+            name: "managed / 1000 = min / 4",
+            at: 977,
+        }],
+        levels: vec![],
+    }
+}
+
+fn scan() -> Picture {
+    let part = |name, swappiness| {
+        even(name, (0, 10_000), 400, move |anon| {
+            let parts = fractions(ReclaimCost { anon, file: 1_000 }, swappiness);
+            parts.anon * 1_000 / parts.denominator
+        })
+    };
+    Picture {
+        title: "What a pass takes from anonymous pages",
+        x: Axis::even("cost of anonymous pages", 0, 10_000, 1_000, 1),
+        y: Axis::even("part of the pass (percent)", 0, 1_000, 100, 10),
+        curves: vec![
+            part("swappiness 140", 140),
+            part("swappiness 100", 100),
+            part("swappiness 60", 60),
+        ],
+        knees: vec![Knee {
+            name: "cost of file pages",
+            at: 1_000,
+        }],
+        levels: vec![],
+    }
+}
+
+fn refault() -> Picture {
+    let longest = |active_file, swap_has_room| {
+        let sizes = WorkingsetSizes {
+            active_file,
+            inactive_file: 100_000,
+            active_anon: 60_000,
+            inactive_anon: 40_000,
+            swap_has_room,
+        };
+        (0..=600_000)
+            .step_by(100)
+            .take_while(|&distance| activates(distance, true, &sizes))
+            .last()
+            .unwrap_or(0)
+    };
+    let range = (0, 400_000);
+    Picture {
+        title: "The longest absence after which a file page is activated at once",
+        x: Axis::even("active file pages (thousands)", 0, 400_000, 50_000, 1_000),
+        y: Axis::even("refault distance (thousands)", 0, 500_000, 100_000, 1_000),
+        curves: vec![
+            even("with swap", range, 80, |active| longest(active, true)),
+            even("without swap", range, 80, |active| longest(active, false)),
+        ],
+        knees: vec![],
+        levels: vec![Knee {
+            name: "active anon + inactive anon",
+            at: 100_000,
+        }],
+    }
+}
+
+fn readahead() -> Picture {
+    let sizes = |name, max| {
+        curve(
+            name,
+            (1..=max).map(move |size| (size, next_size(size, max))),
+        )
+    };
+    Picture {
+        title: "The window that follows",
+        x: Axis::even("last window (pages)", 0, 128, 16, 1),
+        y: Axis::even("next window (pages)", 0, 128, 16, 1),
+        curves: vec![sizes("max 128", 128), sizes("max 32", 32)],
+        knees: vec![
+            Knee {
+                name: "max / 16",
+                at: 8,
+            },
+            Knee {
+                name: "max / 2",
+                at: 64,
+            },
+        ],
+        levels: vec![],
+    }
+}
+
+fn swapahead() -> Picture {
+    let pages = |name, max_pages| {
+        curve(
+            name,
+            (0..=32).map(move |hits| {
+                let inputs = SwapaheadInputs {
+                    previous_slot: 100,
+                    slot: 500,
+                    hits,
+                    max_pages,
+                    previous_pages: 0,
+                };
+                (hits, window_pages(&inputs))
+            }),
+        )
+    };
+    Picture {
+        title: "Slots read with a swapped page",
+        x: Axis::even("pages of the last window that were used", 0, 32, 4, 1),
+        y: Axis::even("window (pages)", 0, 36, 4, 1),
+        curves: vec![pages("max 32", 32), pages("max 8", 8)],
+        knees: vec![],
+        levels: vec![],
+    }
+}
+
+fn throttle() -> Picture {
+    let needed = |waiters| {
+        (0..=10_000)
+            .find(|&written| wakes_writeback_waiters(written, waiters))
+            .expect("ten thousand pages wake a hundred waiters")
+    };
+    Picture {
+        title: "Pages to be written before the waiters are woken",
+        x: Axis::even("waiters", 0, 64, 8, 1),
+        y: Axis::even("pages written since the first came", 0, 2_250, 250, 1),
+        curves: vec![even("all are woken", (1, 64), 63, needed)],
+        knees: vec![],
+        levels: vec![],
+    }
+}
+
+fn limits() -> Picture {
+    let start = SmoothedLimit {
+        limit: 200_000,
+        updated_ms: 0,
+    };
+    let steps = std::iter::successors(Some(start), |limit| {
+        Some(limit.advanced(120_000, 0, limit.updated_ms + LIMIT_INTERVAL_MS))
+    });
+    Picture {
+        title: "The hard limit after the threshold fell",
+        x: Axis::even("time (s)", 0, 60_000, 10_000, 1_000),
+        y: Axis::even("pages (thousands)", 100_000, 200_000, 20_000, 1_000),
+        curves: vec![curve(
+            "hard limit",
+            steps.take(301).map(|limit| (limit.updated_ms, limit.limit)),
+        )],
+        knees: vec![],
+        levels: vec![Knee {
+            name: "thresh",
+            at: 120_000,
+        }],
+    }
+}
+
+fn share() -> Picture {
+    let (mut of_busy, mut of_new) = (Vec::new(), Vec::new());
+    let mut global = GlobalCompletions::default();
+    let (mut busy, mut new) = (StoreCompletions::default(), StoreCompletions::default());
+    for now_ms in (0..80_000).step_by(50) {
+        complete(&mut global, &mut busy, 1_280, 1_024, now_ms);
+        let Some(since_ms) = now_ms.checked_sub(60_000) else {
+            continue;
+        };
+        let percent = |store: &mut StoreCompletions| {
+            let part = share_of(&global, store);
+            part.numerator * 1_000 / part.denominator
+        };
+        of_busy.push((since_ms, percent(&mut busy)));
+        of_new.push((since_ms, percent(&mut new)));
+        complete(&mut global, &mut new, 1_280, 1_024, now_ms);
+    }
+    Picture {
+        title: "A store begins to write beside another of the same speed",
+        x: Axis::even("time (s)", 0, 20_000, 2_000, 1_000),
+        y: Axis::even("share (percent)", 0, 1_000, 100, 10),
+        curves: vec![curve("the busy one", of_busy), curve("the new one", of_new)],
+        knees: vec![Knee {
+            name: "one period",
+            at: 3_000,
+        }],
+        levels: vec![],
+    }
+}
+
+fn bandwidth() -> Picture {
+    let steps = || {
+        std::iter::successors(Some((0, Bandwidth::default())), |&(now_ms, bandwidth)| {
+            let next = bandwidth.advanced(2_560, BANDWIDTH_INTERVAL_MS);
+            Some((now_ms + BANDWIDTH_INTERVAL_MS, next))
+        })
+        .take(101)
+    };
+    Picture {
+        title: "A store falls to half its speed",
+        x: Axis::even("time (s)", 0, 20_000, 2_000, 1_000),
+        y: Axis::even("pages per second", 10_000, 26_000, 2_000, 1),
+        curves: vec![
+            curve(
+                "average",
+                steps().map(|(ms, at)| (ms, at.average_pages_per_s)),
+            ),
+            curve("write", steps().map(|(ms, at)| (ms, at.write_pages_per_s))),
+        ],
+        knees: vec![],
+        levels: vec![Knee {
+            name: "what the store does",
+            at: 12_800,
+        }],
+    }
+}
+
+fn position() -> Picture {
+    let limits = DirtyLimits {
+        thresh: 200_000,
+        background: 100_000,
+    };
+    let aim = setpoint(limits.freerun(), limits.thresh);
+    let law = |dirty| polynomial(aim, dirty, limits.thresh) * 1_000 / 1_024;
+    Picture {
+        title: "By how much a writer's rate is scaled",
+        x: Axis::even("dirty pages (thousands)", 140_000, 210_000, 10_000, 1_000),
+        y: Axis::even("polynomial (percent)", 0, 2_000, 250, 10),
+        curves: vec![even("polynomial", (140_000, 210_000), 280, law)],
+        knees: vec![
+            Knee {
+                name: "freerun",
+                at: limits.freerun(),
+            },
+            Knee {
+                name: "setpoint",
+                at: aim,
+            },
+            Knee {
+                name: "limit",
+                at: limits.thresh,
+            },
+        ],
+        levels: vec![],
+    }
+}
+
+fn rate() -> Picture {
+    let limits = DirtyLimits {
+        thresh: 200_000,
+        background: 100_000,
+    };
+    let samples = closed_loop(limits, 10, 25_600).take(151);
+    Picture {
+        title: "Ten writers find their rate",
+        x: Axis::even("time (s)", 0, 30_000, 5_000, 1_000),
+        y: Axis::even("pages per second", 0, 30_000, 5_000, 1),
+        curves: vec![curve(
+            "ratelimit",
+            samples.map(|sample| (sample.now_ms, sample.ratelimit)),
+        )],
+        knees: vec![],
+        levels: vec![Knee {
+            name: "bandwidth / writers",
+            at: 2_560,
+        }],
+    }
+}
+
+fn pause() -> Picture {
+    let sized = |doublings: u64| {
+        let fair = 25_600 >> doublings;
+        size_pause(25_600, fair, 100_000, fair)
+    };
+    let of = |name, value: fn(PauseSizing) -> u64| {
+        curve(
+            name,
+            (0..=10).map(|doublings| (doublings, value(sized(doublings)))),
+        )
+    };
+    Picture {
+        title: "How writers that share a store are paused",
+        x: Axis::doubling("writers", 10),
+        y: Axis::even("ms, or pages", 0, 250, 50, 1),
+        curves: vec![
+            of("target (ms)", |sizing| sizing.target_ms),
+            of("quota (pages)", |sizing| sizing.next_quota_pages),
+        ],
+        knees: vec![],
+        levels: vec![Knee {
+            name: "max_pause",
+            at: 200,
+        }],
+    }
+}
+
+fn chunk() -> Picture {
+    let law = |average| write_chunk(average, 200_000, u64::MAX);
+    Picture {
+        title: "Pages of one file in one turn",
+        x: Axis::even(
+            "bandwidth (thousand pages per second)",
+            0,
+            80_000,
+            10_000,
+            1_000,
+        ),
+        y: Axis::even("chunk (pages)", 0, 30_000, 5_000, 1),
+        curves: vec![even("chunk", (0, 80_000), 800, law)],
+        knees: vec![Knee {
+            name: "average / 2 = dirty_limit / 8",
+            at: 50_000,
+        }],
+        levels: vec![],
+    }
+}
