@@ -17,6 +17,7 @@ mod arithmetic;
 
 pub mod bandwidth;
 pub mod chunk;
+pub mod history;
 pub mod limits;
 pub mod pause;
 pub mod plot;

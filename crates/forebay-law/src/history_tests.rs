@@ -1,0 +1,105 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const ANON: RotationCounts = RotationCounts {
+    scanned: 20_000,
+    rotated: 10_000,
+};
+const FILE: RotationCounts = RotationCounts {
+    scanned: 40_000,
+    rotated: 1_000,
+};
+const SIZES: [u64; 4] = [50_000, 150_000, 100_000, 80_000];
+
+#[test]
+fn vector_v7_parts_by_rotation() {
+    let rows = [
+        (RotationWeights::Plain, (119, 5_594, 5_714), [0, 3, 94, 76]),
+        (
+            RotationWeights::PlusOne,
+            (121, 5_634, 5_756),
+            [1, 3, 94, 76],
+        ),
+    ];
+    for (weights, expected, targets) in rows {
+        let parts = fractions_by_rotation(ANON, FILE, 60, weights);
+        assert_eq!((parts.anon, parts.file, parts.denominator), expected);
+        let of = [parts.anon, parts.anon, parts.file, parts.file];
+        let got: Vec<u64> = SIZES
+            .iter()
+            .zip(of)
+            .map(|(size, part)| (size >> 10) * part / parts.denominator)
+            .collect();
+        assert_eq!(got, targets);
+    }
+}
+
+#[test]
+fn old_rotations_fade() {
+    let halved = RotationCounts {
+        scanned: 20_000,
+        rotated: 500,
+    };
+    assert_eq!(FILE.decayed(160_000), FILE);
+    assert_eq!(FILE.decayed(159_999), halved);
+}
+
+#[test]
+fn vector_v17_hope_of_an_allocator() {
+    let rows = [(0, 1_000), (1, 937), (2, 875), (8, 500), (15, 62), (16, 0)];
+    for (loops, pages) in rows {
+        assert_eq!(hoped_for_pages(1_000, loops), pages, "{loops} loops");
+    }
+    assert!(!is_unreclaimable(5_999, 1_000) && is_unreclaimable(6_000, 1_000));
+}
+
+#[test]
+fn vector_v12_before_its_last_form() {
+    let any = EarlyProgress::AnyPage;
+    assert_eq!(
+        consider_throttle_early(0, 1_000, 9, false, any),
+        Progress::Sleep
+    );
+    assert_eq!(
+        consider_throttle_early(0, 1_000, 10, false, any),
+        Progress::Nothing
+    );
+    assert_eq!(
+        consider_throttle_early(1, 1_000, 5, false, any),
+        Progress::Wake
+    );
+    let eighth = EarlyProgress::AnEighth;
+    assert_eq!(
+        consider_throttle_early(1, 1_000, 5, false, eighth),
+        Progress::Sleep
+    );
+    assert_eq!(
+        consider_throttle_early(0, 1_000, 5, true, eighth),
+        Progress::Nothing
+    );
+}
+
+#[test]
+fn vector_v23_congested_queues() {
+    for (depth, on, off) in [(128, 113, 103), (256, 225, 207)] {
+        assert_eq!(congestion_marks(depth), CongestionMarks { on, off });
+    }
+}
+
+proptest! {
+    #[test]
+    fn pages_put_back_lower_the_part_of_their_kind(
+        counts in any::<[u32; 4]>(), more in any::<u32>(), swappiness in 0..=MAX_SWAPPINESS,
+    ) {
+        let [a, b, c, d] = counts.map(u64::from);
+        let anon = RotationCounts { scanned: a, rotated: b };
+        let busier = RotationCounts { rotated: b + u64::from(more), ..anon };
+        let file = RotationCounts { scanned: c, rotated: d };
+        for weights in [RotationWeights::Plain, RotationWeights::PlusOne] {
+            let before = fractions_by_rotation(anon, file, swappiness, weights);
+            let after = fractions_by_rotation(busier, file, swappiness, weights);
+            prop_assert!(after.anon <= before.anon && after.file == before.file);
+        }
+    }
+}
