@@ -3,9 +3,9 @@
 use crate::park::Parker;
 use crate::task::{Ending, Outcome, TaskFuture, poll_task};
 use crate::thread;
-use forebay_base::sync::atomic::{AtomicU8, Ordering};
+use forebay_base::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -14,14 +14,18 @@ const MIN_THREADS: usize = 2;
 
 pub(super) struct Workers {
     queue: Mutex<Queue>,
+    /// Set before the tasks are dropped; looked at after each poll.
+    stopping: AtomicBool,
 }
 
 struct Queue {
     ready: VecDeque<Arc<Runnable>>,
     /// Threads that found nothing to do. The last to come is the first to go: its caches are warm.
     idle: Vec<Arc<Parker>>,
+    /// Every task that has not ended, also one that waits where nothing will wake it.
+    alive: BTreeMap<u64, Arc<Runnable>>,
+    next_id: u64,
     started: bool,
-    stopping: bool,
 }
 
 impl Workers {
@@ -30,15 +34,21 @@ impl Workers {
             queue: Mutex::new(Queue {
                 ready: VecDeque::new(),
                 idle: Vec::new(),
+                alive: BTreeMap::new(),
+                next_id: 0,
                 started: false,
-                stopping: false,
             }),
+            stopping: AtomicBool::new(false),
         }
     }
 
     pub(super) fn spawn(self: &Arc<Self>, name: &'static str, future: TaskFuture, ending: Ending) {
         self.start_once();
+        let mut queue = lock(&self.queue);
+        let id = queue.next_id;
+        queue.next_id += 1;
         let runnable = Arc::new(Runnable {
+            id,
             name,
             workers: Arc::clone(self),
             stage: AtomicU8::new(QUEUED),
@@ -47,20 +57,30 @@ impl Workers {
                 ending: Some(ending),
             }),
         });
+        queue.alive.insert(id, Arc::clone(&runnable));
+        drop(queue);
         self.push(runnable);
     }
 
-    /// Ends the threads after the polls that they are in, and drops the tasks that are ready.
+    /// Ends the threads after the polls that they are in, and drops every task.
     pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
         let mut queue = lock(&self.queue);
-        queue.stopping = true;
         let ready = std::mem::take(&mut queue.ready);
         let idle = std::mem::take(&mut queue.idle);
+        let alive = std::mem::take(&mut queue.alive);
         drop(queue);
         for parker in idle {
             parker.unpark();
         }
         drop(ready);
+        for runnable in alive.values() {
+            runnable.discard();
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
     }
 
     fn start_once(self: &Arc<Self>) {
@@ -77,7 +97,7 @@ impl Workers {
 
     fn push(&self, runnable: Arc<Runnable>) {
         let mut queue = lock(&self.queue);
-        if queue.stopping {
+        if self.is_stopping() {
             drop(queue);
             drop(runnable);
             return;
@@ -94,7 +114,7 @@ impl Workers {
         let parker = Arc::new(Parker::of_this_thread());
         loop {
             let mut queue = lock(&self.queue);
-            if queue.stopping {
+            if self.is_stopping() {
                 return;
             }
             if let Some(runnable) = queue.ready.pop_front() {
@@ -120,12 +140,13 @@ const WOKEN: u8 = 3;
 /// Has ended.
 const ENDED: u8 = 4;
 
-/// One task. Whoever may wake it holds it; when nobody can any more it is dropped.
+/// One task.
 struct Runnable {
+    id: u64,
     name: &'static str,
     workers: Arc<Workers>,
     stage: AtomicU8,
-    /// Locked by the one thread that polls, so never waited for.
+    /// Locked by the one thread that polls, and tried at the end of the runtime: never waited for.
     running: Mutex<Running>,
 }
 
@@ -154,14 +175,32 @@ impl Runnable {
         if rests.is_err() {
             self.stage.swap(QUEUED, Ordering::AcqRel);
             let workers = Arc::clone(&self.workers);
-            workers.push(self);
+            workers.push(Arc::clone(&self));
         }
+        if self.workers.is_stopping() {
+            self.discard();
+        }
+    }
+
+    /// Drops the future at the end of the runtime. If it is being polled (perhaps by the caller,
+    /// whose last act this is) the polling thread does it afterwards.
+    fn discard(&self) {
+        let Ok(mut running) = self.running.try_lock() else {
+            return;
+        };
+        let future = running.future.take();
+        let ending = running.ending.take();
+        drop(running);
+        drop(future);
+        drop(ending);
     }
 
     fn end(&self, outcome: Outcome) {
         if matches!(outcome, Outcome::Panicked(_)) {
             eprintln!("forebay: task '{}' panicked", self.name);
         }
+        let alive = lock(&self.workers.queue).alive.remove(&self.id);
+        drop(alive);
         let ending = lock(&self.running).ending.take();
         if let Some(ending) = ending {
             ending.tell(outcome);

@@ -3,11 +3,11 @@
 //! A cancelled event leaves its entry in the heap; the entry is known as stale by its sequence and
 //! is dropped when it comes up, or when stale entries are the larger part.
 
+use super::tasks::Waiter;
 use crate::sleep::TimerId;
 use forebay_base::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::task::Waker;
 
 /// Below this many entries the stale ones are not worth a walk.
 const TIDY_ENTRIES: usize = 64;
@@ -16,7 +16,7 @@ const TIDY_ENTRIES: usize = 64;
 #[derive(Debug)]
 pub(super) enum Event {
     /// Somebody waited for this time.
-    Wake(Waker),
+    Wake(Waiter),
     /// The time slice of this processor ends.
     SliceEnd(usize),
 }
@@ -68,13 +68,12 @@ impl Events {
         TimerId { sequence, place }
     }
 
-    /// Gives the event `id`, if it is still to come, another waker. Returns whether it is still
-    /// to come, and a waker to be dropped without the lock.
-    pub(super) fn renew(&mut self, id: TimerId, waker: &Waker) -> (bool, Option<Waker>) {
+    /// Lets the event `id` wake `waiter` instead. Returns what is to be dropped without the lock:
+    /// the former waiter, or `waiter` itself as an error if the event is not to come any more.
+    pub(super) fn renew(&mut self, id: TimerId, waiter: Waiter) -> Result<Event, Waiter> {
         match self.live_at(id.place, id.sequence) {
-            Some(Event::Wake(known)) if known.will_wake(waker) => (true, None),
-            Some(Event::Wake(known)) => (true, Some(std::mem::replace(known, waker.clone()))),
-            _ => (false, None),
+            Some(event) => Ok(std::mem::replace(event, Event::Wake(waiter))),
+            None => Err(waiter),
         }
     }
 
@@ -136,7 +135,7 @@ mod tests {
     use super::*;
 
     fn wake() -> Event {
-        Event::Wake(Waker::noop().clone())
+        Event::Wake(Waiter::Outside(std::task::Waker::noop().clone()))
     }
 
     #[test]

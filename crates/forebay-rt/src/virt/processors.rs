@@ -4,10 +4,11 @@
 //! is free, for its rest or for one time slice; after a slice it goes to the end again.
 
 use super::events::{Event, Events};
+use super::tasks::Waiter;
 use crate::sleep::TimerId;
 use forebay_base::{Instant, Span};
 use std::collections::VecDeque;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 #[derive(Debug)]
 pub(super) struct Processors {
@@ -31,7 +32,7 @@ struct Processor {
 struct Job {
     rest: Span,
     stage: Stage,
-    waker: Option<Waker>,
+    waiter: Option<Waiter>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,14 +62,14 @@ impl Processors {
     pub(super) fn submit(
         &mut self,
         cost: Span,
-        waker: &Waker,
+        waiter: Waiter,
         now: Instant,
         events: &mut Events,
     ) -> u32 {
         let job = Job {
             rest: cost,
             stage: Stage::Queued,
-            waker: Some(waker.clone()),
+            waiter: Some(waiter),
         };
         let index = if let Some(index) = self.free.pop() {
             self.jobs[index as usize] = job;
@@ -84,32 +85,29 @@ impl Processors {
         index
     }
 
-    /// Frees a job that is done; otherwise gives it another waker. The one that it replaced is to
-    /// be dropped without the lock.
-    pub(super) fn poll(&mut self, index: u32, waker: &Waker) -> (Poll<()>, Option<Waker>) {
+    /// Frees a job that is done; otherwise lets it wake `waiter` instead. What is returned beside
+    /// is to be dropped without the lock.
+    pub(super) fn poll(&mut self, index: u32, waiter: Waiter) -> (Poll<()>, Option<Waiter>) {
         let job = &mut self.jobs[index as usize];
         if matches!(job.stage, Stage::Done) {
             self.free.push(index);
-            return (Poll::Ready(()), None);
+            return (Poll::Ready(()), Some(waiter));
         }
-        if job.waker.as_ref().is_some_and(|it| it.will_wake(waker)) {
-            return (Poll::Pending, None);
-        }
-        (Poll::Pending, job.waker.replace(waker.clone()))
+        (Poll::Pending, job.waiter.replace(waiter))
     }
 
-    /// Ends a job before its time. Returns a waker to be dropped without the lock.
+    /// Ends a job before its time. Returns what is to be dropped without the lock.
     pub(super) fn cancel(
         &mut self,
         index: u32,
         now: Instant,
         events: &mut Events,
-    ) -> Option<Waker> {
+    ) -> Option<Waiter> {
         match self.jobs[index as usize].stage {
             Stage::Queued => self.queue.retain(|&queued| queued != index),
             Stage::Running(processor) => {
                 if let Some((_, _, slice_end)) = self.each[processor].runs {
-                    // Its waker is the job's, and the event itself holds none.
+                    // The waiter is the job's; the event itself holds none.
                     events.cancel(slice_end);
                 }
                 self.stop(processor, now);
@@ -118,23 +116,23 @@ impl Processors {
             Stage::Done => {}
         }
         self.free.push(index);
-        self.jobs[index as usize].waker.take()
+        self.jobs[index as usize].waiter.take()
     }
 
-    /// The slice of `processor` is over: its job is done, and its waker is returned, or it goes to
+    /// The slice of `processor` is over: its job is done, and its waiter is returned, or it goes to
     /// the end of the queue.
     pub(super) fn end_slice(
         &mut self,
         processor: usize,
         now: Instant,
         events: &mut Events,
-    ) -> Option<Waker> {
+    ) -> Option<Waiter> {
         let index = self.stop(processor, now)?;
         let job = &mut self.jobs[index as usize];
         let mut done = None;
         if job.rest == Span::ZERO {
             job.stage = Stage::Done;
-            done = job.waker.take();
+            done = job.waiter.take();
         } else {
             job.stage = Stage::Queued;
             self.queue.push_back(index);

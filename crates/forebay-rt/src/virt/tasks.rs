@@ -16,11 +16,22 @@ pub(super) struct TaskKey {
     pub(super) id: u64,
 }
 
+/// Who waits for an event of the machine itself.
+#[derive(Debug)]
+pub(super) enum Waiter {
+    /// A task of this machine: made ready without a waker, which is most of the speed.
+    Task(TaskKey),
+    /// Whoever polled from elsewhere, or through a combinator with wakers of its own.
+    Outside(Waker),
+}
+
 /// Who was woken since the last look. Apart from everything else, so that a wake-up needs no
 /// other lock, whoever does it and from wherever.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
+struct Inbox {
     woken: Mutex<Vec<TaskKey>>,
+    /// Set with each entry; looked at before the lock is taken.
+    any: AtomicBool,
 }
 
 /// What a waker of a task refers to.
@@ -40,6 +51,7 @@ impl Wake for Bell {
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.rung.swap(true, Ordering::AcqRel) {
             lock(&self.inbox.woken).push(self.key);
+            self.inbox.any.store(true, Ordering::Release);
         }
     }
 }
@@ -50,7 +62,6 @@ pub(super) struct Body {
     pub(super) future: Option<TaskFuture>,
     pub(super) ending: Option<Ending>,
     pub(super) waker: Waker,
-    bell: Arc<Bell>,
 }
 
 struct Place {
@@ -58,6 +69,8 @@ struct Place {
     name: &'static str,
     state: TaskState,
     since: Instant,
+    bell: Arc<Bell>,
+    waker: Waker,
     /// None while it is polled.
     body: Option<Body>,
     in_use: bool,
@@ -71,6 +84,8 @@ pub(super) struct Tasks {
     ready: Vec<u32>,
     /// Those that let the others run first.
     yielded: Vec<u32>,
+    /// The one that is being polled.
+    running: Option<TaskKey>,
     inbox: Arc<Inbox>,
     order: Prng,
 }
@@ -83,6 +98,7 @@ impl Tasks {
             next_id: 0,
             ready: Vec::new(),
             yielded: Vec::new(),
+            running: None,
             inbox: Arc::new(Inbox::default()),
             order,
         }
@@ -107,16 +123,18 @@ impl Tasks {
             inbox: Arc::clone(&self.inbox),
             rung: AtomicBool::new(true),
         });
+        let waker = Waker::from(Arc::clone(&bell));
         let task = Place {
             id: key.id,
             name,
             state: TaskState::Ready,
             since: now,
+            bell,
+            waker: waker.clone(),
             body: Some(Body {
                 future,
                 ending,
-                waker: Waker::from(Arc::clone(&bell)),
-                bell,
+                waker,
             }),
             in_use: true,
         };
@@ -129,8 +147,31 @@ impl Tasks {
         key
     }
 
+    /// Who it is that polls with `waker`.
+    pub(super) fn waiter(&self, waker: &Waker) -> Waiter {
+        match self.running {
+            Some(key) if self.places[key.place as usize].waker.will_wake(waker) => {
+                Waiter::Task(key)
+            }
+            _ => Waiter::Outside(waker.clone()),
+        }
+    }
+
+    /// Makes a task ready, unless it is already or has ended.
+    pub(super) fn make_ready(&mut self, key: TaskKey, now: Instant) {
+        let place = &mut self.places[key.place as usize];
+        if place.id == key.id && place.in_use && !place.bell.rung.swap(true, Ordering::AcqRel) {
+            place.state = TaskState::Ready;
+            place.since = now;
+            self.ready.push(key.place);
+        }
+    }
+
     /// Moves those who were woken to the queues. `gave_way` goes behind the others.
     pub(super) fn collect_woken(&mut self, gave_way: Option<TaskKey>, now: Instant) {
+        if !self.inbox.any.swap(false, Ordering::AcqRel) {
+            return;
+        }
         let mut woken = lock(&self.inbox.woken);
         for key in woken.drain(..) {
             let place = &mut self.places[key.place as usize];
@@ -166,12 +207,14 @@ impl Tasks {
             id: place.id,
         };
         let body = place.body.take()?;
-        body.bell.rung.store(false, Ordering::Release);
+        place.bell.rung.store(false, Ordering::Release);
+        self.running = Some(key);
         Some((key, body))
     }
 
     /// Puts a polled task back to wait.
     pub(super) fn put_back(&mut self, key: TaskKey, body: Body, now: Instant) {
+        self.running = None;
         let place = &mut self.places[key.place as usize];
         place.body = Some(body);
         place.state = TaskState::Waiting;
@@ -182,6 +225,9 @@ impl Tasks {
     pub(super) fn remove(&mut self, key: TaskKey) -> Option<Body> {
         let place = &mut self.places[key.place as usize];
         place.in_use = false;
+        if self.running == Some(key) {
+            self.running = None;
+        }
         if place.state == TaskState::Ready {
             self.ready.retain(|&ready| ready != key.place);
             self.yielded.retain(|&yielded| yielded != key.place);

@@ -2,7 +2,7 @@
 
 use super::events::{Event, Events};
 use super::processors::Processors;
-use super::tasks::{Body, TaskKey, Tasks};
+use super::tasks::{Body, TaskKey, Tasks, Waiter};
 use super::{TaskReport, VirtualSettings};
 use crate::sleep::TimerId;
 use crate::task::{Ending, Outcome, TaskFuture, poll_task};
@@ -110,9 +110,8 @@ impl World {
         context: &mut Context<'_>,
     ) -> Poll<()> {
         if self.now() >= deadline {
-            if let Some(known) = timer.take() {
-                self.cancel_timer(known);
-            }
+            // The clock passes a time only together with its events: nothing is left to cancel.
+            *timer = None;
             return Poll::Ready(());
         }
         // What never comes is no event: a run in which only such are left cannot go on.
@@ -120,13 +119,12 @@ impl World {
             return Poll::Pending;
         }
         let mut state = lock(&self.state);
-        let (known, replaced) = match timer {
-            Some(id) => state.events.renew(*id, context.waker()),
-            None => (false, None),
-        };
-        if !known {
-            let event = Event::Wake(context.waker().clone());
-            *timer = Some(state.events.set(deadline, event));
+        let waiter = state.tasks.waiter(context.waker());
+        let mut replaced = None;
+        if let Some(id) = timer {
+            replaced = Some(state.events.renew(*id, waiter));
+        } else {
+            *timer = Some(state.events.set(deadline, Event::Wake(waiter)));
         }
         drop(state);
         drop(replaced);
@@ -147,13 +145,15 @@ impl World {
         let now = self.now();
         let mut guard = lock(&self.state);
         let state = &mut *guard;
+        let waiter = state.tasks.waiter(context.waker());
         let Some(index) = *job else {
-            let waker = context.waker();
-            let index = state.processors.submit(cost, waker, now, &mut state.events);
+            let index = state
+                .processors
+                .submit(cost, waiter, now, &mut state.events);
             *job = Some(index);
             return Poll::Pending;
         };
-        let (polled, replaced) = state.processors.poll(index, context.waker());
+        let (polled, replaced) = state.processors.poll(index, waiter);
         drop(guard);
         drop(replaced);
         polled
@@ -163,9 +163,9 @@ impl World {
         let now = self.now();
         let mut guard = lock(&self.state);
         let state = &mut *guard;
-        let waker = state.processors.cancel(job, now, &mut state.events);
+        let waiter = state.processors.cancel(job, now, &mut state.events);
         drop(guard);
-        drop(waker);
+        drop(waiter);
     }
 
     pub(super) fn trace_hash(&self) -> u64 {
@@ -289,17 +289,22 @@ impl World {
         }
         self.gave_way.store(false, Ordering::Relaxed);
         state.tasks.collect_woken(gave_way, now);
-        if let Some((key, body)) = state.tasks.take_next(now) {
-            state.trace_event(now, Kind::Poll, key.id);
-            return Step::Poll(key, body);
-        }
-        match state.events.next_time() {
-            Some(time) if time <= end => {
-                self.now_ns.store(time.as_nanos(), Ordering::Relaxed);
-                state.take_due(time, due);
-                Step::WakeDue
+        loop {
+            let now = self.now();
+            if let Some((key, body)) = state.tasks.take_next(now) {
+                state.trace_event(now, Kind::Poll, key.id);
+                return Step::Poll(key, body);
             }
-            _ => Step::Rest,
+            match state.events.next_time() {
+                Some(time) if time <= end => {
+                    self.now_ns.store(time.as_nanos(), Ordering::Relaxed);
+                    state.take_due(time, due);
+                }
+                _ => return Step::Rest,
+            }
+            if !due.is_empty() {
+                return Step::WakeDue;
+            }
         }
     }
 }
@@ -308,15 +313,21 @@ impl State {
     /// Lets everything happen that happens at `time`.
     fn take_due(&mut self, time: Instant, due: &mut Vec<Waker>) {
         while let Some((sequence, event)) = self.events.pop_at(time) {
-            match event {
-                Event::Wake(waker) => {
-                    self.trace_event(time, Kind::Wake, sequence);
-                    due.push(waker);
-                }
+            let (kind, waiter) = match event {
+                Event::Wake(waiter) => (Kind::Wake, Some(waiter)),
                 Event::SliceEnd(processor) => {
-                    self.trace_event(time, Kind::SliceEnd, sequence);
-                    due.extend(self.processors.end_slice(processor, time, &mut self.events));
+                    let events = &mut self.events;
+                    (
+                        Kind::SliceEnd,
+                        self.processors.end_slice(processor, time, events),
+                    )
                 }
+            };
+            self.trace_event(time, kind, sequence);
+            match waiter {
+                Some(Waiter::Task(key)) => self.tasks.make_ready(key, time),
+                Some(Waiter::Outside(waker)) => due.push(waker),
+                None => {}
             }
         }
     }
