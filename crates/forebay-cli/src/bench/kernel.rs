@@ -161,6 +161,8 @@ impl Contender for Kernel {
             Phase::Hit | Phase::Dirty => self.open_sets(preparation)?,
             Phase::Stream => self.data = Some(self.data()?),
             Phase::Miss => {
+                // With its memory full from the start, every page that comes in costs one.
+                BufferedFile::open(&self.layout.set_file(Who::Kernel, 0, 1))?.read_through()?;
                 let data = self.data()?;
                 data.expect_random_reads()?;
                 self.data = Some(data);

@@ -2,6 +2,7 @@
 //! throttle of the block layer. It needs root, `losetup` and that controller.
 
 use super::contender::SlowDevice;
+use crate::error::CommandError;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,6 +46,11 @@ impl LoopDisk {
         Ok(disk)
     }
 
+    /// Lets the device run at its own speed until a contender throttles it again.
+    pub(crate) fn release(&self) -> Result<(), CommandError> {
+        self.slow.lift()
+    }
+
     /// The device as the contender needs to know it.
     pub(crate) fn slow_device(&self) -> SlowDevice {
         self.slow.clone()
@@ -66,21 +72,19 @@ impl Drop for LoopDisk {
 
 impl SlowDevice {
     /// Holds the device to its rate.
-    pub(crate) fn throttle(&self) -> Result<(), crate::error::CommandError> {
+    pub(crate) fn throttle(&self) -> Result<(), CommandError> {
         self.write_rule(self.bytes_per_second)
     }
 
     /// Lets the device run at its own speed.
-    pub(crate) fn lift(&self) -> Result<(), crate::error::CommandError> {
+    pub(crate) fn lift(&self) -> Result<(), CommandError> {
         self.write_rule(0)
     }
 
-    fn write_rule(&self, bytes_per_second: u64) -> Result<(), crate::error::CommandError> {
+    fn write_rule(&self, bytes_per_second: u64) -> Result<(), CommandError> {
         let rule = format!("{} {bytes_per_second}", self.number);
-        fs::write(&self.rule_file, rule).map_err(crate::error::CommandError::at(
-            "set the throttle in",
-            &self.rule_file,
-        ))
+        fs::write(&self.rule_file, rule)
+            .map_err(CommandError::at("set the throttle in", &self.rule_file))
     }
 }
 

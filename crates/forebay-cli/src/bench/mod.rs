@@ -205,7 +205,8 @@ impl<'a> Bench<'a> {
             for (who, worker) in &mut self.workers {
                 self.setting.interrupts.check()?;
                 self.progress.step(step, round, *who);
-                let samples = worker.run(step)?;
+                let slow_disk = self.slow_disk.as_ref();
+                let samples = worker.run(step, || slow_disk.map_or(Ok(()), LoopDisk::release))?;
                 self.progress.done(step, round, *who, &samples);
                 self.results.add(step, *who, samples);
             }

@@ -49,17 +49,17 @@ const WHOLE: Pace = Pace {
 
 const QUICK: Pace = Pace {
     cached_rounds: 1,
-    cached_ms: 80,
+    cached_ms: 60,
     miss_rounds: 1,
-    miss_ms: 300,
+    miss_ms: 200,
     stream_rounds: 1,
     stream_quarters: 2,
-    slow_settle_ms: 1_000,
-    slow_ms: 1_500,
-    warm_ms: 900,
-    mix_alone_ms: 600,
-    mix_settle_ms: 300,
-    mix_beside_ms: 700,
+    slow_settle_ms: 800,
+    slow_ms: 1_200,
+    warm_ms: 600,
+    mix_alone_ms: 500,
+    mix_settle_ms: 200,
+    mix_beside_ms: 500,
 };
 
 /// The stages of a bench.

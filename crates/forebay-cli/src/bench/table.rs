@@ -48,7 +48,7 @@ fn push(text: &mut String, line: &str) {
 
 fn columns() -> String {
     format!(
-        "  {:<42} {:<11} {:>17} {:>17} {:>17} {:>9} {:>8}",
+        "  {:<40} {:<9} {:>14} {:>14} {:>14} {:>9} {:>8}",
         "", "", "forebay", "kernel", "floor", "f/kernel", "f/floor"
     )
 }
@@ -80,6 +80,7 @@ fn push_number(text: &mut String, results: &Results, name: &Name) {
 
 fn label(name: &Name) -> String {
     match (name.threads, name.depth) {
+        (1, 1) if name.phase == Phase::Miss => format!("{}, depth 1", name.metric),
         (1, 1) => format!("{}, 1 thread", name.metric),
         (1, depth) => format!("{}, depth {depth}", name.metric),
         (threads, _) => format!("{}, {threads} threads", name.metric),
@@ -96,7 +97,7 @@ fn line(
     let [forebay, kernel, floor] = values.map(|v| v.map(|(number, _, _)| number));
     let cells = values.map(cell);
     format!(
-        "  {label:<42} {unit:<11} {:>17} {:>17} {:>17} {:>9} {:>8}",
+        "  {label:<40} {unit:<9} {:>14} {:>14} {:>14} {:>9} {:>8}",
         cells[0],
         cells[1],
         cells[2],

@@ -23,6 +23,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// budget's worth of dirty pages on a disk of a few MB/s.
 const PATIENCE: Span = Span::from_secs(60);
 
+/// How much longer than planned a load may take before its slow disk is freed.
+const GRACE: Span = Span::from_millis(250);
+
 /// The first line to a contender: who it is.
 #[derive(Debug, Serialize, Deserialize)]
 struct Introduction {
@@ -113,11 +116,18 @@ impl Worker {
         }
     }
 
-    /// Has the contender run one load.
-    pub(crate) fn run(&mut self, step: &Step) -> Result<Vec<Sample>, CommandError> {
+    /// Has the contender run one load. `overdue` is called when it takes longer than planned: a
+    /// contender that a slow disk holds up cannot free itself of it.
+    pub(crate) fn run(
+        &mut self,
+        step: &Step,
+        overdue: impl FnOnce() -> Result<(), CommandError>,
+    ) -> Result<Vec<Sample>, CommandError> {
         self.tell(&Order::Run(*step))?;
-        let measuring = Span::from_millis(step.settle_ms + step.span_ms);
-        match self.hear(PATIENCE + measuring)? {
+        if !self.answers_within(Span::from_millis(step.settle_ms + step.span_ms) + GRACE)? {
+            overdue()?;
+        }
+        match self.hear(PATIENCE)? {
             Answer::Measured(samples) => Ok(samples),
             other => Err(self.unexpected(other)),
         }
@@ -129,9 +139,7 @@ impl Worker {
     }
 
     fn hear(&mut self, within: Span) -> Result<Answer, CommandError> {
-        let answers = self.answers.get_ref();
-        // Each order has one line of answer, so nothing of this one can be buffered already.
-        if !becomes_readable(answers, within).map_err(CommandError::system("wait for an answer"))? {
+        if !self.answers_within(within)? {
             return Err(self.lost(&format!("no answer within {within}")));
         }
         match receive(&mut self.answers) {
@@ -139,6 +147,12 @@ impl Worker {
             Ok(None) => Err(self.lost("its process ended")),
             Err(refused) => Err(self.lost(&refused.to_string())),
         }
+    }
+
+    fn answers_within(&self, within: Span) -> Result<bool, CommandError> {
+        // Each order has one line of answer, so nothing of this one can be buffered already.
+        becomes_readable(self.answers.get_ref(), within)
+            .map_err(CommandError::system("wait for an answer"))
     }
 
     fn unexpected(&self, answer: Answer) -> CommandError {

@@ -75,7 +75,8 @@ pub(crate) fn beside_writer<F: PagedFile, W: PagedFile>(
     step: &Step,
     release: impl FnOnce() -> Result<(), CommandError>,
 ) -> Result<Vec<Sample>, CommandError> {
-    let team = Arc::new(Team::new(1));
+    let end_ms = step.settle_ms + step.span_ms;
+    let team = Arc::new(Team::new(1, end_ms * 1_000_000));
     let shared = Arc::clone(&team);
     let running = background("writer", move || {
         let region = Region::part(writer_bytes, 0, 1);

@@ -44,7 +44,8 @@ pub(crate) fn run<F: PagedFile>(
     disk: &mut dyn SlowDisk,
 ) -> Result<Vec<Sample>, CommandError> {
     let writers = handles.len();
-    let team = Arc::new(Team::new(writers));
+    let end_ms = step.settle_ms + step.span_ms;
+    let team = Arc::new(Team::new(writers, end_ms * 1_000_000));
     let shared = Arc::clone(&team);
     let running = background("writers", move || {
         together(handles, move |index, file| {
@@ -86,16 +87,18 @@ fn watch(team: &Team, step: &Step, disk: &mut dyn SlowDisk) -> Result<Vec<Sample
         highest_over.note(disk.level()?);
         pause_current(Span::from_millis(SAMPLE_MS));
     }
-    let first = Moment::take(team, disk)?;
+    let first = Moment::take(team, disk.level()?);
     let mut levels = vec![first.level];
-    let end_ns = first.at_ns + step.span_ms * 1_000_000;
-    while team.elapsed_ns() < end_ns {
+    while team.elapsed_ns() < team.end_ns() {
         pause_current(Span::from_millis(SAMPLE_MS));
         let level = disk.level()?;
-        highest_over.note(level);
-        levels.push(level);
+        // The watcher may have been held up until the writers ended.
+        if team.elapsed_ns() <= team.end_ns() {
+            highest_over.note(level);
+            levels.push(level);
+        }
     }
-    let last = Moment::take(team, disk)?;
+    let last = Moment::take(team, levels[levels.len() - 1]);
     let mut samples = throughput(&first, &last);
     samples.extend(level_samples(&levels));
     samples.extend(highest_over.sample());
@@ -109,17 +112,21 @@ struct Moment {
 }
 
 impl Moment {
-    fn take(team: &Team, disk: &mut dyn SlowDisk) -> Result<Moment, CommandError> {
-        Ok(Moment {
-            level: disk.level()?,
-            at_ns: team.elapsed_ns(),
+    fn take(team: &Team, level: DirtyLevel) -> Moment {
+        Moment {
+            level,
+            at_ns: team.elapsed_ns().min(team.end_ns()),
             written_bytes: team.written_bytes(),
-        })
+        }
     }
 }
 
 /// What the disk took and how equally the writers shared it, between two moments.
 fn throughput(first: &Moment, last: &Moment) -> Vec<Sample> {
+    if last.at_ns <= first.at_ns {
+        // The watcher was held up from one moment to the other.
+        return Vec::new();
+    }
     let shares: Vec<f64> = last
         .written_bytes
         .iter()
@@ -130,7 +137,7 @@ fn throughput(first: &Moment, last: &Moment) -> Vec<Sample> {
     // What went dirty and stayed so did not reach the disk.
     let grown =
         (last.level.dirty_pages as f64 - first.level.dirty_pages as f64) * PAGE_BYTES as f64;
-    let nanos = last.at_ns.saturating_sub(first.at_ns).max(1) as f64;
+    let nanos = (last.at_ns - first.at_ns) as f64;
     let mean = accepted / shares.len() as f64;
     let furthest = shares
         .iter()

@@ -14,7 +14,7 @@ pub(crate) fn run<F: PagedFile>(
 ) -> Result<Vec<Sample>, CommandError> {
     let writers = handles.len();
     let bytes = step.bytes;
-    let team = Arc::new(Team::new(writers));
+    let team = Arc::new(Team::new(writers, u64::MAX));
     let shared = Arc::clone(&team);
     let done = together(handles, move |index, file| {
         write(file, Region::part(bytes, index, writers), &shared, index)

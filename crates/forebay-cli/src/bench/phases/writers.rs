@@ -16,14 +16,18 @@ pub(crate) struct Team {
     watch: Stopwatch,
     last_ns: AtomicU64,
     longest_gap_ns: AtomicU64,
+    /// When the writers end by themselves: whoever watches them may be held up as they are.
+    end_ns: u64,
     stop: AtomicBool,
     written_bytes: Vec<AtomicU64>,
 }
 
 impl Team {
-    /// A team of `writers`, all at their beginning now.
-    pub(crate) fn new(writers: usize) -> Team {
+    /// A team of `writers`, all at their beginning now, that ends after `end_ns` nanoseconds if
+    /// nobody stops it before.
+    pub(crate) fn new(writers: usize, end_ns: u64) -> Team {
         Team {
+            end_ns,
             watch: Stopwatch::start(),
             last_ns: AtomicU64::new(0),
             longest_gap_ns: AtomicU64::new(0),
@@ -35,6 +39,11 @@ impl Team {
     /// Asks the writers to end after the write that they are in.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Nanoseconds after which the team ends by itself.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.end_ns
     }
 
     /// Nanoseconds since the team was made.
@@ -53,6 +62,10 @@ impl Team {
             .iter()
             .map(|bytes| bytes.load(Ordering::Relaxed))
             .collect()
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed) && self.elapsed_ns() < self.end_ns
     }
 
     /// Counts a write of writer `index` that just ended; returns the time.
@@ -97,7 +110,7 @@ pub(crate) fn write<F: PagedFile>(
     let mut bytes = AlignedBytes::new(WRITE_BYTES as usize, PAGE_BYTES);
     let mut times = Times::new();
     let mut done_bytes = 0;
-    while !team.stop.load(Ordering::Relaxed) {
+    while team.goes_on() {
         if done_bytes == region.length_bytes {
             if !region.endless {
                 break;
