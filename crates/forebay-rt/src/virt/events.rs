@@ -110,6 +110,18 @@ impl Events {
         Some((entry.sequence, event))
     }
 
+    /// Takes back every event that is still to come.
+    pub(super) fn cancel_all(&mut self) -> Vec<Event> {
+        self.heap.clear();
+        let mut cancelled = Vec::with_capacity(self.live);
+        for place in 0..self.places.len() {
+            if self.places[place].event.is_some() {
+                cancelled.extend(self.release(place as u32));
+            }
+        }
+        cancelled
+    }
+
     fn live_at(&mut self, place: u32, sequence: u64) -> Option<&mut Event> {
         let place = &mut self.places[place as usize];
         if place.sequence != sequence {

@@ -191,7 +191,7 @@ impl World {
         let mut state = lock(&self.state);
         state.closed = true;
         let bodies = state.tasks.take_all();
-        let events = std::mem::take(&mut state.events);
+        let events = state.events.cancel_all();
         drop(state);
         drop(bodies);
         drop(events);
