@@ -11,6 +11,25 @@ use std::future::Future;
 use std::sync::Arc;
 
 /// A runtime. Clones are handles to the same one.
+///
+/// What is written against it runs in either body:
+///
+/// ```
+/// use forebay_base::Span;
+/// use forebay_rt::{Rt, Virtual, VirtualSettings, block_on};
+///
+/// async fn naps(rt: &Rt) -> u64 {
+///     let started = rt.now();
+///     for _ in 0..3 {
+///         rt.sleep(Span::from_millis(1)).await;
+///     }
+///     (rt.now() - started).as_millis()
+/// }
+///
+/// assert!(block_on(naps(&Rt::real())) >= 3);
+/// let machine = Virtual::new(VirtualSettings::default());
+/// assert_eq!(machine.run(naps(&machine.rt())), 3);
+/// ```
 #[derive(Clone)]
 pub struct Rt {
     pub(crate) body: Body,
@@ -80,6 +99,16 @@ impl Rt {
     ///
     /// # Panics
     /// In real time, if the system refuses the threads that run tasks.
+    ///
+    /// ```
+    /// use forebay_rt::{Rt, block_on, wait::Slot};
+    /// use std::sync::Arc;
+    /// let (rt, slot) = (Rt::real(), Arc::new(Slot::new()));
+    /// let setter = Arc::clone(&slot);
+    /// let task = rt.spawn("setter", async move { setter.set(7) });
+    /// block_on(task.join());
+    /// assert_eq!(slot.try_take(), Some(7));
+    /// ```
     pub fn spawn(
         &self,
         name: &'static str,
@@ -95,6 +124,11 @@ impl Rt {
 
     /// The stream of chance called `name`: in virtual time given by the seed and the name, in
     /// real time another one for each runtime. The same name gives the same stream again.
+    ///
+    /// ```
+    /// let rt = forebay_rt::Rt::real();
+    /// assert_eq!(rt.stream("disk").next_u64(), rt.stream("disk").next_u64());
+    /// ```
     pub fn stream(&self, name: &str) -> Prng {
         match &self.body {
             Body::Real(real) => real.stream(name),
@@ -105,6 +139,15 @@ impl Rt {
     /// Takes the processor time of `work`: nothing in real time, where the work itself took it; in
     /// virtual time a place in the run queue of the simulated processors, for as long as the
     /// machine's [`WorkCosts`](crate::WorkCosts) say.
+    ///
+    /// ```
+    /// use forebay_base::Span;
+    /// use forebay_rt::{Virtual, VirtualSettings, Work};
+    /// let machine = Virtual::new(VirtualSettings::default());
+    /// let rt = machine.rt();
+    /// machine.run(rt.charge(Work::Spend(Span::from_micros(3))));
+    /// assert_eq!(machine.processor_busy(), [Span::from_micros(3)]);
+    /// ```
     pub fn charge(&self, work: Work) -> Charge {
         let Body::Virtual(world) = &self.body else {
             return Charge::FREE;

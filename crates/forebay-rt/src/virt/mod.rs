@@ -128,6 +128,18 @@ impl Virtual {
 
     /// Runs the spawned tasks for `span`, and stops with the clock there.
     ///
+    /// ```
+    /// use forebay_base::Span;
+    /// use forebay_rt::{Virtual, VirtualSettings};
+    /// let machine = Virtual::new(VirtualSettings::default());
+    /// let rt = machine.rt();
+    /// let task = machine.rt().spawn("sleeper", async move { rt.sleep(Span::from_secs(9)).await });
+    /// machine.run_for(Span::from_secs(8));
+    /// assert!(!task.is_finished());
+    /// machine.run_for(Span::from_secs(1));
+    /// assert!(task.is_finished());
+    /// ```
+    ///
     /// # Panics
     /// If a task panics that nobody can join.
     pub fn run_for(&self, span: Span) {

@@ -70,6 +70,14 @@ impl Permits {
     ///
     /// # Panics
     /// When polled, if there are fewer than `count` in all.
+    ///
+    /// ```
+    /// use forebay_rt::{block_on, wait::Permits};
+    /// use std::sync::Arc;
+    /// let permits = Arc::new(Permits::new(2));
+    /// let permit = block_on(permits.acquire_owned(2));
+    /// assert_eq!((permit.count(), permits.available()), (2, 0));
+    /// ```
     pub fn acquire_owned(
         self: &Arc<Self>,
         count: usize,
