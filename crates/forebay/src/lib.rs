@@ -1,1 +1,55 @@
-//! x
+//! Forebay: a page cache for userspace storage, with the control loops of the Linux VM.
+//!
+//! A program that does its own I/O (a database, a FUSE file system, a block server) puts a
+//! [`Cache`] before its stores and gets what a buffered file has from the kernel: reads served
+//! from memory, writes that return at once, orderly write-back, memory reclaimed in time, and
+//! writers that are slowed smoothly to the speed of the device.
+//!
+//! ```
+//! use forebay::{Cache, Settings};
+//! use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("data");
+//! let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+//! let files = FileStore::new(FileStoreSettings::default())?;
+//! let opened = files.open(&path, OpenMode::Create { length_bytes: None })?;
+//! let store = cache.attach(files)?;
+//! let file = cache.open(&store, opened.object, opened.length_bytes)?.blocking();
+//! file.write_at(b"hello", 0)?;
+//! file.sync()?;
+//! # assert_eq!(std::fs::read(&path)?, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Every call is async and runs under any executor or none; [`blocking`] has the same calls for
+//! threads. ARCHITECTURE.md in the repository tells how it works inside.
+
+mod budget;
+mod cache;
+mod check;
+mod counters;
+mod engine;
+mod error;
+mod file;
+mod flow;
+mod guard;
+mod policy;
+mod settings;
+mod state;
+mod statistics;
+
+pub mod blocking;
+pub mod event;
+
+pub use cache::{AttachedStore, Cache};
+pub use counters::Counter;
+pub use error::{AccessError, BuildError, SyncError};
+pub use file::{Advice, File, ReadRequest};
+pub use forebay_law::limits::DirtyKnobs;
+pub use guard::PageGuard;
+pub use policy::{
+    ActiveReferences, DirtyThrottle, FileWritesFromReclaim, KswapdSleep, Policy, ZoneDirtyLimits,
+};
+pub use settings::{BackingSettings, NodeSettings, Parts, Settings, ZoneSettings};
+pub use statistics::{BackingStatistics, Statistics, ZoneStatistics};

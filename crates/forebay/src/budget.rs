@@ -1,0 +1,161 @@
+//! What the memory budget buys: every byte that a cache takes at start, counted before it is taken.
+
+use crate::counters;
+use crate::error::BuildError;
+use crate::settings::Settings;
+use crate::state::{dirty_index, frame, index, shadow};
+use forebay_base::PAGE_BYTES;
+use forebay_base::units::show_bytes;
+
+/// What a page may cost beyond its own bytes (promise 1 of the design).
+pub(crate) const OVERHEAD_LIMIT_BYTES: u64 = 64;
+
+/// Of every eight frames, as many may sit in dirty blocks of their own. The dirty limit stays
+/// below it (see `dirty_limit_cap`), so that a scattered writer is throttled before it meets a
+/// full slab.
+const DIRTY_BLOCKS_OF_EIGHT: u64 = 3;
+
+/// Frames of the smallest zone that reclaim can work in: its watermarks and two batches.
+const SMALLEST_ZONE_PAGES: u64 = 128;
+
+/// The sizes of all parts of a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Frames of each zone, node by node.
+    pub(crate) zone_pages: Vec<Vec<u64>>,
+    pub(crate) frames: u32,
+    pub(crate) dirty_blocks: u32,
+    pub(crate) io_vectors: usize,
+    pub(crate) io_vector_pages: usize,
+    pub(crate) wait_queues: usize,
+}
+
+impl Budget {
+    /// Shares the budget of `settings` out.
+    pub(crate) fn plan(settings: &Settings) -> Result<Budget, BuildError> {
+        let zones: usize = settings.nodes.iter().map(|node| node.zones.len()).sum();
+        let needed_pages = SMALLEST_ZONE_PAGES * zones as u64;
+        let page_price = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
+        let frames = (settings.memory_bytes / page_price).min(u64::from(index::FRAMES_LIMIT) - 1);
+        if frames < needed_pages {
+            return Err(too_small(
+                settings,
+                needed_pages * page_price,
+                "the smallest zone",
+            ));
+        }
+        let weights: u64 = settings
+            .nodes
+            .iter()
+            .flat_map(|node| &node.zones)
+            .map(|zone| zone.weight)
+            .sum();
+        let mut zone_pages = Vec::new();
+        for node in &settings.nodes {
+            let mut pages = Vec::new();
+            for zone in &node.zones {
+                let share = u128::from(frames) * u128::from(zone.weight) / u128::from(weights);
+                if (share as u64) < SMALLEST_ZONE_PAGES {
+                    let factor = SMALLEST_ZONE_PAGES.div_ceil((share as u64).max(1));
+                    let needed = settings.memory_bytes.saturating_mul(factor);
+                    return Err(too_small(settings, needed, &zone.name));
+                }
+                pages.push(share as u64);
+            }
+            zone_pages.push(pages);
+        }
+        let frames: u64 = zone_pages.iter().flatten().sum();
+        let budget = Budget {
+            zone_pages,
+            frames: frames as u32,
+            dirty_blocks: (frames * DIRTY_BLOCKS_OF_EIGHT / 8) as u32,
+            io_vectors: (frames / 512).clamp(4, 128) as usize,
+            io_vector_pages: (frames / 64).clamp(4, 256) as usize,
+            wait_queues: (frames / 512).clamp(4, 256) as usize,
+        };
+        let overhead = budget.overhead_bytes();
+        assert!(
+            overhead <= frames * OVERHEAD_LIMIT_BYTES || settings.memory_bytes < 4 << 20,
+            "{overhead} bytes beside {frames} pages are more than promised"
+        );
+        Ok(budget)
+    }
+
+    /// Bytes beside the pages' own.
+    pub(crate) fn overhead_bytes(&self) -> u64 {
+        let per_frame = frame::FRAME_BYTES + index::BYTES_PER_FRAME + shadow::BYTES_PER_FRAME;
+        let vectors = self.io_vectors * self.io_vector_pages * size_of::<usize>();
+        let queues = self.wait_queues * size_of::<forebay_rt::wait::WaitQueue>();
+        let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
+        (self.frames as usize * per_frame + vectors + queues + blocks + counters::BYTES) as u64
+    }
+
+    /// Most pages that may be dirty at once: each might need a dirty block of its own.
+    pub(crate) fn dirty_limit_cap(&self) -> u64 {
+        u64::from(self.dirty_blocks) * 8 / 9
+    }
+}
+
+fn too_small(settings: &Settings, needed_bytes: u64, zone: &str) -> BuildError {
+    let zone = format!("{zone} ({} in all)", show_bytes(needed_bytes));
+    BuildError::BudgetTooSmall {
+        given_bytes: settings.memory_bytes,
+        needed_bytes,
+        zone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{NodeSettings, ZoneSettings};
+
+    fn plan(memory_bytes: u64) -> Result<Budget, BuildError> {
+        Budget::plan(&Settings {
+            memory_bytes,
+            ..Settings::default()
+        })
+    }
+
+    #[test]
+    fn a_page_costs_at_most_64_bytes_more_than_its_own() {
+        for mib in [4, 16, 64, 256, 1024, 16_384] {
+            let budget = plan(mib << 20).expect("the budget is large enough");
+            let per_page = budget.overhead_bytes().div_ceil(u64::from(budget.frames));
+            assert!(
+                per_page <= OVERHEAD_LIMIT_BYTES,
+                "{mib} MiB: {per_page} bytes a page"
+            );
+            let all = budget.overhead_bytes() + u64::from(budget.frames) * PAGE_BYTES as u64;
+            assert!(all <= mib << 20, "{mib} MiB: {all} bytes in all");
+        }
+    }
+
+    #[test]
+    fn a_budget_too_small_names_the_one_that_works() {
+        let Err(BuildError::BudgetTooSmall { needed_bytes, .. }) = plan(64 << 10) else {
+            panic!("64 KiB cannot hold a zone");
+        };
+        assert!(plan(needed_bytes).is_ok());
+    }
+
+    #[test]
+    fn zones_share_by_weight() {
+        let zone = |name: &str, weight| ZoneSettings {
+            name: name.into(),
+            weight,
+            lowmem_reserve_ratio: 0,
+        };
+        let nodes = vec![NodeSettings {
+            zones: vec![zone("DMA32", 1), zone("Normal", 3)],
+        }];
+        let settings = Settings {
+            memory_bytes: 64 << 20,
+            nodes,
+            ..Settings::default()
+        };
+        let budget = Budget::plan(&settings).expect("the budget is large enough");
+        let (small, large) = (budget.zone_pages[0][0], budget.zone_pages[0][1]);
+        assert!(large.abs_diff(3 * small) <= 3, "{small} and {large}");
+    }
+}

@@ -1,0 +1,229 @@
+//! The cache: built once, shared by whoever clones it, closed by name.
+
+use crate::engine::{Engine, Swap};
+use crate::error::{BuildError, SyncError};
+use crate::file::File;
+use crate::settings::{BackingSettings, Parts, Settings};
+use crate::state::backing::Backing;
+use crate::state::object::Origin;
+use crate::state::swap::SwapSlots;
+use crate::statistics::Statistics;
+use forebay_base::units::pages_for;
+use forebay_store::{ObjectId, Store};
+use std::sync::Arc;
+
+/// A page cache: one memory budget before any number of stores.
+///
+/// A clone is another name for the same cache. [`Cache::close`] writes what is dirty and ends the
+/// daemons; a cache that is dropped unclosed ends them when its last handle is gone, and what was
+/// not synced by then is lost, as after a crash.
+///
+/// ```
+/// # forebay_rt::block_on(async {
+/// use forebay::{Cache, Settings};
+/// use forebay_store::{MemoryStore, ObjectId};
+/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+/// let backing = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+/// let file = cache.open(&backing, ObjectId(7), 0)?;
+/// file.write_at(&[1; 100_000], 0).await?;
+/// cache.close().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cache {
+    engine: Arc<Engine>,
+    /// Ends the daemons when the last cache or attached store handle is gone.
+    _life: Arc<Life>,
+}
+
+/// A store that a cache knows.
+#[derive(Clone, Debug)]
+pub struct AttachedStore {
+    backing: Arc<Backing>,
+}
+
+impl AttachedStore {
+    /// Its place in [`Statistics::backings`] and in trace events (bdi).
+    pub fn number(&self) -> usize {
+        self.backing.number
+    }
+}
+
+/// While this lives the daemons do.
+#[derive(Debug)]
+pub(crate) struct Life(Arc<Engine>);
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.shut_down();
+    }
+}
+
+impl Cache {
+    /// A cache by `settings`, with the usual parts.
+    ///
+    /// # Errors
+    /// [`BuildError::BudgetTooSmall`], `BadSetting`, `NoMemory`.
+    pub fn new(settings: Settings) -> Result<Cache, BuildError> {
+        Cache::with_parts(settings, Parts::default())
+    }
+
+    /// A cache on another runtime or with a sink for its events.
+    ///
+    /// # Errors
+    /// As [`Cache::new`].
+    pub fn with_parts(settings: Settings, parts: Parts) -> Result<Cache, BuildError> {
+        let engine = Engine::new(settings, parts)?;
+        let life = Arc::new(Life(engine.clone()));
+        Ok(Cache {
+            engine,
+            _life: life,
+        })
+    }
+
+    /// Puts the cache before `store`.
+    ///
+    /// # Errors
+    /// [`BuildError::Closed`].
+    pub fn attach(&self, store: Arc<dyn Store>) -> Result<AttachedStore, BuildError> {
+        self.attach_with(store, BackingSettings::default())
+    }
+
+    /// Puts the cache before `store`, with shares of the dirty limit other than the usual ones.
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`], `Closed`.
+    pub fn attach_with(
+        &self,
+        store: Arc<dyn Store>,
+        settings: BackingSettings,
+    ) -> Result<AttachedStore, BuildError> {
+        Ok(AttachedStore {
+            backing: self.engine.attach(store, settings)?,
+        })
+    }
+
+    /// Opens the store's object `object`, which is `length_bytes` long now. Every handle on one
+    /// object sees the same bytes; the length counts only when the object is not yet known.
+    ///
+    /// # Errors
+    /// [`BuildError::TooLong`], `TooManyObjects`, `Closed`.
+    pub fn open(
+        &self,
+        store: &AttachedStore,
+        object: ObjectId,
+        length_bytes: u64,
+    ) -> Result<File, BuildError> {
+        self.open_as(store, object, length_bytes, false)
+    }
+
+    /// As [`Cache::open`], for reading alone.
+    ///
+    /// # Errors
+    /// As [`Cache::open`].
+    pub fn open_read_only(
+        &self,
+        store: &AttachedStore,
+        object: ObjectId,
+        length_bytes: u64,
+    ) -> Result<File, BuildError> {
+        self.open_as(store, object, length_bytes, true)
+    }
+
+    fn open_as(
+        &self,
+        store: &AttachedStore,
+        object: ObjectId,
+        length_bytes: u64,
+        read_only: bool,
+    ) -> Result<File, BuildError> {
+        let origin = Origin::File {
+            backing: store.backing.number,
+            object,
+            read_only,
+        };
+        let object = self.engine.open(origin, length_bytes)?;
+        Ok(File::new(self.engine.clone(), object))
+    }
+
+    /// Names the object of a store to which anonymous pages are written: `length_bytes` of room.
+    /// Once for a cache.
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`] if there is swap already or the room is under two pages.
+    pub fn set_swap(
+        &self,
+        store: &AttachedStore,
+        object: ObjectId,
+        length_bytes: u64,
+    ) -> Result<(), BuildError> {
+        let pages = length_bytes / forebay_base::PAGE_BYTES as u64;
+        let bad = |allowed| BuildError::BadSetting {
+            setting: "swap",
+            given: format!("{length_bytes} bytes"),
+            allowed,
+        };
+        if pages < 2 || pages > u64::from(u32::MAX) {
+            return Err(bad("two pages to 16 TiB"));
+        }
+        let swap = Swap {
+            backing: store.backing.clone(),
+            object,
+            slots: SwapSlots::new(pages),
+        };
+        self.engine.swap.set(swap).map_err(|_| bad("set once"))
+    }
+
+    /// Anonymous memory of `length_bytes`, zeros at first: for sorts, hashes, temporary pages. It
+    /// is written to swap when memory is short and is gone with its last handle.
+    ///
+    /// # Errors
+    /// [`BuildError::NoSwap`] if there is no swap or too little; `TooManyObjects`, `Closed`.
+    ///
+    /// ```
+    /// # forebay_rt::block_on(async {
+    /// # use forebay::{Cache, Settings};
+    /// # use forebay_store::{MemoryStore, ObjectId};
+    /// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// let store = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+    /// cache.set_swap(&store, ObjectId(0), 64 << 20)?;
+    /// let sort = cache.anonymous(32 << 20)?;
+    /// sort.write_at(b"run 1", 1 << 20).await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn anonymous(&self, length_bytes: u64) -> Result<File, BuildError> {
+        let object = self.engine.anonymous(pages_for(length_bytes))?;
+        Ok(File::new(self.engine.clone(), object))
+    }
+
+    /// What the cache says of itself.
+    pub fn statistics(&self) -> Statistics {
+        self.engine.statistics()
+    }
+
+    /// Writes all that is dirty in every object and makes it durable.
+    ///
+    /// # Errors
+    /// The first [`SyncError`]; the other objects are synced all the same.
+    pub async fn sync(&self) -> Result<(), SyncError> {
+        self.engine.sync_all().await
+    }
+
+    /// Syncs, refuses new work, and ends the daemons.
+    ///
+    /// # Errors
+    /// As [`Cache::sync`]; then the cache stays open, so that nothing dirty is lost.
+    pub async fn close(&self) -> Result<(), SyncError> {
+        self.sync().await?;
+        self.engine.shut_down();
+        Ok(())
+    }
+
+    /// Walks all state and says what is inconsistent, for tests and for the curious. It locks
+    /// lists one after the other, so it is meaningful only while nobody else uses the cache.
+    pub fn check(&self) -> Vec<String> {
+        self.engine.check()
+    }
+}

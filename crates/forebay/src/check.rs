@@ -1,0 +1,185 @@
+//! The walk that proves all state consistent: lists, index, words and books against each other.
+//!
+//! It cites the invariants by number and calls none of the code that keeps them.
+
+use crate::engine::Engine;
+use crate::state::dirty_index::Tag;
+use crate::state::frame::{HOLDS, flag};
+use crate::state::index::{object_of, page_of};
+use crate::state::zone::List;
+use forebay_base::sync::{atomic::Ordering, lock};
+
+/// Where the walk met a frame.
+const FREE: u8 = 1;
+const LISTED: u8 = 2;
+
+impl Engine {
+    /// Says what is wrong, a sentence each. Meaningful while nothing is in flight.
+    pub(crate) fn check(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut places = vec![0_u8; self.frames.len() as usize];
+        self.check_lists(&mut places, &mut wrong);
+        self.check_frames(&places, &mut wrong);
+        self.check_books(&mut wrong);
+        wrong
+    }
+
+    fn check_lists(&self, places: &mut [u8], wrong: &mut Vec<String>) {
+        for zone in &self.zones {
+            let free = zone.free_members(&self.frames);
+            if free.len() as u64 != zone.free_pages() {
+                wrong.push(format!(
+                    "{}: {} free, {} counted",
+                    zone.name,
+                    free.len(),
+                    zone.free_pages()
+                ));
+            }
+            for frame in free {
+                places[frame as usize] |= FREE;
+            }
+            for list in List::ALL {
+                let members = zone.members(&self.frames, list);
+                if members.len() as u64 != zone.size(list) {
+                    wrong.push(format!(
+                        "{list:?} has {} frames, not {} (Z2)",
+                        members.len(),
+                        zone.size(list)
+                    ));
+                }
+                for frame in members {
+                    if places[frame as usize] != 0 {
+                        wrong.push(format!("frame {frame} is in two places (Z1)"));
+                    }
+                    places[frame as usize] |= LISTED;
+                    let word = self.frames.word(frame);
+                    if word & flag::LISTED == 0 || List::of(word) != list {
+                        wrong.push(format!(
+                            "frame {frame} is on {list:?}, its flags say no (Z3)"
+                        ));
+                    }
+                }
+            }
+            for is_file in [false, true] {
+                if zone.isolated(is_file) != 0 {
+                    wrong.push(format!(
+                        "{}: {} frames isolated at rest",
+                        zone.name,
+                        zone.isolated(is_file)
+                    ));
+                }
+            }
+        }
+    }
+
+    fn check_frames(&self, places: &[u8], wrong: &mut Vec<String>) {
+        for frame in 0..self.frames.len() {
+            let word = self.frames.word(frame);
+            let place = places[frame as usize];
+            let owner = self.frames.owner(frame);
+            if word & (HOLDS | flag::EXCLUSIVE) != 0 {
+                wrong.push(format!("frame {frame} is held at rest: {word:#x}"));
+            }
+            if place == 0 {
+                wrong.push(format!("frame {frame} is nowhere: {word:#x} (Z1)"));
+            }
+            if place == FREE && (word & flag::OF_PAGE != 0 || owner != 0) {
+                wrong.push(format!("free frame {frame} has a page: {word:#x} (F4)"));
+            }
+            if word & flag::MAPPED == 0 {
+                continue;
+            }
+            if self.index.find_surely(&self.frames, owner) != Some(frame) {
+                wrong.push(format!("frame {frame} is mapped and not in the index (X1)"));
+            }
+            self.check_tags(frame, word, owner, wrong);
+        }
+    }
+
+    fn check_tags(&self, frame: u32, word: u64, owner: u64, wrong: &mut Vec<String>) {
+        let Some(object) = self.objects.get(object_of(owner)) else {
+            wrong.push(format!("frame {frame} belongs to no object"));
+            return;
+        };
+        if object.is_anonymous() {
+            return;
+        }
+        let tagged = |tag| {
+            let page = page_of(owner);
+            lock(&object.dirty).next_tagged(&self.slab, tag, page) == Some(page)
+        };
+        if word & flag::DIRTY != 0 && !tagged(Tag::Dirty) {
+            wrong.push(format!(
+                "page {} is dirty and not tagged (D1)",
+                page_of(owner)
+            ));
+        }
+        let in_flight = word & (flag::WRITEBACK | flag::UNSTABLE) != 0;
+        if in_flight && !tagged(Tag::InFlight) {
+            wrong.push(format!(
+                "page {} is in flight and not tagged (D2)",
+                page_of(owner)
+            ));
+        }
+    }
+
+    fn check_books(&self, wrong: &mut Vec<String>) {
+        let (mut dirty, mut writeback) = (0, 0);
+        for frame in 0..self.frames.len() {
+            let word = self.frames.word(frame);
+            let is_file = word & flag::ANON == 0;
+            dirty += u64::from(is_file && word & flag::DIRTY != 0);
+            writeback += u64::from(word & (flag::WRITEBACK | flag::UNSTABLE) != 0);
+        }
+        let mut same = |what: &str, counted: u64, found: u64| {
+            if counted != found {
+                wrong.push(format!(
+                    "{what}: the books say {counted}, the frames {found}"
+                ));
+            }
+        };
+        let backings = self.backings();
+        same("dirty", self.global.dirty.load(Ordering::Relaxed), dirty);
+        same(
+            "writeback",
+            self.global.writeback.load(Ordering::Relaxed),
+            writeback,
+        );
+        same(
+            "reclaimable of all stores (B1)",
+            backings
+                .iter()
+                .map(|backing| backing.reclaimable.load(Ordering::Relaxed))
+                .sum(),
+            dirty,
+        );
+        same(
+            "dirty of all zones",
+            self.zones
+                .iter()
+                .map(|zone| zone.dirty.load(Ordering::Relaxed))
+                .sum(),
+            dirty,
+        );
+        let tagged: u64 = self
+            .objects
+            .all()
+            .iter()
+            .map(|object| lock(&object.dirty).dirty_pages())
+            .sum();
+        same("dirty tags", tagged, dirty);
+        let failed: u64 = self
+            .objects
+            .all()
+            .iter()
+            .map(|object| object.failed_pages.load(Ordering::Relaxed))
+            .sum();
+        let marked = (0..self.frames.len())
+            .filter(|&frame| {
+                let word = self.frames.word(frame);
+                word & flag::FAILED != 0 && word & flag::ANON == 0
+            })
+            .count();
+        same("failed pages", failed, marked as u64);
+    }
+}

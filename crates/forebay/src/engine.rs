@@ -1,0 +1,318 @@
+//! The engine: what a cache is made of, and how it is built.
+
+use crate::budget::Budget;
+use crate::counters::{Counter, Counters};
+use crate::error::BuildError;
+use crate::event::{Event, EventSink};
+use crate::settings::{BackingSettings, Parts, Settings};
+use crate::state::backing::Backing;
+use crate::state::dirty_index::BlockSlab;
+use crate::state::frame::FrameTable;
+use crate::state::global::GlobalDirty;
+use crate::state::index::Index;
+use crate::state::node::Node;
+use crate::state::object::{ObjectState, Origin};
+use crate::state::objects::ObjectTable;
+use crate::state::shadow::Shadows;
+use crate::state::swap::SwapSlots;
+use crate::state::vectors::IoVectors;
+use crate::state::zone::{Zone, ZonePlan};
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+    lock,
+};
+use forebay_law::limits::{DirtyLimits, available_pages, dirty_limits};
+use forebay_law::watermark::{self, MarkSpacing};
+use forebay_rt::Rt;
+use forebay_rt::wait::WaitQueue;
+use forebay_store::{ObjectId, Store};
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Everything that a cache is. Flows borrow it; the daemons and the requests in flight share it.
+pub(crate) struct Engine {
+    me: Weak<Engine>,
+    pub(crate) settings: Settings,
+    pub(crate) budget: Budget,
+    pub(crate) rt: Rt,
+    sink: Option<Arc<dyn EventSink>>,
+    pub(crate) counters: Counters,
+    pub(crate) frames: FrameTable,
+    pub(crate) index: Index,
+    pub(crate) shadows: Shadows,
+    pub(crate) slab: BlockSlab,
+    pub(crate) zones: Vec<Zone>,
+    pub(crate) nodes: Vec<Node>,
+    /// Pages that are never counted as dirtyable: reserves and high marks.
+    total_reserve: u64,
+    pub(crate) objects: ObjectTable,
+    backings: Mutex<Vec<Arc<Backing>>>,
+    pub(crate) global: GlobalDirty,
+    pub(crate) swap: OnceLock<Swap>,
+    pub(crate) vectors: IoVectors,
+    closing: AtomicBool,
+    pub(crate) closed: WaitQueue,
+}
+
+/// The store to which anonymous pages are written.
+pub(crate) struct Swap {
+    pub(crate) backing: Arc<Backing>,
+    pub(crate) object: ObjectId,
+    pub(crate) slots: SwapSlots,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    pub(crate) fn new(settings: Settings, parts: Parts) -> Result<Arc<Engine>, BuildError> {
+        settings.check()?;
+        let budget = Budget::plan(&settings)?;
+        let no_memory = |error: std::io::Error| BuildError::NoMemory {
+            bytes: settings.memory_bytes,
+            errno: error.raw_os_error().unwrap_or(0),
+        };
+        let frames = FrameTable::new(budget.frames, budget.wait_queues, settings.prefault)
+            .map_err(no_memory)?;
+        let (zones, nodes, total_reserve) = lay_out(&settings, &budget, &frames);
+        let engine = Arc::new_cyclic(|me| Engine {
+            me: me.clone(),
+            index: Index::new(budget.frames),
+            shadows: Shadows::new(budget.frames),
+            slab: BlockSlab::new(budget.dirty_blocks),
+            objects: ObjectTable::new(settings.objects_limit),
+            vectors: IoVectors::new(budget.io_vectors, budget.io_vector_pages),
+            rt: parts.rt,
+            sink: parts.sink,
+            counters: Counters::new(),
+            frames,
+            zones,
+            nodes,
+            total_reserve,
+            backings: Mutex::new(Vec::new()),
+            global: GlobalDirty::default(),
+            swap: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            closed: WaitQueue::new(),
+            settings,
+            budget,
+        });
+        for node in 0..engine.nodes.len() {
+            let keeper = engine.clone();
+            engine
+                .rt
+                .spawn("kswapd", async move { keeper.kswapd(node).await });
+        }
+        Ok(engine)
+    }
+
+    /// Makes `store` known and starts its flusher.
+    pub(crate) fn attach(
+        self: &Arc<Self>,
+        store: Arc<dyn Store>,
+        settings: BackingSettings,
+    ) -> Result<Arc<Backing>, BuildError> {
+        if self.is_closing() {
+            return Err(BuildError::Closed);
+        }
+        if settings.min_ratio_percent > settings.max_ratio_percent
+            || settings.max_ratio_percent > 100
+        {
+            return Err(BuildError::BadSetting {
+                setting: "max_ratio_percent",
+                given: settings.max_ratio_percent.to_string(),
+                allowed: "min_ratio_percent to 100",
+            });
+        }
+        let mut backings = lock(&self.backings);
+        let min_sum: u64 = backings
+            .iter()
+            .map(|other| other.settings.min_ratio_percent)
+            .sum();
+        if min_sum + settings.min_ratio_percent >= 100 {
+            return Err(BuildError::BadSetting {
+                setting: "min_ratio_percent",
+                given: settings.min_ratio_percent.to_string(),
+                allowed: "less than 100 over all stores together",
+            });
+        }
+        let (base, bytes) = self.frames.arena().region();
+        store.register_memory(base, bytes);
+        let backing = Arc::new(Backing::new(backings.len(), store, settings, self.now_ms()));
+        backings.push(backing.clone());
+        drop(backings);
+        let (engine, of) = (self.clone(), backing.clone());
+        self.rt
+            .spawn("flusher", async move { engine.flusher(of).await });
+        Ok(backing)
+    }
+
+    /// Makes the object of `origin` known, or finds it if it is.
+    pub(crate) fn open(
+        &self,
+        origin: Origin,
+        length_bytes: u64,
+    ) -> Result<Arc<ObjectState>, BuildError> {
+        if self.is_closing() {
+            return Err(BuildError::Closed);
+        }
+        let limit_bytes = crate::file::LONGEST_BYTES;
+        if length_bytes > limit_bytes {
+            return Err(BuildError::TooLong {
+                length_bytes,
+                limit_bytes,
+            });
+        }
+        let limit = self.settings.objects_limit;
+        self.objects
+            .open(origin, length_bytes, |object| self.forget_object(object))
+            .ok_or(BuildError::TooManyObjects { limit })
+    }
+
+    /// The engine as its daemons and requests share it.
+    pub(crate) fn shared(&self) -> Arc<Engine> {
+        self.me
+            .upgrade()
+            .expect("whoever calls a method keeps the engine alive")
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Tells the daemons to end.
+    pub(crate) fn shut_down(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.closed.wake_all();
+        for node in &self.nodes {
+            node.wake_kswapd.wake_all();
+        }
+        for backing in self.backings() {
+            backing.wake_flusher.wake_all();
+        }
+    }
+
+    pub(crate) fn backings(&self) -> Vec<Arc<Backing>> {
+        lock(&self.backings).clone()
+    }
+
+    pub(crate) fn backing(&self, number: usize) -> Arc<Backing> {
+        lock(&self.backings)[number].clone()
+    }
+
+    /// The backing of a file's object, or of swap.
+    pub(crate) fn backing_of(&self, object: &ObjectState) -> Arc<Backing> {
+        match &object.origin {
+            Origin::File { backing, .. } => self.backing(*backing),
+            Origin::Anonymous { .. } => self
+                .swap
+                .get()
+                .expect("anonymous memory needs swap")
+                .backing
+                .clone(),
+        }
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.rt.now().as_millis()
+    }
+
+    pub(crate) fn record(&self, event: &Event) {
+        if let Some(sink) = &self.sink {
+            sink.record(self.rt.now(), event);
+        }
+    }
+
+    pub(crate) fn count(&self, counter: Counter, count: u64) {
+        self.counters.add(counter, count);
+    }
+
+    pub(crate) fn zone_of(&self, frame: u32) -> &Zone {
+        let zone = self.zones.partition_point(|zone| zone.first_frame <= frame) - 1;
+        debug_assert!(
+            self.zones[zone].contains(frame),
+            "every frame has a zone (Z1)"
+        );
+        &self.zones[zone]
+    }
+
+    pub(crate) fn zone_number(&self, frame: u32) -> usize {
+        self.zones.partition_point(|zone| zone.first_frame <= frame) - 1
+    }
+
+    pub(crate) fn node_of(&self, frame: u32) -> &Node {
+        &self.nodes[self.zone_of(frame).node]
+    }
+
+    /// Memory that may be dirtied (spec/writeback.md 2.2).
+    pub(crate) fn dirtyable_pages(&self) -> u64 {
+        let (mut free, mut file) = (0, 0);
+        for zone in &self.zones {
+            let sizes = zone.sizes();
+            free += zone.free_pages();
+            file += sizes.inactive_file + sizes.active_file + zone.isolated(true);
+        }
+        available_pages(free, file, self.total_reserve)
+    }
+
+    /// The dirty limits of the whole cache, never above what its dirty blocks can hold.
+    pub(crate) fn dirty_limits(&self) -> DirtyLimits {
+        let mut limits = dirty_limits(self.dirtyable_pages(), &self.settings.dirty);
+        let cap = self.budget.dirty_limit_cap();
+        limits.thresh = limits.thresh.min(cap);
+        limits.background = limits.background.min(cap / 2);
+        limits
+    }
+}
+
+/// Zones, nodes, and the pages that are never dirtyable.
+fn lay_out(
+    settings: &Settings,
+    budget: &Budget,
+    frames: &FrameTable,
+) -> (Vec<Zone>, Vec<Node>, u64) {
+    const CAP_KIB: u64 = 262_144;
+    let lowmem_pages = u64::from(budget.frames);
+    let computed = watermark::min_free_kib(lowmem_pages * 4, CAP_KIB);
+    let min_free_kib = computed.max(settings.min_free_kib).min(lowmem_pages);
+    let spacing = MarkSpacing::Scale {
+        per_ten_thousand: settings.watermark_scale_factor,
+    };
+    let (mut zones, mut nodes, mut total_reserve) = (Vec::new(), Vec::new(), 0);
+    let mut first_frame = 0;
+    for (number, (node, pages)) in settings.nodes.iter().zip(&budget.zone_pages).enumerate() {
+        let first_zone = zones.len();
+        let ratios: Vec<u64> = node
+            .zones
+            .iter()
+            .map(|zone| zone.lowmem_reserve_ratio)
+            .collect();
+        let marks: Vec<_> = pages
+            .iter()
+            .map(|&managed| watermark::watermarks(min_free_kib, managed, lowmem_pages, spacing))
+            .collect();
+        for (at, zone) in node.zones.iter().enumerate() {
+            let reserve = |class| watermark::lowmem_reserve(pages, &ratios, at, class);
+            let plan = ZonePlan {
+                name: zone.name.clone(),
+                node: number,
+                first_frame,
+                managed_pages: pages[at],
+                marks: marks[at],
+                lowmem_reserve: (0..pages.len()).map(reserve).collect(),
+            };
+            first_frame += pages[at] as u32;
+            zones.push(Zone::new(plan, frames));
+        }
+        let high: Vec<u64> = marks.iter().map(|marks| marks.high).collect();
+        total_reserve += watermark::total_reserve(pages, &ratios, &high);
+        nodes.push(Node::new(number, first_zone..zones.len()));
+    }
+    (zones, nodes, total_reserve)
+}

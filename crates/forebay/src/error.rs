@@ -1,0 +1,190 @@
+//! What can fail: one small enum for building and opening, one for access, one for `sync`.
+
+use forebay_base::Span;
+use forebay_store::StoreError;
+use thiserror::Error;
+
+/// Why a cache could not be built, a store attached or an object opened.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The memory budget is too small for its zones.
+    #[error(
+        "a budget of {given_bytes} bytes is too small for {zone}: it needs at least \
+         {needed_bytes} bytes; raise Settings::memory_bytes or declare fewer zones"
+    )]
+    BudgetTooSmall {
+        /// The budget that was given.
+        given_bytes: u64,
+        /// The smallest one that works.
+        needed_bytes: u64,
+        /// What does not fit.
+        zone: String,
+    },
+    /// A setting has a value that cannot work.
+    #[error("setting {setting} cannot be {given}: {allowed}")]
+    BadSetting {
+        /// The setting's name.
+        setting: &'static str,
+        /// The value given.
+        given: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The system gave no memory for the frames.
+    #[error("the system refused {bytes} bytes for the frames (error {errno}); lower the budget")]
+    NoMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// As many objects are open as the cache was built for.
+    #[error("{limit} objects are open, which is the limit; close some or raise objects_limit")]
+    TooManyObjects {
+        /// The limit.
+        limit: u32,
+    },
+    /// The object is longer than a cache can address.
+    #[error("an object of {length_bytes} bytes is too long: at most {limit_bytes} bytes")]
+    TooLong {
+        /// Length asked for.
+        length_bytes: u64,
+        /// Longest possible.
+        limit_bytes: u64,
+    },
+    /// Anonymous memory was asked of a cache without enough room in its swap store.
+    #[error("{pages} pages of anonymous memory need a swap store with room; attach a larger one")]
+    NoSwap {
+        /// Pages asked for.
+        pages: u64,
+    },
+    /// The cache was closed.
+    #[error("the cache is closed; build another one")]
+    Closed,
+}
+
+/// Why pages could not be read, written, held or dropped. After any of them the next call works,
+/// and nothing dirty was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The store failed a request that this call needs.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// No frame came free: too many are held by guards, or dirty behind a store that takes
+    /// nothing.
+    #[error(
+        "no frame came free in {waited}: {held_pages} pages are held and {dirty_pages} wait to be \
+         written; drop guards, look at the store, or give the cache more memory"
+    )]
+    NoFrames {
+        /// How long was tried.
+        waited: Span,
+        /// Pages held by guards or by requests now.
+        held_pages: u64,
+        /// Pages dirty or under writeback now.
+        dirty_pages: u64,
+    },
+    /// The store gave no answer in time. The request goes on; what it holds comes back with it.
+    #[error(
+        "the store of object {object} gave no answer for page {page_index} in {waited}; look at \
+         the device"
+    )]
+    NotAnswering {
+        /// The store's number of the object.
+        object: u64,
+        /// The page that was waited for.
+        page_index: u64,
+        /// How long was waited.
+        waited: Span,
+    },
+    /// The page is held by a guard that was not dropped in time.
+    #[error(
+        "page {page_index} of object {object} was held by a guard for {waited}; drop the guard \
+         before writing the page"
+    )]
+    Held {
+        /// The store's number of the object.
+        object: u64,
+        /// The page.
+        page_index: u64,
+        /// How long was waited.
+        waited: Span,
+    },
+    /// So many writes of this object have failed that it takes no new ones.
+    #[error(
+        "{failed_pages} pages of object {object} could not be written and are kept; repair the \
+         store or discard them before writing more"
+    )]
+    TooManyFailed {
+        /// The store's number of the object.
+        object: u64,
+        /// Pages kept.
+        failed_pages: u64,
+    },
+    /// The range ends behind what can be addressed.
+    #[error("byte {offset_bytes} is past the longest object, {limit_bytes} bytes")]
+    TooFar {
+        /// End of the range.
+        offset_bytes: u64,
+        /// Longest possible object.
+        limit_bytes: u64,
+    },
+    /// The object was opened for reading only.
+    #[error("object {object} was opened for reading only; open it for writing")]
+    ReadOnly {
+        /// The store's number of the object.
+        object: u64,
+    },
+    /// The cache was closed.
+    #[error("the cache is closed; build another one")]
+    Closed,
+}
+
+/// Why bytes may not be durable. What could not be written is kept and tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SyncError {
+    /// A write, or the commit, failed since this handle last asked.
+    #[error("not durable: {0}")]
+    Store(#[from] StoreError),
+    /// The store gave no answer in time.
+    #[error(
+        "not durable yet: the store of object {object} gave no answer in {waited} with \
+         {pages_left} pages to go; look at the device and sync again"
+    )]
+    NotAnswering {
+        /// The store's number of the object.
+        object: u64,
+        /// How long was waited.
+        waited: Span,
+        /// Pages that were not written yet.
+        pages_left: u64,
+    },
+}
+
+impl AccessError {
+    /// The `errno` value that says the same to a caller which speaks in those.
+    pub fn errno(&self) -> i32 {
+        match self {
+            AccessError::Store(error) => error.failure.errno(),
+            AccessError::NoFrames { .. } => 12,
+            AccessError::NotAnswering { .. } => 110,
+            AccessError::Held { .. } => 16,
+            AccessError::TooManyFailed { .. } => 5,
+            AccessError::TooFar { .. } => 27,
+            AccessError::ReadOnly { .. } | AccessError::Closed => 9,
+        }
+    }
+}
+
+impl SyncError {
+    /// The `errno` value that says the same to a caller which speaks in those.
+    pub fn errno(&self) -> i32 {
+        match self {
+            SyncError::Store(error) => error.failure.errno(),
+            SyncError::NotAnswering { .. } => 110,
+        }
+    }
+}

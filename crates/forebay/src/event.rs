@@ -1,0 +1,252 @@
+//! Trace events by the names and fields of the kernel's tracepoints (spec/writeback.md 12,
+//! spec/reclaim.md 8.3), and where they go.
+
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{Instant, Span};
+use forebay_law::pause::{DirtierClock, PauseSizing};
+use forebay_law::position::PositionInputs;
+use forebay_law::rate::RateInputs;
+use forebay_law::throttle::ThrottleReason;
+use std::collections::VecDeque;
+
+/// Which limit made a writer pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseLimit {
+    /// Dirty pages of the whole cache are above the free-run level.
+    Global,
+    /// Dirty pages of this store are (strict limit).
+    Store,
+    /// Nothing may be dirtied at all until something is written.
+    Hard,
+    /// The store's rate is not measured yet: the writer waits for pages to be written.
+    Unmeasured,
+}
+
+/// A decision to let a writer pause, with every input of the laws that made it:
+/// [`Event::BalanceDirtyPages`] can be recomputed with `forebay-law` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseRecord {
+    /// Which limit.
+    pub limit: PauseLimit,
+    /// Inputs of the position law.
+    pub position: PositionInputs,
+    /// The setpoint, in pages.
+    pub setpoint: u64,
+    /// The position ratio, 1024 for 1.
+    pub pos_ratio: u64,
+    /// Base rate of the store for one writer, pages/s.
+    pub dirty_ratelimit: u64,
+    /// That rate times the position ratio, pages/s.
+    pub task_ratelimit: u64,
+    /// Pages that the writer dirtied since its last evaluation.
+    pub dirtied: u64,
+    /// The writer's clock before the decision.
+    pub clock: DirtierClock,
+    /// The bounds that the pause law set.
+    pub sizing: PauseSizing,
+    /// Time of the decision, ms.
+    pub now_ms: u64,
+    /// Length of the pause, ms.
+    pub pause_ms: u64,
+}
+
+/// Something that happened, as the kernel's tracepoint of the same name tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A writer pauses.
+    BalanceDirtyPages {
+        /// Number of the store.
+        bdi: usize,
+        /// Why and how long.
+        record: PauseRecord,
+    },
+    /// A store's base rate was estimated anew.
+    BdiDirtyRatelimit {
+        /// Number of the store.
+        bdi: usize,
+        /// Measured write bandwidth, pages/s.
+        write_bw: u64,
+        /// The same, smoothed.
+        avg_write_bw: u64,
+        /// Inputs of the rate law.
+        inputs: RateInputs,
+        /// The new base rate, pages/s.
+        dirty_ratelimit: u64,
+    },
+    /// The dirty pages of the whole cache against their limits.
+    GlobalDirtyState {
+        /// Dirty pages.
+        nr_dirty: u64,
+        /// Pages under writeback.
+        nr_writeback: u64,
+        /// Background threshold.
+        background_thresh: u64,
+        /// Dirty threshold.
+        dirty_thresh: u64,
+        /// Hard limit.
+        dirty_limit: u64,
+    },
+    /// The flusher starts a piece of work.
+    WritebackStart {
+        /// Number of the store.
+        bdi: usize,
+        /// Why.
+        reason: WritebackReason,
+    },
+    /// The flusher ended a piece of work.
+    WritebackWritten {
+        /// Number of the store.
+        bdi: usize,
+        /// Why it was begun.
+        reason: WritebackReason,
+        /// Pages submitted.
+        pages: u64,
+    },
+    /// kswapd goes to sleep until it is woken.
+    MmVmscanKswapdSleep {
+        /// Node.
+        nid: usize,
+    },
+    /// kswapd starts to balance.
+    MmVmscanKswapdWake {
+        /// Node.
+        nid: usize,
+        /// Highest zone class that it balances for.
+        highest_zoneidx: usize,
+    },
+    /// An allocating caller starts to reclaim.
+    MmVmscanDirectReclaimBegin {
+        /// Node.
+        nid: usize,
+    },
+    /// It ends.
+    MmVmscanDirectReclaimEnd {
+        /// Pages freed.
+        nr_reclaimed: u64,
+    },
+    /// A batch of an inactive list was judged.
+    MmVmscanLruShrinkInactive {
+        /// Node.
+        nid: usize,
+        /// Pages judged.
+        nr_scanned: u64,
+        /// Pages freed.
+        nr_reclaimed: u64,
+        /// Dirty ones.
+        nr_dirty: u64,
+        /// Ones under writeback.
+        nr_writeback: u64,
+        /// Ones under writeback and met again.
+        nr_immediate: u64,
+        /// Ones activated.
+        nr_activate: u64,
+        /// Scan priority.
+        priority: u32,
+        /// File pages, or anonymous.
+        is_file: bool,
+    },
+    /// A batch of an active list was judged.
+    MmVmscanLruShrinkActive {
+        /// Node.
+        nid: usize,
+        /// Pages judged.
+        nr_taken: u64,
+        /// Pages deactivated.
+        nr_deactivated: u64,
+        /// Scan priority.
+        priority: u32,
+    },
+    /// A reclaimer waited for an event.
+    MmVmscanThrottled {
+        /// Node.
+        nid: usize,
+        /// Longest that it would have waited, us.
+        usec_timeout: u64,
+        /// How long it waited, us.
+        usec_delayed: u64,
+        /// For what.
+        reason: ThrottleReason,
+    },
+    /// A write failed; its pages are dirty again and kept.
+    WritebackFailed {
+        /// Number of the store.
+        bdi: usize,
+        /// The store's number of the object.
+        ino: u64,
+        /// Pages of the request.
+        pages: u64,
+        /// The failure as an `errno` value.
+        errno: i32,
+    },
+    /// A wait lasted longer than its bound.
+    WaitOverdue {
+        /// What was waited for.
+        what: &'static str,
+        /// The bound.
+        bound: Span,
+    },
+}
+
+/// Why the flusher writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WritebackReason {
+    /// Too much is dirty.
+    Background,
+    /// Something has been dirty for too long.
+    Periodic,
+    /// Somebody asked for durability.
+    Sync,
+    /// A reclaimer met only dirty pages.
+    Vmscan,
+}
+
+/// Takes events. It is called from hot paths and must be quick; it must not call the cache.
+pub trait EventSink: Send + Sync {
+    /// One event, at the time `at`.
+    fn record(&self, at: Instant, event: &Event);
+}
+
+/// A sink that keeps the latest events.
+///
+/// ```
+/// use forebay::event::{Event, EventRing, EventSink};
+/// let ring = EventRing::new(2);
+/// for nid in 0..3 {
+///     ring.record(forebay_base::Instant::ZERO, &Event::MmVmscanKswapdSleep { nid });
+/// }
+/// assert_eq!(ring.latest().len(), 2);
+/// ```
+#[derive(Debug)]
+pub struct EventRing {
+    events: Mutex<VecDeque<(Instant, Event)>>,
+    capacity: usize,
+}
+
+impl EventRing {
+    /// A ring of `capacity` events.
+    pub fn new(capacity: usize) -> EventRing {
+        EventRing {
+            events: Mutex::new(VecDeque::with_capacity(capacity)),
+            capacity,
+        }
+    }
+
+    /// The events kept, oldest first.
+    pub fn latest(&self) -> Vec<(Instant, Event)> {
+        lock(&self.events).iter().copied().collect()
+    }
+}
+
+impl EventSink for EventRing {
+    fn record(&self, at: Instant, event: &Event) {
+        let mut events = lock(&self.events);
+        if events.len() == self.capacity {
+            events.pop_front();
+        }
+        if self.capacity > 0 {
+            events.push_back((at, *event));
+        }
+    }
+}

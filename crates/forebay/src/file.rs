@@ -1,0 +1,417 @@
+//! A handle on an object: what a program reads and writes.
+
+use crate::engine::Engine;
+use crate::error::{AccessError, SyncError};
+use crate::flow::{Dirtier, Missing};
+use crate::guard::PageGuard;
+use crate::state::backing::Backing;
+use crate::state::errseq::Cursor;
+use crate::state::frame::flag;
+use crate::state::index::INDEX_BITS;
+use crate::state::object::ObjectState;
+use crate::state::stream::Stream;
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
+use forebay_base::units::{byte_of, page_of};
+use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Longest object that a cache can address: 4 PiB.
+pub(crate) const LONGEST_BYTES: u64 = (1 << INDEX_BITS) * PAGE_BYTES as u64;
+
+/// What a handle remembers beside the object.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) object: Arc<ObjectState>,
+    pub(crate) backing: Arc<Backing>,
+    pub(crate) stream: Stream,
+    pub(crate) dirtier: Dirtier,
+    pub(crate) node: usize,
+    /// Flags of a page that must not be written now.
+    pub(crate) unwritable: u64,
+    cursor: Mutex<Cursor>,
+    /// A marked page that a read has touched and not yet followed, plus one; else 0.
+    marker: AtomicU64,
+}
+
+impl Handle {
+    fn new(engine: Arc<Engine>, object: Arc<ObjectState>, node: usize) -> Handle {
+        let backing = engine.backing_of(&object);
+        Handle {
+            unwritable: if backing.geometry.stable_pages {
+                flag::WRITEBACK
+            } else {
+                0
+            },
+            stream: Stream::new(engine.settings.readahead_pages),
+            dirtier: Dirtier::default(),
+            cursor: Mutex::new(object.errors.sample()),
+            marker: AtomicU64::new(0),
+            backing,
+            node,
+            engine,
+            object,
+        }
+    }
+
+    pub(crate) fn marker_touched(&self, page: u64) {
+        self.marker.store(page + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_marker(&self) -> Option<u64> {
+        if self.marker.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.marker.swap(0, Ordering::Relaxed).checked_sub(1)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.engine.dirtier_gone(&self.dirtier);
+        self.object.handles.fetch_sub(1, Ordering::AcqRel);
+        if self.object.is_anonymous() {
+            self.engine.drop_anonymous(&self.object);
+        }
+    }
+}
+
+/// One read of [`File::read_many`].
+#[derive(Debug)]
+pub struct ReadRequest<'a> {
+    /// First byte to read.
+    pub offset_bytes: u64,
+    /// Where it goes. It is filled up to the object's end.
+    pub buffer: &'a mut [u8],
+    /// Bytes read, set by the call.
+    pub done_bytes: usize,
+}
+
+/// What a program expects to do with a range (spec/writeback.md 9.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing special: readahead as usual.
+    Normal,
+    /// Reads from front to back: windows twice as large.
+    Sequential,
+    /// Reads without order: no readahead.
+    Random,
+    /// The range is wanted soon: it is read now.
+    WillNeed,
+    /// The range is not wanted any more: it is written and dropped.
+    DontNeed,
+}
+
+/// A handle on an object of a cache. A clone is another handle on the same object, with its own
+/// readahead, its own place in write throttling and its own view of write errors; give each
+/// thread or task its own.
+///
+/// ```
+/// # forebay_rt::block_on(async {
+/// use forebay::{Cache, Settings};
+/// use forebay_store::{MemoryStore, ObjectId};
+/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+/// let backing = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+/// let file = cache.open(&backing, ObjectId(1), 0)?;
+/// file.write_at(b"so shall it be", 0).await?;
+/// let mut word = [0; 5];
+/// assert_eq!(file.read_at(&mut word, 3).await?, 5);
+/// assert_eq!(&word, b"shall");
+/// file.sync().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct File {
+    pub(crate) handle: Arc<Handle>,
+}
+
+impl Clone for File {
+    fn clone(&self) -> File {
+        let Handle {
+            engine,
+            object,
+            node,
+            ..
+        } = &*self.handle;
+        object.handles.fetch_add(1, Ordering::AcqRel);
+        File {
+            handle: Arc::new(Handle::new(engine.clone(), object.clone(), *node)),
+        }
+    }
+}
+
+impl File {
+    /// A handle that owns one count of `object.handles`.
+    pub(crate) fn new(engine: Arc<Engine>, object: Arc<ObjectState>) -> File {
+        File {
+            handle: Arc::new(Handle::new(engine, object, 0)),
+        }
+    }
+
+    /// Another handle on the same object whose frames come from node `node` if it has any.
+    ///
+    /// # Panics
+    /// If the cache has no such node.
+    #[must_use]
+    pub fn on_node(&self, node: usize) -> File {
+        let Handle { engine, object, .. } = &*self.handle;
+        assert!(
+            node < engine.nodes.len(),
+            "the cache has {} nodes",
+            engine.nodes.len()
+        );
+        object.handles.fetch_add(1, Ordering::AcqRel);
+        File {
+            handle: Arc::new(Handle::new(engine.clone(), object.clone(), node)),
+        }
+    }
+
+    /// The same object for threads that wait by sleeping.
+    pub fn blocking(&self) -> crate::blocking::File {
+        crate::blocking::File::new(self.clone())
+    }
+
+    /// Bytes of the object.
+    pub fn len(&self) -> u64 {
+        self.handle.object.length_bytes()
+    }
+
+    /// Whether the object has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads into `buffer` from byte `offset_bytes` on, and returns how many bytes there were:
+    /// fewer than the buffer only at the object's end.
+    ///
+    /// # Errors
+    /// [`AccessError::Store`] if the store failed, `NotAnswering` if it gave no answer in time,
+    /// `NoFrames` if no frame came free. The part that was read before is in the buffer.
+    pub async fn read_at(
+        &self,
+        buffer: &mut [u8],
+        offset_bytes: u64,
+    ) -> Result<usize, AccessError> {
+        self.handle
+            .engine
+            .read(&self.handle, buffer, offset_bytes)
+            .await
+    }
+
+    /// Reads into each of `buffers`, one after the other, from byte `offset_bytes` on.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    pub async fn read_vectored_at(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        offset_bytes: u64,
+    ) -> Result<usize, AccessError> {
+        let mut done = 0;
+        for buffer in buffers {
+            let read = self.read_at(buffer, offset_bytes + done as u64).await?;
+            done += read;
+            if read < buffer.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads many places at once: while one page is copied the next ones are fetched into the
+    /// processor's cache, and pages that are missing are read from the store side by side.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; the first failure ends the call.
+    pub async fn read_many(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), AccessError> {
+        if self.read_many_resident(requests) {
+            return Ok(());
+        }
+        for request in requests.iter_mut() {
+            if request.done_bytes == 0 {
+                self.start_read(request).await?;
+            }
+        }
+        for request in requests.iter_mut() {
+            if request.done_bytes == 0 {
+                request.done_bytes = self.read_at(request.buffer, request.offset_bytes).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves what is resident. True if that was all.
+    pub(crate) fn read_many_resident(&self, requests: &mut [ReadRequest<'_>]) -> bool {
+        let engine = &self.handle.engine;
+        let length = self.len();
+        let mut all = true;
+        for at in 0..requests.len() {
+            engine.warm_ahead(&self.handle.object, requests, at);
+            let request = &mut requests[at];
+            let left = length.saturating_sub(request.offset_bytes);
+            let wanted = left.min(request.buffer.len() as u64) as usize;
+            let buffer = &mut request.buffer[..wanted];
+            let (done, missing) = engine.read_resident(&self.handle, buffer, request.offset_bytes);
+            request.done_bytes = if missing.is_none() { done } else { 0 };
+            all &= missing.is_none();
+        }
+        all
+    }
+
+    /// Submits the read of a request's first page, without waiting for it.
+    async fn start_read(&self, request: &ReadRequest<'_>) -> Result<(), AccessError> {
+        let page = page_of(request.offset_bytes);
+        if request.offset_bytes >= self.len() {
+            return Ok(());
+        }
+        self.handle.engine.start_fill(&self.handle, page).await
+    }
+
+    /// Writes all of `bytes` from byte `offset_bytes` on; the object grows if need be. Returns
+    /// when the bytes are in the cache and the writer has paid for them by its pause; [`File::sync`]
+    /// makes them durable.
+    ///
+    /// # Errors
+    /// [`AccessError::NoFrames`], `Held`, `NotAnswering`, `Store` (a page that is written in part
+    /// had to be read first), `TooManyFailed`, `TooFar`, `ReadOnly`, `Closed`.
+    pub async fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), AccessError> {
+        self.handle
+            .engine
+            .write(&self.handle, bytes, offset_bytes)
+            .await
+    }
+
+    /// Writes each of `buffers`, one after the other.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub async fn write_vectored_at(
+        &self,
+        buffers: &[IoSlice<'_>],
+        offset_bytes: u64,
+    ) -> Result<(), AccessError> {
+        let mut at = offset_bytes;
+        for buffer in buffers {
+            self.write_at(buffer, at).await?;
+            at += buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The page `page_index` itself, without a copy. While the guard lives nobody writes the page
+    /// and it is not evicted; bytes behind the object's end are zeros.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; [`AccessError::TooFar`] if the page is behind the end.
+    pub async fn page(&self, page_index: u64) -> Result<PageGuard<'_>, AccessError> {
+        let limit_bytes = self.len();
+        if page_index >= LONGEST_BYTES / PAGE_BYTES as u64 || byte_of(page_index) >= limit_bytes {
+            let offset_bytes = page_index.saturating_mul(PAGE_BYTES as u64);
+            return Err(AccessError::TooFar {
+                offset_bytes,
+                limit_bytes,
+            });
+        }
+        let engine = &self.handle.engine;
+        let hold = engine.hold_page(&self.handle, page_index).await?;
+        Ok(PageGuard::new(engine, hold))
+    }
+
+    /// Returns when everything that was written before the call is durable, with the length.
+    ///
+    /// # Errors
+    /// [`SyncError::Store`] if a write or the commit failed since this handle last asked: what
+    /// could not be written is kept and tried again. `NotAnswering` if the store is silent.
+    pub async fn sync(&self) -> Result<(), SyncError> {
+        let Handle {
+            engine,
+            object,
+            cursor,
+            ..
+        } = &*self.handle;
+        engine.sync_object(object).await?;
+        match object.errors.check_and_advance(&mut lock(cursor)) {
+            None => Ok(()),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes the object `length_bytes` long; what is behind is dropped, dirty or not.
+    ///
+    /// # Errors
+    /// [`AccessError::Store`] if the store cannot, `Held` if a page behind the new end is held by
+    /// a guard, `TooFar`, `ReadOnly`, `NotAnswering`, `Closed`.
+    pub async fn truncate(&self, length_bytes: u64) -> Result<(), AccessError> {
+        self.handle
+            .engine
+            .truncate(&self.handle, length_bytes)
+            .await
+    }
+
+    /// Gives a range of bytes up, in the cache and in the store: it reads as zeros.
+    ///
+    /// # Errors
+    /// As [`File::truncate`], and of [`File::write_at`] for the parts of pages at the ends.
+    pub async fn discard(&self, range: Range<u64>) -> Result<(), AccessError> {
+        self.handle.engine.discard(&self.handle, range).await
+    }
+
+    /// Says what the program is about to do with a range of bytes.
+    ///
+    /// # Errors
+    /// As [`File::read_at`] for `WillNeed`, nothing for the others.
+    pub async fn advise(&self, advice: Advice, range: Range<u64>) -> Result<(), AccessError> {
+        let Handle { engine, stream, .. } = &*self.handle;
+        let usual = engine.settings.readahead_pages;
+        match advice {
+            Advice::Normal => stream.change(|state| {
+                (state.max_pages, state.is_random) = (usual, false);
+            }),
+            Advice::Sequential => stream.change(|state| {
+                (state.max_pages, state.is_random) = (2 * usual, false);
+            }),
+            Advice::Random => stream.change(|state| state.is_random = true),
+            Advice::WillNeed => engine.will_need(&self.handle, range).await?,
+            Advice::DontNeed => engine.dont_need(&self.handle, range),
+        }
+        Ok(())
+    }
+
+    /// Pages of this object whose last write failed: they are dirty, kept and tried again.
+    pub fn failed_pages(&self) -> u64 {
+        self.handle.object.failed_pages.load(Ordering::Relaxed)
+    }
+
+    /// What kept a read from being served at once, for the blocking face.
+    pub(crate) fn try_read(&self, buffer: &mut [u8], offset_bytes: u64) -> Option<usize> {
+        let left = self.len().saturating_sub(offset_bytes);
+        let wanted = left.min(buffer.len() as u64) as usize;
+        let engine = &self.handle.engine;
+        let (done, missing): (usize, Option<Missing>) =
+            engine.read_resident(&self.handle, &mut buffer[..wanted], offset_bytes);
+        (missing.is_none() && !self.has_marker()).then_some(done)
+    }
+
+    /// A guard on a page that is resident, for the blocking face.
+    #[inline]
+    pub(crate) fn try_page(&self, page_index: u64) -> Option<PageGuard<'_>> {
+        if page_index >= LONGEST_BYTES / PAGE_BYTES as u64 || byte_of(page_index) >= self.len() {
+            return None;
+        }
+        let engine = &*self.handle.engine;
+        let hold = engine.look(&self.handle.object, page_index).ok()?;
+        hold.mark_accessed();
+        Some(PageGuard::new(engine, hold))
+    }
+
+    fn has_marker(&self) -> bool {
+        self.handle.marker.load(Ordering::Relaxed) != 0
+    }
+}

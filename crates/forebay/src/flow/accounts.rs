@@ -1,0 +1,63 @@
+//! The books of dirty pages: every transition of spec/writeback.md 1.2 moves its counters here.
+//!
+//! The counters are exact: each is moved once, by whoever made the transition, while a hold or a
+//! claim keeps the page from making another.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::state::backing::Backing;
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
+
+/// Takes `pages` from a gauge that cannot be below that.
+fn less(gauge: &AtomicU64, pages: u64) {
+    let before = gauge.fetch_sub(pages, Ordering::Relaxed);
+    debug_assert!(
+        before >= pages,
+        "a gauge of {before} pages cannot lose {pages}"
+    );
+}
+
+impl Engine {
+    /// T1: a clean page became dirty.
+    pub(crate) fn account_dirtied(&self, backing: &Backing, frame: u32) {
+        self.account_redirtied(backing, frame);
+        backing.dirtied.fetch_add(1, Ordering::Relaxed);
+        self.count(Counter::NrDirtied, 1);
+    }
+
+    /// T6: a page that could not be written is dirty again.
+    pub(crate) fn account_redirtied(&self, backing: &Backing, frame: u32) {
+        self.global.dirty.fetch_add(1, Ordering::Relaxed);
+        backing.reclaimable.fetch_add(1, Ordering::Relaxed);
+        self.zone_of(frame).dirty.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// T3 and T4 together: a dirty page was claimed, and its write is submitted.
+    pub(crate) fn account_claimed(&self, backing: &Backing, frame: u32) {
+        self.account_cancelled(backing, frame);
+        self.account_writeback_begins(backing, frame);
+    }
+
+    /// T4 of a page that was not in the books as dirty (anonymous memory).
+    pub(crate) fn account_writeback_begins(&self, backing: &Backing, frame: u32) {
+        self.global.writeback.fetch_add(1, Ordering::Relaxed);
+        backing.writeback.fetch_add(1, Ordering::Relaxed);
+        self.zone_of(frame)
+            .writeback
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// T5: its write ended, or, of an unstable page, the commit.
+    pub(crate) fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
+        less(&self.global.writeback, 1);
+        less(&backing.writeback, 1);
+        less(&self.zone_of(frame).writeback, 1);
+    }
+
+    /// T7: a dirty page was dropped without a write.
+    pub(crate) fn account_cancelled(&self, backing: &Backing, frame: u32) {
+        less(&self.global.dirty, 1);
+        less(&backing.reclaimable, 1);
+        less(&self.zone_of(frame).dirty, 1);
+    }
+}

@@ -1,0 +1,257 @@
+//! One frame: from the free list, or with kswapd's help, or by reclaiming, or not at all.
+//!
+//! Spec/reclaim.md 1.7 and 1.8. The fast path asks the low marks and takes no notice of anybody;
+//! below them kswapd is woken, and below the min marks the caller reclaims for itself. It never
+//! writes another's page (promise 4): when only dirty pages are left it waits for the flusher.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::error::AccessError;
+use crate::policy::ZoneDirtyLimits;
+use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::node::Node;
+use crate::state::zone::Zone;
+use forebay_base::Span;
+use forebay_base::sync::atomic::Ordering;
+use forebay_law::limits;
+use forebay_law::throttle::MAX_RECLAIM_RETRIES;
+use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
+
+/// For whom a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Want {
+    /// The node to take it from if possible.
+    pub(crate) node: usize,
+    /// It will be dirtied at once: zones over their dirty limit are passed over.
+    pub(crate) to_write: bool,
+}
+
+/// A free frame that was taken for a page. It goes back to its free list if it is dropped.
+#[derive(Debug)]
+pub(crate) struct FreshFrame<'a> {
+    engine: &'a Engine,
+    hold: Option<ExclusiveHold<'a>>,
+}
+
+impl<'a> FreshFrame<'a> {
+    /// The hold, to put a page into the frame.
+    pub(crate) fn into_hold(mut self) -> ExclusiveHold<'a> {
+        self.hold
+            .take()
+            .expect("a fresh frame has its hold until it is used")
+    }
+}
+
+impl Drop for FreshFrame<'_> {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            let frame = hold.blank();
+            self.engine.free_frames(&[frame]);
+        }
+    }
+}
+
+/// Longest sleep between two tries of a caller for whom nothing can be reclaimed.
+const RETRY_SPAN: Span = Span::from_millis(100);
+
+impl Engine {
+    /// A frame without waiting, above the low marks; kswapd is woken if there is none.
+    pub(crate) fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
+        let mut skipped_dirty = false;
+        for (_, zone, class) in self.zone_list(want.node) {
+            if want.to_write && !self.zone_takes_dirty(zone) {
+                skipped_dirty = true;
+                continue;
+            }
+            if !is_above(
+                zone.free_pages(),
+                zone.marks.low,
+                zone.lowmem_reserve[class],
+                MarkRelief::default(),
+            ) {
+                continue;
+            }
+            if let Some(fresh) = self.take_from(zone) {
+                return Some(fresh);
+            }
+        }
+        if skipped_dirty {
+            self.count(Counter::AllocDirtyFallback, 1);
+        }
+        None
+    }
+
+    /// A frame, whatever it takes but writing another's page.
+    pub(crate) async fn frame(&self, want: Want) -> Result<FreshFrame<'_>, AccessError> {
+        if let Some(fresh) = self.try_frame(want) {
+            return Ok(fresh);
+        }
+        let began = self.rt.now();
+        let mut fruitless_loops = 0;
+        loop {
+            self.wake_kswapds(want.node);
+            if let Some(fresh) = self.try_above_min(want.node) {
+                return Ok(fresh);
+            }
+            if self.is_closing() {
+                return Err(AccessError::Closed);
+            }
+            self.pass_gate(&self.nodes[want.node]).await;
+            let reclaimed = self.direct_reclaim(want.node).await;
+            if let Some(fresh) = self.try_above_min(want.node) {
+                return Ok(fresh);
+            }
+            fruitless_loops = if reclaimed > 0 {
+                0
+            } else {
+                fruitless_loops + 1
+            };
+            if fruitless_loops <= MAX_RECLAIM_RETRIES && self.may_succeed(want.node) {
+                self.rt.yield_now().await;
+                continue;
+            }
+            // Where the kernel would now kill somebody, the caller waits for an event: a write
+            // that ends, a guard that is dropped; and is told if none comes in time.
+            let waited = self.rt.now().since(began);
+            if waited >= self.patience() {
+                return Err(AccessError::NoFrames {
+                    waited,
+                    held_pages: self.held_pages(),
+                    dirty_pages: self.global.pages(),
+                });
+            }
+            let listener = self.nodes[want.node].freed.listen();
+            if self.try_above_min(want.node).is_none() {
+                let _ = self.rt.timeout(RETRY_SPAN, listener).await;
+            }
+            fruitless_loops = 0;
+        }
+    }
+
+    /// Gives blank frames back and tells who waits for them.
+    pub(crate) fn free_frames(&self, blank: &[u32]) {
+        for &frame in blank {
+            self.zone_of(frame).put_free(&self.frames, &[frame]);
+            self.node_of(frame).freed.wake_all();
+        }
+        self.count(Counter::Pgfree, blank.len() as u64);
+    }
+
+    /// The zones that a request from `node` may use, most preferred first, each with the class
+    /// whose reserve it has to leave (spec/reclaim.md 1.5).
+    pub(crate) fn zone_list(&self, node: usize) -> impl Iterator<Item = (&Node, &Zone, usize)> {
+        let others = self.nodes.iter().filter(move |other| other.number != node);
+        std::iter::once(&self.nodes[node])
+            .chain(others)
+            .flat_map(move |node| {
+                let class = node.top_class();
+                node.zones
+                    .clone()
+                    .rev()
+                    .map(move |zone| (node, &self.zones[zone], class))
+            })
+    }
+
+    fn take_from(&self, zone: &Zone) -> Option<FreshFrame<'_>> {
+        let frame = zone.take_free(&self.frames)?;
+        self.count(Counter::Pgalloc, 1);
+        Some(FreshFrame {
+            engine: self,
+            hold: Some(self.frames.exclude_free(frame)),
+        })
+    }
+
+    fn try_above_min(&self, node: usize) -> Option<FreshFrame<'_>> {
+        self.zone_list(node).find_map(|(_, zone, class)| {
+            let reserve = zone.lowmem_reserve[class];
+            let ok = is_above(
+                zone.free_pages(),
+                zone.marks.min,
+                reserve,
+                MarkRelief::default(),
+            );
+            if ok { self.take_from(zone) } else { None }
+        })
+    }
+
+    /// Whether a page may be dirtied in this zone (spec/reclaim.md 1.10).
+    fn zone_takes_dirty(&self, zone: &Zone) -> bool {
+        if self.zones.len() == 1 || self.settings.policy.zone_dirty_limits == ZoneDirtyLimits::Off {
+            return true;
+        }
+        let sizes = zone.sizes();
+        let reserve = zone.lowmem_reserve.iter().max().copied().unwrap_or(0) + zone.marks.high;
+        let dirtyable = limits::zone_dirtyable(
+            zone.free_pages(),
+            sizes.inactive_file + sizes.active_file,
+            reserve.min(zone.managed_pages),
+        );
+        let limit = limits::zone_limit(dirtyable, self.dirtyable_pages(), &self.settings.dirty);
+        let used = zone.dirty.load(Ordering::Relaxed) + zone.writeback.load(Ordering::Relaxed);
+        limits::zone_is_ok(used, limit)
+    }
+
+    pub(crate) fn wake_kswapds(&self, first: usize) {
+        for node in std::iter::once(first).chain((0..self.nodes.len()).filter(|&n| n != first)) {
+            self.wake_kswapd(&self.nodes[node], self.nodes[node].top_class());
+        }
+    }
+
+    /// Lets a caller wait while kswapd refills a reserve that is half gone (spec/reclaim.md 6.2).
+    async fn pass_gate(&self, node: &Node) {
+        const LONGEST: Span = Span::from_secs(1);
+        let is_open = || {
+            let zones = || node.zones.clone().map(|zone| &self.zones[zone]);
+            let free = zones().map(Zone::free_pages).sum();
+            node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES
+                || gate_is_open(free, zones().map(|zone| zone.marks.min).sum())
+        };
+        if is_open() {
+            return;
+        }
+        self.count(Counter::PgscanDirectThrottle, 1);
+        let listener = node.gate.listen();
+        self.wake_kswapd(node, node.top_class());
+        if !is_open() {
+            let _ = self.rt.timeout(LONGEST, listener).await;
+        }
+    }
+
+    /// Whether reclaiming everything that can be would let a request of `node` pass.
+    fn may_succeed(&self, node: usize) -> bool {
+        self.zone_list(node).any(|(_, zone, class)| {
+            let sizes = zone.sizes();
+            let anon = if self.swap_has_room() {
+                sizes.inactive_anon + sizes.active_anon
+            } else {
+                0
+            };
+            let reclaimable = sizes.inactive_file + sizes.active_file + anon;
+            let available = zone.free_pages() + reclaimable;
+            is_above(
+                available,
+                zone.marks.min,
+                zone.lowmem_reserve[class],
+                MarkRelief::default(),
+            )
+        })
+    }
+
+    /// How long a caller is kept waiting for a frame: long while a store may still answer, short
+    /// when only guards stand in the way.
+    fn patience(&self) -> Span {
+        if self.global.pages() > 0 {
+            self.settings.answer_timeout
+        } else {
+            self.settings.held_timeout
+        }
+    }
+
+    /// Pages that somebody holds, counted over all frames: for a message, never for a decision.
+    pub(crate) fn held_pages(&self) -> u64 {
+        let held = |&frame: &u32| {
+            self.frames.word(frame) & (crate::state::frame::HOLDS | flag::EXCLUSIVE) != 0
+        };
+        (0..self.frames.len()).filter(held).count() as u64
+    }
+}

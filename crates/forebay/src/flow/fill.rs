@@ -1,0 +1,310 @@
+//! Bringing pages in: which ones the readahead law asks for, a frame for each, one request a run.
+//!
+//! A page that is being filled is held exclusively by its request; whoever wants it waits for the
+//! word to change. A caller that gives up leaves the request to end by itself.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::error::AccessError;
+use crate::flow::alloc::{FreshFrame, Want};
+use crate::flow::writeout::token;
+use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::index::key;
+use crate::state::object::{BatchGuard, ObjectState, Origin};
+use crate::state::shadow::AGE_BITS;
+use crate::state::stream::Stream;
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::atomic::Ordering;
+use forebay_base::units::{byte_of, pages_for};
+use forebay_law::readahead::{ReadaheadDecision, ReadaheadInputs, Window, decide};
+use forebay_law::refault::{WorkingsetSizes, activates, refault_distance};
+use forebay_store::{Io, IoKind, PagePointer, Request};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Pages to read and where the readahead mark goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FillPlan {
+    pub(crate) pages: Range<u64>,
+    pub(crate) marker: Option<u64>,
+}
+
+/// Neighbouring pages that wait to be put into one request. What is not submitted is released.
+struct PendingRun<'a> {
+    engine: &'a Arc<Engine>,
+    object: &'a ObjectState,
+    first: u64,
+    pages: Vec<PagePointer>,
+}
+
+impl PendingRun<'_> {
+    fn submit(&mut self) {
+        if self.pages.is_empty() {
+            return;
+        }
+        let pages = std::mem::replace(&mut self.pages, self.engine.vectors.take());
+        self.engine.submit_read(self.object, self.first, pages);
+    }
+}
+
+impl Drop for PendingRun<'_> {
+    fn drop(&mut self) {
+        let pages = std::mem::take(&mut self.pages);
+        for &page in &pages {
+            let frame = self.engine.frames.frame_at(page);
+            self.engine.release_page(self.engine.frames.adopt(frame));
+        }
+        self.engine.vectors.give_back(pages);
+    }
+}
+
+impl Engine {
+    /// What a miss of `page`, or a touch of a marked page, should bring in.
+    pub(crate) fn plan_fill(
+        &self,
+        object: &ObjectState,
+        stream: &Stream,
+        page: u64,
+        request_pages: u64,
+        hit_marker: bool,
+    ) -> Option<FillPlan> {
+        let end = pages_for(object.length_bytes());
+        let state = stream.state();
+        if object.is_anonymous() || state.is_random {
+            let pages = page..(page + request_pages.max(1)).min(end);
+            return (!hit_marker).then_some(FillPlan {
+                pages,
+                marker: None,
+            });
+        }
+        let max_pages = state.max_pages;
+        let is_cached = |page| {
+            self.index
+                .find(&self.frames, key(object.number, page))
+                .is_some()
+        };
+        let inputs = ReadaheadInputs {
+            page_index: page,
+            request_pages,
+            max_pages,
+            previous_page: stream.previous_page(),
+            hit_marker,
+            first_missing_after: if hit_marker {
+                (page + 1..(page + 1 + max_pages).min(end)).find(|&next| !is_cached(next))
+            } else {
+                None
+            },
+            cached_before: if hit_marker {
+                0
+            } else {
+                let before = page.saturating_sub(max_pages)..page;
+                before
+                    .rev()
+                    .take_while(|&earlier| is_cached(earlier))
+                    .count() as u64
+            },
+        };
+        match decide(state.window, &inputs) {
+            ReadaheadDecision::Nothing => None,
+            ReadaheadDecision::Exactly { start, pages } => Some(FillPlan {
+                pages: start..(start + pages).min(end),
+                marker: None,
+            }),
+            ReadaheadDecision::Window { window, marker } => {
+                stream.change(|state| state.window = window);
+                let Window { start, size, .. } = window;
+                Some(FillPlan {
+                    pages: start..(start + size).min(end),
+                    marker,
+                })
+            }
+        }
+    }
+
+    /// Submits reads for the pages of `plan` that are not there. For those of `needed` it waits
+    /// for frames; the others are left out when memory is short.
+    pub(crate) async fn fill(
+        self: &Arc<Self>,
+        object: &ObjectState,
+        plan: FillPlan,
+        needed: Range<u64>,
+        node: usize,
+    ) -> Result<(), AccessError> {
+        let want = Want {
+            node,
+            to_write: false,
+        };
+        let mut run = PendingRun {
+            engine: self,
+            object,
+            first: 0,
+            pages: self.vectors.take(),
+        };
+        let most = self.most_pages_of_a_read(object);
+        let mut page = plan.pages.start;
+        while page < plan.pages.end {
+            if self
+                .index
+                .find(&self.frames, key(object.number, page))
+                .is_some()
+            {
+                run.submit();
+                page += 1;
+                continue;
+            }
+            let mut fresh = self.try_frame(want);
+            if fresh.is_none() {
+                run.submit();
+                if !needed.contains(&page) {
+                    self.wake_kswapds(node);
+                    break;
+                }
+                fresh = Some(self.frame(want).await?);
+            }
+            let fresh = fresh.expect("a frame was found or waited for");
+            let Some(batch) = object.begin_batch() else {
+                run.submit();
+                drop(fresh);
+                self.resize_ends(object).await;
+                continue;
+            };
+            if page >= pages_for(object.length_bytes()) {
+                break;
+            }
+            match self.insert(object, page, fresh, &batch) {
+                Some(mut hold) => {
+                    if plan.marker == Some(page) {
+                        hold.set(flag::READAHEAD);
+                    }
+                    if run.pages.is_empty() {
+                        run.first = page;
+                    }
+                    run.pages.push(self.frames.arena().pointer(hold.leave()));
+                }
+                None => run.submit(),
+            }
+            drop(batch);
+            if run.pages.len() as u64 >= most {
+                run.submit();
+            }
+            page += 1;
+        }
+        run.submit();
+        Ok(())
+    }
+
+    fn most_pages_of_a_read(&self, object: &ObjectState) -> u64 {
+        if object.is_anonymous() {
+            // Neighbours in an object need not be neighbours in swap.
+            return 1;
+        }
+        let geometry = self.backing_of(object).geometry;
+        (self.vectors.pages() as u64).min(u64::from(geometry.max_io_pages))
+    }
+
+    /// Puts an empty page in. None if it is there already; then the frame goes back.
+    pub(crate) fn insert<'a>(
+        &'a self,
+        object: &ObjectState,
+        page: u64,
+        fresh: FreshFrame<'a>,
+        _batch: &BatchGuard<'_>,
+    ) -> Option<ExclusiveHold<'a>> {
+        let key = key(object.number, page);
+        let mut hold = fresh.into_hold();
+        if object.is_anonymous() {
+            hold.set(flag::ANON);
+        }
+        if self.index.insert(&self.frames, key, &mut hold).is_err() {
+            let frame = hold.blank();
+            self.free_frames(&[frame]);
+            return None;
+        }
+        self.settle_refault(key, &mut hold);
+        self.zone_of(hold.frame()).list(&self.frames, hold.frame());
+        Some(hold)
+    }
+
+    /// A page that was evicted not long ago goes to the active list at once (spec/reclaim.md 2.8).
+    fn settle_refault(&self, key: u64, hold: &mut ExclusiveHold<'_>) {
+        let Some(shadow) = self.shadows.take(key) else {
+            return;
+        };
+        let is_file = hold.word() & flag::ANON == 0;
+        let (refault, activate, restore) = if is_file {
+            (
+                Counter::WorkingsetRefaultFile,
+                Counter::WorkingsetActivateFile,
+                Counter::WorkingsetRestoreFile,
+            )
+        } else {
+            (
+                Counter::WorkingsetRefaultAnon,
+                Counter::WorkingsetActivateAnon,
+                Counter::WorkingsetRestoreAnon,
+            )
+        };
+        self.count(refault, 1);
+        let Some(zone) = self.zones.get(shadow.zone) else {
+            return;
+        };
+        let distance = refault_distance(zone.age(), shadow.age, AGE_BITS);
+        let sizes = zone.sizes();
+        let sizes = WorkingsetSizes {
+            active_file: sizes.active_file,
+            inactive_file: sizes.inactive_file,
+            active_anon: sizes.active_anon,
+            inactive_anon: sizes.inactive_anon,
+            swap_has_room: self.swap_has_room(),
+        };
+        if !activates(distance, is_file, &sizes) {
+            return;
+        }
+        hold.set(flag::ACTIVE);
+        zone.grow_older();
+        self.count(activate, 1);
+        let node = &self.nodes[zone.node];
+        node.refaults[usize::from(is_file)].fetch_add(1, Ordering::Relaxed);
+        if shadow.workingset {
+            hold.set(flag::WORKINGSET);
+            self.count(restore, 1);
+            zone.note_cost(u64::from(!is_file), u64::from(is_file));
+        }
+    }
+
+    fn submit_read(self: &Arc<Self>, object: &ObjectState, first: u64, pages: Vec<PagePointer>) {
+        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        let length_bytes = (pages.len() * PAGE_BYTES) as u64;
+        let (store, store_object, offset_bytes) = match &object.origin {
+            Origin::File {
+                backing, object, ..
+            } => (
+                self.backing(*backing).store.clone(),
+                *object,
+                byte_of(first),
+            ),
+            Origin::Anonymous { slots } => {
+                let swap = self.swap.get().expect("anonymous memory needs swap");
+                let slot = slots[first as usize].load(Ordering::Acquire);
+                self.count(Counter::Pswpin, 1);
+                (
+                    swap.backing.store.clone(),
+                    swap.object,
+                    byte_of(u64::from(slot)),
+                )
+            }
+        };
+        let request = Request {
+            kind: IoKind::Read,
+            object: store_object,
+            offset_bytes,
+            length_bytes,
+        };
+        store.submit(Io::new(
+            request,
+            pages,
+            self.clone(),
+            token(object.number, 0),
+        ));
+    }
+}

@@ -1,0 +1,164 @@
+//! What happens when a store finishes a request: the one place where control comes from below.
+//!
+//! Called on the store's threads; it takes short locks, waits for nothing and allocates nothing.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::flow::writeout::of_token;
+use crate::state::backing::Backing;
+use crate::state::dirty_index::Tag;
+use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::object::ObjectState;
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::units::page_of;
+use forebay_store::{Durability, Finish, FinishedIo, IoKind, StoreError};
+
+/// First wait before a failed write is tried again, and the longest, ms.
+const RETRY_MS: (u64, u64) = (1_000, 60_000);
+
+impl Finish for Engine {
+    fn finished(&self, io: FinishedIo) {
+        let (number, sequence) = of_token(io.token);
+        let object = self
+            .objects
+            .get(number)
+            .expect("an object with requests is in the table");
+        match io.request.kind {
+            IoKind::Read => self.read_finished(&object, &io),
+            IoKind::Write if object.is_anonymous() => self.page_out_finished(&object, &io),
+            IoKind::Write => self.write_finished(&object, &io, sequence),
+            other => unreachable!("{other:?} is finished by its ticket"),
+        }
+        self.vectors.give_back(io.pages);
+        object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Engine {
+    fn read_finished(&self, object: &ObjectState, io: &FinishedIo) {
+        self.count(Counter::Pgpgin, io.pages.len() as u64);
+        if let Err(error) = io.result {
+            object.note_read_failure(error);
+        }
+        for &page in &io.pages {
+            let mut hold = self.frames.adopt(self.frames.frame_at(page));
+            if io.result.is_ok() {
+                hold.set(flag::UPTODATE);
+            } else {
+                self.release_page(hold);
+            }
+        }
+    }
+
+    /// Takes a clean page that its holder does not want any more out of the cache.
+    pub(crate) fn release_page(&self, hold: ExclusiveHold<'_>) {
+        let zone = self.zone_of(hold.frame());
+        self.index.remove(&self.frames, &hold);
+        if let Some(frame) = zone.disown(&self.frames, hold) {
+            self.free_frames(&[frame]);
+        }
+    }
+
+    fn write_finished(&self, object: &ObjectState, io: &FinishedIo, sequence: u64) {
+        let backing = self.backing_of(object);
+        let pages = io.pages.len() as u64;
+        match io.result {
+            Ok(()) => self.pages_written(object, &backing, io),
+            Err(error) => self.pages_failed(object, &backing, io, error),
+        }
+        backing.written.fetch_add(pages, Ordering::Relaxed);
+        self.global.complete(&backing, pages, self.now_ms());
+        self.count(Counter::NrWritten, pages);
+        self.count(Counter::Pgpgout, pages);
+        backing.write_ends(sequence);
+        backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        backing.write_ended.wake_all();
+        object.written.wake_all();
+        for &page in &io.pages {
+            self.note_node_written(self.frames.frame_at(page));
+        }
+    }
+
+    fn note_node_written(&self, frame: u32) {
+        let throttled = self.node_of(frame).note_written(1);
+        self.count(Counter::NrThrottledWritten, throttled);
+    }
+
+    fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
+        object.uncommitted.store(true, Ordering::Release);
+        lock(&object.queueing).retry_after_ms = 0;
+        let first = page_of(io.request.offset_bytes);
+        let unstable = backing.geometry.durability == Durability::Unstable;
+        if !unstable {
+            let mut dirty = lock(&object.dirty);
+            for page in first..first + io.pages.len() as u64 {
+                dirty.landed(&self.slab, page);
+            }
+        }
+        let mut rotated = 0;
+        for &page in &io.pages {
+            let frame = self.frames.frame_at(page);
+            if unstable {
+                self.frames.set(frame, flag::UNSTABLE);
+            } else {
+                rotated += u64::from(self.rotate_reclaimable(frame));
+                self.account_writeback_ends(backing, frame);
+            }
+            self.frames.clear(frame, flag::WRITEBACK);
+        }
+        self.count(Counter::Pgrotated, rotated);
+    }
+
+    /// A page that reclaim marked goes to the old end of its list, before anybody is told that
+    /// its write ended (spec/reclaim.md 3.6).
+    pub(crate) fn rotate_reclaimable(&self, frame: u32) -> bool {
+        let word = self.frames.word(frame);
+        if word & flag::RECLAIM == 0 {
+            return false;
+        }
+        self.frames.clear(frame, flag::RECLAIM);
+        word & (flag::DIRTY | flag::EXCLUSIVE) == 0
+            && self.zone_of(frame).rotate(&self.frames, frame)
+    }
+
+    /// Pages whose write failed are dirty again: nothing is dropped (promise 2).
+    fn pages_failed(
+        &self,
+        object: &ObjectState,
+        backing: &Backing,
+        io: &FinishedIo,
+        error: StoreError,
+    ) {
+        object.errors.set(error);
+        let first = page_of(io.request.offset_bytes);
+        for (at, &page) in io.pages.iter().enumerate() {
+            let frame = self.frames.frame_at(page);
+            lock(&object.dirty).untake(&self.slab, first + at as u64, Tag::Dirty);
+            let before = self.frames.set(frame, flag::DIRTY | flag::FAILED);
+            if before & flag::DIRTY == 0 {
+                self.account_redirtied(backing, frame);
+            }
+            self.account_writeback_ends(backing, frame);
+            self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
+        }
+        let pages = io.pages.len() as u64;
+        object.failed_pages.fetch_add(pages, Ordering::Relaxed);
+        self.count(Counter::NrWriteFailed, pages);
+        self.put_off(object);
+        self.requeue_dirty(object, backing);
+        self.record(&Event::WritebackFailed {
+            bdi: backing.number,
+            ino: object.store_object().0,
+            pages,
+            errno: error.failure.errno(),
+        });
+    }
+
+    /// The next try of a failed write waits twice as long as the last one did.
+    pub(crate) fn put_off(&self, object: &ObjectState) {
+        let mut queueing = lock(&object.queueing);
+        queueing.retry_after_ms = (queueing.retry_after_ms * 2).clamp(RETRY_MS.0, RETRY_MS.1);
+        queueing.retry_at_ms = self.now_ms() + queueing.retry_after_ms;
+    }
+}

@@ -1,0 +1,295 @@
+//! A store's writer: when too much is dirty, when something is old, when reclaim asks.
+//!
+//! Spec/writeback.md 7.3 and 7.4. Objects take turns; a turn is about half a second of the
+//! store's bandwidth, so that neither many small files nor one large one keeps the others waiting.
+
+use crate::engine::Engine;
+use crate::event::{Event, WritebackReason};
+use crate::flow::commit::Committed;
+use crate::state::backing::{Backing, FlusherWork};
+use crate::state::dirty_index::Tag;
+use crate::state::object::{ObjectState, QueuePlace};
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::{Instant, Span};
+use forebay_law::chunk::write_chunk;
+use forebay_law::share::store_background;
+use forebay_store::Durability;
+use std::sync::Arc;
+
+/// How long one look at the lists may take before the thresholds are asked again.
+const SLICE: Span = Span::from_millis(100);
+/// How long a flusher rests when all that is left to write has to wait.
+const REST: Span = Span::from_millis(100);
+
+/// One piece of work.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    reason: WritebackReason,
+    /// Pages that it may still write.
+    pages_left: u64,
+    /// Objects that became dirty later are left for another time.
+    dirty_since_ms: Option<u64>,
+}
+
+/// How a turn of one object ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Clean,
+    /// Dirty pages are left that could be written now.
+    More,
+    /// Dirty pages are left that somebody holds, or that have to wait.
+    Blocked,
+}
+
+impl Engine {
+    /// The life of the flusher of `backing`.
+    pub(crate) async fn flusher(self: Arc<Self>, backing: Arc<Backing>) {
+        let mut last_old_flush = self.rt.now();
+        while !self.is_closing() {
+            backing.flusher_runs.store(true, Ordering::Release);
+            let progress = self.flush_rounds(&backing, &mut last_old_flush).await;
+            backing.flusher_runs.store(false, Ordering::Release);
+            self.flusher_rests(&backing, last_old_flush, progress).await;
+        }
+    }
+
+    async fn flush_rounds(
+        self: &Arc<Self>,
+        backing: &Arc<Backing>,
+        last_old_flush: &mut Instant,
+    ) -> u64 {
+        let mut progress = 0;
+        let work = backing.take_work();
+        if work.all {
+            progress += self.flush_round(backing, WritebackReason::Vmscan).await;
+        }
+        let interval = self.settings.writeback_interval;
+        let now = self.rt.now();
+        if interval != Span::ZERO && now.since(*last_old_flush) >= interval {
+            *last_old_flush = now;
+            progress += self.flush_round(backing, WritebackReason::Periodic).await;
+        }
+        if self.is_over_background(backing) {
+            progress += self.flush_round(backing, WritebackReason::Background).await;
+        }
+        progress
+    }
+
+    /// Sleeps until there may be something to do.
+    async fn flusher_rests(&self, backing: &Backing, last_old_flush: Instant, progress: u64) {
+        let listener = backing.wake_flusher.listen();
+        if self.is_closing() || backing.has_work() {
+            if progress == 0 && backing.has_work() && !self.is_closing() {
+                // What it was asked for has to wait: a retry that is not due, a page that is held.
+                self.rt.sleep(Span::from_millis(1)).await;
+            }
+            return;
+        }
+        if lock(&backing.lists).is_empty() {
+            listener.await;
+        } else if self.is_over_background(backing) && progress > 0 {
+            self.rt.yield_now().await;
+        } else if self.is_over_background(backing) {
+            let _ = self.rt.timeout(REST, listener).await;
+        } else if self.settings.writeback_interval == Span::ZERO {
+            listener.await;
+        } else {
+            let next = last_old_flush + self.settings.writeback_interval;
+            let _ = self.until(next, listener).await;
+        }
+    }
+
+    /// Whether so much is dirty that it is written in the background (spec/writeback.md 7.3).
+    pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
+        let limits = self.dirty_limits();
+        let reclaimable = backing.reclaimable.load(Ordering::Relaxed);
+        if reclaimable == 0 {
+            return false;
+        }
+        if self.global.dirty.load(Ordering::Relaxed) > limits.background {
+            return true;
+        }
+        // A store that was idle has no share yet; it gets the start that the position law gives.
+        let floor = limits.thresh.saturating_sub(self.global.pages()) / 8;
+        let of_store = self.store_thresh(backing, limits.thresh).max(floor);
+        reclaimable > store_background(of_store, limits.thresh, limits.background)
+    }
+
+    async fn flush_round(self: &Arc<Self>, backing: &Arc<Backing>, reason: WritebackReason) -> u64 {
+        self.record(&Event::WritebackStart {
+            bdi: backing.number,
+            reason,
+        });
+        self.skip_idle_gap(backing);
+        let now_ms = self.now_ms();
+        let mut round = Round {
+            reason,
+            pages_left: match reason {
+                WritebackReason::Background => u64::MAX,
+                _ => self.global.dirty.load(Ordering::Relaxed),
+            },
+            dirty_since_ms: match reason {
+                WritebackReason::Periodic => {
+                    now_ms.checked_sub(self.settings.dirty_expire.as_millis())
+                }
+                _ => Some(now_ms),
+            },
+        };
+        let mut written = 0;
+        while round.pages_left > 0 && !self.is_closing() && self.goes_on(backing, &round) {
+            if lock(&backing.lists).io.is_empty() {
+                queue_io(backing, round.dirty_since_ms);
+            }
+            let progress = self.write_objects(backing, &mut round).await;
+            written += progress;
+            if progress == 0 {
+                break;
+            }
+        }
+        self.record(&Event::WritebackWritten {
+            bdi: backing.number,
+            reason,
+            pages: written,
+        });
+        written
+    }
+
+    fn goes_on(&self, backing: &Backing, round: &Round) -> bool {
+        match round.reason {
+            WritebackReason::Background => {
+                !lock(&backing.work).all && self.is_over_background(backing)
+            }
+            WritebackReason::Periodic => !lock(&backing.work).all,
+            _ => true,
+        }
+    }
+
+    /// Gives the objects of this round their turns, for a slice of time.
+    async fn write_objects(self: &Arc<Self>, backing: &Arc<Backing>, round: &mut Round) -> u64 {
+        let began = self.rt.now();
+        let mut progress = 0;
+        while round.pages_left > 0 && !self.is_closing() {
+            let Some(object) = take_object(backing) else {
+                break;
+            };
+            let (written, turn) = self.write_object(backing, &object, round.pages_left).await;
+            round.pages_left = round.pages_left.saturating_sub(written);
+            progress += written + u64::from(turn == Turn::Clean);
+            self.requeue(backing, &object, turn);
+            self.update_bandwidth(backing);
+            if written > 0 && self.rt.now().since(began) > SLICE {
+                break;
+            }
+        }
+        progress
+    }
+
+    async fn write_object(
+        self: &Arc<Self>,
+        backing: &Backing,
+        object: &ObjectState,
+        pages_left: u64,
+    ) -> (u64, Turn) {
+        let (next_page, retry_at_ms) = {
+            let queueing = lock(&object.queueing);
+            (queueing.next_page, queueing.retry_at_ms)
+        };
+        if self.now_ms() < retry_at_ms {
+            return (0, Turn::Blocked);
+        }
+        let average = lock(&backing.rates).bandwidth.average_pages_per_s;
+        let limit = write_chunk(average, self.global.smoothed().limit, pages_left);
+        let (mut written, mut end) = self
+            .writeout(backing, object, Tag::Dirty, next_page..u64::MAX, limit)
+            .await;
+        if end == u64::MAX && next_page > 0 && written < limit {
+            let rest = limit - written;
+            let (more, from) = self
+                .writeout(backing, object, Tag::Dirty, 0..next_page, rest)
+                .await;
+            written += more;
+            end = if from == next_page { u64::MAX } else { from };
+        }
+        lock(&object.queueing).next_page = if end == u64::MAX { 0 } else { end };
+        if backing.geometry.durability == Durability::Unstable {
+            self.commit_in_background(backing, object).await;
+        }
+        let turn = match (lock(&object.dirty).dirty_pages(), written >= limit) {
+            (0, _) => Turn::Clean,
+            (_, true) => Turn::More,
+            (_, false) => Turn::Blocked,
+        };
+        (written, turn)
+    }
+
+    /// An unstable store's pages are freed by commits alone, so the flusher asks for them once
+    /// the writes of a turn have ended.
+    async fn commit_in_background(&self, backing: &Backing, object: &ObjectState) {
+        loop {
+            let listener = object.written.listen();
+            if !backing.has_writes_before(object.number, u64::MAX) {
+                break;
+            }
+            listener.await;
+        }
+        let committed = self
+            .commit(backing, object, self.settings.answer_timeout)
+            .await;
+        if committed == Committed::NoAnswer {
+            self.put_off(object);
+        }
+    }
+
+    /// Puts an object back where its turn left it.
+    fn requeue(&self, backing: &Backing, object: &Arc<ObjectState>, turn: Turn) {
+        let mut queueing = lock(&object.queueing);
+        // A writer that dirtied a page meanwhile left the queueing to us: ask again.
+        if lock(&object.dirty).dirty_pages() == 0 {
+            queueing.place = QueuePlace::None;
+            return;
+        }
+        queueing.place = QueuePlace::Queued;
+        let mut lists = lock(&backing.lists);
+        if turn == Turn::More {
+            lists.more_io.push_back(object.clone());
+        } else {
+            lists.dirty.push_back((self.now_ms(), object.clone()));
+        }
+    }
+}
+
+/// Moves what is due to the list of the present round, what was left of the last one first.
+fn queue_io(backing: &Backing, dirty_since_ms: Option<u64>) {
+    let mut held = lock(&backing.lists);
+    let lists = &mut *held;
+    lists.io.append(&mut lists.more_io);
+    let Some(cutoff_ms) = dirty_since_ms else {
+        return;
+    };
+    while lists
+        .dirty
+        .front()
+        .is_some_and(|(since_ms, _)| *since_ms <= cutoff_ms)
+    {
+        let (_, object) = lists.dirty.pop_front().expect("the front was looked at");
+        lists.io.push_back(object);
+    }
+}
+
+fn take_object(backing: &Backing) -> Option<Arc<ObjectState>> {
+    let object = lock(&backing.lists).io.pop_front()?;
+    lock(&object.queueing).place = QueuePlace::Taken;
+    Some(object)
+}
+
+impl Backing {
+    /// Asks for background writing, unless the flusher is at it.
+    pub(crate) fn wake_for_background(&self) {
+        if !self.flusher_runs.load(Ordering::Acquire) {
+            self.request(FlusherWork {
+                background: true,
+                all: false,
+            });
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What becomes of each page that reclaim took off an inactive list (spec/reclaim.md 3.1, 3.3 h).
+//!
+//! Nothing here waits. A dirty file page is never written: it is marked, so that it is freed as
+//! soon as its flusher has written it, and goes to the active list out of reclaim's way
+//! (promise 4). A dirty anonymous page has no flusher: reclaim writes it to swap.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::flow::reclaim::{Tally, Who};
+use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::node::Node;
+use crate::state::shadow::Shadow;
+use crate::state::zone::{Batch, Zone};
+use forebay_base::sync::atomic::Ordering;
+
+/// A judged batch.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// Frames that go back to the lists.
+    pub(crate) kept: Batch,
+    /// Blank frames.
+    pub(crate) freed: Batch,
+    /// Pages that could be looked at.
+    pub(crate) judged: u64,
+    /// Pages submitted to swap.
+    pub(crate) paged_out: u64,
+    pub(crate) tally: Tally,
+}
+
+/// What becomes of a page.
+enum Verdict {
+    Free,
+    Activate,
+    Keep,
+    PageOut,
+}
+
+impl Engine {
+    pub(crate) fn judge_batch(
+        &self,
+        node: &Node,
+        zone: &Zone,
+        taken: &Batch,
+        who: Who,
+        is_file: bool,
+    ) -> Judged {
+        let count = taken.len() as u64;
+        let tally = Tally {
+            taken: count,
+            file_taken: if is_file { count } else { 0 },
+            ..Tally::default()
+        };
+        let mut judged = Judged {
+            kept: Batch::new(),
+            freed: Batch::new(),
+            judged: 0,
+            paged_out: 0,
+            tally,
+        };
+        for &frame in taken.as_slice() {
+            let Ok(hold) = self.frames.exclude(frame, self.frames.owner(frame), 0) else {
+                judged.kept.push(frame);
+                continue;
+            };
+            judged.judged += 1;
+            match self.verdict(node, &hold, who, &mut judged.tally) {
+                Verdict::Free => judged.freed.push(self.evict(zone, hold)),
+                Verdict::Activate => {
+                    self.activate_judged(zone, hold);
+                    judged.tally.activated += 1;
+                    judged.kept.push(frame);
+                }
+                Verdict::Keep => judged.kept.push(frame),
+                Verdict::PageOut => {
+                    judged.paged_out += 1;
+                    judged.kept.push(frame);
+                    self.page_out(hold);
+                }
+            }
+        }
+        judged
+    }
+
+    fn verdict(
+        &self,
+        node: &Node,
+        hold: &ExclusiveHold<'_>,
+        who: Who,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let word = hold.word();
+        let is_anon = word & flag::ANON != 0;
+        let is_dirty = word & flag::DIRTY != 0;
+        let in_writeback = word & (flag::WRITEBACK | flag::UNSTABLE) != 0;
+        if !is_anon {
+            tally.dirty += u64::from(is_dirty || in_writeback);
+            tally.unqueued_dirty += u64::from(is_dirty && !in_writeback);
+        }
+        let met_before = word & flag::RECLAIM != 0;
+        if in_writeback {
+            tally.congested += u64::from(met_before);
+            if who == Who::Kswapd && met_before && node.flags.writeback.load(Ordering::Relaxed) {
+                tally.immediate += 1;
+            } else {
+                self.frames.set(hold.frame(), flag::RECLAIM);
+                tally.writeback += 1;
+            }
+            return Verdict::Activate;
+        }
+        if word & flag::PROMOTE != 0 {
+            return Verdict::Activate;
+        }
+        let before = self.frames.clear(hold.frame(), flag::REFERENCED);
+        match (is_dirty, is_anon) {
+            (false, _) => Verdict::Free,
+            (true, false) => {
+                self.frames.set(hold.frame(), flag::RECLAIM);
+                self.count(Counter::NrVmscanImmediateReclaim, 1);
+                Verdict::Activate
+            }
+            (true, true) if before & flag::REFERENCED != 0 => Verdict::Keep,
+            (true, true) if self.gives_slot(hold) => Verdict::PageOut,
+            (true, true) => Verdict::Activate,
+        }
+    }
+
+    /// Frees a clean page: a shadow stays in its place.
+    fn evict(&self, zone: &Zone, hold: ExclusiveHold<'_>) -> u32 {
+        let owner = hold.owner();
+        let workingset = hold.word() & flag::WORKINGSET != 0;
+        self.index.remove(&self.frames, &hold);
+        let shadow = Shadow {
+            zone: self.zone_number(hold.frame()),
+            age: zone.grow_older(),
+            workingset,
+        };
+        self.shadows.remember(owner, shadow);
+        hold.blank()
+    }
+
+    fn activate_judged(&self, zone: &Zone, mut hold: ExclusiveHold<'_>) {
+        hold.unset(flag::REFERENCED | flag::PROMOTE);
+        hold.set(flag::ACTIVE);
+        zone.grow_older();
+    }
+}

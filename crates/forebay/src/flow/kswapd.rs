@@ -1,0 +1,165 @@
+//! A node's keeper: it sleeps by the rule by which it reclaims.
+//!
+//! Spec/reclaim.md 4.4 to 4.6: it runs until one zone that the requests may use is above its high
+//! mark, and asks exactly that, for the highest class that was asked of it, before it sleeps.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::flow::reclaim::{ScanControl, Who};
+use crate::policy::KswapdSleep;
+use crate::state::node::Node;
+use crate::state::zone::Zone;
+use forebay_base::Span;
+use forebay_base::sync::atomic::Ordering;
+use forebay_law::scan::{TOP_PRIORITY, kswapd_goal};
+use forebay_law::throttle::MAX_RECLAIM_RETRIES;
+use forebay_law::watermark::gate_is_open;
+
+/// How long kswapd naps before it sleeps for good: a wake-up in this time says that it should not.
+const NAP: Span = Span::from_millis(100);
+
+impl Engine {
+    /// The life of the kswapd of `node`.
+    pub(crate) async fn kswapd(&self, node: usize) {
+        let node = &self.nodes[node];
+        let mut class = node.top_class();
+        while !self.is_closing() {
+            class = self.idle_class(node, class);
+            self.try_to_sleep(node, class).await;
+            if self.is_closing() {
+                return;
+            }
+            class = node.take_request().unwrap_or(class);
+            self.record(&Event::MmVmscanKswapdWake {
+                nid: node.number,
+                highest_zoneidx: class,
+            });
+            self.balance_node(node, class).await;
+        }
+    }
+
+    /// For which class kswapd asks whether it may sleep.
+    fn idle_class(&self, node: &Node, previous: usize) -> usize {
+        match self.settings.policy.kswapd_sleep {
+            KswapdSleep::ForRequestedClass => node.requested_class().unwrap_or(previous),
+            KswapdSleep::ForClassZero => node.requested_class().unwrap_or(0),
+        }
+    }
+
+    /// Wakes the kswapd of `node` for requests of `class`, if it has something to do.
+    pub(crate) fn wake_kswapd(&self, node: &Node, class: usize) {
+        node.request_class(class);
+        if node.kswapd_sleeps.load(Ordering::Acquire)
+            && node.failures.load(Ordering::Relaxed) < MAX_RECLAIM_RETRIES
+            && !self.is_balanced(node, class)
+        {
+            node.wake_kswapd.wake_all();
+        }
+    }
+
+    /// Whether some zone up to `class` is above its high mark (spec/reclaim.md 4.5).
+    pub(crate) fn is_balanced(&self, node: &Node, class: usize) -> bool {
+        let mut zones = self
+            .zones_up_to(node, class)
+            .filter(|zone| zone.managed_pages > 0);
+        let mut none = true;
+        let found = zones.any(|zone| {
+            none = false;
+            zone.free_pages() > zone.marks.high + zone.lowmem_reserve[class]
+        });
+        found || none
+    }
+
+    pub(crate) fn zones_up_to(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
+        node.zones
+            .clone()
+            .take(class + 1)
+            .map(|zone| &self.zones[zone])
+    }
+
+    async fn try_to_sleep(&self, node: &Node, class: usize) {
+        node.kswapd_sleeps.store(true, Ordering::Release);
+        let nap = node.wake_kswapd.listen();
+        if self.may_sleep(node, class) {
+            let woken_early = self.rt.timeout(NAP, nap).await.is_ok();
+            if woken_early {
+                node.request_class(class);
+                self.count(Counter::KswapdLowWmarkHitQuickly, 1);
+            } else {
+                let sleep = node.wake_kswapd.listen();
+                if self.may_sleep(node, class) && !self.is_closing() {
+                    self.record(&Event::MmVmscanKswapdSleep { nid: node.number });
+                    sleep.await;
+                } else {
+                    self.count(Counter::KswapdHighWmarkHitQuickly, 1);
+                }
+            }
+        } else {
+            self.count(Counter::KswapdHighWmarkHitQuickly, 1);
+        }
+        node.kswapd_sleeps.store(false, Ordering::Release);
+    }
+
+    /// The sleep test; it alone clears the node's flags.
+    fn may_sleep(&self, node: &Node, class: usize) -> bool {
+        node.gate.wake_all();
+        if node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES {
+            return true;
+        }
+        let balanced = self.is_balanced(node, class);
+        if balanced {
+            node.flags.clear();
+        }
+        balanced
+    }
+
+    /// Reclaims until a zone up to `class` is above its high mark, or nothing can be reclaimed.
+    async fn balance_node(&self, node: &Node, class: usize) {
+        self.count(Counter::Pageoutrun, 1);
+        let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
+        let mut total = 0;
+        while control.priority >= 1 && !self.is_closing() {
+            if self.is_balanced(node, class) {
+                self.note_refaults(node);
+                return;
+            }
+            control.goal = kswapd_goal(self.zones_up_to(node, class).map(|zone| zone.marks.high));
+            control.begin_pass();
+            self.age_active_anon(node, class, &mut control).await;
+            self.shrink_node(node, class, &mut control).await;
+            self.open_gate(node);
+            let reclaimed = control.reclaimed - total;
+            total = control.reclaimed;
+            if control.scanned < control.goal || reclaimed == 0 {
+                control.priority -= 1;
+            }
+            self.rt.yield_now().await;
+        }
+        if total == 0 && !self.is_balanced(node, class) {
+            node.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        self.note_refaults(node);
+    }
+
+    fn open_gate(&self, node: &Node) {
+        let free = self
+            .zones_up_to(node, node.top_class())
+            .map(Zone::free_pages)
+            .sum();
+        let min = self
+            .zones_up_to(node, node.top_class())
+            .map(|zone| zone.marks.min)
+            .sum();
+        if gate_is_open(free, min) {
+            node.gate.wake_all();
+        }
+    }
+
+    /// Remembers how much was refaulted, to see at the next run whether more was.
+    pub(crate) fn note_refaults(&self, node: &Node) {
+        for (noted, now) in node.refaults_noted.iter().zip(&node.refaults) {
+            noted.store(now.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}

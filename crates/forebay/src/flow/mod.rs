@@ -1,0 +1,46 @@
+//! Flows wait. Each reads from top to bottom as the policy that it is; with `engine.rs` they are
+//! the only users of the runtime and of stores.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `read` | a hit copies; a miss fills and comes back |
+//! | `fill` | brings a range in: window, frames, requests |
+//! | `alloc` | one frame: free list, kswapd, direct reclaim, refusal |
+//! | `reclaim`, `judge` | one pass over the lists; what becomes of each page |
+//! | `kswapd` | a node's keeper |
+//! | `write` | finds or makes the page, copies, marks it dirty |
+//! | `throttle`, `rates` | a writer's pause; what it is computed from |
+//! | `flusher` | a store's writer |
+//! | `writeout` | tagged pages into few large requests: the only writer of file pages |
+//! | `finish` | a request has ended |
+//! | `sync`, `commit` | writes a file and makes it durable |
+//! | `resize` | truncate and discard |
+//! | `swap` | anonymous memory |
+//! | `accounts` | the books of dirty pages |
+//! | `wait`, `ticket` | bounded waits |
+//!
+//! `alloc -> reclaim -> judge` and `flusher -> writeout`, `sync -> writeout`: no circle. Nothing
+//! that reclaims writes a file page, and nothing that writes one allocates.
+
+mod accounts;
+mod alloc;
+mod commit;
+mod fill;
+mod finish;
+mod flusher;
+mod judge;
+mod kswapd;
+mod rates;
+mod read;
+mod reclaim;
+mod resize;
+mod swap;
+mod sync;
+mod throttle;
+mod ticket;
+mod wait;
+mod write;
+mod writeout;
+
+pub(crate) use read::Missing;
+pub(crate) use throttle::Dirtier;

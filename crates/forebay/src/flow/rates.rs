@@ -1,0 +1,134 @@
+//! Measuring a store: its write bandwidth, and the base rate of its writers.
+//!
+//! Spec/writeback.md 3. Two things are done differently, for stores that a kernel never sees
+//! start (docs/decisions/0004): time in which a store had nothing to write is never counted, and
+//! the first samples weigh more, so that a store of 4 GB/s or of 4 MB/s is known within a second
+//! instead of half a minute.
+
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::state::backing::{Backing, Rates};
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
+use forebay_law::rate::{DirtyRate, RateInputs};
+use forebay_law::share::{ShareLimits, store_thresh};
+
+/// The first sample is taken after this long.
+const FIRST_INTERVAL_MS: u64 = 20;
+/// Samples that count by their number and not by the window.
+const EARLY_SAMPLES: u64 = 16;
+
+/// What a writer's evaluation knows that the rate law needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateView {
+    pub(crate) position_ratio: u64,
+    pub(crate) dirty: u64,
+    pub(crate) setpoint: u64,
+    /// Writers that have been throttled on this store so far.
+    pub(crate) writers: u64,
+}
+
+impl Engine {
+    /// The part of `thresh` that is this store's (spec/writeback.md 2.5).
+    pub(crate) fn store_thresh(&self, backing: &Backing, thresh: u64) -> u64 {
+        let share = self.global.share(backing, self.now_ms());
+        let min_percent_sum = self
+            .backings()
+            .iter()
+            .map(|other| other.settings.min_ratio_percent)
+            .sum();
+        let limits = ShareLimits {
+            min_percent: backing.settings.min_ratio_percent,
+            max_percent: backing.settings.max_ratio_percent,
+            min_percent_sum,
+        };
+        store_thresh(thresh, share, limits)
+    }
+
+    /// Starts measuring anew after a time in which the store had nothing to write.
+    pub(crate) fn skip_idle_gap(&self, backing: &Backing) {
+        if backing.writes_in_flight.load(Ordering::Acquire) == 0 {
+            stamp(backing, &mut lock(&backing.rates), self.now_ms());
+        }
+    }
+
+    /// After pages were written: a sample of the bandwidth, if it is time for one.
+    pub(crate) fn update_bandwidth(&self, backing: &Backing) {
+        self.sample(backing, None);
+    }
+
+    /// In a writer's evaluation: samples of the bandwidth and of the base rate, if it is time.
+    pub(crate) fn update_rates(&self, backing: &Backing, view: RateView) {
+        self.sample(backing, Some(view));
+    }
+
+    fn sample(&self, backing: &Backing, view: Option<RateView>) {
+        let now_ms = self.now_ms();
+        let mut rates = lock(&backing.rates);
+        let elapsed_ms = now_ms.saturating_sub(rates.updated_ms);
+        let interval_ms = if rates.samples == 0 {
+            FIRST_INTERVAL_MS
+        } else {
+            BANDWIDTH_INTERVAL_MS
+        };
+        if elapsed_ms <= interval_ms {
+            return;
+        }
+        let written = backing.written.load(Ordering::Relaxed) - rates.written_stamp;
+        let dirtied = backing.dirtied.load(Ordering::Relaxed) - rates.dirtied_stamp;
+        if rates.samples == 0 && written == 0 {
+            return;
+        }
+        let old_average = rates.bandwidth.average_pages_per_s;
+        rates.bandwidth = advanced(&rates, written, elapsed_ms);
+        if let Some(view) = view {
+            let inputs = RateInputs {
+                position_ratio: view.position_ratio,
+                average_pages_per_s: old_average,
+                dirtied_pages: dirtied,
+                elapsed_ms,
+                dirty: view.dirty,
+                setpoint: view.setpoint,
+            };
+            rates.rate = rates.rate.advanced(&inputs);
+            self.record(&Event::BdiDirtyRatelimit {
+                bdi: backing.number,
+                write_bw: rates.bandwidth.write_pages_per_s,
+                avg_write_bw: rates.bandwidth.average_pages_per_s,
+                inputs,
+                dirty_ratelimit: rates.rate.ratelimit,
+            });
+        }
+        if rates.samples < EARLY_SAMPLES {
+            let writers = view.map_or(1, |view| view.writers.max(1));
+            let fair = (rates.bandwidth.average_pages_per_s / writers).max(1);
+            if view.is_some() || rates.samples == 0 {
+                rates.rate = DirtyRate {
+                    ratelimit: fair,
+                    balanced: fair,
+                };
+            }
+        }
+        rates.samples += 1;
+        stamp(backing, &mut rates, now_ms);
+    }
+}
+
+fn advanced(rates: &Rates, written: u64, elapsed_ms: u64) -> Bandwidth {
+    if rates.samples >= EARLY_SAMPLES {
+        return rates.bandwidth.advanced(written, elapsed_ms);
+    }
+    let sample = written * 1_000 / elapsed_ms.max(1);
+    let known = rates.bandwidth.write_pages_per_s;
+    let mean = (known * rates.samples + sample) / (rates.samples + 1);
+    Bandwidth {
+        write_pages_per_s: mean,
+        average_pages_per_s: mean.max(1),
+    }
+}
+
+fn stamp(backing: &Backing, rates: &mut Rates, now_ms: u64) {
+    rates.updated_ms = now_ms;
+    rates.written_stamp = backing.written.load(Ordering::Relaxed);
+    rates.dirtied_stamp = backing.dirtied.load(Ordering::Relaxed);
+}

@@ -1,0 +1,341 @@
+//! Reading: a hit copies and goes on; a miss fills and comes back.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::error::AccessError;
+use crate::file::{Handle, LONGEST_BYTES, ReadRequest};
+use crate::flow::fill::FillPlan;
+use crate::state::backing::FlusherWork;
+use crate::state::frame::{Refused, SharedHold, flag};
+use crate::state::index::{key, page_of as index_of};
+use crate::state::object::{ObjectState, Origin};
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::atomic::Ordering;
+use forebay_base::units::{page_of, pages_for};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Why a look at a page did not end with its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It is not there.
+    Absent { page: u64 },
+    /// It is being filled or written.
+    Busy { frame: u32, key: u64 },
+    /// It is anonymous and nobody ever wrote it: zeros.
+    Zeros { page: u64 },
+}
+
+/// Tries before a read failure is taken for final: with the whole window, then the page alone.
+const READ_TRIES: u32 = 2;
+
+impl Engine {
+    /// The page under a shared hold, if it can be had at once.
+    #[inline]
+    pub(crate) fn look(&self, object: &ObjectState, page: u64) -> Result<SharedHold<'_>, Missing> {
+        let key = key(object.number, page);
+        let Some(frame) = self.index.find(&self.frames, key) else {
+            return Err(self.absent(object, page));
+        };
+        match self.frames.hold(frame, key) {
+            Ok(hold) => Ok(hold),
+            Err(Refused::Busy) => Err(Missing::Busy { frame, key }),
+            Err(Refused::Gone) => Err(self.absent(object, page)),
+        }
+    }
+
+    #[cold]
+    fn absent(&self, object: &ObjectState, page: u64) -> Missing {
+        match &object.origin {
+            Origin::Anonymous { slots }
+                if slots[page as usize].load(Ordering::Acquire) == 0
+                    && self
+                        .index
+                        .find_surely(&self.frames, key(object.number, page))
+                        .is_none() =>
+            {
+                Missing::Zeros { page }
+            }
+            _ => Missing::Absent { page },
+        }
+    }
+
+    /// Copies what is resident of the range into `buffer`, from its start, page by page. Returns
+    /// the bytes copied and what stopped it.
+    #[inline]
+    pub(crate) fn read_resident(
+        &self,
+        handle: &Handle,
+        buffer: &mut [u8],
+        offset_bytes: u64,
+    ) -> (usize, Option<Missing>) {
+        let object = &*handle.object;
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset_bytes + done as u64;
+            let page = page_of(at);
+            let start = at as usize % PAGE_BYTES;
+            let length = (PAGE_BYTES - start).min(buffer.len() - done);
+            let hold = match self.look(object, page) {
+                Ok(hold) => hold,
+                Err(Missing::Zeros { .. }) => {
+                    buffer[done..done + length].fill(0);
+                    done += length;
+                    continue;
+                }
+                Err(missing) => return (done, Some(missing)),
+            };
+            self.frames
+                .arena()
+                .copy_out(&hold, start, &mut buffer[done..done + length]);
+            self.touched(handle, &hold, page, start);
+            done += length;
+        }
+        (done, None)
+    }
+
+    /// Notes that a handle touched a page: once for each page that it passes, however small its
+    /// reads are.
+    #[inline]
+    fn touched(&self, handle: &Handle, hold: &SharedHold<'_>, page: u64, start: usize) {
+        if start == 0 || handle.stream.previous_page() != Some(page) {
+            hold.mark_accessed();
+            handle.stream.set_previous_page(page);
+        }
+        if hold.word() & flag::READAHEAD != 0 {
+            self.frames.clear(hold.frame(), flag::READAHEAD);
+            handle.marker_touched(page);
+        }
+    }
+
+    /// Reads up to the object's end. Returns the bytes read.
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        handle: &Handle,
+        buffer: &mut [u8],
+        offset_bytes: u64,
+    ) -> Result<usize, AccessError> {
+        let left = handle.object.length_bytes().saturating_sub(offset_bytes);
+        let wanted = left.min(buffer.len() as u64) as usize;
+        let buffer = &mut buffer[..wanted];
+        let mut done = 0;
+        loop {
+            let from = offset_bytes + done as u64;
+            let (copied, missing) = self.read_resident(handle, &mut buffer[done..], from);
+            done += copied;
+            self.read_ahead(handle).await?;
+            let Some(missing) = missing else {
+                return Ok(done);
+            };
+            let last = page_of(offset_bytes + wanted as u64 - 1);
+            self.bring_in(handle, missing, last).await?;
+        }
+    }
+
+    /// The page under a shared hold, brought in if need be.
+    pub(crate) async fn hold_page(
+        self: &Arc<Self>,
+        handle: &Handle,
+        page: u64,
+    ) -> Result<SharedHold<'_>, AccessError> {
+        loop {
+            match self.look(&handle.object, page) {
+                Ok(hold) => {
+                    self.touched(handle, &hold, page, 0);
+                    self.read_ahead(handle).await?;
+                    return Ok(hold);
+                }
+                Err(Missing::Zeros { page }) => self.make_zeros(handle, page).await?,
+                Err(missing) => self.bring_in(handle, missing, page).await?,
+            }
+        }
+    }
+
+    /// If a marked page was touched: starts the next window and goes on without waiting for it.
+    async fn read_ahead(self: &Arc<Self>, handle: &Handle) -> Result<(), AccessError> {
+        let Some(page) = handle.take_marker() else {
+            return Ok(());
+        };
+        let object = &*handle.object;
+        if let Some(plan) = self.plan_fill(object, &handle.stream, page, 1, true) {
+            self.fill(object, plan, 0..0, handle.node).await?;
+        }
+        Ok(())
+    }
+
+    /// Does what is needed so that the next look at the page may succeed. `last` is the last page
+    /// that the caller wants.
+    pub(crate) async fn bring_in(
+        self: &Arc<Self>,
+        handle: &Handle,
+        missing: Missing,
+        last: u64,
+    ) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        match missing {
+            Missing::Busy { frame, key } => {
+                self.wait_for_fill(object, frame, key, object.read_failure_count())
+                    .await
+            }
+            Missing::Absent { page } => self.fill_and_wait(handle, page, last).await,
+            Missing::Zeros { .. } => Ok(()),
+        }
+    }
+
+    /// Submits the read of a page that will be asked for, without waiting for it.
+    pub(crate) async fn start_fill(
+        self: &Arc<Self>,
+        handle: &Handle,
+        page: u64,
+    ) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        if self
+            .index
+            .find(&self.frames, key(object.number, page))
+            .is_some()
+        {
+            return Ok(());
+        }
+        self.count(Counter::CacheMiss, 1);
+        let alone = FillPlan {
+            pages: page..page + 1,
+            marker: None,
+        };
+        let plan = self.plan_fill(object, &handle.stream, page, 1, false);
+        let plan = plan
+            .filter(|plan| plan.pages.contains(&page))
+            .unwrap_or(alone);
+        self.fill(object, plan, page..page + 1, handle.node).await
+    }
+
+    /// Starts reading a range that will be wanted soon.
+    pub(crate) async fn will_need(
+        self: &Arc<Self>,
+        handle: &Handle,
+        bytes: Range<u64>,
+    ) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        let end = bytes.end.min(object.length_bytes());
+        let pages = page_of(bytes.start)..pages_for(end);
+        if pages.start >= pages.end || object.is_anonymous() {
+            return Ok(());
+        }
+        self.fill(
+            object,
+            FillPlan {
+                pages,
+                marker: None,
+            },
+            0..0,
+            handle.node,
+        )
+        .await
+    }
+
+    /// Drops the clean pages of a range that is not wanted any more, and has the others dropped
+    /// as soon as they are written.
+    pub(crate) fn dont_need(&self, handle: &Handle, bytes: Range<u64>) {
+        let object = &*handle.object;
+        let end = bytes.end.min(object.length_bytes());
+        for page in bytes.start.div_ceil(PAGE_BYTES as u64)..pages_for(end) {
+            let key = key(object.number, page);
+            let Some(frame) = self.index.find(&self.frames, key) else {
+                continue;
+            };
+            let kept = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
+            match self.frames.exclude(frame, key, kept) {
+                Ok(hold) => self.release_page(hold),
+                Err(Refused::Busy) => {
+                    self.frames.set(frame, flag::RECLAIM);
+                }
+                Err(Refused::Gone) => {}
+            }
+        }
+        let everything = FlusherWork {
+            background: false,
+            all: true,
+        };
+        handle.backing.request(everything);
+    }
+
+    /// Fetches ahead what the next reads of a batch will touch: the bucket of the one after the
+    /// next, the page of the next.
+    #[inline]
+    pub(crate) fn warm_ahead(&self, object: &ObjectState, requests: &[ReadRequest<'_>], at: usize) {
+        const BUCKETS_AHEAD: usize = 4;
+        const PAGES_AHEAD: usize = 2;
+        let page = |at: usize| {
+            let request = requests.get(at)?;
+            (request.offset_bytes < LONGEST_BYTES).then(|| page_of(request.offset_bytes))
+        };
+        if let Some(page) = page(at + BUCKETS_AHEAD) {
+            self.index.warm(key(object.number, page));
+        }
+        if let Some(page) = page(at + PAGES_AHEAD)
+            && let Some(frame) = self.index.find(&self.frames, key(object.number, page))
+        {
+            self.frames.arena().prefetch(frame);
+        }
+    }
+
+    async fn fill_and_wait(
+        self: &Arc<Self>,
+        handle: &Handle,
+        page: u64,
+        last: u64,
+    ) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        if page >= pages_for(object.length_bytes()) {
+            return Ok(());
+        }
+        self.count(Counter::CacheMiss, 1);
+        let mut result = Ok(());
+        for attempt in 0..READ_TRIES {
+            let failures = object.read_failure_count();
+            let alone = FillPlan {
+                pages: page..page + 1,
+                marker: None,
+            };
+            let plan = if attempt == 0 {
+                let request_pages = last.max(page) - page + 1;
+                let planned = self.plan_fill(object, &handle.stream, page, request_pages, false);
+                planned
+                    .filter(|plan| plan.pages.contains(&page))
+                    .unwrap_or(alone)
+            } else {
+                handle.stream.change(|state| state.max_pages /= 4);
+                alone
+            };
+            self.fill(object, plan, page..page + 1, handle.node).await?;
+            let key = key(object.number, page);
+            result = match self.index.find(&self.frames, key) {
+                Some(frame) => self.wait_for_fill(object, frame, key, failures).await,
+                None => object
+                    .read_failure_since(failures, page)
+                    .map_or(Ok(()), |e| Err(e.into())),
+            };
+            if !matches!(result, Err(AccessError::Store(_))) {
+                return result;
+            }
+        }
+        result
+    }
+
+    /// Waits for a page that a request has. `failures` is how many reads had failed before.
+    async fn wait_for_fill(
+        &self,
+        object: &ObjectState,
+        frame: u32,
+        key: u64,
+        failures: u64,
+    ) -> Result<(), AccessError> {
+        self.page_settles(object, frame, key, flag::EXCLUSIVE)
+            .await?;
+        if self.frames.owner(frame) == key {
+            return Ok(());
+        }
+        object
+            .read_failure_since(failures, index_of(key))
+            .map_or(Ok(()), |error| Err(error.into()))
+    }
+}

@@ -1,0 +1,200 @@
+//! Anonymous memory: reclaim writes its pages to swap, for no flusher does (spec/reclaim.md 7).
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::error::{AccessError, BuildError};
+use crate::file::Handle;
+use crate::flow::alloc::Want;
+use crate::flow::writeout::token;
+use crate::state::backing::Backing;
+use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::index::{object_of, page_of};
+use crate::state::object::{ObjectState, Origin};
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::atomic::Ordering;
+use forebay_base::units::{byte_of, pages_for};
+use forebay_store::{FinishedIo, Io, IoKind, Request};
+use std::sync::Arc;
+
+/// The slot of a page of an anonymous object.
+fn slot_of(object: &ObjectState, page: u64) -> &std::sync::atomic::AtomicU32 {
+    let Origin::Anonymous { slots } = &object.origin else {
+        unreachable!("only anonymous objects have swap slots");
+    };
+    &slots[page as usize]
+}
+
+impl Engine {
+    pub(crate) fn swap_has_room(&self) -> bool {
+        self.swap
+            .get()
+            .is_some_and(|swap| swap.slots.free_slots() > 0)
+    }
+
+    fn anonymous_owner(&self, key: u64) -> Arc<ObjectState> {
+        self.objects
+            .get(object_of(key))
+            .expect("a mapped page's object is in the table")
+    }
+
+    /// Finds a swap slot for a dirty anonymous page, if it has none. False if there is none left.
+    pub(crate) fn gives_slot(&self, hold: &ExclusiveHold<'_>) -> bool {
+        let Some(swap) = self.swap.get() else {
+            return false;
+        };
+        let owner = hold.owner();
+        let object = self.anonymous_owner(owner);
+        let slot = slot_of(&object, page_of(owner));
+        if slot.load(Ordering::Acquire) != 0 {
+            return true;
+        }
+        let Some(taken) = swap.slots.take() else {
+            return false;
+        };
+        slot.store(taken, Ordering::Release);
+        true
+    }
+
+    /// Submits the write of a dirty anonymous page that has a slot.
+    pub(crate) fn page_out(&self, mut hold: ExclusiveHold<'_>) {
+        let swap = self.swap.get().expect("a page with a slot has swap");
+        let owner = hold.owner();
+        let object = self.anonymous_owner(owner);
+        let slot = slot_of(&object, page_of(owner)).load(Ordering::Acquire);
+        let frame = hold.frame();
+        hold.unset(flag::DIRTY | flag::FAILED);
+        hold.set(flag::WRITEBACK | flag::RECLAIM | flag::SWAPCACHE);
+        self.account_writeback_begins(&swap.backing, frame);
+        swap.backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        drop(hold);
+        self.count(Counter::NrVmscanWrite, 1);
+        self.count(Counter::Pswpout, 1);
+        let mut pages = self.vectors.take();
+        pages.push(self.frames.arena().pointer(frame));
+        let request = Request {
+            kind: IoKind::Write,
+            object: swap.object,
+            offset_bytes: byte_of(u64::from(slot)),
+            length_bytes: PAGE_BYTES as u64,
+        };
+        let io = Io::new(request, pages, self.shared(), token(object.number, 0));
+        swap.backing.store.submit(io);
+    }
+
+    /// A write to swap has ended: the page is clean, or, if it failed, dirty again and kept.
+    pub(crate) fn page_out_finished(&self, object: &ObjectState, io: &FinishedIo) {
+        let backing = self.backing_of(object);
+        for &page in &io.pages {
+            let frame = self.frames.frame_at(page);
+            if io.result.is_ok() {
+                self.count(
+                    Counter::Pgrotated,
+                    u64::from(self.rotate_reclaimable(frame)),
+                );
+            } else {
+                self.frames.set(frame, flag::DIRTY | flag::FAILED);
+                self.count(Counter::NrWriteFailed, 1);
+            }
+            self.account_writeback_ends(&backing, frame);
+            self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
+        }
+        self.page_out_counted(&backing, io);
+    }
+
+    fn page_out_counted(&self, backing: &Backing, io: &FinishedIo) {
+        let pages = io.pages.len() as u64;
+        backing.written.fetch_add(pages, Ordering::Relaxed);
+        self.count(Counter::NrWritten, pages);
+        self.count(Counter::Pgpgout, pages);
+        backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        backing.write_ended.wake_all();
+        for &page in &io.pages {
+            let throttled = self.node_of(self.frames.frame_at(page)).note_written(1);
+            self.count(Counter::NrThrottledWritten, throttled);
+        }
+    }
+
+    /// A clean or fresh anonymous page was written to: its copy in swap is worth nothing now, and
+    /// its slot is given back when slots are scarce.
+    pub(crate) fn anonymous_dirtied(&self, object: &ObjectState, mut hold: ExclusiveHold<'_>) {
+        hold.unset(flag::SWAPCACHE);
+        let Some(swap) = self.swap.get() else { return };
+        let in_flight = hold.word() & flag::WRITEBACK != 0;
+        if swap.slots.is_tight() && !in_flight {
+            self.give_slot_back(object, page_of(hold.owner()));
+        }
+    }
+
+    /// Frees the slot of a page whose content is not in swap, or no longer wanted.
+    pub(crate) fn give_slot_back(&self, object: &ObjectState, page: u64) {
+        let slot = slot_of(object, page).swap(0, Ordering::AcqRel);
+        if slot != 0 {
+            self.swap
+                .get()
+                .expect("a slot has its swap")
+                .slots
+                .give_back(slot);
+        }
+    }
+
+    /// Puts a page of zeros in for an anonymous page that nobody wrote yet.
+    pub(crate) async fn make_zeros(
+        self: &Arc<Self>,
+        handle: &Handle,
+        page: u64,
+    ) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        let fresh = self
+            .frame(Want {
+                node: handle.node,
+                to_write: false,
+            })
+            .await?;
+        let Some(batch) = object.begin_batch() else {
+            drop(fresh);
+            self.resize_ends(object).await;
+            return Ok(());
+        };
+        if let Some(mut hold) = self.insert(object, page, fresh, &batch) {
+            self.frames.arena().zero(&mut hold, 0, PAGE_BYTES);
+            // Its content is nowhere else, so it is dirty from the start.
+            hold.set(flag::UPTODATE | flag::DIRTY);
+        }
+        Ok(())
+    }
+
+    /// The last handle of anonymous memory is gone: so are its pages and slots, in the background,
+    /// for a page may be on its way to swap.
+    pub(crate) fn drop_anonymous(&self, object: &Arc<ObjectState>) {
+        if object.handles.load(Ordering::Acquire) > 0 || self.is_closing() {
+            return;
+        }
+        let (engine, object) = (self.shared(), object.clone());
+        self.rt.spawn("drop anonymous memory", async move {
+            let backing = engine.backing_of(&object);
+            let pages = 0..pages_for(object.length_bytes());
+            while engine
+                .drop_pages(&object, &backing, pages.clone())
+                .await
+                .is_err()
+            {
+                // A swap store that does not answer: its requests hold the pages until it does.
+                engine.rt.sleep(engine.settings.held_timeout).await;
+            }
+            engine.objects.remove(&object);
+        });
+    }
+
+    /// Makes anonymous memory of `pages` pages.
+    pub(crate) fn anonymous(&self, pages: u64) -> Result<Arc<ObjectState>, BuildError> {
+        let swap = self.swap.get().ok_or(BuildError::NoSwap { pages })?;
+        if pages > swap.slots.total() {
+            return Err(BuildError::NoSwap { pages });
+        }
+        let slots = (0..pages)
+            .map(|_| std::sync::atomic::AtomicU32::new(0))
+            .collect();
+        self.open(Origin::Anonymous { slots }, byte_of(pages))
+    }
+}

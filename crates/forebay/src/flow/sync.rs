@@ -1,0 +1,112 @@
+//! `sync`: what was dirty at the call is written, and the store says that it is durable.
+//!
+//! The pages that are dirty at the call are tagged first, so that a writer that goes on cannot
+//! keep it from ending (invariant I14 of the specification's list is kept by the tag).
+
+use crate::engine::Engine;
+use crate::error::SyncError;
+use crate::flow::commit::Committed;
+use crate::state::backing::Backing;
+use crate::state::dirty_index::Tag;
+use crate::state::frame::flag;
+use crate::state::index::key;
+use crate::state::object::ObjectState;
+use forebay_base::sync::lock;
+use forebay_base::{Instant, Span};
+use std::sync::Arc;
+
+impl Engine {
+    /// Writes what is dirty in `object` now and commits it. Errors of writes go to the object's
+    /// sequence; the caller asks there. Returns an error only if the store does not answer.
+    pub(crate) async fn sync_object(
+        self: &Arc<Self>,
+        object: &ObjectState,
+    ) -> Result<(), SyncError> {
+        if object.is_anonymous() {
+            return Ok(());
+        }
+        let backing = self.backing_of(object);
+        let longest = self.settings.answer_timeout;
+        let deadline = self.rt.now() + longest;
+        lock(&object.dirty).tag_for_writing(&self.slab, 0..u64::MAX);
+        loop {
+            let write = self.writeout(&backing, object, Tag::ToWrite, 0..u64::MAX, u64::MAX);
+            if self.until(deadline, write).await.is_none() {
+                return Err(self.unanswered(object, longest));
+            }
+            if !self.writes_end(&backing, object, deadline).await {
+                return Err(self.unanswered(object, longest));
+            }
+            let left = deadline.since(self.rt.now());
+            match self.commit(&backing, object, left).await {
+                Committed::Durable => {}
+                Committed::Failed(_) => return Ok(()),
+                Committed::NoAnswer => return Err(self.unanswered(object, longest)),
+            }
+            if !self.has_left_to_write(object) {
+                return Ok(());
+            }
+            if !self.busy_page_settles(object, deadline).await {
+                return Err(self.unanswered(object, longest));
+            }
+        }
+    }
+
+    /// Syncs every object. The first failure is returned; the others are synced all the same.
+    pub(crate) async fn sync_all(self: &Arc<Self>) -> Result<(), SyncError> {
+        let mut result = Ok(());
+        for object in self.objects.all() {
+            let mut cursor = object.errors.sample();
+            let synced = self.sync_object(&object).await;
+            let failed = object.errors.check_and_advance(&mut cursor);
+            result = result
+                .and(synced)
+                .and(failed.map_or(Ok(()), |error| Err(error.into())));
+        }
+        result
+    }
+
+    fn has_left_to_write(&self, object: &ObjectState) -> bool {
+        lock(&object.dirty)
+            .next_tagged(&self.slab, Tag::ToWrite, 0)
+            .is_some()
+    }
+
+    /// Waits until every write of the object that was submitted up to now has ended.
+    async fn writes_end(&self, backing: &Backing, object: &ObjectState, deadline: Instant) -> bool {
+        let sequence = backing.next_sequence();
+        loop {
+            let listener = object.written.listen();
+            if !backing.has_writes_before(object.number, sequence) {
+                return true;
+            }
+            if self.until(deadline, listener).await.is_none() {
+                self.overdue("writes", self.settings.answer_timeout);
+                return false;
+            }
+        }
+    }
+
+    /// A page that is to be written could not be taken: somebody has it. Waits for that one.
+    async fn busy_page_settles(&self, object: &ObjectState, deadline: Instant) -> bool {
+        let next = lock(&object.dirty).next_tagged(&self.slab, Tag::ToWrite, 0);
+        let Some(page) = next else { return true };
+        let key = key(object.number, page);
+        let Some(frame) = self.index.find_surely(&self.frames, key) else {
+            return true;
+        };
+        let left = deadline.since(self.rt.now());
+        const BUSY: u64 = flag::EXCLUSIVE | flag::WRITEBACK;
+        self.word_becomes(frame, key, left, |word| word & BUSY == 0)
+            .await
+    }
+
+    fn unanswered(&self, object: &ObjectState, waited: Span) -> SyncError {
+        let pages_left = lock(&object.dirty).dirty_pages();
+        SyncError::NotAnswering {
+            object: object.store_object().0,
+            waited,
+            pages_left,
+        }
+    }
+}

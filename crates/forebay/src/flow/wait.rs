@@ -1,0 +1,135 @@
+//! Waits of flows: for a page's word, for a resize, for an event that throttles reclaim; each with
+//! a bound after which it is reported (promise 7).
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::error::AccessError;
+use crate::event::Event;
+use crate::state::index::page_of;
+use crate::state::node::Node;
+use crate::state::object::ObjectState;
+use forebay_base::sync::atomic::Ordering;
+use forebay_base::{Instant, Span};
+use forebay_law::throttle::{ThrottleReason, skips_sleep};
+use std::future::Future;
+
+impl Engine {
+    /// Waits until `ready` says so of the word of `frame`, or the frame has another page.
+    /// False if `longest` passed first.
+    pub(crate) async fn word_becomes(
+        &self,
+        frame: u32,
+        key: u64,
+        longest: Span,
+        ready: impl Fn(u64) -> bool,
+    ) -> bool {
+        let deadline = self.rt.now() + longest;
+        loop {
+            let (listener, word) = self.frames.listen(frame);
+            if ready(word) || self.frames.owner(frame) != key {
+                return true;
+            }
+            if self.until(deadline, listener).await.is_none() {
+                self.overdue("a page", longest);
+                return false;
+            }
+        }
+    }
+
+    /// Waits for a page that a store fills or that somebody writes.
+    pub(crate) async fn page_settles(
+        &self,
+        object: &ObjectState,
+        frame: u32,
+        key: u64,
+        busy: u64,
+    ) -> Result<(), AccessError> {
+        let longest = self.settings.answer_timeout;
+        if self
+            .word_becomes(frame, key, longest, |word| word & busy == 0)
+            .await
+        {
+            return Ok(());
+        }
+        Err(AccessError::NotAnswering {
+            object: object.store_object().0,
+            page_index: page_of(key),
+            waited: longest,
+        })
+    }
+
+    /// Waits until the object is not being resized.
+    pub(crate) async fn resize_ends(&self, object: &ObjectState) {
+        loop {
+            let (listener, under_way) = object.listen_for_resize();
+            if !under_way {
+                return;
+            }
+            listener.await;
+        }
+    }
+
+    /// The future's output, or none if the deadline comes first.
+    pub(crate) async fn until<F: Future>(&self, deadline: Instant, future: F) -> Option<F::Output> {
+        let left = deadline.since(self.rt.now());
+        self.rt.timeout(left, future).await.ok()
+    }
+
+    pub(crate) fn overdue(&self, what: &'static str, bound: Span) {
+        self.count(Counter::WaitsOverdue, 1);
+        self.record(&Event::WaitOverdue { what, bound });
+    }
+
+    /// Lets a reclaimer wait for `reason` on `node` (spec/reclaim.md 5.4): until the event that
+    /// the reason names, or the time-out.
+    pub(crate) async fn reclaim_throttle(&self, node: &Node, reason: ThrottleReason) {
+        let brief = matches!(
+            reason,
+            ThrottleReason::NoProgress | ThrottleReason::Congested
+        );
+        if brief && self.skips_throttle(node) {
+            self.rt.yield_now().await;
+            return;
+        }
+        let is_writeback = reason == ThrottleReason::Writeback;
+        let listener = node.queue(reason).listen();
+        let waiting = is_writeback.then(|| node.wait_for_writeback());
+        let began = self.rt.now();
+        let tick_ms = self.settings.tick.as_millis().max(1);
+        let timeout = Span::from_millis(reason.timeout_ms(tick_ms));
+        let _ = self.rt.timeout(timeout, listener).await;
+        drop(waiting);
+        let delayed_us = self.rt.now().since(began).as_micros();
+        self.count(throttle_counter(reason), 1);
+        self.count(Counter::ThrottledUs, delayed_us);
+        self.record(&Event::MmVmscanThrottled {
+            nid: node.number,
+            usec_timeout: timeout.as_micros(),
+            usec_delayed: delayed_us,
+            reason,
+        });
+    }
+
+    fn skips_throttle(&self, node: &Node) -> bool {
+        let (mut pending, mut reclaimable) = (0, 0);
+        for zone in self.zones_up_to(node, node.top_class()) {
+            let sizes = zone.sizes();
+            pending += zone.dirty.load(Ordering::Relaxed) + zone.writeback.load(Ordering::Relaxed);
+            reclaimable += sizes.inactive_file + sizes.active_file;
+            if self.swap_has_room() {
+                reclaimable += sizes.inactive_anon + sizes.active_anon;
+            }
+        }
+        let failures = node.failures.load(Ordering::Relaxed);
+        skips_sleep(pending, reclaimable, failures)
+    }
+}
+
+fn throttle_counter(reason: ThrottleReason) -> Counter {
+    match reason {
+        ThrottleReason::Writeback => Counter::ThrottledWriteback,
+        ThrottleReason::Isolated => Counter::ThrottledIsolated,
+        ThrottleReason::NoProgress => Counter::ThrottledNoProgress,
+        ThrottleReason::Congested => Counter::ThrottledCongested,
+    }
+}

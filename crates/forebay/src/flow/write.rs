@@ -1,0 +1,405 @@
+//! Writing: find or make the page, copy, mark it dirty, and pay for it.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::error::AccessError;
+use crate::file::{Handle, LONGEST_BYTES};
+use crate::flow::alloc::{FreshFrame, Want};
+use crate::flow::read::Missing;
+use crate::state::backing::{Backing, FlusherWork};
+use crate::state::dirty_index::SlabFull;
+use crate::state::frame::{ExclusiveHold, Refused, flag};
+use crate::state::index::key;
+use crate::state::object::{BatchGuard, ObjectState, Origin};
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::units::{byte_of, page_of};
+use std::sync::Arc;
+
+/// Pages that are written without asking whether a resize or a pause is due.
+const STRETCH_PAGES: usize = 64;
+
+/// What a write cannot do without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    /// Somebody holds the page, or a write of it is in flight and must not see it change.
+    Busy { frame: u32, key: u64 },
+    /// A part of a page that is not resident is to be written.
+    NeedsFill { page: u64 },
+    /// No frame is free.
+    NeedsFrame,
+    /// No dirty block is free.
+    NeedsBlock,
+    /// The object is being resized.
+    Resizing,
+}
+
+/// A part of one page that is to be written.
+#[derive(Clone, Copy, Debug)]
+struct Piece<'a> {
+    page: u64,
+    start: usize,
+    bytes: &'a [u8],
+}
+
+impl Piece<'_> {
+    fn end_bytes(&self) -> u64 {
+        byte_of(self.page) + (self.start + self.bytes.len()) as u64
+    }
+
+    fn is_whole(&self) -> bool {
+        self.bytes.len() == PAGE_BYTES
+    }
+}
+
+impl Engine {
+    /// Writes all of `bytes`.
+    pub(crate) async fn write(
+        self: &Arc<Self>,
+        handle: &Handle,
+        bytes: &[u8],
+        offset_bytes: u64,
+    ) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        self.check_write(object, bytes, offset_bytes)?;
+        let mut spare = None;
+        let mut done = 0;
+        while done < bytes.len() {
+            let from = offset_bytes + done as u64;
+            let (written, dirtied, obstacle) =
+                self.write_stretch(handle, &bytes[done..], from, &mut spare);
+            done += written;
+            if dirtied > 0 && self.note_dirtied(&handle.backing, &handle.dirtier, dirtied) {
+                self.balance_dirty_pages(&handle.backing, &handle.dirtier)
+                    .await;
+            }
+            if let Some(obstacle) = obstacle {
+                self.overcome(handle, obstacle, &mut spare).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes` if that needs no waiting at all; otherwise says how far it came.
+    #[inline]
+    pub(crate) fn write_resident(&self, handle: &Handle, bytes: &[u8], offset_bytes: u64) -> usize {
+        if bytes.len() > PAGE_BYTES
+            || self
+                .check_write(&handle.object, bytes, offset_bytes)
+                .is_err()
+        {
+            return 0;
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset_bytes + done as u64;
+            let start = at as usize % PAGE_BYTES;
+            let length = (PAGE_BYTES - start).min(bytes.len() - done);
+            let piece = Piece {
+                page: page_of(at),
+                start,
+                bytes: &bytes[done..done + length],
+            };
+            if !self.overwrite_dirty(handle, piece) {
+                break;
+            }
+            done += length;
+        }
+        done
+    }
+
+    fn check_write(
+        &self,
+        object: &ObjectState,
+        bytes: &[u8],
+        offset_bytes: u64,
+    ) -> Result<(), AccessError> {
+        let limit_bytes = match &object.origin {
+            Origin::File { .. } => LONGEST_BYTES,
+            Origin::Anonymous { .. } => object.length_bytes(),
+        };
+        let end = offset_bytes.checked_add(bytes.len() as u64);
+        if end.is_none_or(|end| end > limit_bytes) {
+            return Err(AccessError::TooFar {
+                offset_bytes,
+                limit_bytes,
+            });
+        }
+        if object.is_read_only() {
+            return Err(AccessError::ReadOnly {
+                object: object.store_object().0,
+            });
+        }
+        if self.is_closing() {
+            return Err(AccessError::Closed);
+        }
+        let failed_pages = object.failed_pages.load(Ordering::Relaxed);
+        if failed_pages > 0 && failed_pages > self.dirty_limits().thresh / 4 {
+            return Err(AccessError::TooManyFailed {
+                object: object.store_object().0,
+                failed_pages,
+            });
+        }
+        Ok(())
+    }
+
+    /// Writes up to a stretch of pages without waiting. Returns the bytes written, the pages that
+    /// became dirty, and what stood in the way.
+    fn write_stretch<'a>(
+        &'a self,
+        handle: &Handle,
+        bytes: &[u8],
+        offset_bytes: u64,
+        spare: &mut Option<FreshFrame<'a>>,
+    ) -> (usize, u64, Option<Obstacle>) {
+        let (mut done, mut dirtied) = (0, 0);
+        let mut batch = None;
+        for _ in 0..STRETCH_PAGES {
+            if done == bytes.len() {
+                break;
+            }
+            let at = offset_bytes + done as u64;
+            let start = at as usize % PAGE_BYTES;
+            let length = (PAGE_BYTES - start).min(bytes.len() - done);
+            let piece = Piece {
+                page: page_of(at),
+                start,
+                bytes: &bytes[done..done + length],
+            };
+            match self.write_piece(handle, piece, &mut batch, spare) {
+                Ok(is_new) => dirtied += u64::from(is_new),
+                Err(obstacle) => return (done, dirtied, Some(obstacle)),
+            }
+            done += length;
+        }
+        drop(batch);
+        if done > 0 {
+            handle
+                .stream
+                .set_previous_page(page_of(offset_bytes + done as u64 - 1));
+        }
+        (done, dirtied, None)
+    }
+
+    /// Overwrites a part of a page that is resident and dirty: nothing has to be told to anybody.
+    #[inline]
+    fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
+        let object = &*handle.object;
+        let key = key(object.number, piece.page);
+        if piece.end_bytes() > object.length_bytes() {
+            return false;
+        }
+        let Some(frame) = self.index.find(&self.frames, key) else {
+            return false;
+        };
+        let Ok(mut hold) = self.frames.exclude(frame, key, handle.unwritable) else {
+            return false;
+        };
+        if hold.word() & flag::DIRTY == 0 {
+            return false;
+        }
+        self.frames
+            .arena()
+            .copy_in(&mut hold, piece.start, piece.bytes);
+        hold.mark_accessed();
+        true
+    }
+
+    /// Writes one piece. True if its page was clean before.
+    fn write_piece<'a, 'o>(
+        &'a self,
+        handle: &'o Handle,
+        piece: Piece<'_>,
+        batch: &mut Option<BatchGuard<'o>>,
+        spare: &mut Option<FreshFrame<'a>>,
+    ) -> Result<bool, Obstacle> {
+        let object = &*handle.object;
+        let key = key(object.number, piece.page);
+        let grows = piece.end_bytes() > object.length_bytes();
+        if grows && batch.is_none() {
+            *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
+        }
+        let found = self.index.find(&self.frames, key);
+        let is_new =
+            match found.map(|frame| (frame, self.frames.exclude(frame, key, handle.unwritable))) {
+                Some((_, Ok(hold))) => self.write_held(handle, hold, piece)?,
+                Some((frame, Err(Refused::Busy))) => return Err(Obstacle::Busy { frame, key }),
+                Some((_, Err(Refused::Gone))) | None => {
+                    if batch.is_none() {
+                        *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
+                    }
+                    let batch = batch.as_ref().expect("the batch was just opened");
+                    self.write_absent(handle, piece, batch, spare)?
+                }
+            };
+        if let (true, Some(batch)) = (grows, batch.as_ref()) {
+            object.grow(batch, piece.end_bytes());
+        }
+        Ok(is_new)
+    }
+
+    fn write_held(
+        &self,
+        handle: &Handle,
+        mut hold: ExclusiveHold<'_>,
+        piece: Piece<'_>,
+    ) -> Result<bool, Obstacle> {
+        let is_new = hold.word() & flag::DIRTY == 0;
+        if is_new {
+            self.tag_dirty(handle, piece.page)?;
+        }
+        self.frames
+            .arena()
+            .copy_in(&mut hold, piece.start, piece.bytes);
+        self.finish_write(handle, hold, is_new);
+        Ok(is_new)
+    }
+
+    /// Makes a page for a piece whose page is not resident.
+    fn write_absent<'a>(
+        &'a self,
+        handle: &Handle,
+        piece: Piece<'_>,
+        batch: &BatchGuard<'_>,
+        spare: &mut Option<FreshFrame<'a>>,
+    ) -> Result<bool, Obstacle> {
+        let object = &*handle.object;
+        let is_behind_end = byte_of(piece.page) >= object.length_bytes();
+        let is_blank = is_behind_end || self.is_untouched_anonymous(object, piece.page);
+        if !piece.is_whole() && !is_blank {
+            return Err(Obstacle::NeedsFill { page: piece.page });
+        }
+        let want = Want {
+            node: handle.node,
+            to_write: true,
+        };
+        let fresh = spare
+            .take()
+            .or_else(|| self.try_frame(want))
+            .ok_or(Obstacle::NeedsFrame)?;
+        let key = key(object.number, piece.page);
+        let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
+            // Somebody was faster. The next try finds that page.
+            let frame = self.index.find_surely(&self.frames, key).unwrap_or(0);
+            return Err(Obstacle::Busy { frame, key });
+        };
+        if let Err(obstacle) = self.tag_dirty(handle, piece.page) {
+            self.release_page(hold);
+            return Err(obstacle);
+        }
+        let arena = self.frames.arena();
+        if !piece.is_whole() {
+            arena.zero(&mut hold, 0, PAGE_BYTES);
+        }
+        arena.copy_in(&mut hold, piece.start, piece.bytes);
+        hold.set(flag::UPTODATE);
+        self.finish_write(handle, hold, true);
+        Ok(true)
+    }
+
+    fn is_untouched_anonymous(&self, object: &ObjectState, page: u64) -> bool {
+        match &object.origin {
+            Origin::Anonymous { slots } => slots[page as usize].load(Ordering::Acquire) == 0,
+            Origin::File { .. } => false,
+        }
+    }
+
+    /// Tags a page dirty before its bytes change, so that it cannot be dirty and unknown
+    /// (invariant D1).
+    fn tag_dirty(&self, handle: &Handle, page: u64) -> Result<(), Obstacle> {
+        if handle.object.is_anonymous() {
+            return Ok(());
+        }
+        let tagged = lock(&handle.object.dirty).set_dirty(&self.slab, page);
+        tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
+    }
+
+    fn finish_write(&self, handle: &Handle, mut hold: ExclusiveHold<'_>, is_new: bool) {
+        hold.mark_accessed();
+        if !is_new {
+            return;
+        }
+        hold.unset(flag::RECLAIM);
+        hold.set(flag::DIRTY);
+        let frame = hold.frame();
+        if handle.object.is_anonymous() {
+            self.anonymous_dirtied(&handle.object, hold);
+            return;
+        }
+        self.account_dirtied(&handle.backing, frame);
+        drop(hold);
+        if handle.backing.enqueue(&handle.object, || self.now_ms()) {
+            // The first dirty object starts the flusher's clock.
+            handle.backing.wake_flusher.wake_all();
+        }
+    }
+
+    async fn overcome<'a>(
+        self: &'a Arc<Self>,
+        handle: &Handle,
+        obstacle: Obstacle,
+        spare: &mut Option<FreshFrame<'a>>,
+    ) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        match obstacle {
+            Obstacle::Busy { frame, key } => self.page_is_free(handle, frame, key).await,
+            Obstacle::NeedsFill { page } => {
+                self.bring_in(handle, Missing::Absent { page }, page).await
+            }
+            Obstacle::NeedsFrame => {
+                let want = Want {
+                    node: handle.node,
+                    to_write: true,
+                };
+                *spare = Some(self.frame(want).await?);
+                Ok(())
+            }
+            Obstacle::NeedsBlock => self.block_is_free(&handle.backing).await,
+            Obstacle::Resizing => {
+                self.resize_ends(object).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until nobody holds the page and no write in flight forbids changing it.
+    async fn page_is_free(&self, handle: &Handle, frame: u32, key: u64) -> Result<(), AccessError> {
+        let object = &*handle.object;
+        self.page_settles(object, frame, key, flag::EXCLUSIVE | handle.unwritable)
+            .await?;
+        let longest = self.settings.held_timeout;
+        let is_free = |word| word & crate::state::frame::HOLDS == 0;
+        if self.word_becomes(frame, key, longest, is_free).await {
+            return Ok(());
+        }
+        Err(AccessError::Held {
+            object: object.store_object().0,
+            page_index: crate::state::index::page_of(key),
+            waited: longest,
+        })
+    }
+
+    /// Waits until something was written, so that a dirty block may be free again.
+    async fn block_is_free(&self, backing: &Backing) -> Result<(), AccessError> {
+        let listener = backing.write_ended.listen();
+        if self.slab.free_count() > 0 {
+            return Ok(());
+        }
+        for other in self.backings() {
+            other.request(FlusherWork {
+                background: true,
+                all: true,
+            });
+        }
+        let longest = self.settings.answer_timeout;
+        if self.rt.timeout(longest, listener).await.is_ok() {
+            return Ok(());
+        }
+        self.count(Counter::WaitsOverdue, 1);
+        Err(AccessError::NoFrames {
+            waited: longest,
+            held_pages: self.held_pages(),
+            dirty_pages: self.global.pages(),
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! The one place that writes file pages: a run of tagged neighbours becomes one large request.
+//!
+//! It allocates nothing, reclaims nothing and calls no flow that does: the flusher and `sync`
+//! call it, and reclaim never does.
+
+use crate::engine::Engine;
+use crate::state::backing::Backing;
+use crate::state::dirty_index::{Run, Tag};
+use crate::state::frame::{Refused, claimable, flag};
+use crate::state::index::key;
+use crate::state::object::ObjectState;
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::units::{byte_of, pages_for};
+use forebay_store::{Io, IoKind, PagePointer, Request};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bits of a request's token that hold its sequence number; the rest hold the object's.
+const SEQUENCE_BITS: u32 = 40;
+
+/// The token of a request of `object`.
+pub(crate) fn token(object: u32, sequence: u64) -> u64 {
+    u64::from(object) << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
+}
+
+/// The object and sequence of a token.
+pub(crate) fn of_token(token: u64) -> (u32, u64) {
+    (
+        (token >> SEQUENCE_BITS) as u32,
+        token & ((1 << SEQUENCE_BITS) - 1),
+    )
+}
+
+/// What came of a claim.
+enum Claim {
+    Taken(PagePointer),
+    /// Somebody has it; it stays tagged.
+    Busy,
+    /// It is clean, or gone.
+    Clean,
+}
+
+impl Engine {
+    /// Submits up to `limit` tagged pages of the range, oldest offset first. Waits while the
+    /// store has as many writes as keep it busy. Returns the pages submitted and the first page
+    /// that was not looked at.
+    pub(crate) async fn writeout(
+        self: &Arc<Self>,
+        backing: &Backing,
+        object: &ObjectState,
+        tag: Tag,
+        range: Range<u64>,
+        limit: u64,
+    ) -> (u64, u64) {
+        let most = (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages));
+        let mut submitted = 0;
+        let mut from = range.start;
+        while submitted < limit {
+            self.until_store_takes_more(backing).await;
+            let wanted = most.min(limit - submitted);
+            let taken = lock(&object.dirty).take_run(&self.slab, tag, from..range.end, wanted);
+            let Some(run) = taken else {
+                return (submitted, range.end);
+            };
+            submitted += self.submit_run(backing, object, tag, run);
+            from = run.first + run.pages;
+        }
+        (submitted, from)
+    }
+
+    async fn until_store_takes_more(&self, backing: &Backing) {
+        loop {
+            let listener = backing.write_ended.listen();
+            let in_flight = backing.writes_in_flight.load(Ordering::Acquire);
+            if in_flight < backing.geometry.queue_depth {
+                return;
+            }
+            listener.await;
+        }
+    }
+
+    /// Claims the pages of a taken run and submits those that could be, in as few requests as
+    /// the gaps allow. Returns how many.
+    fn submit_run(
+        self: &Arc<Self>,
+        backing: &Backing,
+        object: &ObjectState,
+        tag: Tag,
+        run: Run,
+    ) -> u64 {
+        let mut submitted = 0;
+        let mut pages = self.vectors.take();
+        let mut first = run.first;
+        for page in run.first..run.first + run.pages {
+            match self.claim(backing, object, page) {
+                Claim::Taken(pointer) => {
+                    if pages.is_empty() {
+                        first = page;
+                    }
+                    pages.push(pointer);
+                    submitted += 1;
+                    continue;
+                }
+                Claim::Busy => lock(&object.dirty).untake(&self.slab, page, tag),
+                Claim::Clean => lock(&object.dirty).landed(&self.slab, page),
+            }
+            if !pages.is_empty() {
+                let full = std::mem::replace(&mut pages, self.vectors.take());
+                self.submit_write(backing, object, first, full);
+            }
+        }
+        if pages.is_empty() {
+            self.vectors.give_back(pages);
+        } else {
+            self.submit_write(backing, object, first, pages);
+        }
+        submitted
+    }
+
+    fn claim(&self, backing: &Backing, object: &ObjectState, page: u64) -> Claim {
+        if page >= pages_for(object.length_bytes()) {
+            // The object has just been cut; whoever did it drops the page.
+            return Claim::Busy;
+        }
+        let key = key(object.number, page);
+        let Some(frame) = self.index.find_surely(&self.frames, key) else {
+            return Claim::Clean;
+        };
+        // The hold keeps the frame from being given to another page between look and claim.
+        let hold = match self.frames.hold(frame, key) {
+            Ok(hold) => hold,
+            Err(Refused::Busy) => return Claim::Busy,
+            Err(Refused::Gone) => return Claim::Clean,
+        };
+        let found = self.frames.claim_for_writing(frame);
+        drop(hold);
+        if !claimable(found) {
+            let is_dirty = found & flag::DIRTY != 0;
+            return if is_dirty { Claim::Busy } else { Claim::Clean };
+        }
+        if found & flag::FAILED != 0 {
+            object.failed_pages.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.account_claimed(backing, frame);
+        Claim::Taken(self.frames.arena().pointer(frame))
+    }
+
+    fn submit_write(
+        self: &Arc<Self>,
+        backing: &Backing,
+        object: &ObjectState,
+        first: u64,
+        pages: Vec<PagePointer>,
+    ) {
+        let offset_bytes = byte_of(first);
+        let whole_bytes = (pages.len() * PAGE_BYTES) as u64;
+        // The length may have shrunk since the claim; then the last page is about to be dropped
+        // and at least one byte of it is written all the same, which SetLength cuts off again.
+        let to_end = object.length_bytes().saturating_sub(offset_bytes);
+        let least_bytes = whole_bytes - PAGE_BYTES as u64 + 1;
+        let length_bytes = to_end.clamp(least_bytes, whole_bytes);
+        let request = Request {
+            kind: IoKind::Write,
+            object: object.store_object(),
+            offset_bytes,
+            length_bytes,
+        };
+        let sequence = backing.write_begins(object.number);
+        backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
+        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        let io = Io::new(request, pages, self.clone(), token(object.number, sequence));
+        backing.store.submit(io);
+    }
+}

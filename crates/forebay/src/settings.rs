@@ -1,0 +1,215 @@
+//! Settings are values that a user tunes; parts are what a program swaps.
+
+use crate::error::BuildError;
+use crate::event::EventSink;
+use crate::policy::Policy;
+use forebay_base::Span;
+use forebay_law::limits::DirtyKnobs;
+use forebay_rt::Rt;
+use std::fmt;
+use std::sync::Arc;
+
+/// One zone of a node: a run of frames of one kind of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneSettings {
+    /// Its name in statistics.
+    pub name: String,
+    /// Its part of the memory, relative to the other zones' parts.
+    pub weight: u64,
+    /// Frames of lower zones that requests for higher ones leave alone: one in this many of the
+    /// higher zones' frames; 0 for none (lowmem_reserve_ratio).
+    pub lowmem_reserve_ratio: u64,
+}
+
+/// One node: zones in order of scarcity, the most preferred last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// Its zones.
+    pub zones: Vec<ZoneSettings>,
+}
+
+impl Default for NodeSettings {
+    fn default() -> NodeSettings {
+        NodeSettings {
+            zones: vec![ZoneSettings {
+                name: "Normal".into(),
+                weight: 1,
+                lowmem_reserve_ratio: 0,
+            }],
+        }
+    }
+}
+
+/// The values by which a cache is built.
+///
+/// ```
+/// let settings = forebay::Settings { memory_bytes: 64 << 20, ..Default::default() };
+/// assert_eq!(settings.dirty.dirty_ratio_percent, 20);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// All memory of the cache: pages and what they cost beside their bytes.
+    pub memory_bytes: u64,
+    /// Nodes and zones. Default: one node with one zone.
+    pub nodes: Vec<NodeSettings>,
+    /// Limits on dirty pages (vm.dirty_*).
+    pub dirty: DirtyKnobs,
+    /// The flusher looks for old dirty pages this often; zero for never
+    /// (dirty_writeback_centisecs; 5 s).
+    pub writeback_interval: Span,
+    /// Pages dirty for longer than this are written (dirty_expire_centisecs; 30 s).
+    pub dirty_expire: Span,
+    /// Largest readahead window, pages (read_ahead_kb / 4; 32).
+    pub readahead_pages: u64,
+    /// 0 to 200: how much rather anonymous pages are reclaimed than file pages (60).
+    pub swappiness: u64,
+    /// Distance of the watermarks, in 1/10 000 of a zone (watermark_scale_factor).
+    pub watermark_scale_factor: u64,
+    /// Free memory to keep, KiB; 0 to compute it from the size (min_free_kbytes).
+    pub min_free_kib: u64,
+    /// Length of the tick in which reclaim counts its shortest waits (4 ms).
+    pub tick: Span,
+    /// A call that waits for a store fails after this long without an answer (30 s).
+    pub answer_timeout: Span,
+    /// A call that waits for a guard to be dropped, or for a frame, fails after this long (5 s).
+    pub held_timeout: Span,
+    /// Most objects open at once.
+    pub objects_limit: u32,
+    /// Touch all memory at start, so that no later access meets a fault of the system.
+    pub prefault: bool,
+    /// The historic choices.
+    pub policy: Policy,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            memory_bytes: 256 << 20,
+            nodes: vec![NodeSettings::default()],
+            dirty: DirtyKnobs::default(),
+            writeback_interval: Span::from_secs(5),
+            dirty_expire: Span::from_secs(30),
+            readahead_pages: 32,
+            swappiness: 60,
+            watermark_scale_factor: 10,
+            min_free_kib: 0,
+            tick: Span::from_millis(4),
+            answer_timeout: Span::from_secs(30),
+            held_timeout: Span::from_secs(5),
+            objects_limit: 65_536,
+            prefault: true,
+            policy: Policy::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses values that cannot work.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let bad = |setting, given: u64, allowed| {
+            Err(BuildError::BadSetting {
+                setting,
+                given: given.to_string(),
+                allowed,
+            })
+        };
+        if self.nodes.is_empty() || self.nodes.iter().any(|node| node.zones.is_empty()) {
+            return bad(
+                "nodes",
+                self.nodes.len() as u64,
+                "at least one node, each with a zone",
+            );
+        }
+        let zones: usize = self.nodes.iter().map(|node| node.zones.len()).sum();
+        if zones > crate::state::shadow::ZONES_LIMIT {
+            return bad("nodes", zones as u64, "at most 16 zones in all");
+        }
+        if self
+            .nodes
+            .iter()
+            .flat_map(|node| &node.zones)
+            .any(|zone| zone.weight == 0)
+        {
+            return bad("weight", 0, "a zone has a weight of at least 1");
+        }
+        let knobs = &self.dirty;
+        if knobs.dirty_ratio_percent > 100 || knobs.background_ratio_percent > 100 {
+            let given = knobs
+                .dirty_ratio_percent
+                .max(knobs.background_ratio_percent);
+            return bad("dirty_ratio", given, "a percentage from 0 to 100");
+        }
+        if knobs.dirty_bytes != 0 && knobs.dirty_bytes < 8192 {
+            return bad("dirty_bytes", knobs.dirty_bytes, "0, or at least 8192");
+        }
+        if self.swappiness > 200 {
+            return bad("swappiness", self.swappiness, "0 to 200");
+        }
+        if self.watermark_scale_factor > 1_000 {
+            return bad(
+                "watermark_scale_factor",
+                self.watermark_scale_factor,
+                "at most 1000",
+            );
+        }
+        if self.tick == Span::ZERO || self.answer_timeout == Span::ZERO {
+            return bad("tick", 0, "a tick and an answer timeout longer than zero");
+        }
+        let limit = crate::state::index::OBJECTS_LIMIT - 1;
+        if self.objects_limit == 0 || self.objects_limit > limit {
+            return bad(
+                "objects_limit",
+                u64::from(self.objects_limit),
+                "1 to 16777215",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What a program may put in the place of the usual parts.
+#[derive(Clone)]
+pub struct Parts {
+    /// Clock, timers, tasks and chance.
+    pub rt: Rt,
+    /// Where trace events go.
+    pub sink: Option<Arc<dyn EventSink>>,
+}
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts {
+            rt: Rt::real(),
+            sink: None,
+        }
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("sink", &self.sink.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The values by which a store is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackingSettings {
+    /// Part of the dirty limit that the store always has, percent (bdi min_ratio; 0).
+    pub min_ratio_percent: u64,
+    /// Part of the dirty limit that it may never exceed, percent (bdi max_ratio; 100).
+    pub max_ratio_percent: u64,
+    /// Whether its writers are throttled by its own part of the limit alone (strict_limit).
+    pub strict_limit: bool,
+}
+
+impl Default for BackingSettings {
+    fn default() -> BackingSettings {
+        BackingSettings {
+            min_ratio_percent: 0,
+            max_ratio_percent: 100,
+            strict_limit: false,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The memory of all frames: one mapping, made at start, and the only place that touches its bytes.
+//!
+//! Who may touch a page is settled by the frame word (`frame.rs`): its bytes are read under a
+//! shared hold or by a store that writes them out, and written under an exclusive hold or by a
+//! store that fills them. The accessors here ask for the hold as an argument, so that the
+//! compiler sees the rule.
+
+#![allow(unsafe_code)]
+
+use crate::state::frame::{ExclusiveHold, SharedHold};
+use forebay_base::PAGE_BYTES;
+use forebay_store::PagePointer;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::ptr::NonNull;
+
+/// Page memory of every frame, in frame order.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    base: NonNull<u8>,
+    frames: u32,
+    mapped_bytes: usize,
+}
+
+// SAFETY: the arena is an address range that lives as long as the value; access to its bytes goes
+// through holds, which exclude each other across threads (frame.rs, invariants F1 and F2).
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+/// Huge pages are 2 MiB where they matter here; the mapping starts on such a boundary.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+impl Arena {
+    /// Maps memory for `frames` pages, in huge pages where the system gives them, and touches
+    /// each page once if `prefault`, so that no later access meets a fault.
+    pub(crate) fn new(frames: u32, prefault: bool) -> std::io::Result<Arena> {
+        let bytes = frames as usize * PAGE_BYTES;
+        let mapped_bytes = (bytes + HUGE_PAGE_BYTES).next_multiple_of(HUGE_PAGE_BYTES);
+        // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
+        // memory that anybody else knows of.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                mapped_bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        };
+        let aligned = start
+            .cast::<u8>()
+            .wrapping_add(start.addr().next_multiple_of(HUGE_PAGE_BYTES) - start.addr());
+        // SAFETY: the range lies inside the mapping just made; the advice changes how it is
+        // backed, never what it holds. Refusal is harmless.
+        let _ = unsafe { rustix::mm::madvise(aligned.cast(), bytes, Advice::LinuxHugepage) };
+        let slack = aligned.addr() - start.addr();
+        // SAFETY: the bytes before the aligned start belong to the mapping and are not used.
+        if slack > 0 {
+            unsafe { rustix::mm::munmap(start, slack)? };
+        }
+        let base = NonNull::new(aligned).expect("a mapping is never at address zero");
+        let arena = Arena {
+            base,
+            frames,
+            mapped_bytes: mapped_bytes - slack,
+        };
+        if prefault {
+            arena.touch_all();
+        }
+        Ok(arena)
+    }
+
+    fn touch_all(&self) {
+        for frame in 0..self.frames {
+            // SAFETY: the page lies inside the mapping, and nobody has a reference to it yet.
+            unsafe { self.address(frame).write_volatile(0) };
+        }
+    }
+
+    fn address(&self, frame: u32) -> NonNull<u8> {
+        assert!(frame < self.frames, "frame {frame} of {}", self.frames);
+        // SAFETY: the frame was checked to lie inside the mapping.
+        unsafe { self.base.add(frame as usize * PAGE_BYTES) }
+    }
+
+    /// The page of `frame` as a store sees it. The caller puts it into a request only while the
+    /// frame is exclusively held (a fill) or under writeback (a write).
+    pub(crate) fn pointer(&self, frame: u32) -> PagePointer {
+        // SAFETY: the page is valid while the arena lives, which the engine keeps until the last
+        // request is finished; the frame word keeps others off as `PagePointer::new` demands.
+        unsafe { PagePointer::new(self.address(frame)) }
+    }
+
+    /// The frame whose page a finished request carried.
+    pub(crate) fn frame_at(&self, page: PagePointer) -> u32 {
+        let offset = page.address().addr().get() - self.base.addr().get();
+        debug_assert!(
+            offset / PAGE_BYTES < self.frames as usize,
+            "the page is one of ours"
+        );
+        (offset / PAGE_BYTES) as u32
+    }
+
+    /// First page and length in bytes, for stores that register memory.
+    pub(crate) fn region(&self) -> (PagePointer, usize) {
+        (self.pointer(0), self.frames as usize * PAGE_BYTES)
+    }
+
+    /// Copies out of a held page, from its byte `start`, into `bytes`.
+    pub(crate) fn copy_out(&self, hold: &SharedHold<'_>, start: usize, bytes: &mut [u8]) {
+        assert!(
+            start + bytes.len() <= PAGE_BYTES,
+            "the copy stays in its page"
+        );
+        // SAFETY: a shared hold keeps every writer of this page off (invariant F1), the page and
+        // the caller's buffer are distinct memory, and the bound was checked.
+        unsafe {
+            self.address(hold.frame())
+                .add(start)
+                .copy_to_nonoverlapping(NonNull::from(&mut *bytes).cast(), bytes.len());
+        }
+    }
+
+    /// Copies `bytes` into a page that is held alone, from its byte `start`.
+    pub(crate) fn copy_in(&self, hold: &mut ExclusiveHold<'_>, start: usize, bytes: &[u8]) {
+        assert!(
+            start + bytes.len() <= PAGE_BYTES,
+            "the copy stays in its page"
+        );
+        // SAFETY: an exclusive hold keeps every reader and writer of this program off (invariant
+        // F2), the page and the caller's buffer are distinct memory, and the bound was checked.
+        unsafe {
+            self.address(hold.frame())
+                .add(start)
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        }
+    }
+
+    /// Zeros `length` bytes of a page that is held alone, from its byte `start`.
+    pub(crate) fn zero(&self, hold: &mut ExclusiveHold<'_>, start: usize, length: usize) {
+        assert!(start + length <= PAGE_BYTES, "the zeros stay in their page");
+        // SAFETY: as in `copy_in`.
+        unsafe { self.address(hold.frame()).add(start).write_bytes(0, length) };
+    }
+
+    /// The bytes of a held page, for as long as the hold.
+    pub(crate) fn bytes<'a>(&'a self, hold: &'a SharedHold<'_>) -> &'a [u8] {
+        // SAFETY: a shared hold keeps every writer of this page off (invariant F1) for its whole
+        // life, which the returned lifetime does not outlast.
+        unsafe { std::slice::from_raw_parts(self.address(hold.frame()).as_ptr(), PAGE_BYTES) }
+    }
+
+    /// Asks the processor to fetch the head of the page of `frame`, ahead of a copy.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let address = self.address(frame).as_ptr().cast::<i8>();
+            for line in 0..4 {
+                // SAFETY: a prefetch reads nothing that the program can see.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line * 64)) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = frame;
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, whole, and nobody can hold a page of it any more: holds
+        // borrow the arena and requests keep the engine alive.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
+        debug_assert!(unmapped.is_ok(), "the arena is one mapping");
+    }
+}

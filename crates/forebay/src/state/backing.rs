@@ -1,0 +1,215 @@
+//! What is known of one store: its dirty pages, its measured rates, its flusher's lists.
+//!
+//! invariant B1: the sum over all backings of reclaimable pages is the number of dirty file
+//! pages, and that of pages under writeback is at most the cache's.
+//! invariant B2: an object with a dirty page is on exactly one list of its backing, or taken by
+//! the flusher.
+
+use crate::settings::BackingSettings;
+use crate::state::object::{ObjectState, QueuePlace};
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    lock,
+};
+use forebay_law::bandwidth::Bandwidth;
+use forebay_law::rate::DirtyRate;
+use forebay_law::share::StoreCompletions;
+use forebay_rt::wait::WaitQueue;
+use forebay_store::{Geometry, Store};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+/// Rates of a store and when they were last estimated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    pub(crate) bandwidth: Bandwidth,
+    pub(crate) rate: DirtyRate,
+    pub(crate) completions: StoreCompletions,
+    pub(crate) written_stamp: u64,
+    pub(crate) dirtied_stamp: u64,
+    pub(crate) updated_ms: u64,
+    /// Samples of bandwidth so far: 0 means that the rate is the initial guess.
+    pub(crate) samples: u64,
+}
+
+/// What a flusher has been asked to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FlusherWork {
+    /// Too much is dirty: write until it is not.
+    pub(crate) background: bool,
+    /// A reclaimer found only dirty pages: write all.
+    pub(crate) all: bool,
+}
+
+/// The objects that a flusher has to write, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct FlusherLists {
+    /// Dirty, in order of the time (ms) when they became so.
+    pub(crate) dirty: VecDeque<(u64, Arc<ObjectState>)>,
+    /// Of the present round.
+    pub(crate) io: VecDeque<Arc<ObjectState>>,
+    /// With work left after their turn.
+    pub(crate) more_io: VecDeque<Arc<ObjectState>>,
+}
+
+/// Writes that a store has and has not finished, by sequence.
+#[derive(Debug, Default)]
+pub(crate) struct Outstanding {
+    next: u64,
+    writes: Vec<(u64, u32)>,
+}
+
+pub(crate) struct Backing {
+    pub(crate) number: usize,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) geometry: Geometry,
+    pub(crate) settings: BackingSettings,
+    pub(crate) reclaimable: AtomicU64,
+    pub(crate) writeback: AtomicU64,
+    pub(crate) dirtied: AtomicU64,
+    pub(crate) written: AtomicU64,
+    pub(crate) exceeded: AtomicBool,
+    /// Writers that were throttled here so far.
+    pub(crate) writers_seen: AtomicU64,
+    pub(crate) rates: Mutex<Rates>,
+    pub(crate) lists: Mutex<FlusherLists>,
+    pub(crate) work: Mutex<FlusherWork>,
+    pub(crate) wake_flusher: WaitQueue,
+    pub(crate) flusher_runs: AtomicBool,
+    outstanding: Mutex<Outstanding>,
+    pub(crate) writes_in_flight: AtomicU32,
+    /// Told whenever a write ends.
+    pub(crate) write_ended: WaitQueue,
+}
+
+impl fmt::Debug for Backing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backing")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Backing {
+    pub(crate) fn new(
+        number: usize,
+        store: Arc<dyn Store>,
+        settings: BackingSettings,
+        now_ms: u64,
+    ) -> Backing {
+        let bandwidth = Bandwidth::default();
+        let initial = bandwidth.average_pages_per_s;
+        Backing {
+            number,
+            geometry: store.geometry(),
+            store,
+            settings,
+            reclaimable: AtomicU64::new(0),
+            writeback: AtomicU64::new(0),
+            dirtied: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            exceeded: AtomicBool::new(false),
+            writers_seen: AtomicU64::new(0),
+            rates: Mutex::new(Rates {
+                bandwidth,
+                rate: DirtyRate {
+                    ratelimit: initial,
+                    balanced: initial,
+                },
+                completions: StoreCompletions::default(),
+                written_stamp: 0,
+                dirtied_stamp: 0,
+                updated_ms: now_ms,
+                samples: 0,
+            }),
+            lists: Mutex::new(FlusherLists::default()),
+            work: Mutex::new(FlusherWork::default()),
+            wake_flusher: WaitQueue::new(),
+            flusher_runs: AtomicBool::new(false),
+            outstanding: Mutex::new(Outstanding::default()),
+            writes_in_flight: AtomicU32::new(0),
+            write_ended: WaitQueue::new(),
+        }
+    }
+
+    /// Pages dirty or under writeback (wb_dirty).
+    pub(crate) fn dirty_pages(&self) -> u64 {
+        self.reclaimable.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
+    }
+
+    /// Puts an object that has become dirty on the flusher's list, if it is on none. True if it
+    /// is the first.
+    pub(crate) fn enqueue(&self, object: &Arc<ObjectState>, now_ms: impl FnOnce() -> u64) -> bool {
+        let mut queueing = lock(&object.queueing);
+        if queueing.place != QueuePlace::None {
+            return false;
+        }
+        queueing.place = QueuePlace::Queued;
+        let mut lists = lock(&self.lists);
+        let was_idle = lists.is_empty();
+        lists.dirty.push_back((now_ms(), object.clone()));
+        was_idle
+    }
+
+    /// Asks the flusher for work; true if it was not asked before.
+    pub(crate) fn request(&self, work: FlusherWork) -> bool {
+        let mut asked = lock(&self.work);
+        let merged = FlusherWork {
+            background: asked.background || work.background,
+            all: asked.all || work.all,
+        };
+        let is_new = *asked != merged;
+        *asked = merged;
+        drop(asked);
+        if is_new {
+            self.wake_flusher.wake_all();
+        }
+        is_new
+    }
+
+    /// What the flusher was asked; it is asked nothing from now on.
+    pub(crate) fn take_work(&self) -> FlusherWork {
+        std::mem::take(&mut *lock(&self.work))
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        *lock(&self.work) != FlusherWork::default()
+    }
+
+    /// A write of `object` is about to be submitted: its sequence number.
+    pub(crate) fn write_begins(&self, object: u32) -> u64 {
+        let mut outstanding = lock(&self.outstanding);
+        let sequence = outstanding.next;
+        outstanding.next += 1;
+        outstanding.writes.push((sequence, object));
+        sequence
+    }
+
+    /// The write `sequence` has ended.
+    pub(crate) fn write_ends(&self, sequence: u64) {
+        let mut outstanding = lock(&self.outstanding);
+        outstanding.writes.retain(|&(other, _)| other != sequence);
+    }
+
+    /// The sequence number that the next write will have.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        lock(&self.outstanding).next
+    }
+
+    /// Whether a write of `object` numbered below `sequence` has not ended.
+    pub(crate) fn has_writes_before(&self, object: u32, sequence: u64) -> bool {
+        let outstanding = lock(&self.outstanding);
+        outstanding
+            .writes
+            .iter()
+            .any(|&(number, of)| number < sequence && of == object)
+    }
+}
+
+impl FlusherLists {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dirty.is_empty() && self.io.is_empty() && self.more_io.is_empty()
+    }
+}

@@ -1,0 +1,473 @@
+//! Which pages of an object are dirty, to be written, or in flight, in page order.
+//!
+//! Sixty-four neighbouring pages share one *block* of three bit sets. The blocks of an object
+//! form a treap keyed by block number (its priorities are a hash of the key and need no memory);
+//! all objects draw their blocks from one slab, so that the memory is bounded at start.
+//!
+//! invariant D1: a page with its flag `DIRTY` set and not held exclusively has its dirty bit set.
+//! invariant D2: a page under writeback or unstable has its in-flight bit set, and so its block
+//! exists: a failed write can always mark its page dirty again.
+//! invariant D3: a page to be written is dirty: the to-write bits are a subset of the dirty bits.
+//! invariant D4: a block in the treap has at least one bit set; an empty one is in the slab.
+
+use forebay_base::hash::mix;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    lock,
+};
+
+/// Pages of one block.
+const BLOCK_PAGES: u64 = 64;
+const NIL: u32 = u32::MAX;
+
+/// One block. Its fields are atomics so that the slab needs no lock around them; each block is
+/// used under the lock of the object that owns it.
+#[derive(Debug, Default)]
+struct Block {
+    dirty: AtomicU64,
+    towrite: AtomicU64,
+    in_flight: AtomicU64,
+    number: AtomicU32,
+    left: AtomicU32,
+    right: AtomicU32,
+}
+
+/// Bytes of one block, a part of the price of a page.
+pub(crate) const BLOCK_BYTES: usize = size_of::<Block>();
+
+/// The slab of blocks that all objects share.
+#[derive(Debug)]
+pub(crate) struct BlockSlab {
+    blocks: Box<[Block]>,
+    free: Mutex<FreeBlocks>,
+}
+
+#[derive(Debug)]
+struct FreeBlocks {
+    first: u32,
+    count: u32,
+}
+
+/// No block is left: somebody has to be written first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlabFull;
+
+impl BlockSlab {
+    pub(crate) fn new(count: u32) -> BlockSlab {
+        let blocks: Box<[Block]> = (0..count).map(|_| Block::default()).collect();
+        for (at, block) in blocks.iter().enumerate() {
+            let next = if at + 1 == blocks.len() {
+                NIL
+            } else {
+                at as u32 + 1
+            };
+            block.right.store(next, Relaxed);
+        }
+        let first = if count == 0 { NIL } else { 0 };
+        BlockSlab {
+            blocks,
+            free: Mutex::new(FreeBlocks { first, count }),
+        }
+    }
+
+    /// Blocks that are not in use.
+    pub(crate) fn free_count(&self) -> u32 {
+        lock(&self.free).count
+    }
+
+    fn take(&self, number: u32) -> Result<u32, SlabFull> {
+        let mut free = lock(&self.free);
+        let at = free.first;
+        if at == NIL {
+            return Err(SlabFull);
+        }
+        let block = &self.blocks[at as usize];
+        free.first = block.right.load(Relaxed);
+        free.count -= 1;
+        block.number.store(number, Relaxed);
+        block.left.store(NIL, Relaxed);
+        block.right.store(NIL, Relaxed);
+        Ok(at)
+    }
+
+    fn give_back(&self, at: u32) {
+        let mut free = lock(&self.free);
+        self.blocks[at as usize].right.store(free.first, Relaxed);
+        free.first = at;
+        free.count += 1;
+    }
+
+    fn at(&self, at: u32) -> &Block {
+        &self.blocks[at as usize]
+    }
+}
+
+impl Block {
+    fn is_empty(&self) -> bool {
+        self.dirty.load(Relaxed) | self.in_flight.load(Relaxed) == 0
+    }
+
+    fn bits(&self, tag: Tag) -> u64 {
+        match tag {
+            Tag::Dirty => self.dirty.load(Relaxed),
+            Tag::ToWrite => self.towrite.load(Relaxed),
+            Tag::InFlight => self.in_flight.load(Relaxed),
+        }
+    }
+
+    /// Pages that a writer may take: tagged, and no write of them in flight.
+    fn takeable(&self, tag: Tag) -> u64 {
+        self.bits(tag) & !self.in_flight.load(Relaxed)
+    }
+}
+
+/// Which pages are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// Newer than the store.
+    Dirty,
+    /// Dirty at the time of a sync: the fixed set that it writes.
+    ToWrite,
+    /// Under writeback, or unstable.
+    InFlight,
+}
+
+/// A run of neighbouring pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) first: u64,
+    pub(crate) pages: u64,
+}
+
+/// The tagged pages of one object. Lives inside the object's lock.
+#[derive(Debug)]
+pub(crate) struct DirtyIndex {
+    root: u32,
+    /// The block of the last change: neighbours follow each other.
+    recent: u32,
+    dirty_pages: u64,
+}
+
+impl Default for DirtyIndex {
+    fn default() -> DirtyIndex {
+        DirtyIndex {
+            root: NIL,
+            recent: NIL,
+            dirty_pages: 0,
+        }
+    }
+}
+
+fn split(page: u64) -> (u32, u64) {
+    ((page / BLOCK_PAGES) as u32, 1 << (page % BLOCK_PAGES))
+}
+
+fn priority(number: u32) -> u64 {
+    mix(u64::from(number) ^ 0x5bd1_e995)
+}
+
+impl DirtyIndex {
+    /// Pages whose dirty bit is set.
+    pub(crate) fn dirty_pages(&self) -> u64 {
+        self.dirty_pages
+    }
+
+    /// Whether nothing is dirty and nothing in flight.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.root == NIL
+    }
+
+    /// Tags a page dirty. True if it was not.
+    pub(crate) fn set_dirty(&mut self, slab: &BlockSlab, page: u64) -> Result<bool, SlabFull> {
+        let (number, bit) = split(page);
+        let at = self.find_or_insert(slab, number)?;
+        let before = slab.at(at).dirty.fetch_or(bit, Relaxed);
+        let is_new = before & bit == 0;
+        self.dirty_pages += u64::from(is_new);
+        Ok(is_new)
+    }
+
+    /// Takes the dirty and to-write tags of a page away (it was discarded).
+    pub(crate) fn cancel(&mut self, slab: &BlockSlab, page: u64) {
+        self.change(slab, page, |index, block, bit| {
+            if block.dirty.fetch_and(!bit, Relaxed) & bit != 0 {
+                index.dirty_pages -= 1;
+            }
+            block.towrite.fetch_and(!bit, Relaxed);
+        });
+    }
+
+    /// A write of the page ended well, and nothing holds it in flight any more.
+    pub(crate) fn landed(&mut self, slab: &BlockSlab, page: u64) {
+        self.change(slab, page, |_, block, bit| {
+            block.in_flight.fetch_and(!bit, Relaxed);
+        });
+    }
+
+    /// A write of the page failed or was put off: dirty again. Cannot fail (D2).
+    pub(crate) fn untake(&mut self, slab: &BlockSlab, page: u64, tag: Tag) {
+        self.change(slab, page, |index, block, bit| {
+            if block.dirty.fetch_or(bit, Relaxed) & bit == 0 {
+                index.dirty_pages += 1;
+            }
+            if tag == Tag::ToWrite {
+                block.towrite.fetch_or(bit, Relaxed);
+            }
+            block.in_flight.fetch_and(!bit, Relaxed);
+        });
+    }
+
+    /// Takes the next run of at most `limit` tagged pages from `from` up to and without `end`:
+    /// their dirty and to-write bits become in-flight bits.
+    pub(crate) fn take_run(
+        &mut self,
+        slab: &BlockSlab,
+        tag: Tag,
+        range: std::ops::Range<u64>,
+        limit: u64,
+    ) -> Option<Run> {
+        let first = self.next(slab, range.start, |block| block.takeable(tag))?;
+        let mut run = Run { first, pages: 0 };
+        let stop = range.end.min(first.saturating_add(limit));
+        let mut page = first;
+        while page < stop {
+            let Some(at) = self.find(slab, split(page).0) else {
+                break;
+            };
+            let block = slab.at(at);
+            let offset = page % BLOCK_PAGES;
+            let ready = (block.takeable(tag) >> offset).trailing_ones();
+            let count = u64::from(ready).min(stop - page).min(BLOCK_PAGES - offset);
+            if count == 0 {
+                break;
+            }
+            let mask = (u64::MAX >> (BLOCK_PAGES - count)) << offset;
+            block.dirty.fetch_and(!mask, Relaxed);
+            block.towrite.fetch_and(!mask, Relaxed);
+            block.in_flight.fetch_or(mask, Relaxed);
+            self.dirty_pages -= count;
+            page += count;
+            if offset + count < BLOCK_PAGES {
+                break;
+            }
+        }
+        run.pages = page - first;
+        (run.pages > 0).then_some(run)
+    }
+
+    /// Marks all pages that are dirty now in the range as to be written, and says how many.
+    pub(crate) fn tag_for_writing(&mut self, slab: &BlockSlab, range: std::ops::Range<u64>) -> u64 {
+        let mut tagged = 0;
+        let mut from = range.start;
+        while let Some(page) = self.next(slab, from, |block| block.bits(Tag::Dirty)) {
+            if page >= range.end {
+                break;
+            }
+            let (number, _) = split(page);
+            let block = slab.at(self.find(slab, number).expect("a found page has its block"));
+            let first = u64::from(number) * BLOCK_PAGES;
+            let below = range.end.saturating_sub(first).min(BLOCK_PAGES);
+            let mask = (u64::MAX >> (BLOCK_PAGES - below)) & (u64::MAX << (page - first));
+            let bits = block.dirty.load(Relaxed) & mask;
+            block.towrite.fetch_or(bits, Relaxed);
+            tagged += u64::from(bits.count_ones());
+            from = first + BLOCK_PAGES;
+        }
+        tagged
+    }
+
+    /// The first page from `from` on with `tag`.
+    pub(crate) fn next_tagged(&self, slab: &BlockSlab, tag: Tag, from: u64) -> Option<u64> {
+        self.next(slab, from, |block| block.bits(tag))
+    }
+
+    fn next(&self, slab: &BlockSlab, from: u64, bits: impl Fn(&Block) -> u64) -> Option<u64> {
+        let mut from = from;
+        loop {
+            let (number, _) = split(from);
+            let at = self.at_or_after(slab, number)?;
+            let block = slab.at(at);
+            let first = u64::from(block.number.load(Relaxed)) * BLOCK_PAGES;
+            let skipped = from.saturating_sub(first);
+            let found = bits(block) & (u64::MAX << skipped);
+            if found != 0 {
+                return Some(first + u64::from(found.trailing_zeros()));
+            }
+            from = first + BLOCK_PAGES;
+        }
+    }
+
+    fn change(
+        &mut self,
+        slab: &BlockSlab,
+        page: u64,
+        act: impl FnOnce(&mut DirtyIndex, &Block, u64),
+    ) {
+        let (number, bit) = split(page);
+        let Some(at) = self.find(slab, number) else {
+            return;
+        };
+        act(self, slab.at(at), bit);
+        if slab.at(at).is_empty() {
+            self.remove(slab, at);
+        }
+    }
+
+    fn find(&self, slab: &BlockSlab, number: u32) -> Option<u32> {
+        if self.recent != NIL && slab.at(self.recent).number.load(Relaxed) == number {
+            return Some(self.recent);
+        }
+        let mut at = self.root;
+        while at != NIL {
+            let block = slab.at(at);
+            match number.cmp(&block.number.load(Relaxed)) {
+                std::cmp::Ordering::Equal => return Some(at),
+                std::cmp::Ordering::Less => at = block.left.load(Relaxed),
+                std::cmp::Ordering::Greater => at = block.right.load(Relaxed),
+            }
+        }
+        None
+    }
+
+    /// The block numbered `number` or the next one that exists.
+    fn at_or_after(&self, slab: &BlockSlab, number: u32) -> Option<u32> {
+        let mut best = None;
+        let mut at = self.root;
+        while at != NIL {
+            let block = slab.at(at);
+            if block.number.load(Relaxed) >= number {
+                best = Some(at);
+                at = block.left.load(Relaxed);
+            } else {
+                at = block.right.load(Relaxed);
+            }
+        }
+        best
+    }
+
+    fn find_or_insert(&mut self, slab: &BlockSlab, number: u32) -> Result<u32, SlabFull> {
+        if let Some(at) = self.find(slab, number) {
+            self.recent = at;
+            return Ok(at);
+        }
+        let at = slab.take(number)?;
+        let mut parent = NIL;
+        let mut under = self.root;
+        while under != NIL && priority(slab.at(under).number.load(Relaxed)) > priority(number) {
+            parent = under;
+            under = side(slab, under, number).load(Relaxed);
+        }
+        let (left, right) = partition(slab, under, number);
+        slab.at(at).left.store(left, Relaxed);
+        slab.at(at).right.store(right, Relaxed);
+        self.hang(slab, parent, number, at);
+        self.recent = at;
+        Ok(at)
+    }
+
+    fn remove(&mut self, slab: &BlockSlab, at: u32) {
+        let number = slab.at(at).number.load(Relaxed);
+        let mut parent = NIL;
+        let mut under = self.root;
+        while under != at {
+            parent = under;
+            under = side(slab, under, number).load(Relaxed);
+        }
+        let block = slab.at(at);
+        let joined = join(slab, block.left.load(Relaxed), block.right.load(Relaxed));
+        self.hang(slab, parent, number, joined);
+        if self.recent == at {
+            self.recent = NIL;
+        }
+        slab.give_back(at);
+    }
+
+    fn hang(&mut self, slab: &BlockSlab, parent: u32, number: u32, child: u32) {
+        if parent == NIL {
+            self.root = child;
+        } else {
+            side(slab, parent, number).store(child, Relaxed);
+        }
+    }
+}
+
+/// The link of block `at` behind which `number` lies.
+fn side(slab: &BlockSlab, at: u32, number: u32) -> &AtomicU32 {
+    let block = slab.at(at);
+    if number < block.number.load(Relaxed) {
+        &block.left
+    } else {
+        &block.right
+    }
+}
+
+/// Parts the tree `at` into the blocks below `number` and those above it.
+fn partition(slab: &BlockSlab, at: u32, number: u32) -> (u32, u32) {
+    let (mut below, mut above) = (NIL, NIL);
+    let (mut below_end, mut above_end) = (NIL, NIL);
+    let mut at = at;
+    while at != NIL {
+        let block = slab.at(at);
+        if block.number.load(Relaxed) < number {
+            match below_end {
+                NIL => below = at,
+                end => slab.at(end).right.store(at, Relaxed),
+            }
+            below_end = at;
+            at = block.right.load(Relaxed);
+        } else {
+            match above_end {
+                NIL => above = at,
+                end => slab.at(end).left.store(at, Relaxed),
+            }
+            above_end = at;
+            at = block.left.load(Relaxed);
+        }
+    }
+    if below_end != NIL {
+        slab.at(below_end).right.store(NIL, Relaxed);
+    }
+    if above_end != NIL {
+        slab.at(above_end).left.store(NIL, Relaxed);
+    }
+    (below, above)
+}
+
+/// Joins two trees, all blocks of the first below all of the second.
+fn join(slab: &BlockSlab, left: u32, right: u32) -> u32 {
+    let (mut left, mut right) = (left, right);
+    let mut root = NIL;
+    let mut link: Option<&AtomicU32> = None;
+    loop {
+        let taken = match (left, right) {
+            (NIL, rest) | (rest, NIL) => {
+                match link {
+                    None => root = rest,
+                    Some(link) => link.store(rest, Relaxed),
+                }
+                return root;
+            }
+            (l, r) => {
+                let higher = |at: u32| priority(slab.at(at).number.load(Relaxed));
+                if higher(l) > higher(r) { l } else { r }
+            }
+        };
+        match link {
+            None => root = taken,
+            Some(link) => link.store(taken, Relaxed),
+        }
+        let block = slab.at(taken);
+        if taken == left {
+            left = block.right.load(Relaxed);
+            link = Some(&block.right);
+        } else {
+            right = block.left.load(Relaxed);
+            link = Some(&block.left);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "dirty_index_tests.rs"]
+mod tests;

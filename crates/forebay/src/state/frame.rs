@@ -1,0 +1,436 @@
+//! The frame table: one word a frame that says who may touch its page and what is true of it.
+//!
+//! ```text
+//!            take_free                      unlock
+//!   free ---------------> exclusive ---------------------> resident
+//!    ^      (allocation)   ^  |  ^   exclusive (holds = 0)    |  ^
+//!    |                     |  |  +----------------------------+  |
+//!    |  release (evict,    |  |                               |  |
+//!    +---- truncate) ------+--+      hold / drop of a hold    v  |
+//!                                                       shared holds
+//! ```
+//!
+//! invariant F1: while a shared hold exists, no byte of the page changes in this program, but by
+//! a writer that found the hold's count at zero before it was taken.
+//! invariant F2: an exclusive hold excludes every other hold; it is taken only by exchanging a
+//! word without holds for one with the exclusive bit, or on a frame that was free.
+//! invariant F3: the owner of a frame (object and page index) changes only under an exclusive
+//! hold, so a hold that read its owner afterwards has the page it asked for.
+//! invariant F4: a frame is released only when it is neither dirty, unstable nor under writeback.
+//! invariant F5: who waits for a word sets `WAITERS` before it looks again, and whoever changes a
+//! word with `WAITERS` set wakes them: no wake-up is lost.
+//!
+//! A hold may be raised by one for an instant on any frame, even a free one, by a lookup that
+//! raced with an eviction; such a lookup backs off without touching the page. So nobody may
+//! store to a word: every change is a read-modify-write that keeps the other bits.
+
+use crate::state::arena::Arena;
+use forebay_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use forebay_rt::wait::{Listener, WaitQueue};
+use forebay_store::PagePointer;
+
+/// Bits of the frame word above the holds.
+pub(crate) mod flag {
+    /// Held by one: a writer, a fill, an eviction.
+    pub(crate) const EXCLUSIVE: u64 = 1 << 16;
+    /// The page has its content.
+    pub(crate) const UPTODATE: u64 = 1 << 17;
+    /// Newer than the store.
+    pub(crate) const DIRTY: u64 = 1 << 18;
+    /// A write of this page is in flight.
+    pub(crate) const WRITEBACK: u64 = 1 << 19;
+    /// Written, but the store may forget it until a commit.
+    pub(crate) const UNSTABLE: u64 = 1 << 20;
+    /// To be reclaimed as soon as its write ends (the kernel's PageReclaim).
+    pub(crate) const RECLAIM: u64 = 1 << 21;
+    /// Touched once since it was last judged.
+    pub(crate) const REFERENCED: u64 = 1 << 22;
+    /// Touched again while inactive: to be activated when reclaim next meets it.
+    pub(crate) const PROMOTE: u64 = 1 << 23;
+    /// On the active list, or to be put there.
+    pub(crate) const ACTIVE: u64 = 1 << 24;
+    /// Was active once: its refault says that the working set does not fit.
+    pub(crate) const WORKINGSET: u64 = 1 << 25;
+    /// Anonymous: written to swap, by reclaim.
+    pub(crate) const ANON: u64 = 1 << 26;
+    /// On an LRU list (changed under the zone's list lock alone).
+    pub(crate) const LISTED: u64 = 1 << 27;
+    /// In the index: its owner is valid.
+    pub(crate) const MAPPED: u64 = 1 << 28;
+    /// First page of the part of a readahead window that nobody asked for yet.
+    pub(crate) const READAHEAD: u64 = 1 << 29;
+    /// Its last write failed; it is dirty and kept.
+    pub(crate) const FAILED: u64 = 1 << 30;
+    /// Somebody waits for this word to change.
+    pub(crate) const WAITERS: u64 = 1 << 31;
+    /// Part of the commit that is under way.
+    pub(crate) const COMMITTING: u64 = 1 << 32;
+    /// An anonymous page whose swap slot holds, or will hold, its content.
+    pub(crate) const SWAPCACHE: u64 = 1 << 33;
+    /// All that describes a page and goes when its frame is released.
+    pub(crate) const OF_PAGE: u64 = UPTODATE
+        | DIRTY
+        | WRITEBACK
+        | UNSTABLE
+        | RECLAIM
+        | REFERENCED
+        | PROMOTE
+        | ACTIVE
+        | WORKINGSET
+        | ANON
+        | MAPPED
+        | READAHEAD
+        | FAILED
+        | COMMITTING
+        | SWAPCACHE;
+}
+
+/// The shared holds of a word.
+pub(crate) const HOLDS: u64 = 0xffff;
+/// More holds than this on one page are refused: it leaves room for lookups that back off.
+const HOLDS_LIMIT: u64 = 0xff00;
+
+/// No frame, in a link.
+pub(crate) const NO_FRAME: u32 = u32::MAX;
+
+/// What a frame needs beside its page. 32 bytes; the engine's budget counts on it.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// Holds and flags.
+    word: AtomicU64,
+    /// Object number and page index, as packed by `index::key`.
+    owner: AtomicU64,
+    /// Next frame of its bucket (under the bucket's lock; read without).
+    pub(crate) chain: AtomicU32,
+    /// Neighbour towards the head of its list (under the zone's lock).
+    pub(crate) newer: AtomicU32,
+    /// Neighbour towards the tail of its list (under the zone's lock).
+    pub(crate) older: AtomicU32,
+}
+
+/// Bytes of one [`Frame`], a part of the price of a page.
+pub(crate) const FRAME_BYTES: usize = size_of::<Frame>();
+#[cfg(not(loom))]
+const _: () = assert!(FRAME_BYTES == 32);
+
+/// Why a page could not be held at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The frame no longer holds this page.
+    Gone,
+    /// Held in a way that excludes this hold; wait for the word to change.
+    Busy,
+}
+
+/// All frames of a cache and their pages.
+#[derive(Debug)]
+pub(crate) struct FrameTable {
+    frames: Box<[Frame]>,
+    arena: Arena,
+    waiting: Box<[WaitQueue]>,
+}
+
+impl FrameTable {
+    pub(crate) fn new(count: u32, queues: usize, prefault: bool) -> std::io::Result<FrameTable> {
+        let empty = || Frame {
+            word: AtomicU64::new(0),
+            owner: AtomicU64::new(0),
+            chain: AtomicU32::new(0),
+            newer: AtomicU32::new(NO_FRAME),
+            older: AtomicU32::new(NO_FRAME),
+        };
+        Ok(FrameTable {
+            frames: (0..count).map(|_| empty()).collect(),
+            arena: Arena::new(count, prefault)?,
+            waiting: (0..queues).map(|_| WaitQueue::new()).collect(),
+        })
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.frames.len() as u32
+    }
+
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    pub(crate) fn frame(&self, frame: u32) -> &Frame {
+        &self.frames[frame as usize]
+    }
+
+    pub(crate) fn frame_at(&self, page: PagePointer) -> u32 {
+        self.arena.frame_at(page)
+    }
+
+    /// The word as it is at this instant.
+    pub(crate) fn word(&self, frame: u32) -> u64 {
+        self.frame(frame).word.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn owner(&self, frame: u32) -> u64 {
+        self.frame(frame).owner.load(Ordering::Acquire)
+    }
+
+    /// Sets `flags` and returns the word before.
+    pub(crate) fn set(&self, frame: u32, flags: u64) -> u64 {
+        self.frame(frame).word.fetch_or(flags, Ordering::AcqRel)
+    }
+
+    /// Clears `flags`, wakes who waits for the word, and returns the word before.
+    pub(crate) fn clear(&self, frame: u32, flags: u64) -> u64 {
+        let before = self.frame(frame).word.fetch_and(!flags, Ordering::AcqRel);
+        self.wake(frame, before);
+        before
+    }
+
+    /// Holds the page `key` in `frame` against writers and eviction.
+    #[inline]
+    pub(crate) fn hold(&self, frame: u32, key: u64) -> Result<SharedHold<'_>, Refused> {
+        let before = self.frame(frame).word.fetch_add(1, Ordering::Acquire);
+        let hold = SharedHold {
+            table: self,
+            frame,
+            word: before,
+        };
+        if before & flag::EXCLUSIVE != 0 || before & HOLDS >= HOLDS_LIMIT {
+            return Err(Refused::Busy);
+        }
+        if before & flag::MAPPED == 0 || self.owner(frame) != key {
+            return Err(Refused::Gone);
+        }
+        if before & flag::UPTODATE == 0 {
+            return Err(Refused::Busy);
+        }
+        Ok(hold)
+    }
+
+    /// Holds the page `key` in `frame` alone. A page with any flag of `unwanted` is busy.
+    #[inline]
+    pub(crate) fn exclude(
+        &self,
+        frame: u32,
+        key: u64,
+        unwanted: u64,
+    ) -> Result<ExclusiveHold<'_>, Refused> {
+        let word = &self.frame(frame).word;
+        let mut seen = word.load(Ordering::Relaxed);
+        loop {
+            if seen & (HOLDS | flag::EXCLUSIVE | unwanted) != 0 {
+                return Err(if self.owner(frame) == key {
+                    Refused::Busy
+                } else {
+                    Refused::Gone
+                });
+            }
+            let wanted = seen | flag::EXCLUSIVE;
+            match word.compare_exchange_weak(seen, wanted, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        let hold = ExclusiveHold { table: self, frame };
+        if seen & flag::MAPPED == 0 || self.owner(frame) != key {
+            return Err(Refused::Gone);
+        }
+        Ok(hold)
+    }
+
+    /// Takes a frame off a free list's hands: nobody else knows of it but lookups that back off.
+    pub(crate) fn exclude_free(&self, frame: u32) -> ExclusiveHold<'_> {
+        let before = self.set(frame, flag::EXCLUSIVE);
+        assert_eq!(
+            before & (flag::EXCLUSIVE | flag::OF_PAGE | flag::LISTED),
+            0,
+            "frame {frame} was free"
+        );
+        ExclusiveHold { table: self, frame }
+    }
+
+    /// Takes over the exclusive hold of a fill that has finished.
+    pub(crate) fn adopt(&self, frame: u32) -> ExclusiveHold<'_> {
+        debug_assert_ne!(
+            self.word(frame) & flag::EXCLUSIVE,
+            0,
+            "a fill holds its frames"
+        );
+        ExclusiveHold { table: self, frame }
+    }
+
+    /// Claims a dirty page for writing: dirty and untouched becomes under writeback.
+    /// Returns the word found; the claim succeeded if that is [`claimable`].
+    pub(crate) fn claim_for_writing(&self, frame: u32) -> u64 {
+        let word = &self.frame(frame).word;
+        let mut seen = word.load(Ordering::Acquire);
+        loop {
+            if !claimable(seen) {
+                return seen;
+            }
+            let wanted = (seen & !(flag::DIRTY | flag::FAILED)) | flag::WRITEBACK;
+            match word.compare_exchange_weak(seen, wanted, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return seen,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Asks to be told when the word of `frame` changes, and returns the word as it was after
+    /// that: whoever changes it later wakes the listener (invariant F5).
+    pub(crate) fn listen(&self, frame: u32) -> (Listener<'_>, u64) {
+        let listener = self.queue(frame).listen();
+        let word = self.set(frame, flag::WAITERS);
+        (listener, word)
+    }
+
+    #[inline]
+    fn wake(&self, frame: u32, word: u64) {
+        if word & flag::WAITERS != 0 {
+            self.wake_waiters(frame);
+        }
+    }
+
+    #[cold]
+    fn wake_waiters(&self, frame: u32) {
+        self.frame(frame)
+            .word
+            .fetch_and(!flag::WAITERS, Ordering::AcqRel);
+        self.queue(frame).wake_all();
+    }
+
+    fn queue(&self, frame: u32) -> &WaitQueue {
+        &self.waiting[frame as usize % self.waiting.len()]
+    }
+}
+
+/// Whether a word says that its page may be claimed for writing.
+pub(crate) fn claimable(word: u64) -> bool {
+    const BUSY: u64 = flag::EXCLUSIVE | flag::WRITEBACK | flag::UNSTABLE;
+    word & (flag::DIRTY | BUSY) == flag::DIRTY
+}
+
+/// A page that nobody changes or evicts while this lives.
+#[derive(Debug)]
+pub(crate) struct SharedHold<'a> {
+    table: &'a FrameTable,
+    frame: u32,
+    word: u64,
+}
+
+impl SharedHold<'_> {
+    pub(crate) fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    /// The word as it was when the hold was taken.
+    pub(crate) fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// Notes an access: the first marks the page referenced, a second one while it is inactive
+    /// marks it for activation (spec/reclaim.md 2.3; the move itself is left to reclaim).
+    #[inline]
+    pub(crate) fn mark_accessed(&self) {
+        mark_accessed(self.table, self.frame, self.word);
+    }
+}
+
+#[inline]
+fn mark_accessed(table: &FrameTable, frame: u32, word: u64) {
+    if word & flag::REFERENCED == 0 {
+        table.set(frame, flag::REFERENCED);
+    } else if word & (flag::ACTIVE | flag::PROMOTE) == 0 {
+        table.set(frame, flag::PROMOTE);
+    }
+}
+
+impl Drop for SharedHold<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let before = self
+            .table
+            .frame(self.frame)
+            .word
+            .fetch_sub(1, Ordering::Release);
+        debug_assert_ne!(before & HOLDS, 0, "a hold is dropped once");
+        self.table.wake(self.frame, before);
+    }
+}
+
+/// A page that this holder alone may touch.
+#[derive(Debug)]
+pub(crate) struct ExclusiveHold<'a> {
+    table: &'a FrameTable,
+    frame: u32,
+}
+
+impl ExclusiveHold<'_> {
+    pub(crate) fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    pub(crate) fn word(&self) -> u64 {
+        self.table.word(self.frame)
+    }
+
+    pub(crate) fn owner(&self) -> u64 {
+        self.table.owner(self.frame)
+    }
+
+    pub(crate) fn set(&mut self, flags: u64) {
+        self.table.set(self.frame, flags);
+    }
+
+    pub(crate) fn unset(&mut self, flags: u64) {
+        self.table
+            .frame(self.frame)
+            .word
+            .fetch_and(!flags, Ordering::AcqRel);
+    }
+
+    pub(crate) fn set_owner(&mut self, key: u64) {
+        self.table
+            .frame(self.frame)
+            .owner
+            .store(key, Ordering::Release);
+    }
+
+    /// Notes an access, as [`SharedHold::mark_accessed`].
+    pub(crate) fn mark_accessed(&self) {
+        mark_accessed(self.table, self.frame, self.word());
+    }
+
+    /// Makes a blank frame of it; the caller gives it back to its free list.
+    pub(crate) fn blank(mut self) -> u32 {
+        let word = self.word();
+        let kept = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE | flag::LISTED;
+        assert_eq!(
+            word & kept,
+            0,
+            "only a clean, unlisted page is released (F4)"
+        );
+        self.set_owner(0);
+        self.unset(flag::OF_PAGE);
+        self.frame
+    }
+
+    /// Leaves the page exclusively held after the value is gone, for a fill in flight; the
+    /// finished request gives it back through [`FrameTable::adopt`].
+    pub(crate) fn leave(self) -> u32 {
+        let frame = self.frame;
+        std::mem::forget(self);
+        frame
+    }
+}
+
+impl Drop for ExclusiveHold<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let word = &self.table.frame(self.frame).word;
+        let before = word.fetch_and(!flag::EXCLUSIVE, Ordering::Release);
+        debug_assert_ne!(
+            before & flag::EXCLUSIVE,
+            0,
+            "an exclusive hold is dropped once"
+        );
+        self.table.wake(self.frame, before);
+    }
+}

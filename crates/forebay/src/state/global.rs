@@ -1,0 +1,72 @@
+//! Dirty pages of the whole cache, their limits, and the shares of the stores.
+
+use crate::state::backing::Backing;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
+use forebay_law::limits::SmoothedLimit;
+use forebay_law::share::{GlobalCompletions, Share};
+
+#[derive(Debug)]
+pub(crate) struct GlobalDirty {
+    /// Dirty file pages (NR_FILE_DIRTY).
+    pub(crate) dirty: AtomicU64,
+    /// Pages under writeback, or unstable (NR_WRITEBACK).
+    pub(crate) writeback: AtomicU64,
+    /// Pages dirtied since some writer was last evaluated, and how many may be.
+    pub(crate) unevaluated: AtomicU64,
+    pub(crate) ratelimit_pages: AtomicU64,
+    limit: Mutex<SmoothedLimit>,
+    completions: Mutex<GlobalCompletions>,
+}
+
+impl Default for GlobalDirty {
+    fn default() -> GlobalDirty {
+        GlobalDirty {
+            dirty: AtomicU64::new(0),
+            writeback: AtomicU64::new(0),
+            unevaluated: AtomicU64::new(0),
+            ratelimit_pages: AtomicU64::new(forebay_law::pause::POLL_PAGES),
+            limit: Mutex::new(SmoothedLimit::default()),
+            completions: Mutex::new(GlobalCompletions::default()),
+        }
+    }
+}
+
+impl GlobalDirty {
+    /// Dirty pages and pages under writeback.
+    pub(crate) fn pages(&self) -> u64 {
+        self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
+    }
+
+    /// The slowly falling limit as it is now.
+    pub(crate) fn smoothed(&self) -> SmoothedLimit {
+        *lock(&self.limit)
+    }
+
+    /// Lets the limit follow `thresh` (spec/writeback.md 2.4).
+    pub(crate) fn advance_limit(&self, thresh: u64, dirty: u64, now_ms: u64) -> SmoothedLimit {
+        let mut limit = lock(&self.limit);
+        *limit = limit.advanced(thresh, dirty, now_ms);
+        *limit
+    }
+
+    /// Notes that `pages` of `backing` were written.
+    pub(crate) fn complete(&self, backing: &Backing, pages: u64, now_ms: u64) {
+        let max_ratio = 1024 * backing.settings.max_ratio_percent / 100;
+        let mut rates = lock(&backing.rates);
+        let mut completions = lock(&self.completions);
+        let of_store = &mut rates.completions;
+        forebay_law::share::complete(&mut completions, of_store, pages, max_ratio, now_ms);
+    }
+
+    /// The share of `backing` in all recent writes.
+    pub(crate) fn share(&self, backing: &Backing, now_ms: u64) -> Share {
+        let mut rates = lock(&backing.rates);
+        let mut completions = lock(&self.completions);
+        *completions = completions.advanced(now_ms);
+        forebay_law::share::share(&completions, &mut rates.completions)
+    }
+}

@@ -1,0 +1,201 @@
+//! Which frame holds which page: one hash table for all objects, its links in the frames.
+//!
+//! Sixteen neighbouring pages share one line of buckets, so that a sequential access meets one
+//! cache miss where a scattered one meets sixteen. Lookups take no lock; a lookup that loses its
+//! way because a frame moved to another bucket under its feet finds nothing, and whoever is
+//! about to act on "nothing" asks again under the bucket's lock (`insert` does).
+//!
+//! invariant X1: a mapped frame that nobody holds exclusively is in exactly one bucket, that of
+//! its owner.
+//! invariant X2: a page is in at most one frame: an insert looks and links under one lock.
+
+use crate::state::frame::{ExclusiveHold, FrameTable, flag};
+use forebay_base::hash::mix;
+use forebay_base::sync::atomic::{AtomicU32, Ordering};
+
+/// Bits of a key that hold the page index: files up to 4 PiB.
+pub(crate) const INDEX_BITS: u32 = 40;
+/// Objects that a cache may know: their numbers fill the rest of the key, and 0 is none.
+pub(crate) const OBJECTS_LIMIT: u32 = 1 << (64 - INDEX_BITS);
+
+/// Object number and page index in one number; never 0.
+#[inline]
+pub(crate) fn key(object: u32, page_index: u64) -> u64 {
+    debug_assert!(object > 0 && object < OBJECTS_LIMIT && page_index < 1 << INDEX_BITS);
+    u64::from(object) << INDEX_BITS | page_index
+}
+
+/// The object number of a key.
+pub(crate) fn object_of(key: u64) -> u32 {
+    (key >> INDEX_BITS) as u32
+}
+
+/// The page index of a key.
+pub(crate) fn page_of(key: u64) -> u64 {
+    key & ((1 << INDEX_BITS) - 1)
+}
+
+/// A bucket is locked: the top bit of its head.
+const LOCKED: u32 = 1 << 31;
+/// The end of a chain, and an unlocked empty bucket; frames are numbered below it.
+const EMPTY: u32 = LOCKED - 1;
+const NEIGHBOURS: u64 = 16;
+/// A lookup that walked this far has lost its way.
+const HOPS_LIMIT: u32 = 256;
+
+/// Most frames that the index can tell apart.
+pub(crate) const FRAMES_LIMIT: u32 = EMPTY;
+
+#[derive(Debug)]
+pub(crate) struct Index {
+    heads: Box<[AtomicU32]>,
+    groups: u64,
+}
+
+/// Bytes of index for each frame, links in the frame not counted.
+pub(crate) const BYTES_PER_FRAME: usize = size_of::<AtomicU32>();
+
+impl Index {
+    pub(crate) fn new(frames: u32) -> Index {
+        let groups = u64::from(frames).div_ceil(NEIGHBOURS).max(1);
+        let heads = (0..groups * NEIGHBOURS)
+            .map(|_| AtomicU32::new(EMPTY))
+            .collect();
+        Index { heads, groups }
+    }
+
+    #[inline]
+    fn head(&self, key: u64) -> &AtomicU32 {
+        let group = (mix(key / NEIGHBOURS) >> 32) * self.groups >> 32;
+        &self.heads[(group * NEIGHBOURS + key % NEIGHBOURS) as usize]
+    }
+
+    /// The frame that holds `key`, if the lookup met it. "No" may be wrong for an instant.
+    #[inline]
+    pub(crate) fn find(&self, frames: &FrameTable, key: u64) -> Option<u32> {
+        walk(
+            frames,
+            self.head(key).load(Ordering::Acquire) & !LOCKED,
+            key,
+            HOPS_LIMIT,
+        )
+    }
+
+    /// The frame that holds `key`, for sure: asked under the bucket's lock if need be.
+    pub(crate) fn find_surely(&self, frames: &FrameTable, key: u64) -> Option<u32> {
+        self.find(frames, key).or_else(|| {
+            let bucket = self.lock(key);
+            walk(frames, bucket.first, key, u32::MAX)
+        })
+    }
+
+    /// Asks the processor to fetch the bucket of `key`.
+    #[inline]
+    pub(crate) fn warm(&self, key: u64) -> u32 {
+        self.head(key).load(Ordering::Relaxed) & !LOCKED
+    }
+
+    /// Puts the held frame in as `key`, or says which frame has it already.
+    pub(crate) fn insert(
+        &self,
+        frames: &FrameTable,
+        key: u64,
+        hold: &mut ExclusiveHold<'_>,
+    ) -> Result<(), u32> {
+        let bucket = self.lock(key);
+        if let Some(other) = walk(frames, bucket.first, key, u32::MAX) {
+            return Err(other);
+        }
+        hold.set_owner(key);
+        hold.set(flag::MAPPED);
+        frames
+            .frame(hold.frame())
+            .chain
+            .store(bucket.first, Ordering::Release);
+        bucket.unlock(hold.frame());
+        Ok(())
+    }
+
+    /// Takes the held frame out of its bucket. It stays marked as mapped until it is blanked.
+    pub(crate) fn remove(&self, frames: &FrameTable, hold: &ExclusiveHold<'_>) {
+        let bucket = self.lock(hold.owner());
+        let wanted = hold.frame();
+        let after = frames.frame(wanted).chain.load(Ordering::Relaxed);
+        let mut first = bucket.first;
+        if first == wanted {
+            first = after;
+        } else {
+            let mut at = first;
+            loop {
+                assert_ne!(
+                    at, EMPTY,
+                    "a mapped frame is in the bucket of its owner (X1)"
+                );
+                let next = frames.frame(at).chain.load(Ordering::Relaxed);
+                if next == wanted {
+                    frames.frame(at).chain.store(after, Ordering::Release);
+                    break;
+                }
+                at = next;
+            }
+        }
+        bucket.unlock(first);
+    }
+
+    fn lock(&self, key: u64) -> Bucket<'_> {
+        let head = self.head(key);
+        let mut spins = 0_u32;
+        loop {
+            let seen = head.fetch_or(LOCKED, Ordering::Acquire);
+            if seen & LOCKED == 0 {
+                return Bucket { head, first: seen };
+            }
+            spins += 1;
+            relax(spins);
+        }
+    }
+}
+
+/// A locked bucket. Dropping it unlocks it unchanged.
+struct Bucket<'a> {
+    head: &'a AtomicU32,
+    first: u32,
+}
+
+impl Bucket<'_> {
+    fn unlock(mut self, first: u32) {
+        self.first = first;
+    }
+}
+
+impl Drop for Bucket<'_> {
+    fn drop(&mut self) {
+        self.head.store(self.first, Ordering::Release);
+    }
+}
+
+/// A bucket is locked for some tens of nanoseconds; a holder that lost its processor is let run.
+fn relax(spins: u32) {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    if spins.is_multiple_of(64) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
+#[inline]
+fn walk(frames: &FrameTable, first: u32, key: u64, hops: u32) -> Option<u32> {
+    let mut at = first;
+    for _ in 0..hops {
+        if at == EMPTY {
+            return None;
+        }
+        if frames.owner(at) == key {
+            return Some(at);
+        }
+        at = frames.frame(at).chain.load(Ordering::Acquire);
+    }
+    None
+}

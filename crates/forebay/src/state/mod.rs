@@ -1,0 +1,34 @@
+//! State remembers: frames, lists, objects and accounts.
+//!
+//! The rules of this room: nothing here waits: whoever has to is handed a listener and
+//! waits in a flow; and every lock is taken and released inside one function; what
+//! leaves it is a plain value or a pin.
+//!
+//! Lock order, first to last, no two of one line together:
+//!
+//! 1. `ObjectState::queueing`
+//! 2. `Backing::lists`
+//! 3. `ObjectState::dirty`
+//! 4. the block slab
+//! 5. a bucket of the index
+//! 6. `Zone::lists`, `Zone::free`
+//! 7. `Backing::rates`, the cache's limits, counters
+//!
+//! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
+//! is waited for under one.
+
+pub(crate) mod arena;
+pub(crate) mod backing;
+pub(crate) mod dirty_index;
+pub(crate) mod errseq;
+pub(crate) mod frame;
+pub(crate) mod global;
+pub(crate) mod index;
+pub(crate) mod node;
+pub(crate) mod object;
+pub(crate) mod objects;
+pub(crate) mod shadow;
+pub(crate) mod stream;
+pub(crate) mod swap;
+pub(crate) mod vectors;
+pub(crate) mod zone;

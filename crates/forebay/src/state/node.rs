@@ -1,0 +1,142 @@
+//! A node: some zones, their kswapd, and the queues in which reclaimers wait for events.
+//!
+//! invariant N1: `writeback_throttled` is the number of reclaimers that wait for writeback.
+//! invariant N2: a request for kswapd survives until kswapd has worked for its class.
+
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    lock,
+};
+use forebay_law::throttle::ThrottleReason;
+use forebay_rt::wait::WaitQueue;
+use std::ops::Range;
+
+/// What kswapd found in its last pass; cleared when the node is balanced.
+#[derive(Debug, Default)]
+pub(crate) struct NodeFlags {
+    /// Every page at the end of the lists was under writeback.
+    pub(crate) writeback: AtomicBool,
+    /// Every page at the end was dirty, and no flusher had it.
+    pub(crate) dirty: AtomicBool,
+    /// Every dirty page was under writeback and had been met before.
+    pub(crate) congested: AtomicBool,
+}
+
+impl NodeFlags {
+    pub(crate) fn clear(&self) {
+        self.writeback.store(false, Ordering::Relaxed);
+        self.dirty.store(false, Ordering::Relaxed);
+        self.congested.store(false, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) number: usize,
+    /// Its zones, as indices into the cache's zones, in order of scarcity.
+    pub(crate) zones: Range<usize>,
+    pub(crate) flags: NodeFlags,
+    /// Highest class asked of kswapd since it last looked.
+    request: Mutex<Option<usize>>,
+    pub(crate) wake_kswapd: WaitQueue,
+    pub(crate) kswapd_sleeps: AtomicBool,
+    /// Fruitless runs of kswapd in a row; 16 make the node hopeless.
+    pub(crate) failures: AtomicU64,
+    /// Where callers wait until kswapd has refilled the reserve.
+    pub(crate) gate: WaitQueue,
+    throttled: [WaitQueue; 4],
+    writeback_throttled: AtomicUsize,
+    written: AtomicU64,
+    written_at_first_wait: AtomicU64,
+    /// Told when frames of the node were freed.
+    pub(crate) freed: WaitQueue,
+    /// Workingset activations at the end of the last run, anon and file.
+    pub(crate) refaults_noted: [AtomicU64; 2],
+    pub(crate) refaults: [AtomicU64; 2],
+}
+
+impl Node {
+    pub(crate) fn new(number: usize, zones: Range<usize>) -> Node {
+        Node {
+            number,
+            zones,
+            flags: NodeFlags::default(),
+            request: Mutex::new(None),
+            wake_kswapd: WaitQueue::new(),
+            kswapd_sleeps: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
+            gate: WaitQueue::new(),
+            throttled: std::array::from_fn(|_| WaitQueue::new()),
+            writeback_throttled: AtomicUsize::new(0),
+            written: AtomicU64::new(0),
+            written_at_first_wait: AtomicU64::new(0),
+            freed: WaitQueue::new(),
+            refaults_noted: std::array::from_fn(|_| AtomicU64::new(0)),
+            refaults: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// The class of requests that may use all zones of the node.
+    pub(crate) fn top_class(&self) -> usize {
+        self.zones.len() - 1
+    }
+
+    /// Asks kswapd to work for `class`.
+    pub(crate) fn request_class(&self, class: usize) {
+        let mut request = lock(&self.request);
+        *request = Some(request.map_or(class, |asked| asked.max(class)));
+    }
+
+    /// The class asked for, if any.
+    pub(crate) fn requested_class(&self) -> Option<usize> {
+        *lock(&self.request)
+    }
+
+    /// Takes the request away and returns it.
+    pub(crate) fn take_request(&self) -> Option<usize> {
+        lock(&self.request).take()
+    }
+
+    pub(crate) fn queue(&self, reason: ThrottleReason) -> &WaitQueue {
+        &self.throttled[match reason {
+            ThrottleReason::Writeback => 0,
+            ThrottleReason::Isolated => 1,
+            ThrottleReason::NoProgress => 2,
+            ThrottleReason::Congested => 3,
+        }]
+    }
+
+    /// A reclaimer waits for writeback as long as the value lives.
+    pub(crate) fn wait_for_writeback(&self) -> WritebackWait<'_> {
+        if self.writeback_throttled.fetch_add(1, Ordering::AcqRel) == 0 {
+            let written = self.written.load(Ordering::Relaxed);
+            self.written_at_first_wait.store(written, Ordering::Relaxed);
+        }
+        WritebackWait(self)
+    }
+
+    /// Pages of this node were written; returns how many count as throttled (spec/reclaim.md 5.5).
+    pub(crate) fn note_written(&self, pages: u64) -> u64 {
+        let waiters = self.writeback_throttled.load(Ordering::Acquire) as u64;
+        if waiters == 0 {
+            return 0;
+        }
+        let written = self.written.fetch_add(pages, Ordering::Relaxed) + pages;
+        let since = written - self.written_at_first_wait.load(Ordering::Relaxed);
+        if forebay_law::throttle::wakes_writeback_waiters(since, waiters) {
+            self.queue(ThrottleReason::Writeback).wake_all();
+        }
+        pages
+    }
+}
+
+/// A reclaimer that waits for writeback, as invariant N1 counts them.
+#[derive(Debug)]
+pub(crate) struct WritebackWait<'a>(&'a Node);
+
+impl Drop for WritebackWait<'_> {
+    fn drop(&mut self) {
+        self.0.writeback_throttled.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,214 @@
+//! What is known of one object: its length, its dirty pages, its errors.
+//!
+//! invariant O1: the length grows only inside a batch and shrinks only while no batch is open:
+//! no page behind a new end is put in by somebody who has not seen that end.
+
+use crate::state::dirty_index::DirtyIndex;
+use crate::state::errseq::ErrorSequence;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    lock,
+};
+use forebay_rt::wait::{Listener, WaitQueue};
+use forebay_store::{ObjectId, StoreError};
+
+/// Where the pages of an object come from.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// An object of the store of backing `backing`.
+    File {
+        backing: usize,
+        object: ObjectId,
+        read_only: bool,
+    },
+    /// Anonymous memory; the swap slot of each page that has one, else 0.
+    Anonymous { slots: Box<[AtomicU32]> },
+}
+
+/// On which list of its flusher an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueuePlace {
+    /// On none: clean.
+    None,
+    /// On the list of dirty objects, or on one of those of the present round.
+    Queued,
+    /// Being written by the flusher.
+    Taken,
+}
+
+/// What the flusher knows of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queueing {
+    pub(crate) place: QueuePlace,
+    /// Failed writes are not tried again before this time.
+    pub(crate) retry_at_ms: u64,
+    pub(crate) retry_after_ms: u64,
+    /// Where the next round of the flusher starts (writeback_index).
+    pub(crate) next_page: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct ObjectState {
+    /// Its number in keys.
+    pub(crate) number: u32,
+    pub(crate) origin: Origin,
+    length_bytes: AtomicU64,
+    /// The store does not know the present length yet.
+    pub(crate) length_unsynced: AtomicBool,
+    /// Something was written since the last commit.
+    pub(crate) uncommitted: AtomicBool,
+    pub(crate) dirty: Mutex<DirtyIndex>,
+    pub(crate) queueing: Mutex<Queueing>,
+    /// Pages whose last write failed.
+    pub(crate) failed_pages: AtomicU64,
+    pub(crate) errors: ErrorSequence,
+    /// Reads that failed so far, and the last of them.
+    pub(crate) read_failures: Mutex<(u64, Option<StoreError>)>,
+    /// Requests of this object that a store has.
+    pub(crate) requests_in_flight: AtomicU32,
+    /// Told whenever a write of this object ends.
+    pub(crate) written: WaitQueue,
+    /// Handles open on it.
+    pub(crate) handles: AtomicU32,
+    batches: AtomicU32,
+    resizing: AtomicBool,
+    resized: WaitQueue,
+}
+
+impl ObjectState {
+    pub(crate) fn new(number: u32, origin: Origin, length_bytes: u64) -> ObjectState {
+        ObjectState {
+            number,
+            origin,
+            length_bytes: AtomicU64::new(length_bytes),
+            length_unsynced: AtomicBool::new(false),
+            uncommitted: AtomicBool::new(false),
+            dirty: Mutex::new(DirtyIndex::default()),
+            queueing: Mutex::new(Queueing {
+                place: QueuePlace::None,
+                retry_at_ms: 0,
+                retry_after_ms: 0,
+                next_page: 0,
+            }),
+            failed_pages: AtomicU64::new(0),
+            errors: ErrorSequence::default(),
+            read_failures: Mutex::new((0, None)),
+            requests_in_flight: AtomicU32::new(0),
+            written: WaitQueue::new(),
+            handles: AtomicU32::new(0),
+            batches: AtomicU32::new(0),
+            resizing: AtomicBool::new(false),
+            resized: WaitQueue::new(),
+        }
+    }
+
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.length_bytes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_anonymous(&self) -> bool {
+        matches!(self.origin, Origin::Anonymous { .. })
+    }
+
+    /// The number by which the store, or the user, knows the object.
+    pub(crate) fn store_object(&self) -> ObjectId {
+        match &self.origin {
+            Origin::File { object, .. } => *object,
+            Origin::Anonymous { .. } => ObjectId(u64::from(self.number)),
+        }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(
+            self.origin,
+            Origin::File {
+                read_only: true,
+                ..
+            }
+        )
+    }
+
+    /// Opens a batch: until it is dropped the object is not resized. None while it is resized.
+    pub(crate) fn begin_batch(&self) -> Option<BatchGuard<'_>> {
+        self.batches.fetch_add(1, Ordering::SeqCst);
+        let guard = BatchGuard(self);
+        (!self.resizing.load(Ordering::SeqCst)).then_some(guard)
+    }
+
+    /// Makes the object at least `end_bytes` long. True if it grew.
+    pub(crate) fn grow(&self, _batch: &BatchGuard<'_>, end_bytes: u64) -> bool {
+        let before = self.length_bytes.fetch_max(end_bytes, Ordering::AcqRel);
+        if before < end_bytes {
+            self.length_unsynced.store(true, Ordering::Release);
+        }
+        before < end_bytes
+    }
+
+    /// Starts a resize if none is under way.
+    pub(crate) fn begin_resize(&self) -> Option<ResizeGuard<'_>> {
+        let free = !self.resizing.swap(true, Ordering::SeqCst);
+        free.then_some(ResizeGuard(self))
+    }
+
+    /// Asks to be told when a resize ends, and says whether one is under way.
+    pub(crate) fn listen_for_resize(&self) -> (Listener<'_>, bool) {
+        let listener = self.resized.listen();
+        let under_way = self.resizing.load(Ordering::SeqCst);
+        (listener, under_way)
+    }
+
+    /// Notes a failed read; whoever waited for its pages looks here.
+    pub(crate) fn note_read_failure(&self, error: StoreError) {
+        let mut failures = lock(&self.read_failures);
+        *failures = (failures.0 + 1, Some(error));
+    }
+
+    /// How many reads have failed so far.
+    pub(crate) fn read_failure_count(&self) -> u64 {
+        lock(&self.read_failures).0
+    }
+
+    /// The last failed read, if it came after the first `noted` ones and met `page_index`.
+    pub(crate) fn read_failure_since(&self, noted: u64, page_index: u64) -> Option<StoreError> {
+        let (count, error) = *lock(&self.read_failures);
+        error.filter(|error| {
+            let first = forebay_base::units::page_of(error.request.offset_bytes);
+            let pages = forebay_base::units::pages_for(error.request.length_bytes);
+            count > noted && (first..first + pages).contains(&page_index)
+        })
+    }
+}
+
+/// An open batch of insertions.
+#[derive(Debug)]
+pub(crate) struct BatchGuard<'a>(&'a ObjectState);
+
+impl Drop for BatchGuard<'_> {
+    fn drop(&mut self) {
+        self.0.batches.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The right to resize an object.
+#[derive(Debug)]
+pub(crate) struct ResizeGuard<'a>(&'a ObjectState);
+
+impl ResizeGuard<'_> {
+    /// Whether every batch that was open when the resize began has ended.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.0.batches.load(Ordering::SeqCst) == 0
+    }
+
+    /// Sets the length and returns the one before.
+    pub(crate) fn set_length(&self, length_bytes: u64) -> u64 {
+        self.0.length_bytes.swap(length_bytes, Ordering::AcqRel)
+    }
+}
+
+impl Drop for ResizeGuard<'_> {
+    fn drop(&mut self) {
+        self.0.resizing.store(false, Ordering::SeqCst);
+        self.0.resized.wake_all();
+    }
+}

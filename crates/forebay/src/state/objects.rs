@@ -1,0 +1,118 @@
+//! The table of objects: by number, for whoever has a key, and by origin, for whoever opens.
+
+use crate::state::object::{ObjectState, Origin};
+use forebay_base::sync::{Mutex, atomic::Ordering, lock};
+use forebay_store::ObjectId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) struct ObjectTable {
+    table: Mutex<Table>,
+    limit: u32,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// Slot `i` holds the object numbered `i + 1`.
+    objects: Vec<Option<Arc<ObjectState>>>,
+    free: Vec<u32>,
+    by_origin: BTreeMap<(usize, ObjectId), u32>,
+}
+
+impl ObjectTable {
+    pub(crate) fn new(limit: u32) -> ObjectTable {
+        ObjectTable {
+            table: Mutex::new(Table::default()),
+            limit,
+        }
+    }
+
+    /// The object numbered `number`.
+    pub(crate) fn get(&self, number: u32) -> Option<Arc<ObjectState>> {
+        lock(&self.table)
+            .objects
+            .get(number as usize - 1)
+            .cloned()
+            .flatten()
+    }
+
+    /// All objects.
+    pub(crate) fn all(&self) -> Vec<Arc<ObjectState>> {
+        lock(&self.table)
+            .objects
+            .iter()
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// Opens one more handle on the object of `origin`, which is made if it is not known. When
+    /// the table is full, closed objects that `forget` can drop make room; None if none can.
+    pub(crate) fn open(
+        &self,
+        origin: Origin,
+        length_bytes: u64,
+        forget: impl Fn(&ObjectState) -> bool,
+    ) -> Option<Arc<ObjectState>> {
+        let mut table = lock(&self.table);
+        let place = match &origin {
+            Origin::File {
+                backing, object, ..
+            } => Some((*backing, *object)),
+            Origin::Anonymous { .. } => None,
+        };
+        if let Some(&number) = place.and_then(|place| table.by_origin.get(&place)) {
+            let known = table.objects[number as usize - 1]
+                .clone()
+                .expect("named objects exist");
+            known.handles.fetch_add(1, Ordering::AcqRel);
+            return Some(known);
+        }
+        if table.free.is_empty() && table.objects.len() as u32 >= self.limit {
+            let closed = |object: &&Arc<ObjectState>| object.handles.load(Ordering::Acquire) == 0;
+            let gone = table
+                .objects
+                .iter()
+                .flatten()
+                .filter(closed)
+                .find(|object| forget(object));
+            let gone = gone?.clone();
+            table.remove(&gone);
+        }
+        let number = table.free.pop().unwrap_or(table.objects.len() as u32 + 1);
+        let object = Arc::new(ObjectState::new(number, origin, length_bytes));
+        object.handles.store(1, Ordering::Release);
+        match table.objects.get_mut(number as usize - 1) {
+            Some(slot) => *slot = Some(object.clone()),
+            None => table.objects.push(Some(object.clone())),
+        }
+        if let Some(place) = place {
+            table.by_origin.insert(place, number);
+        }
+        Some(object)
+    }
+
+    /// Takes an object without pages out of the table, if nobody has opened it meanwhile.
+    pub(crate) fn remove(&self, object: &ObjectState) -> bool {
+        let mut table = lock(&self.table);
+        let closed = object.handles.load(Ordering::Acquire) == 0;
+        if closed {
+            table.remove(object);
+        }
+        closed
+    }
+}
+
+impl Table {
+    fn remove(&mut self, object: &ObjectState) {
+        self.objects[object.number as usize - 1] = None;
+        self.free.push(object.number);
+        if let Origin::File {
+            backing, object, ..
+        } = &object.origin
+        {
+            self.by_origin.remove(&(*backing, *object));
+        }
+    }
+}

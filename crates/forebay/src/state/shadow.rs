@@ -1,0 +1,173 @@
+//! What is remembered of evicted pages: 8 bytes each, as many as there are frames.
+//!
+//! A shadow says in which zone a page was evicted and at which age of that zone, so that its
+//! refault tells how much more memory would have kept it (spec/reclaim.md 2.8). The table is a
+//! set of buckets of eight; a full bucket forgets its oldest entry, so the memory is bounded
+//! whatever the files look like. Entries carry a part of the key's hash: one lookup in about a
+//! hundred thousand believes a stranger's shadow, which costs one wrong list, never a wrong byte.
+
+use forebay_base::hash::mix;
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
+
+/// Bits of the age that a shadow keeps; distances are taken modulo this.
+pub(crate) const AGE_BITS: u32 = 39;
+const AGE_MASK: u64 = (1 << AGE_BITS) - 1;
+const WORKINGSET: u64 = 1 << AGE_BITS;
+const ZONE_SHIFT: u32 = AGE_BITS + 1;
+const ZONE_MASK: u64 = 0xf;
+const TAG_SHIFT: u32 = ZONE_SHIFT + 4;
+const WAYS: u64 = 8;
+
+/// Zones that a shadow can name.
+pub(crate) const ZONES_LIMIT: usize = 16;
+
+/// Bytes of shadow table for each frame.
+pub(crate) const BYTES_PER_FRAME: usize = size_of::<AtomicU64>();
+
+/// What is known of an evicted page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shadow {
+    /// Zone from which it was evicted.
+    pub(crate) zone: usize,
+    /// Age of that zone at the eviction, modulo 2^[`AGE_BITS`].
+    pub(crate) age: u64,
+    /// Whether it had been active.
+    pub(crate) workingset: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shadows {
+    entries: Box<[AtomicU64]>,
+    buckets: u64,
+}
+
+impl Shadows {
+    pub(crate) fn new(frames: u32) -> Shadows {
+        let buckets = u64::from(frames).div_ceil(WAYS).max(1);
+        Shadows {
+            entries: (0..buckets * WAYS).map(|_| AtomicU64::new(0)).collect(),
+            buckets,
+        }
+    }
+
+    /// Remembers the eviction of `key`; `age_now` is the age of its zone.
+    pub(crate) fn remember(&self, key: u64, shadow: Shadow) {
+        let (bucket, tag) = self.place(key);
+        let entry = tag << TAG_SHIFT
+            | (shadow.zone as u64 & ZONE_MASK) << ZONE_SHIFT
+            | if shadow.workingset { WORKINGSET } else { 0 }
+            | shadow.age & AGE_MASK;
+        let mut oldest = (0, 0);
+        for (way, slot) in bucket.iter().enumerate() {
+            let seen = slot.load(Ordering::Relaxed);
+            if seen == 0 || seen >> TAG_SHIFT == tag {
+                slot.store(entry, Ordering::Relaxed);
+                return;
+            }
+            let distance = shadow.age.wrapping_sub(seen) & AGE_MASK;
+            if distance >= oldest.1 {
+                oldest = (way, distance);
+            }
+        }
+        bucket[oldest.0].store(entry, Ordering::Relaxed);
+    }
+
+    /// Takes the shadow of `key` out, if there is one.
+    pub(crate) fn take(&self, key: u64) -> Option<Shadow> {
+        let (bucket, tag) = self.place(key);
+        for slot in bucket {
+            let seen = slot.load(Ordering::Relaxed);
+            if seen != 0 && seen >> TAG_SHIFT == tag {
+                slot.store(0, Ordering::Relaxed);
+                return Some(Shadow {
+                    zone: (seen >> ZONE_SHIFT & ZONE_MASK) as usize,
+                    age: seen & AGE_MASK,
+                    workingset: seen & WORKINGSET != 0,
+                });
+            }
+        }
+        None
+    }
+
+    /// Shadows that are kept now.
+    pub(crate) fn len(&self) -> usize {
+        self.entries
+            .iter()
+            .filter(|slot| slot.load(Ordering::Relaxed) != 0)
+            .count()
+    }
+
+    /// The bucket of a key and its tag, which is never 0.
+    fn place(&self, key: u64) -> (&[AtomicU64], u64) {
+        let hash = mix(key);
+        let bucket = ((hash >> 32) * self.buckets >> 32) * WAYS;
+        let tag = hash & ((1 << (64 - TAG_SHIFT)) - 1);
+        (
+            &self.entries[bucket as usize..(bucket + WAYS) as usize],
+            tag.max(1),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::index::key;
+
+    #[test]
+    fn a_shadow_comes_back_once_and_as_it_was() {
+        let shadows = Shadows::new(64);
+        let shadow = Shadow {
+            zone: 3,
+            age: 12_345,
+            workingset: true,
+        };
+        shadows.remember(key(1, 7), shadow);
+        assert_eq!(shadows.take(key(2, 7)), None);
+        assert_eq!(shadows.take(key(1, 7)), Some(shadow));
+        assert_eq!(shadows.take(key(1, 7)), None);
+    }
+
+    #[test]
+    fn a_full_table_forgets_the_oldest() {
+        let shadows = Shadows::new(8);
+        for age in 0..20 {
+            shadows.remember(
+                key(1, age),
+                Shadow {
+                    zone: 0,
+                    age,
+                    workingset: false,
+                },
+            );
+        }
+        assert_eq!(shadows.len(), 8);
+        let kept: Vec<u64> = (0..20)
+            .filter(|&page| shadows.take(key(1, page)).is_some())
+            .collect();
+        assert_eq!(kept, (12..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_second_eviction_of_a_page_replaces_the_first() {
+        let shadows = Shadows::new(8);
+        shadows.remember(
+            key(1, 1),
+            Shadow {
+                zone: 0,
+                age: 5,
+                workingset: false,
+            },
+        );
+        shadows.remember(
+            key(1, 1),
+            Shadow {
+                zone: 0,
+                age: 9,
+                workingset: false,
+            },
+        );
+        assert_eq!(shadows.len(), 1);
+        assert_eq!(shadows.take(key(1, 1)).map(|shadow| shadow.age), Some(9));
+    }
+}

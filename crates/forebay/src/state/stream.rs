@@ -1,0 +1,60 @@
+//! What one handle has read lately: its readahead window and where its last read ended.
+
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
+use forebay_law::readahead::Window;
+
+/// No read yet.
+const NOWHERE: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    state: Mutex<StreamState>,
+    previous_page: AtomicU64,
+}
+
+/// What the readahead law remembers of a handle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamState {
+    pub(crate) window: Window,
+    /// Largest window of this handle, pages.
+    pub(crate) max_pages: u64,
+    /// No guessing: each miss reads what was asked.
+    pub(crate) is_random: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(max_pages: u64) -> Stream {
+        let state = StreamState {
+            window: Window::default(),
+            max_pages,
+            is_random: false,
+        };
+        Stream {
+            state: Mutex::new(state),
+            previous_page: AtomicU64::new(NOWHERE),
+        }
+    }
+
+    /// The page where the last read ended.
+    pub(crate) fn previous_page(&self) -> Option<u64> {
+        let page = self.previous_page.load(Ordering::Relaxed);
+        (page != NOWHERE).then_some(page)
+    }
+
+    #[inline]
+    pub(crate) fn set_previous_page(&self, page: u64) {
+        self.previous_page.store(page, Ordering::Relaxed);
+    }
+
+    pub(crate) fn state(&self) -> StreamState {
+        *lock(&self.state)
+    }
+
+    pub(crate) fn change(&self, act: impl FnOnce(&mut StreamState)) {
+        act(&mut lock(&self.state));
+    }
+}

@@ -1,0 +1,147 @@
+//! Slots of the swap store: which are taken, and the cluster that is being filled.
+//!
+//! invariant S1: a slot is taken exactly while an anonymous page has it, whether the page is
+//! resident or not. Slot 0 is never given out: it stands for "none".
+
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
+
+/// Slots that are given out one after the other, so that neighbours in time are neighbours on
+/// the medium (spec/reclaim.md 7.1).
+const CLUSTER_SLOTS: usize = 256;
+const WORD_BITS: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct SwapSlots {
+    map: Mutex<SlotMap>,
+    total: u64,
+    used: AtomicU64,
+}
+
+#[derive(Debug)]
+struct SlotMap {
+    taken: Box<[u64]>,
+    next: usize,
+    left_in_cluster: usize,
+}
+
+impl SwapSlots {
+    /// `slots` slots, the first of which is never used.
+    pub(crate) fn new(slots: u64) -> SwapSlots {
+        let words = (slots as usize).div_ceil(WORD_BITS);
+        let mut taken = vec![0_u64; words].into_boxed_slice();
+        if let Some(first) = taken.first_mut() {
+            *first |= 1;
+        }
+        for beyond in slots as usize..words * WORD_BITS {
+            taken[beyond / WORD_BITS] |= 1 << (beyond % WORD_BITS);
+        }
+        let map = SlotMap {
+            taken,
+            next: 1,
+            left_in_cluster: 0,
+        };
+        SwapSlots {
+            map: Mutex::new(map),
+            total: slots.saturating_sub(1),
+            used: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn free_slots(&self) -> u64 {
+        self.total - self.used.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether less than half of the slots are free: then slots of resident pages are given up.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.free_slots() * 2 < self.total
+    }
+
+    /// Takes a slot: the next of the present cluster, else the first of an empty cluster, else
+    /// the first free one.
+    pub(crate) fn take(&self) -> Option<u32> {
+        let mut map = lock(&self.map);
+        let slot = map.find()?;
+        map.taken[slot / WORD_BITS] |= 1 << (slot % WORD_BITS);
+        map.next = slot + 1;
+        map.left_in_cluster = map.left_in_cluster.saturating_sub(1);
+        self.used.fetch_add(1, Ordering::Relaxed);
+        Some(slot as u32)
+    }
+
+    /// Gives a slot back.
+    pub(crate) fn give_back(&self, slot: u32) {
+        let slot = slot as usize;
+        let mut map = lock(&self.map);
+        let bit = 1 << (slot % WORD_BITS);
+        assert_ne!(
+            map.taken[slot / WORD_BITS] & bit,
+            0,
+            "slot {slot} was taken (S1)"
+        );
+        map.taken[slot / WORD_BITS] &= !bit;
+        self.used.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl SlotMap {
+    fn find(&mut self) -> Option<usize> {
+        if self.left_in_cluster > 0 && self.is_free(self.next) {
+            return Some(self.next);
+        }
+        if let Some(start) = self.empty_cluster() {
+            self.left_in_cluster = CLUSTER_SLOTS;
+            return Some(start);
+        }
+        self.left_in_cluster = 0;
+        let slots = self.taken.len() * WORD_BITS;
+        (self.next..slots)
+            .chain(0..self.next.min(slots))
+            .find(|&slot| self.is_free(slot))
+    }
+
+    fn is_free(&self, slot: usize) -> bool {
+        slot / WORD_BITS < self.taken.len()
+            && self.taken[slot / WORD_BITS] >> (slot % WORD_BITS) & 1 == 0
+    }
+
+    fn empty_cluster(&self) -> Option<usize> {
+        const WORDS: usize = CLUSTER_SLOTS / WORD_BITS;
+        let clusters = self.taken.chunks_exact(WORDS);
+        let found = clusters
+            .into_iter()
+            .position(|cluster| cluster.iter().all(|&word| word == 0));
+        found.map(|cluster| cluster * CLUSTER_SLOTS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_slot_is_given_once_and_slot_0_never() {
+        let slots = SwapSlots::new(1_000);
+        let taken: BTreeSet<u32> = std::iter::from_fn(|| slots.take()).collect();
+        assert_eq!(taken, (1..1_000).collect());
+        assert_eq!(slots.free_slots(), 0);
+        slots.give_back(77);
+        assert_eq!(slots.take(), Some(77));
+        assert_eq!(slots.take(), None);
+    }
+
+    #[test]
+    fn a_cluster_is_filled_in_order() {
+        let slots = SwapSlots::new(4_096);
+        let run: Vec<u32> = (0..CLUSTER_SLOTS).filter_map(|_| slots.take()).collect();
+        assert_eq!(run, (256..512).collect::<Vec<_>>());
+    }
+}

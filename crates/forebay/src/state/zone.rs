@@ -1,0 +1,391 @@
+//! A zone: a run of frames with its own free list, watermarks, LRU lists and dirty accounts.
+//!
+//! invariant Z1: every frame of a zone is in exactly one place: on the free list, on one LRU
+//! list, isolated by a reclaimer, or held exclusively by who allocates or releases it.
+//! invariant Z2: a list's size is the number of frames that its links reach.
+//! invariant Z3: a frame carries `LISTED` exactly while it is linked into a list, which is the
+//! one that its `ANON` and `ACTIVE` flags name as they were when it was linked.
+
+use crate::state::frame::{ExclusiveHold, FrameTable, NO_FRAME, flag};
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
+use forebay_law::scan::{ListSizes, ReclaimCost};
+use forebay_law::watermark::Watermarks;
+
+/// The LRU lists of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    InactiveAnon = 0,
+    ActiveAnon = 1,
+    InactiveFile = 2,
+    ActiveFile = 3,
+}
+
+impl List {
+    pub(crate) const ALL: [List; 4] = [
+        List::InactiveAnon,
+        List::ActiveAnon,
+        List::InactiveFile,
+        List::ActiveFile,
+    ];
+
+    /// The list to which the flags of `word` send a frame.
+    pub(crate) fn of(word: u64) -> List {
+        match (word & flag::ANON != 0, word & flag::ACTIVE != 0) {
+            (true, false) => List::InactiveAnon,
+            (true, true) => List::ActiveAnon,
+            (false, false) => List::InactiveFile,
+            (false, true) => List::ActiveFile,
+        }
+    }
+
+    pub(crate) fn is_active(self) -> bool {
+        matches!(self, List::ActiveAnon | List::ActiveFile)
+    }
+
+    pub(crate) fn is_file(self) -> bool {
+        matches!(self, List::InactiveFile | List::ActiveFile)
+    }
+}
+
+/// Head (newest) and tail (oldest) of each list, and what the scan law remembers.
+#[derive(Debug)]
+struct Lists {
+    heads: [u32; 4],
+    tails: [u32; 4],
+    cost: ReclaimCost,
+}
+
+#[derive(Debug)]
+struct FreeList {
+    first: u32,
+}
+
+/// Frames that a reclaimer took off a list, at most [`Batch::LIMIT`] at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    frames: [u32; Batch::LIMIT],
+    len: usize,
+}
+
+impl Batch {
+    /// SWAP_CLUSTER_MAX of spec/reclaim.md 0.2.
+    pub(crate) const LIMIT: usize = 32;
+
+    pub(crate) const fn new() -> Batch {
+        Batch {
+            frames: [NO_FRAME; Batch::LIMIT],
+            len: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, frame: u32) {
+        self.frames[self.len] = frame;
+        self.len += 1;
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u32] {
+        &self.frames[..self.len]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Frames of one kind of memory.
+#[derive(Debug)]
+pub(crate) struct Zone {
+    pub(crate) name: String,
+    pub(crate) node: usize,
+    pub(crate) first_frame: u32,
+    pub(crate) managed_pages: u64,
+    pub(crate) marks: Watermarks,
+    /// Free frames that requests of each class must leave (spec/reclaim.md 1.4).
+    pub(crate) lowmem_reserve: Vec<u64>,
+    free: Mutex<FreeList>,
+    free_pages: AtomicU64,
+    lists: Mutex<Lists>,
+    sizes: [AtomicU64; 4],
+    isolated: [AtomicU64; 2],
+    /// Dirty file pages, and pages under writeback or unstable.
+    pub(crate) dirty: AtomicU64,
+    pub(crate) writeback: AtomicU64,
+    /// nonresident_age of spec/reclaim.md 2.8.
+    age: AtomicU64,
+}
+
+/// How a zone is made.
+#[derive(Clone, Debug)]
+pub(crate) struct ZonePlan {
+    pub(crate) name: String,
+    pub(crate) node: usize,
+    pub(crate) first_frame: u32,
+    pub(crate) managed_pages: u64,
+    pub(crate) marks: Watermarks,
+    pub(crate) lowmem_reserve: Vec<u64>,
+}
+
+impl Zone {
+    /// The zone of `plan`, with all of its frames free.
+    pub(crate) fn new(plan: ZonePlan, frames: &FrameTable) -> Zone {
+        let end = plan.first_frame + plan.managed_pages as u32;
+        for frame in plan.first_frame..end {
+            let next = if frame + 1 == end {
+                NO_FRAME
+            } else {
+                frame + 1
+            };
+            frames.frame(frame).older.store(next, Ordering::Relaxed);
+        }
+        let first = if plan.managed_pages == 0 {
+            NO_FRAME
+        } else {
+            plan.first_frame
+        };
+        Zone {
+            name: plan.name,
+            node: plan.node,
+            first_frame: plan.first_frame,
+            managed_pages: plan.managed_pages,
+            marks: plan.marks,
+            lowmem_reserve: plan.lowmem_reserve,
+            free: Mutex::new(FreeList { first }),
+            free_pages: AtomicU64::new(plan.managed_pages),
+            lists: Mutex::new(Lists {
+                heads: [NO_FRAME; 4],
+                tails: [NO_FRAME; 4],
+                cost: ReclaimCost::default(),
+            }),
+            sizes: std::array::from_fn(|_| AtomicU64::new(0)),
+            isolated: std::array::from_fn(|_| AtomicU64::new(0)),
+            dirty: AtomicU64::new(0),
+            writeback: AtomicU64::new(0),
+            age: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn contains(&self, frame: u32) -> bool {
+        frame >= self.first_frame && u64::from(frame - self.first_frame) < self.managed_pages
+    }
+
+    pub(crate) fn free_pages(&self) -> u64 {
+        self.free_pages.load(Ordering::Relaxed)
+    }
+
+    /// Takes one frame off the free list.
+    pub(crate) fn take_free(&self, frames: &FrameTable) -> Option<u32> {
+        let mut free = lock(&self.free);
+        let frame = free.first;
+        if frame == NO_FRAME {
+            return None;
+        }
+        free.first = frames.frame(frame).older.load(Ordering::Relaxed);
+        self.free_pages.fetch_sub(1, Ordering::Relaxed);
+        Some(frame)
+    }
+
+    /// Puts blank frames on the free list.
+    pub(crate) fn put_free(&self, frames: &FrameTable, blank: &[u32]) {
+        if blank.is_empty() {
+            return;
+        }
+        let mut free = lock(&self.free);
+        for &frame in blank {
+            frames
+                .frame(frame)
+                .older
+                .store(free.first, Ordering::Relaxed);
+            free.first = frame;
+        }
+        self.free_pages
+            .fetch_add(blank.len() as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn size(&self, list: List) -> u64 {
+        self.sizes[list as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn sizes(&self) -> ListSizes {
+        ListSizes {
+            inactive_anon: self.size(List::InactiveAnon),
+            active_anon: self.size(List::ActiveAnon),
+            inactive_file: self.size(List::InactiveFile),
+            active_file: self.size(List::ActiveFile),
+        }
+    }
+
+    /// Frames of the type that reclaimers have taken off the lists.
+    pub(crate) fn isolated(&self, is_file: bool) -> u64 {
+        self.isolated[usize::from(is_file)].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn age(&self) -> u64 {
+        self.age.load(Ordering::Relaxed)
+    }
+
+    /// One eviction or activation: returns the age before it.
+    pub(crate) fn grow_older(&self) -> u64 {
+        self.age.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn cost(&self) -> ReclaimCost {
+        lock(&self.lists).cost
+    }
+
+    /// Adds to what reclaim of either type has cost (spec/reclaim.md 2.9).
+    pub(crate) fn note_cost(&self, anon: u64, file: u64) {
+        let sizes = self.sizes();
+        let lru_pages =
+            sizes.inactive_anon + sizes.active_anon + sizes.inactive_file + sizes.active_file;
+        let mut lists = lock(&self.lists);
+        lists.cost = lists.cost.noted(anon, file, lru_pages);
+    }
+
+    /// Links a mapped frame at the head of the list that its flags name.
+    pub(crate) fn list(&self, frames: &FrameTable, frame: u32) {
+        let mut lists = lock(&self.lists);
+        self.link_newest(&mut lists, frames, frame);
+    }
+
+    /// Takes up to `wanted` frames off the old end of `list`. They count as isolated.
+    pub(crate) fn isolate(&self, frames: &FrameTable, list: List, wanted: usize) -> Batch {
+        let mut batch = Batch::new();
+        let mut lists = lock(&self.lists);
+        while batch.len() < wanted.min(Batch::LIMIT) {
+            let frame = lists.tails[list as usize];
+            if frame == NO_FRAME {
+                break;
+            }
+            self.unlink(&mut lists, frames, frame, list);
+            batch.push(frame);
+        }
+        self.isolated[usize::from(list.is_file())].fetch_add(batch.len() as u64, Ordering::Relaxed);
+        batch
+    }
+
+    /// Ends the isolation of `taken` frames of a type: `kept` go back to the lists that their
+    /// flags name. Returns those of them that lost their page meanwhile; the caller frees them.
+    pub(crate) fn put_back(
+        &self,
+        frames: &FrameTable,
+        kept: &Batch,
+        is_file: bool,
+        taken: usize,
+    ) -> Batch {
+        let mut orphans = Batch::new();
+        let mut lists = lock(&self.lists);
+        for &frame in kept.as_slice() {
+            if frames.word(frame) & flag::MAPPED == 0 {
+                orphans.push(frame);
+            } else {
+                self.link_newest(&mut lists, frames, frame);
+            }
+        }
+        self.isolated[usize::from(is_file)].fetch_sub(taken as u64, Ordering::Relaxed);
+        orphans
+    }
+
+    /// Takes a page that its holder has taken out of the index off its list and makes a blank
+    /// frame of it, which the caller frees. None if a reclaimer has it isolated: then the hold
+    /// ends here, and that reclaimer frees the frame when it puts it back.
+    pub(crate) fn disown(&self, frames: &FrameTable, hold: ExclusiveHold<'_>) -> Option<u32> {
+        let mut lists = lock(&self.lists);
+        let word = hold.word();
+        if word & flag::LISTED == 0 {
+            hold.blank();
+            return None;
+        }
+        self.unlink(&mut lists, frames, hold.frame(), List::of(word));
+        Some(hold.blank())
+    }
+
+    /// Moves a listed frame to the old end of its inactive list, to be reclaimed next.
+    pub(crate) fn rotate(&self, frames: &FrameTable, frame: u32) -> bool {
+        let mut lists = lock(&self.lists);
+        let word = frames.word(frame);
+        if word & flag::LISTED == 0 {
+            return false;
+        }
+        self.unlink(&mut lists, frames, frame, List::of(word));
+        frames.clear(frame, flag::ACTIVE | flag::PROMOTE);
+        self.link_oldest(&mut lists, frames, frame);
+        true
+    }
+
+    fn link_newest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) {
+        let list = List::of(frames.set(frame, flag::LISTED)) as usize;
+        let head = lists.heads[list];
+        let links = frames.frame(frame);
+        links.newer.store(NO_FRAME, Ordering::Relaxed);
+        links.older.store(head, Ordering::Relaxed);
+        match head {
+            NO_FRAME => lists.tails[list] = frame,
+            _ => frames.frame(head).newer.store(frame, Ordering::Relaxed),
+        }
+        lists.heads[list] = frame;
+        self.sizes[list].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn link_oldest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) {
+        let list = List::of(frames.set(frame, flag::LISTED)) as usize;
+        let tail = lists.tails[list];
+        let links = frames.frame(frame);
+        links.older.store(NO_FRAME, Ordering::Relaxed);
+        links.newer.store(tail, Ordering::Relaxed);
+        match tail {
+            NO_FRAME => lists.heads[list] = frame,
+            _ => frames.frame(tail).older.store(frame, Ordering::Relaxed),
+        }
+        lists.tails[list] = frame;
+        self.sizes[list].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn unlink(&self, lists: &mut Lists, frames: &FrameTable, frame: u32, list: List) {
+        let links = frames.frame(frame);
+        let newer = links.newer.load(Ordering::Relaxed);
+        let older = links.older.load(Ordering::Relaxed);
+        let list = list as usize;
+        match newer {
+            NO_FRAME => lists.heads[list] = older,
+            _ => frames.frame(newer).older.store(older, Ordering::Relaxed),
+        }
+        match older {
+            NO_FRAME => lists.tails[list] = newer,
+            _ => frames.frame(older).newer.store(newer, Ordering::Relaxed),
+        }
+        frames.clear(frame, flag::LISTED);
+        self.sizes[list].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The frames of `list`, oldest first, for the consistency walk.
+    pub(crate) fn members(&self, frames: &FrameTable, list: List) -> Vec<u32> {
+        let lists = lock(&self.lists);
+        let mut members = Vec::new();
+        let mut at = lists.tails[list as usize];
+        while at != NO_FRAME && members.len() as u64 <= self.managed_pages {
+            members.push(at);
+            at = frames.frame(at).newer.load(Ordering::Relaxed);
+        }
+        members
+    }
+
+    /// The frames of the free list, for the consistency walk.
+    pub(crate) fn free_members(&self, frames: &FrameTable) -> Vec<u32> {
+        let free = lock(&self.free);
+        let mut members = Vec::new();
+        let mut at = free.first;
+        while at != NO_FRAME && members.len() as u64 <= self.managed_pages {
+            members.push(at);
+            at = frames.frame(at).older.load(Ordering::Relaxed);
+        }
+        members
+    }
+}

@@ -1,0 +1,188 @@
+//! What a cache says of itself: counters by the names of /proc/vmstat, gauges, limits, prices.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::state::zone::List;
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::{atomic::Ordering, lock};
+use std::collections::BTreeMap;
+
+/// One zone at one instant, in pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneStatistics {
+    /// Its name.
+    pub name: String,
+    /// Its node.
+    pub node: usize,
+    /// Frames.
+    pub managed: u64,
+    /// Free frames.
+    pub free: u64,
+    /// Watermarks.
+    pub min: u64,
+    /// See `min`.
+    pub low: u64,
+    /// See `min`.
+    pub high: u64,
+    /// LRU lists.
+    pub inactive_anon: u64,
+    /// See `inactive_anon`.
+    pub active_anon: u64,
+    /// See `inactive_anon`.
+    pub inactive_file: u64,
+    /// See `inactive_anon`.
+    pub active_file: u64,
+    /// Dirty file pages.
+    pub dirty: u64,
+    /// Pages under writeback or unstable.
+    pub writeback: u64,
+}
+
+/// One store at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackingStatistics {
+    /// Dirty pages (BdiReclaimable).
+    pub reclaimable: u64,
+    /// Pages under writeback (BdiWriteback).
+    pub writeback: u64,
+    /// Pages dirtied so far.
+    pub dirtied: u64,
+    /// Pages written so far.
+    pub written: u64,
+    /// Its part of the dirty threshold (BdiDirtyThresh), pages.
+    pub dirty_thresh: u64,
+    /// Measured write bandwidth, pages/s.
+    pub write_bandwidth: u64,
+    /// Base rate of one writer, pages/s.
+    pub dirty_ratelimit: u64,
+    /// Write requests that the store has now.
+    pub writes_in_flight: u32,
+}
+
+/// A cache at one instant. Gauges that are read one after the other may disagree by what happened
+/// in between.
+///
+/// ```
+/// use forebay::{Cache, Counter, Settings};
+/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+/// let statistics = cache.statistics();
+/// assert_eq!(statistics.get(Counter::Pgpgin), 0);
+/// assert!(statistics.overhead_bytes_per_page <= 64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// The counters.
+    pub counters: BTreeMap<Counter, u64>,
+    /// Dirty file pages (nr_dirty).
+    pub nr_dirty: u64,
+    /// Pages under writeback or unstable (nr_writeback).
+    pub nr_writeback: u64,
+    /// The dirty threshold, pages.
+    pub nr_dirty_threshold: u64,
+    /// The background threshold, pages.
+    pub nr_dirty_background_threshold: u64,
+    /// The level at which the laws hold dirty pages and pages under writeback together.
+    pub dirty_setpoint: u64,
+    /// The hard limit.
+    pub dirty_limit: u64,
+    /// Zones.
+    pub zones: Vec<ZoneStatistics>,
+    /// Stores, in the order in which they were attached.
+    pub backings: Vec<BackingStatistics>,
+    /// Frames.
+    pub frames: u64,
+    /// All memory taken at start, bytes.
+    pub memory_bytes: u64,
+    /// What a page costs beside its own bytes, rounded up.
+    pub overhead_bytes_per_page: u64,
+    /// Shadows of evicted pages kept now.
+    pub shadows: u64,
+    /// Slots of the swap store in use.
+    pub swap_slots_used: u64,
+}
+
+impl Statistics {
+    /// The value of one counter.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.counters.get(&counter).copied().unwrap_or(0)
+    }
+
+    /// Dirty pages and pages under writeback: what the limits are about.
+    pub fn dirty(&self) -> u64 {
+        self.nr_dirty + self.nr_writeback
+    }
+
+    /// Free frames.
+    pub fn free(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.free).sum()
+    }
+}
+
+impl Engine {
+    pub(crate) fn statistics(&self) -> Statistics {
+        let limits = self.dirty_limits();
+        let (dirty_setpoint, dirty_limit) = self.dirty_setpoint();
+        let overhead_bytes = self.budget.overhead_bytes();
+        let frames = u64::from(self.budget.frames);
+        Statistics {
+            counters: Counter::ALL
+                .iter()
+                .map(|&c| (c, self.counters.get(c)))
+                .collect(),
+            nr_dirty: self.global.dirty.load(Ordering::Relaxed),
+            nr_writeback: self.global.writeback.load(Ordering::Relaxed),
+            nr_dirty_threshold: limits.thresh,
+            nr_dirty_background_threshold: limits.background,
+            dirty_setpoint,
+            dirty_limit,
+            zones: self.zone_statistics(),
+            backings: self.backing_statistics(limits.thresh),
+            frames,
+            memory_bytes: frames * PAGE_BYTES as u64 + overhead_bytes,
+            overhead_bytes_per_page: overhead_bytes.div_ceil(frames),
+            shadows: self.shadows.len() as u64,
+            swap_slots_used: self
+                .swap
+                .get()
+                .map_or(0, |swap| swap.slots.total() - swap.slots.free_slots()),
+        }
+    }
+
+    fn zone_statistics(&self) -> Vec<ZoneStatistics> {
+        let of_zone = |zone: &crate::state::zone::Zone| ZoneStatistics {
+            name: zone.name.clone(),
+            node: zone.node,
+            managed: zone.managed_pages,
+            free: zone.free_pages(),
+            min: zone.marks.min,
+            low: zone.marks.low,
+            high: zone.marks.high,
+            inactive_anon: zone.size(List::InactiveAnon),
+            active_anon: zone.size(List::ActiveAnon),
+            inactive_file: zone.size(List::InactiveFile),
+            active_file: zone.size(List::ActiveFile),
+            dirty: zone.dirty.load(Ordering::Relaxed),
+            writeback: zone.writeback.load(Ordering::Relaxed),
+        };
+        self.zones.iter().map(of_zone).collect()
+    }
+
+    fn backing_statistics(&self, thresh: u64) -> Vec<BackingStatistics> {
+        let backings = self.backings();
+        let of_backing = |backing: &std::sync::Arc<crate::state::backing::Backing>| {
+            let rates = *lock(&backing.rates);
+            BackingStatistics {
+                reclaimable: backing.reclaimable.load(Ordering::Relaxed),
+                writeback: backing.writeback.load(Ordering::Relaxed),
+                dirtied: backing.dirtied.load(Ordering::Relaxed),
+                written: backing.written.load(Ordering::Relaxed),
+                dirty_thresh: self.store_thresh(backing, thresh),
+                write_bandwidth: rates.bandwidth.average_pages_per_s,
+                dirty_ratelimit: rates.rate.ratelimit,
+                writes_in_flight: backing.writes_in_flight.load(Ordering::Relaxed),
+            }
+        };
+        backings.iter().map(of_backing).collect()
+    }
+}
