@@ -1,8 +1,11 @@
 //! What a caller of the command sees: exit statuses, one line of error, nothing left behind.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn forebay(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay"))
@@ -87,4 +90,35 @@ fn rows_that_cannot_be_written_are_told_before_the_bench_runs() {
     let error = assert_failed_in_one_line(&output);
     assert!(error.contains("/nowhere/rows"), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_interrupted_bench_ends_by_the_signal_and_leaves_nothing() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["bench", "--memory", "16M", "--dir"])
+            .arg(folder.path())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
+        // The first line is written when the scratch folder is there; a later one when
+        // contenders run.
+        let preparing = lines
+            .by_ref()
+            .find(|line| line.as_ref().unwrap().contains("preparing"));
+        assert!(preparing.is_some());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        kill_process(Pid::from_child(&bench), signal).unwrap();
+        let rest: Vec<String> = lines.map(Result::unwrap).collect();
+        let status = bench.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{status} {rest:?}");
+        assert!(
+            rest.last().unwrap().starts_with("forebay: interrupted"),
+            "{rest:?}"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

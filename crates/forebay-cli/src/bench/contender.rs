@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Pages that one vectored read asks for.
+/// Pages that one vectored read or one batch asks for.
 pub(crate) const RUN_PAGES: usize = 32;
 
 /// Who is measured.
@@ -68,6 +68,9 @@ pub(crate) enum Load {
     ReadByCopy,
     /// Copy runs of [`RUN_PAGES`] cached pages out, one run a call.
     ReadVectored,
+    /// Copy [`RUN_PAGES`] random cached pages out by one call, or by one for each page where a
+    /// contender has no such call.
+    ReadBatch,
     /// Touch 64 bytes of random cached pages in place.
     ReadByGuard,
     /// Overwrite random cached pages, one a call.
@@ -82,6 +85,8 @@ pub(crate) enum Load {
     WarmZipf,
     /// Read pages by zipf, alone.
     ReadZipf,
+    /// Say what memory and reclaim cost.
+    Account,
     /// Read pages by zipf while another thread writes to the slow disk without end.
     ReadZipfBesideWriter,
 }
@@ -176,6 +181,13 @@ pub(crate) trait PagedFile: Send + 'static {
 
     /// Copies [`RUN_PAGES`] pages out from `offset_bytes` on into as many buffers, by one call.
     fn read_run(&mut self, buffers: &mut [u8], offset_bytes: u64) -> Result<(), CommandError>;
+
+    /// Copies the pages `page_indexes` out into as many buffers, in the best way there is.
+    fn read_batch(
+        &mut self,
+        buffers: &mut [u8],
+        page_indexes: &[u64; RUN_PAGES],
+    ) -> Result<(), CommandError>;
 
     /// Reads the first 64 bytes of page `page_index` in place and returns their sum, or nothing if
     /// this contender has no such way.

@@ -186,9 +186,11 @@ impl Contender for Kernel {
 
     fn run(&mut self, step: &Step) -> Result<Vec<Sample>, CommandError> {
         match step.load {
-            Load::ReadByCopy | Load::ReadVectored | Load::ReadByGuard | Load::Overwrite => {
-                self.use_cached(step)
-            }
+            Load::ReadByCopy
+            | Load::ReadVectored
+            | Load::ReadBatch
+            | Load::ReadByGuard
+            | Load::Overwrite => self.use_cached(step),
             Load::ReadMissing => self.read_missing(step),
             Load::WriteStream => self.stream(step),
             Load::WriteSlowly => self.write_slowly(step),
@@ -199,6 +201,7 @@ impl Contender for Kernel {
                 Ok(Vec::new())
             }
             Load::ReadZipf => self.read_zipf(step),
+            Load::Account => Ok(Vec::new()),
             Load::ReadZipfBesideWriter => self.read_zipf_beside_writer(step),
         }
     }
@@ -309,6 +312,17 @@ impl PagedFile for BufferedFile {
             return Ok(());
         }
         Err(self.failed("read", io::ErrorKind::UnexpectedEof))
+    }
+
+    fn read_batch(
+        &mut self,
+        buffers: &mut [u8],
+        page_indexes: &[u64; RUN_PAGES],
+    ) -> Result<(), CommandError> {
+        for (page, page_index) in buffers.chunks_mut(PAGE_BYTES).zip(page_indexes) {
+            self.read_at(page, page_index * PAGE_BYTES as u64)?;
+        }
+        Ok(())
     }
 
     fn touch(&mut self, _: u64) -> Result<Option<u64>, CommandError> {

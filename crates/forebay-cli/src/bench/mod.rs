@@ -73,7 +73,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
     let mut bench = Bench::start(&setting, &progress)?;
     if arguments.quick {
         bench.heading.lines.push(
-            "--quick: one short round of everything; the slow disk has hardly settled".to_owned(),
+            "--quick: one short round of everything; neither the slow disk nor the cache of the \
+             zipf reader has settled"
+                .to_owned(),
         );
     }
     for stage in &stages {
@@ -154,19 +156,13 @@ impl<'a> Bench<'a> {
             rounds += 1;
             self.round(stage, rounds)?;
         }
-        let of = if rounds == 1 {
-            "one round"
-        } else {
-            "median and spread of rounds:"
-        };
-        let counted = if rounds == 1 {
-            String::new()
-        } else {
-            format!(" {rounds}")
+        let counted = match rounds {
+            1 => "one round".to_owned(),
+            _ => format!("median of {rounds} rounds and half their spread"),
         };
         notes.insert(
             0,
-            format!("{} ({of}{counted})", stage.title(self.setting.layout)),
+            format!("{} ({counted})", stage.title(self.setting.layout)),
         );
         self.note(stage.phase, notes);
         Ok(())

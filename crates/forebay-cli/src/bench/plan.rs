@@ -22,7 +22,7 @@ struct Pace {
     miss_rounds: u32,
     miss_ms: u64,
     stream_rounds: u32,
-    /// Data of the stream, in quarters of the whole data.
+    /// Data of the stream and of the account of memory, in quarters of the whole data.
     stream_quarters: u64,
     slow_settle_ms: u64,
     slow_ms: u64,
@@ -56,7 +56,7 @@ const QUICK: Pace = Pace {
     stream_quarters: 2,
     slow_settle_ms: 800,
     slow_ms: 1_200,
-    warm_ms: 600,
+    warm_ms: 800,
     mix_alone_ms: 500,
     mix_settle_ms: 200,
     mix_beside_ms: 500,
@@ -81,6 +81,16 @@ pub(crate) fn stages(layout: &Layout, quick: bool, seed: u64) -> Vec<Stage> {
     stages.push(stream(pace, &step, layout.data_bytes()));
     stages.push(slow(pace, &step));
     stages.push(mix(pace, &step));
+    stages.push(Stage {
+        phase: Phase::Memory,
+        set_files: 1,
+        rounds: 1,
+        budget_ms: 20_000,
+        steps: vec![Step {
+            bytes: layout.data_bytes() / 4 * pace.stream_quarters,
+            ..step(Phase::Memory, Load::Account)
+        }],
+    });
     stages
 }
 
@@ -110,6 +120,7 @@ fn cached(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Vec<Stage> {
                 read(Load::ReadByCopy, 1),
                 read(Load::ReadByCopy, 2),
                 read(Load::ReadVectored, 1),
+                read(Load::ReadBatch, 1),
                 read(Load::ReadByGuard, 1),
                 read(Load::ReadByGuard, 2),
             ],
@@ -209,10 +220,7 @@ impl Stage {
         let seconds = |ms: u64| format!("{} s", ms as f64 / 1e3);
         match self.phase {
             Phase::Hit => format!("hit: 4 KiB random reads of {set}"),
-            Phase::Dirty if self.set_files > 1 => {
-                format!("dirty: 4 KiB random overwrites of {set} in a file for each thread")
-            }
-            Phase::Dirty => format!("dirty: 4 KiB random overwrites of {set} in one file"),
+            Phase::Dirty => format!("dirty: 4 KiB random overwrites of {set}"),
             Phase::Miss => format!(
                 "miss: 4 KiB uniformly random reads of {} MiB, no page twice in a pass",
                 layout.data_bytes() >> 20
@@ -232,7 +240,7 @@ impl Stage {
                  disk of 30 MB/s",
                 layout.data_bytes() >> 20
             ),
-            Phase::Memory => "memory".to_owned(),
+            Phase::Memory => format!("memory: after {} MiB were read in order", first.bytes >> 20),
         }
     }
 }
@@ -243,12 +251,14 @@ impl Step {
         let what = match self.load {
             Load::ReadByCopy => "read by copy",
             Load::ReadVectored => "vectored read",
+            Load::ReadBatch => "batch of reads",
             Load::ReadByGuard => "read by guard",
             Load::Overwrite => "overwrite",
             Load::ReadMissing => "random read",
             Load::WriteStream => "stream",
             Load::WriteSlowly => "write",
             Load::WarmZipf => "warm up",
+            Load::Account => "account",
             Load::ReadZipf => "zipf reader alone",
             Load::ReadZipfBesideWriter => "zipf reader beside a writer",
         };

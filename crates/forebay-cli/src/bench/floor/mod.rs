@@ -129,13 +129,17 @@ impl Contender for Floor {
 
     fn run(&mut self, step: &Step) -> Result<Vec<Sample>, CommandError> {
         match step.load {
-            Load::ReadByCopy | Load::ReadVectored | Load::ReadByGuard | Load::Overwrite => {
-                self.use_cached(step)
-            }
+            Load::ReadByCopy
+            | Load::ReadVectored
+            | Load::ReadBatch
+            | Load::ReadByGuard
+            | Load::Overwrite => self.use_cached(step),
             Load::ReadMissing => self.read_missing(step),
             Load::WriteStream => self.stream(step),
             Load::ReadZipf => Ok(self.zipf_bound()),
-            Load::WriteSlowly | Load::WarmZipf | Load::ReadZipfBesideWriter => Ok(Vec::new()),
+            Load::Account | Load::WriteSlowly | Load::WarmZipf | Load::ReadZipfBesideWriter => {
+                Ok(Vec::new())
+            }
         }
     }
 }

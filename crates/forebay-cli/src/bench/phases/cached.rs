@@ -43,6 +43,7 @@ pub(crate) fn metric(load: Load) -> &'static str {
     match load {
         Load::ReadByCopy => "copy",
         Load::ReadVectored => "vectored",
+        Load::ReadBatch => "batch",
         Load::ReadByGuard => "guard",
         _ => "overwrite",
     }
@@ -118,6 +119,7 @@ impl PageLoop {
             let exists = match load {
                 Load::ReadByCopy => self.copy_batch(file)?,
                 Load::ReadVectored => self.vectored_batch(file)?,
+                Load::ReadBatch => self.scattered_batch(file)?,
                 Load::ReadByGuard => self.guard_batch(file)?,
                 _ => self.overwrite_batch(file)?,
             };
@@ -150,6 +152,17 @@ impl PageLoop {
             check_stamp(self.who, &self.buffer, first)?;
             let last = (RUN_PAGES - 1) * PAGE_BYTES;
             check_stamp(self.who, &self.buffer[last..], first + RUN_PAGES as u64 - 1)?;
+        }
+        Ok(true)
+    }
+
+    fn scattered_batch<F: PagedFile>(&mut self, file: &mut F) -> Result<bool, CommandError> {
+        for _ in 0..BATCH_PAGES / RUN_PAGES as u64 {
+            let page_indexes = std::array::from_fn(|_| self.prng.below(self.file_pages));
+            file.read_batch(&mut self.buffer, &page_indexes)?;
+            for (page, page_index) in self.buffer.chunks(PAGE_BYTES).zip(page_indexes) {
+                check_stamp(self.who, page, page_index)?;
+            }
         }
         Ok(true)
     }
