@@ -10,9 +10,9 @@ use forebay_base::units::show_bytes;
 /// What a page may cost beyond its own bytes (promise 1 of the design).
 pub(crate) const OVERHEAD_LIMIT_BYTES: u64 = 64;
 
-/// Of every eight frames, as many may sit in dirty blocks of their own. The dirty limit stays
-/// below it (see `dirty_limit_cap`), so that a scattered writer is throttled before it meets a
-/// full slab.
+/// Of every eight frames, as many may sit in dirty blocks of their own: twice what the usual
+/// dirty limit allows. Where a larger limit was set, a writer that scatters its pages may meet a
+/// full slab before the limit; it then waits for the flusher.
 const DIRTY_BLOCKS_OF_EIGHT: u64 = 3;
 
 /// Frames of the smallest zone that reclaim can work in: its watermarks and two batches.
@@ -88,11 +88,6 @@ impl Budget {
         let queues = self.wait_queues * size_of::<forebay_rt::wait::WaitQueue>();
         let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
         (self.frames as usize * per_frame + vectors + queues + blocks + counters::BYTES) as u64
-    }
-
-    /// Most pages that may be dirty at once: each might need a dirty block of its own.
-    pub(crate) fn dirty_limit_cap(&self) -> u64 {
-        u64::from(self.dirty_blocks) * 8 / 9
     }
 }
 

@@ -261,12 +261,14 @@ impl Engine {
         available_pages(free, file, self.total_reserve)
     }
 
-    /// The dirty limits of the whole cache, never above what its dirty blocks can hold.
+    /// The dirty limits of the whole cache. However they were set, a quarter of the memory stays
+    /// clean, so that reclaim always finds something.
     pub(crate) fn dirty_limits(&self) -> DirtyLimits {
-        let mut limits = dirty_limits(self.dirtyable_pages(), &self.settings.dirty);
-        let cap = self.budget.dirty_limit_cap();
+        let dirtyable = self.dirtyable_pages();
+        let mut limits = dirty_limits(dirtyable, &self.settings.dirty);
+        let cap = dirtyable - dirtyable / 4;
         limits.thresh = limits.thresh.min(cap);
-        limits.background = limits.background.min(cap / 2);
+        limits.background = limits.background.min(cap - cap / 8);
         limits
     }
 }

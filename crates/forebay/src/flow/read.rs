@@ -37,6 +37,7 @@ impl Engine {
         let Some(frame) = self.index.find(&self.frames, key) else {
             return Err(self.absent(object, page));
         };
+        self.frames.arena().prefetch(frame, 2);
         match self.frames.hold(frame, key) {
             Ok(hold) => Ok(hold),
             Err(Refused::Busy) => Err(Missing::Busy { frame, key }),
@@ -274,7 +275,7 @@ impl Engine {
         if let Some(page) = page(at + PAGES_AHEAD)
             && let Some(frame) = self.index.find(&self.frames, key(object.number, page))
         {
-            self.frames.arena().prefetch(frame);
+            self.frames.arena().prefetch(frame, 4);
         }
     }
 

@@ -149,20 +149,25 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(self.address(hold.frame()).as_ptr(), PAGE_BYTES) }
     }
 
-    /// Asks the processor to fetch the head of the page of `frame`, ahead of a copy.
+    /// Asks the processor to fetch the first `lines` cache lines of the page of `frame`, so that
+    /// memory answers while the frame word is still being settled.
     #[inline]
-    pub(crate) fn prefetch(&self, frame: u32) {
+    pub(crate) fn prefetch(&self, frame: u32, lines: usize) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let address = self.address(frame).as_ptr().cast::<i8>();
-            for line in 0..4 {
+            let address = self
+                .base
+                .as_ptr()
+                .wrapping_add(frame as usize * PAGE_BYTES)
+                .cast::<i8>();
+            for line in 0..lines {
                 // SAFETY: a prefetch reads nothing that the program can see.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line * 64)) };
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = frame;
+        let _ = (frame, lines);
     }
 }
 

@@ -284,6 +284,8 @@ impl Zone {
         let mut lists = lock(&self.lists);
         for &frame in kept.as_slice() {
             if frames.word(frame) & flag::MAPPED == 0 {
+                // What was marked after the page was gone must not stay on a free frame.
+                frames.clear(frame, flag::OF_PAGE);
                 orphans.push(frame);
             } else {
                 self.link_newest(&mut lists, frames, frame);

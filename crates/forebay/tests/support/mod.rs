@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod model;
+
 use forebay::event::EventRing;
 use forebay::{AttachedStore, Cache, File, Parts, Settings};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
@@ -40,16 +42,25 @@ impl Bench {
         settings: Settings,
         wrap: impl FnOnce(Rt, Arc<MemoryStore>) -> Arc<dyn Store>,
     ) -> Bench {
+        let memory = Arc::new(MemoryStore::new());
+        let store = wrap(rt.clone(), memory.clone());
+        Bench::around(rt, settings, memory, store)
+    }
+
+    /// A cache before `store`, which is `memory` or something around it.
+    pub(crate) fn around(
+        rt: Rt,
+        settings: Settings,
+        memory: Arc<MemoryStore>,
+        store: Arc<dyn Store>,
+    ) -> Bench {
         let ring = Arc::new(EventRing::new(100_000));
         let parts = Parts {
             rt: rt.clone(),
             sink: Some(ring.clone()),
         };
         let cache = Cache::with_parts(settings, parts).expect("the settings are good");
-        let memory = Arc::new(MemoryStore::new());
-        let store = cache
-            .attach(wrap(rt.clone(), memory.clone()))
-            .expect("a store is attached");
+        let store = cache.attach(store).expect("a store is attached");
         Bench {
             cache,
             store,
@@ -78,11 +89,17 @@ impl Bench {
 
 /// Runs `test` on a virtual machine with this seed.
 pub(crate) fn simulate<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Rt) -> F) {
+    simulated(seed, test);
+}
+
+/// Runs `test` on a virtual machine with this seed, and returns the hash of all that happened.
+pub(crate) fn simulated<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Rt) -> F) -> u64 {
     let machine = Virtual::new(VirtualSettings {
         seed,
         ..VirtualSettings::default()
     });
     machine.run(test(machine.rt()));
+    machine.trace_hash()
 }
 
 /// A page that says which one it is.
