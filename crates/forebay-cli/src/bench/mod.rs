@@ -34,18 +34,23 @@ use json::RowFile;
 use layout::Layout;
 use loopdev::LoopDisk;
 use phases::slow::SLOW_BYTES_PER_SECOND;
-use plan::{Stage, stages};
+use plan::{Stage, limit_ms, stages};
 use progress::Progress;
 use results::Results;
 use scratch::Scratch;
+use std::io::{self, Write};
 use table::Heading;
 use worker::{Setting, Worker};
 
 /// Seed of every choice of a bench: two benches of one budget ask for the same pages.
 const SEED: u64 = 0x000f_0eba_0001;
 
+const QUICK_REMARK: &str = "--quick: one short round of everything; neither the slow disk nor the \
+                            cache of the zipf reader has settled";
+
 /// Runs the bench and prints its table.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
+    let watch = Stopwatch::start();
     let interrupts = Interrupts::listen()?;
     let row_file = arguments
         .json_file
@@ -55,38 +60,47 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
     let scratch = Scratch::create(&arguments.parent_folder)?;
     let layout = Layout::new(scratch.folder(), arguments.memory_bytes);
     scratch.check_room(layout.room_bytes())?;
-    let stages = stages(&layout, arguments.quick, SEED);
-    let runs: u64 = stages.iter().map(Stage::runs).sum();
-    let progress = Progress::new(runs * Who::ALL.len() as u64);
-    progress.begin(&format!(
-        "writing {} into {}",
-        show_bytes(layout.files().iter().map(|(_, bytes)| bytes).sum()),
-        scratch.folder().display()
-    ));
-    scratch::write_files(&layout, &interrupts)?;
     let setting = Setting {
         layout: &layout,
         folder: scratch.folder(),
         seed: SEED,
         interrupts: &interrupts,
     };
-    let mut bench = Bench::start(&setting, &progress)?;
-    if arguments.quick {
-        bench.heading.lines.push(
-            "--quick: one short round of everything; neither the slow disk nor the cache of the \
-             zipf reader has settled"
-                .to_owned(),
-        );
+    let (heading, results) = measure(&setting, arguments.quick, watch)?;
+    io::stdout()
+        .write_all(table::render(&heading, &results).as_bytes())
+        .map_err(CommandError::system("print the table"))?;
+    row_file.map_or(Ok(()), |file| file.write(&results))
+}
+
+/// Writes the files and runs every stage for which there is time, counted by `watch`.
+fn measure(
+    setting: &Setting<'_>,
+    quick: bool,
+    watch: Stopwatch,
+) -> Result<(Heading, Results), CommandError> {
+    let layout = setting.layout;
+    let stages = stages(layout, quick, setting.seed);
+    let runs: u64 = stages.iter().map(Stage::runs).sum();
+    let progress = Progress::new(runs * Who::ALL.len() as u64);
+    progress.begin(&format!(
+        "writing {} into {}",
+        show_bytes(layout.files().iter().map(|(_, bytes)| bytes).sum()),
+        setting.folder.display()
+    ));
+    scratch::write_files(layout, setting.interrupts)?;
+    let mut bench = Bench::start(setting, &progress)?;
+    if quick {
+        bench.heading.lines.push(QUICK_REMARK.to_owned());
     }
     for stage in &stages {
-        bench.run(stage)?;
+        if watch.elapsed().as_millis() + stage.least_ms() > limit_ms(quick) {
+            bench.leave_out(stage);
+        } else {
+            bench.run(stage)?;
+        }
     }
-    let Bench {
-        heading, results, ..
-    } = bench;
-    drop(progress);
-    print!("{}", table::render(&heading, &results));
-    row_file.map_or(Ok(()), |file| file.write(&results))
+    Ok((bench.heading, bench.results))
 }
 
 /// A bench that is running.
@@ -168,11 +182,19 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// Says that there is no time left for `stage`.
+    fn leave_out(&mut self, stage: &Stage) {
+        self.progress.skip(stage.runs() * self.workers.len() as u64);
+        let title = stage.title(self.setting.layout);
+        let note = format!("{title} (left out: no time for it on this machine)");
+        self.note(stage.phase, vec![note]);
+    }
+
     fn prepare(&mut self, stage: &Stage) -> Result<Vec<String>, CommandError> {
         self.progress
             .begin(&format!("{}: preparing", stage.phase.name()));
         let mut notes = Vec::new();
-        if stage.phase == Phase::Slow {
+        if matches!(stage.phase, Phase::Slow | Phase::Mix) && self.slow_disk.is_none() {
             self.make_slow_disk(&mut notes);
         }
         let preparation = Preparation {
