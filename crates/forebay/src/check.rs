@@ -8,6 +8,7 @@ use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::zone::List;
 use forebay_base::sync::{atomic::Ordering, lock};
+use std::collections::BTreeSet;
 
 /// Where the walk met a frame.
 const FREE: u8 = 1;
@@ -19,6 +20,7 @@ impl Engine {
         let mut wrong = Vec::new();
         let mut places = vec![0_u8; self.frames.len() as usize];
         self.check_lists(&mut places, &mut wrong);
+        self.check_index(&mut wrong);
         self.check_frames(&places, &mut wrong);
         self.check_books(&mut wrong);
         wrong
@@ -69,6 +71,27 @@ impl Engine {
                     ));
                 }
             }
+        }
+    }
+
+    fn check_index(&self, wrong: &mut Vec<String>) {
+        let mut met = vec![0_u32; self.frames.len() as usize];
+        let mut pages = BTreeSet::new();
+        for frame in self.index.buckets(&self.frames).flatten() {
+            met[frame as usize] += 1;
+            if self.frames.word(frame) & flag::MAPPED == 0 {
+                wrong.push(format!(
+                    "frame {frame} is in the index and has no page (X1)"
+                ));
+            }
+            if !pages.insert(self.frames.owner(frame)) {
+                wrong.push(format!(
+                    "the page of frame {frame} is in another one too (X2)"
+                ));
+            }
+        }
+        for (frame, times) in met.iter().enumerate().filter(|(_, times)| **times > 1) {
+            wrong.push(format!("frame {frame} is {times} times in the index (X1)"));
         }
     }
 

@@ -142,17 +142,34 @@ impl Index {
         bucket.unlock(first);
     }
 
-    fn lock(&self, key: u64) -> Bucket<'_> {
-        let head = self.head(key);
-        let mut spins = 0_u32;
-        loop {
-            let seen = head.fetch_or(LOCKED, Ordering::Acquire);
-            if seen & LOCKED == 0 {
-                return Bucket { head, first: seen };
+    /// The frames of each bucket, for the consistency walk.
+    pub(crate) fn buckets(&self, frames: &FrameTable) -> impl Iterator<Item = Vec<u32>> {
+        self.heads.iter().map(|head| {
+            let bucket = lock(head);
+            let mut members = Vec::new();
+            let mut at = bucket.first;
+            while at != EMPTY && members.len() <= frames.len() as usize {
+                members.push(at);
+                at = frames.frame(at).chain.load(Ordering::Acquire);
             }
-            spins += 1;
-            relax(spins);
+            members
+        })
+    }
+
+    fn lock(&self, key: u64) -> Bucket<'_> {
+        lock(self.head(key))
+    }
+}
+
+fn lock(head: &AtomicU32) -> Bucket<'_> {
+    let mut spins = 0_u32;
+    loop {
+        let seen = head.fetch_or(LOCKED, Ordering::Acquire);
+        if seen & LOCKED == 0 {
+            return Bucket { head, first: seen };
         }
+        spins += 1;
+        relax(spins);
     }
 }
 

@@ -32,3 +32,8 @@ pub(crate) mod stream;
 pub(crate) mod swap;
 pub(crate) mod vectors;
 pub(crate) mod zone;
+
+#[cfg(all(test, not(loom)))]
+mod twin_tests;
+#[cfg(all(test, not(loom)))]
+mod twin_walk_tests;

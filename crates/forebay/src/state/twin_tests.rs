@@ -1,0 +1,478 @@
+//! Frame words, index, lists and shadows together, under random operations, each of which a naive
+//! twin of maps and queues does too. What must hold after each is in the sibling that walks.
+
+use crate::state::frame::{FrameTable, Refused, SharedHold, claimable, flag};
+use crate::state::index::{Index, key};
+use crate::state::shadow::{Shadow, Shadows};
+use crate::state::zone::{Batch, List, Zone, ZonePlan};
+use forebay_base::Prng;
+use forebay_law::watermark::Watermarks;
+use std::collections::{BTreeMap, VecDeque};
+
+const ZONE_PAGES: [u64; 2] = [13, 7];
+pub(super) const FRAMES: u32 = 20;
+/// Buckets for fewer frames than there are, and pages of two buckets alone: long chains.
+const INDEX_FRAMES: u32 = 16;
+
+pub(super) struct Machine {
+    pub(super) frames: FrameTable,
+    pub(super) index: Index,
+    pub(super) shadows: Shadows,
+    pub(super) zones: Vec<Zone>,
+}
+
+impl Machine {
+    pub(super) fn new() -> Machine {
+        let frames = FrameTable::new(FRAMES, 2, false).expect("twenty pages can be mapped");
+        let mut first_frame = 0;
+        let zone = |(node, managed_pages)| {
+            let plan = ZonePlan {
+                name: format!("zone {node}"),
+                node,
+                first_frame,
+                managed_pages,
+                marks: Watermarks::default(),
+                lowmem_reserve: vec![0],
+            };
+            first_frame += managed_pages as u32;
+            Zone::new(plan, &frames)
+        };
+        let zones = ZONE_PAGES.into_iter().enumerate().map(zone).collect();
+        Machine {
+            index: Index::new(INDEX_FRAMES),
+            shadows: Shadows::new(FRAMES),
+            zones,
+            frames,
+        }
+    }
+
+    pub(super) fn zone_of(&self, frame: u32) -> usize {
+        usize::from(u64::from(frame) >= ZONE_PAGES[0])
+    }
+}
+
+/// What a naive program would remember of a zone.
+#[derive(Default)]
+pub(super) struct TwinZone {
+    /// The last one is taken first.
+    pub(super) free: Vec<u32>,
+    /// Newest in front.
+    pub(super) lists: [VecDeque<u32>; 4],
+    pub(super) isolated: [u64; 2],
+}
+
+/// What a naive program would remember of a frame.
+#[derive(Clone, Copy, Default)]
+pub(super) struct TwinFrame {
+    pub(super) owner: u64,
+    pub(super) flags: u64,
+    pub(super) holds: u64,
+    pub(super) stamp: u64,
+}
+
+/// Frames that are off their lists.
+pub(super) struct Isolation {
+    pub(super) zone: usize,
+    pub(super) is_file: bool,
+    pub(super) taken: Batch,
+}
+
+pub(super) struct Twin<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) prng: Prng,
+    pub(super) zones: [TwinZone; 2],
+    pub(super) frames: [TwinFrame; FRAMES as usize],
+    pub(super) pages: BTreeMap<u64, u32>,
+    pub(super) shadows: BTreeMap<u64, Shadow>,
+    pub(super) holds: Vec<(SharedHold<'a>, u64)>,
+    pub(super) isolations: Vec<Isolation>,
+    pub(super) stamps: u64,
+}
+
+impl<'a> Twin<'a> {
+    pub(super) fn new(machine: &'a Machine, seed: u64) -> Twin<'a> {
+        let mut zones: [TwinZone; 2] = Default::default();
+        zones[0].free = (0..ZONE_PAGES[0] as u32).rev().collect();
+        zones[1].free = (ZONE_PAGES[0] as u32..FRAMES).rev().collect();
+        Twin {
+            machine,
+            prng: Prng::from_seed(seed),
+            zones,
+            frames: [TwinFrame::default(); FRAMES as usize],
+            pages: BTreeMap::new(),
+            shadows: BTreeMap::new(),
+            holds: Vec::new(),
+            isolations: Vec::new(),
+            stamps: 0,
+        }
+    }
+
+    pub(super) fn draw_key(&mut self) -> u64 {
+        let object = 1 + self.prng.below(7) as u32;
+        key(object, self.prng.below(2) * 16 + self.prng.below(2))
+    }
+
+    fn draw_page(&mut self) -> Option<(u64, u32)> {
+        let wanted = self.draw_key();
+        let mut found = self.pages.range(wanted..).chain(&self.pages);
+        found.next().map(|(&key, &frame)| (key, frame))
+    }
+
+    fn twin(&mut self, frame: u32) -> &mut TwinFrame {
+        &mut self.frames[frame as usize]
+    }
+
+    /// What an exclusive hold of the page meets.
+    fn refusal(&self, frame: u32, unwanted: u64) -> Option<Refused> {
+        let TwinFrame { flags, holds, .. } = self.frames[frame as usize];
+        (holds > 0 || flags & (flag::EXCLUSIVE | unwanted) != 0).then_some(Refused::Busy)
+    }
+
+    pub(super) fn step(&mut self) {
+        match self.prng.below(13) {
+            0..=2 => self.bring_in(),
+            3 => self.finish_fill(),
+            4..=5 => self.hold(),
+            6 => self.drop_hold(),
+            7 => self.write(),
+            8 => self.write_back(),
+            9 => self.isolate(),
+            10 => self.put_back(),
+            11 => self.release(),
+            _ => self.rotate(),
+        }
+    }
+
+    fn bring_in(&mut self) {
+        let Machine {
+            frames,
+            index,
+            shadows,
+            zones,
+        } = self.machine;
+        let zone = self.prng.below(2) as usize;
+        let key = self.draw_key();
+        let taken = zones[zone].take_free(frames);
+        assert_eq!(taken, self.zones[zone].free.pop());
+        let Some(frame) = taken else { return };
+        let mut hold = frames.exclude_free(frame);
+        let marks = flag::ANON * self.prng.below(2) | flag::ACTIVE * self.prng.below(2);
+        hold.set(marks);
+        let known = self.pages.get(&key).copied();
+        assert_eq!(index.insert(frames, key, &mut hold).err(), known, "X2");
+        if known.is_some() {
+            assert_eq!(hold.blank(), frame);
+            zones[zone].put_free(frames, &[frame]);
+            self.zones[zone].free.push(frame);
+            return;
+        }
+        let shadow = shadows.take(key);
+        let remembered = self.shadows.remove(&key);
+        assert!(shadow.is_none() || shadow == remembered, "{shadow:?}");
+        zones[zone].list(frames, frame);
+        hold.leave();
+        self.pages.insert(key, frame);
+        *self.twin(frame) = TwinFrame {
+            owner: key,
+            flags: marks | flag::MAPPED | flag::LISTED | flag::EXCLUSIVE,
+            ..TwinFrame::default()
+        };
+        self.zones[zone].lists[List::of(marks) as usize].push_front(frame);
+    }
+
+    /// Ends the oldest fill, which fails now and then.
+    fn finish_fill(&mut self) {
+        let filling = |frame: &TwinFrame| frame.flags & flag::EXCLUSIVE != 0;
+        let Some(frame) = self.frames.iter().position(filling) else {
+            return;
+        };
+        let frame = frame as u32;
+        let mut hold = self.machine.frames.adopt(frame);
+        self.twin(frame).flags &= !flag::EXCLUSIVE;
+        if self.prng.chance(1, 4) {
+            self.machine.index.remove(&self.machine.frames, &hold);
+            self.disowned(
+                frame,
+                self.machine.zones[self.machine.zone_of(frame)].disown(&self.machine.frames, hold),
+            );
+            return;
+        }
+        self.stamps += 1;
+        let stamp = self.stamps;
+        let arena = self.machine.frames.arena();
+        arena.copy_in(&mut hold, 8, &stamp.to_le_bytes());
+        hold.set(flag::UPTODATE);
+        self.twin(frame).stamp = stamp;
+        self.twin(frame).flags |= flag::UPTODATE;
+    }
+
+    fn hold(&mut self) {
+        let Some((key, frame)) = self.draw_page() else {
+            return;
+        };
+        let strange = self.draw_key();
+        let frames = &self.machine.frames;
+        let flags = self.frames[frame as usize].flags;
+        let is_filling = flags & flag::EXCLUSIVE != 0;
+        if strange != key {
+            let refused = if is_filling {
+                Refused::Busy
+            } else {
+                Refused::Gone
+            };
+            assert_eq!(frames.hold(frame, strange).err(), Some(refused), "F3");
+        }
+        let hold = frames.hold(frame, key);
+        assert_eq!(
+            hold.as_ref().err(),
+            is_filling.then_some(&Refused::Busy),
+            "F2"
+        );
+        let Ok(hold) = hold else { return };
+        self.twin(frame).holds += 1;
+        if self.prng.chance(1, 2) {
+            hold.mark_accessed();
+            self.note_access(frame);
+        }
+        let stamp = self.frames[frame as usize].stamp;
+        self.holds.push((hold, stamp));
+    }
+
+    fn note_access(&mut self, frame: u32) {
+        let flags = &mut self.twin(frame).flags;
+        if *flags & flag::REFERENCED == 0 {
+            *flags |= flag::REFERENCED;
+        } else if *flags & (flag::ACTIVE | flag::PROMOTE) == 0 {
+            *flags |= flag::PROMOTE;
+        }
+    }
+
+    fn drop_hold(&mut self) {
+        if self.holds.is_empty() {
+            return;
+        }
+        let at = self.prng.below(self.holds.len() as u64) as usize;
+        let (hold, stamp) = self.holds.swap_remove(at);
+        let mut bytes = [0; 8];
+        self.machine.frames.arena().copy_out(&hold, 8, &mut bytes);
+        assert_eq!(u64::from_le_bytes(bytes), stamp, "held bytes changed (F1)");
+        self.twin(hold.frame()).holds -= 1;
+    }
+
+    fn write(&mut self) {
+        let Some((key, frame)) = self.draw_page() else {
+            return;
+        };
+        let frames = &self.machine.frames;
+        let unwanted = flag::WRITEBACK * self.prng.below(2);
+        let hold = frames.exclude(frame, key, unwanted);
+        assert_eq!(
+            hold.as_ref().err(),
+            self.refusal(frame, unwanted).as_ref(),
+            "F2"
+        );
+        let Ok(mut hold) = hold else { return };
+        assert_eq!(
+            frames.hold(frame, key).err(),
+            Some(Refused::Busy),
+            "an exclusive hold excludes others (F2)"
+        );
+        self.stamps += 1;
+        let stamp = self.stamps;
+        frames.arena().copy_in(&mut hold, 8, &stamp.to_le_bytes());
+        hold.set(flag::DIRTY);
+        hold.mark_accessed();
+        self.twin(frame).stamp = stamp;
+        self.twin(frame).flags |= flag::DIRTY;
+        self.note_access(frame);
+    }
+
+    /// Claims a page for writing, or ends its write.
+    fn write_back(&mut self) {
+        let Some((_, frame)) = self.draw_page() else {
+            return;
+        };
+        let frames = &self.machine.frames;
+        if self.frames[frame as usize].flags & flag::WRITEBACK != 0 {
+            frames.clear(frame, flag::WRITEBACK);
+            self.twin(frame).flags &= !flag::WRITEBACK;
+            return;
+        }
+        let found = frames.claim_for_writing(frame);
+        let flags = &mut self.twin(frame).flags;
+        let may = *flags & (flag::DIRTY | flag::EXCLUSIVE) == flag::DIRTY;
+        assert_eq!(claimable(found), may, "{found:#x}");
+        if may {
+            *flags = *flags & !flag::DIRTY | flag::WRITEBACK;
+        }
+    }
+
+    fn isolate(&mut self) {
+        let zone = self.prng.below(2) as usize;
+        let list = List::ALL[self.prng.below(4) as usize];
+        let wanted = 1 + self.prng.below(5) as usize;
+        let taken = self.machine.zones[zone].isolate(&self.machine.frames, list, wanted);
+        let members = &mut self.zones[zone].lists[list as usize];
+        let kept = members.len().saturating_sub(wanted);
+        let mut expected: Vec<u32> = members.split_off(kept).into();
+        expected.reverse();
+        assert_eq!(taken.as_slice(), expected, "the old end is taken first");
+        let is_file = list.is_file();
+        self.zones[zone].isolated[usize::from(is_file)] += expected.len() as u64;
+        for frame in expected {
+            self.twin(frame).flags &= !flag::LISTED;
+        }
+        self.isolations.push(Isolation {
+            zone,
+            is_file,
+            taken,
+        });
+    }
+
+    /// Judges an isolated batch in every way that reclaim does, and puts back what is kept.
+    fn put_back(&mut self) {
+        if self.isolations.is_empty() {
+            return;
+        }
+        let at = self.prng.below(self.isolations.len() as u64) as usize;
+        let Isolation {
+            zone,
+            is_file,
+            taken,
+        } = self.isolations.swap_remove(at);
+        let (mut kept, mut freed) = (Batch::new(), Batch::new());
+        for &frame in taken.as_slice() {
+            match self.prng.below(4) {
+                0 => self.deactivate(frame),
+                1 => self.activate(frame),
+                2 if self.evict(zone, frame) => {
+                    freed.push(frame);
+                    continue;
+                }
+                _ => {}
+            }
+            kept.push(frame);
+        }
+        let Machine { frames, zones, .. } = self.machine;
+        let orphans = zones[zone].put_back(frames, &kept, is_file, taken.len());
+        let gone = |frame: &&u32| self.frames[**frame as usize].owner == 0;
+        let expected: Vec<u32> = kept.as_slice().iter().filter(gone).copied().collect();
+        assert_eq!(
+            orphans.as_slice(),
+            expected,
+            "what lost its page is handed back"
+        );
+        for &frame in kept
+            .as_slice()
+            .iter()
+            .filter(|frame| !expected.contains(frame))
+        {
+            let flags = &mut self.frames[frame as usize].flags;
+            *flags |= flag::LISTED;
+            self.zones[zone].lists[List::of(*flags) as usize].push_front(frame);
+        }
+        self.zones[zone].isolated[usize::from(is_file)] -= taken.len() as u64;
+        for blank in [freed, orphans] {
+            zones[zone].put_free(frames, blank.as_slice());
+            self.zones[zone].free.extend(blank.as_slice());
+        }
+    }
+
+    /// As reclaim ages an active list: without a hold, though the page may be gone by now.
+    fn deactivate(&mut self, frame: u32) {
+        self.machine.frames.set(frame, flag::WORKINGSET);
+        self.machine.frames.clear(frame, flag::ACTIVE);
+        let flags = &mut self.twin(frame).flags;
+        if *flags & flag::MAPPED != 0 {
+            *flags = *flags & !flag::ACTIVE | flag::WORKINGSET;
+        }
+    }
+
+    fn activate(&mut self, frame: u32) {
+        let frames = &self.machine.frames;
+        let Ok(mut hold) = frames.exclude(frame, frames.owner(frame), 0) else {
+            return;
+        };
+        hold.set(flag::ACTIVE);
+        self.twin(frame).flags |= flag::ACTIVE;
+    }
+
+    fn evict(&mut self, zone: usize, frame: u32) -> bool {
+        let Machine {
+            frames,
+            index,
+            shadows,
+            zones,
+        } = self.machine;
+        let owner = frames.owner(frame);
+        let dirty = flag::DIRTY | flag::WRITEBACK;
+        let Ok(hold) = frames.exclude(frame, owner, dirty) else {
+            return false;
+        };
+        index.remove(frames, &hold);
+        let shadow = Shadow {
+            zone,
+            age: zones[zone].grow_older(),
+            workingset: hold.word() & flag::WORKINGSET != 0,
+        };
+        shadows.remember(owner, shadow);
+        self.shadows.insert(owner, shadow);
+        assert_eq!(hold.blank(), frame);
+        self.pages.remove(&owner);
+        *self.twin(frame) = TwinFrame::default();
+        true
+    }
+
+    /// Drops a page as a cut of its object does, wherever its frame is.
+    fn release(&mut self) {
+        let Some((key, frame)) = self.draw_page() else {
+            return;
+        };
+        let Machine {
+            frames,
+            index,
+            zones,
+            ..
+        } = self.machine;
+        let hold = frames.exclude(frame, key, flag::WRITEBACK);
+        assert_eq!(
+            hold.as_ref().err(),
+            self.refusal(frame, flag::WRITEBACK).as_ref(),
+            "F2"
+        );
+        let Ok(mut hold) = hold else { return };
+        hold.unset(flag::DIRTY);
+        index.remove(frames, &hold);
+        let blank = zones[self.machine.zone_of(frame)].disown(frames, hold);
+        self.disowned(frame, blank);
+    }
+
+    /// The page of `frame` is gone; a listed frame is free now, an isolated one when it comes back.
+    fn disowned(&mut self, frame: u32, blank: Option<u32>) {
+        let TwinFrame { owner, flags, .. } = std::mem::take(self.twin(frame));
+        self.pages.remove(&owner);
+        assert_eq!(blank, (flags & flag::LISTED != 0).then_some(frame));
+        if blank.is_none() {
+            return;
+        }
+        let zone = self.machine.zone_of(frame);
+        self.zones[zone].lists[List::of(flags) as usize].retain(|&other| other != frame);
+        self.machine.zones[zone].put_free(&self.machine.frames, &[frame]);
+        self.zones[zone].free.push(frame);
+    }
+
+    fn rotate(&mut self) {
+        let Some((_, frame)) = self.draw_page() else {
+            return;
+        };
+        let zone = self.machine.zone_of(frame);
+        let rotated = self.machine.zones[zone].rotate(&self.machine.frames, frame);
+        let flags = &mut self.frames[frame as usize].flags;
+        assert_eq!(rotated, *flags & flag::LISTED != 0);
+        if rotated {
+            self.zones[zone].lists[List::of(*flags) as usize].retain(|&other| other != frame);
+            *flags &= !(flag::ACTIVE | flag::PROMOTE);
+            self.zones[zone].lists[List::of(*flags) as usize].push_back(frame);
+        }
+    }
+}
