@@ -8,7 +8,7 @@ use crate::io::{Io, IoKind, ObjectId, PagePointer, Request};
 use crate::{Durability, Geometry, Store};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
-use forebay_base::units::{byte_of, page_of};
+use forebay_base::units::{byte_of, page_of, pages_for};
 use std::collections::BTreeMap;
 
 type Page = Box<[u8; PAGE_BYTES]>;
@@ -175,6 +175,8 @@ impl Object {
     fn set_length(&mut self, length_bytes: u64) {
         if length_bytes < self.length_bytes {
             self.zero(length_bytes, self.length_bytes);
+            // Of the page in which the object ended `zero` keeps the rest, which is behind now.
+            drop(self.pages.split_off(&pages_for(length_bytes)));
         }
         self.length_bytes = length_bytes;
     }
@@ -227,6 +229,17 @@ mod tests {
                 .collect();
             assert!(store.snapshot(ObjectId(1)) == expected, "{start}..{end}");
         }
+    }
+
+    #[test]
+    fn a_cut_leaves_no_page_behind_the_end() {
+        let store = MemoryStore::new();
+        store.fill(ObjectId(1), &[7; 2 * PAGE_BYTES + 5]);
+        lock(&store.objects)
+            .get_mut(&ObjectId(1))
+            .expect("it was filled")
+            .set_length(10);
+        assert_eq!(store.snapshot(ObjectId(1)), [7; 10]);
     }
 
     #[test]
