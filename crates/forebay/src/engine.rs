@@ -19,7 +19,7 @@ use crate::state::vectors::IoVectors;
 use crate::state::zone::{Zone, ZonePlan};
 use forebay_base::sync::{
     Mutex,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
 use forebay_law::limits::{DirtyLimits, available_pages, dirty_limits};
@@ -48,6 +48,8 @@ pub(crate) struct Engine {
     total_reserve: u64,
     pub(crate) objects: ObjectTable,
     backings: Mutex<Vec<Arc<Backing>>>,
+    /// Sum of all stores' guaranteed parts of the dirty limit, percent.
+    min_percent_sum: AtomicU64,
     pub(crate) global: GlobalDirty,
     pub(crate) swap: OnceLock<Swap>,
     pub(crate) vectors: IoVectors,
@@ -96,6 +98,7 @@ impl Engine {
             nodes,
             total_reserve,
             backings: Mutex::new(Vec::new()),
+            min_percent_sum: AtomicU64::new(0),
             global: GlobalDirty::default(),
             swap: OnceLock::new(),
             closing: AtomicBool::new(false),
@@ -146,6 +149,8 @@ impl Engine {
         store.register_memory(base, bytes);
         let backing = Arc::new(Backing::new(backings.len(), store, settings, self.now_ms()));
         backings.push(backing.clone());
+        self.min_percent_sum
+            .store(min_sum + settings.min_ratio_percent, Ordering::Relaxed);
         drop(backings);
         let (engine, of) = (self.clone(), backing.clone());
         self.rt
@@ -196,6 +201,10 @@ impl Engine {
         for backing in self.backings() {
             backing.wake_flusher.wake_all();
         }
+    }
+
+    pub(crate) fn min_percent_sum(&self) -> u64 {
+        self.min_percent_sum.load(Ordering::Relaxed)
     }
 
     pub(crate) fn backings(&self) -> Vec<Arc<Backing>> {
@@ -270,6 +279,15 @@ impl Engine {
         limits.thresh = limits.thresh.min(cap);
         limits.background = limits.background.min(cap - cap / 8);
         limits
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let (base, bytes) = self.frames.arena().region();
+        for backing in self.backings() {
+            backing.store.forget_memory(base, bytes);
+        }
     }
 }
 

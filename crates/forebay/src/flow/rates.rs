@@ -32,15 +32,10 @@ impl Engine {
     /// The part of `thresh` that is this store's (spec/writeback.md 2.5).
     pub(crate) fn store_thresh(&self, backing: &Backing, thresh: u64) -> u64 {
         let share = self.global.share(backing, self.now_ms());
-        let min_percent_sum = self
-            .backings()
-            .iter()
-            .map(|other| other.settings.min_ratio_percent)
-            .sum();
         let limits = ShareLimits {
             min_percent: backing.settings.min_ratio_percent,
             max_percent: backing.settings.max_ratio_percent,
-            min_percent_sum,
+            min_percent_sum: self.min_percent_sum(),
         };
         store_thresh(thresh, share, limits)
     }

@@ -11,8 +11,8 @@ use crate::state::dirty_index::Tag;
 use crate::state::frame::flag;
 use crate::state::index::key;
 use crate::state::object::ObjectState;
+use forebay_base::Span;
 use forebay_base::sync::lock;
-use forebay_base::{Instant, Span};
 use std::sync::Arc;
 
 impl Engine {
@@ -27,18 +27,21 @@ impl Engine {
         }
         let backing = self.backing_of(object);
         let longest = self.settings.answer_timeout;
-        let deadline = self.rt.now() + longest;
         lock(&object.dirty).tag_for_writing(&self.slab, 0..u64::MAX);
         loop {
-            let write = self.writeout(&backing, object, Tag::ToWrite, 0..u64::MAX, u64::MAX);
-            if self.until(deadline, write).await.is_none() {
+            let written = async {
+                self.writeout(&backing, object, Tag::ToWrite, 0..u64::MAX, u64::MAX)
+                    .await;
+                self.writes_end(&backing, object).await;
+            };
+            if self
+                .while_answering(&backing, longest, written)
+                .await
+                .is_none()
+            {
                 return Err(self.unanswered(object, longest));
             }
-            if !self.writes_end(&backing, object, deadline).await {
-                return Err(self.unanswered(object, longest));
-            }
-            let left = deadline.since(self.rt.now());
-            match self.commit(&backing, object, left).await {
+            match self.commit(&backing, object, longest).await {
                 Committed::Durable => {}
                 Committed::Failed(_) => return Ok(()),
                 Committed::NoAnswer => return Err(self.unanswered(object, longest)),
@@ -46,7 +49,7 @@ impl Engine {
             if !self.has_left_to_write(object) {
                 return Ok(());
             }
-            if !self.busy_page_settles(object, deadline).await {
+            if !self.busy_page_settles(object, longest).await {
                 return Err(self.unanswered(object, longest));
             }
         }
@@ -73,31 +76,27 @@ impl Engine {
     }
 
     /// Waits until every write of the object that was submitted up to now has ended.
-    async fn writes_end(&self, backing: &Backing, object: &ObjectState, deadline: Instant) -> bool {
+    async fn writes_end(&self, backing: &Backing, object: &ObjectState) {
         let sequence = backing.next_sequence();
         loop {
             let listener = object.written.listen();
             if !backing.has_writes_before(object.number, sequence) {
-                return true;
+                return;
             }
-            if self.until(deadline, listener).await.is_none() {
-                self.overdue("writes", self.settings.answer_timeout);
-                return false;
-            }
+            listener.await;
         }
     }
 
     /// A page that is to be written could not be taken: somebody has it. Waits for that one.
-    async fn busy_page_settles(&self, object: &ObjectState, deadline: Instant) -> bool {
+    async fn busy_page_settles(&self, object: &ObjectState, longest: Span) -> bool {
         let next = lock(&object.dirty).next_tagged(&self.slab, Tag::ToWrite, 0);
         let Some(page) = next else { return true };
         let key = key(object.number, page);
         let Some(frame) = self.index.find_surely(&self.frames, key) else {
             return true;
         };
-        let left = deadline.since(self.rt.now());
         const BUSY: u64 = flag::EXCLUSIVE | flag::WRITEBACK;
-        self.word_becomes(frame, key, left, |word| word & BUSY == 0)
+        self.word_becomes(frame, key, longest, |word| word & BUSY == 0)
             .await
     }
 

@@ -5,6 +5,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::Event;
+use crate::state::backing::Backing;
 use crate::state::index::page_of;
 use crate::state::node::Node;
 use crate::state::object::ObjectState;
@@ -73,6 +74,27 @@ impl Engine {
     pub(crate) async fn until<F: Future>(&self, deadline: Instant, future: F) -> Option<F::Output> {
         let left = deadline.since(self.rt.now());
         self.rt.timeout(left, future).await.ok()
+    }
+
+    /// The future's output, or none if `longest` passes without the store finishing anything: a
+    /// slow store is waited for, a silent one is not.
+    pub(crate) async fn while_answering<F: Future>(
+        &self,
+        backing: &Backing,
+        longest: Span,
+        future: F,
+    ) -> Option<F::Output> {
+        let mut future = std::pin::pin!(future);
+        loop {
+            let before = backing.written.load(Ordering::Relaxed);
+            if let Ok(output) = self.rt.timeout(longest, future.as_mut()).await {
+                return Some(output);
+            }
+            if backing.written.load(Ordering::Relaxed) == before {
+                self.overdue("a store's answer", longest);
+                return None;
+            }
+        }
     }
 
     pub(crate) fn overdue(&self, what: &'static str, bound: Span) {

@@ -39,6 +39,8 @@ enum Claim {
     Busy,
     /// It is clean, or gone.
     Clean,
+    /// It lies behind the end: who cut the object is about to drop it.
+    Cut,
 }
 
 impl Engine {
@@ -57,7 +59,7 @@ impl Engine {
         let mut submitted = 0;
         let mut from = range.start;
         while submitted < limit {
-            self.until_store_takes_more(backing).await;
+            self.until_store_takes_more(backing, most).await;
             let wanted = most.min(limit - submitted);
             let taken = lock(&object.dirty).take_run(&self.slab, tag, from..range.end, wanted);
             let Some(run) = taken else {
@@ -69,11 +71,15 @@ impl Engine {
         (submitted, from)
     }
 
-    async fn until_store_takes_more(&self, backing: &Backing) {
+    /// Waits while the store has as many writes as it can do in a fifth of a second: enough to
+    /// keep it busy, few enough that a read behind them is answered soon.
+    async fn until_store_takes_more(&self, backing: &Backing, pages_of_a_write: u64) {
         loop {
             let listener = backing.write_ended.listen();
-            let in_flight = backing.writes_in_flight.load(Ordering::Acquire);
-            if in_flight < backing.geometry.queue_depth {
+            let average = lock(&backing.rates).bandwidth.average_pages_per_s;
+            let deep = u64::from(backing.geometry.queue_depth);
+            let allowed = (average / 5 / pages_of_a_write).clamp(2.min(deep), deep);
+            if u64::from(backing.writes_in_flight.load(Ordering::Acquire)) < allowed {
                 return;
             }
             listener.await;
@@ -103,6 +109,8 @@ impl Engine {
                     continue;
                 }
                 Claim::Busy => lock(&object.dirty).untake(&self.slab, page, tag),
+                // It stays tagged for its dropper, but no sync waits for it.
+                Claim::Cut => lock(&object.dirty).untake(&self.slab, page, Tag::Dirty),
                 Claim::Clean => lock(&object.dirty).landed(&self.slab, page),
             }
             if !pages.is_empty() {
@@ -119,14 +127,13 @@ impl Engine {
     }
 
     fn claim(&self, backing: &Backing, object: &ObjectState, page: u64) -> Claim {
-        if page >= pages_for(object.length_bytes()) {
-            // The object has just been cut; whoever did it drops the page.
-            return Claim::Busy;
-        }
         let key = key(object.number, page);
         let Some(frame) = self.index.find_surely(&self.frames, key) else {
             return Claim::Clean;
         };
+        if page >= pages_for(object.length_bytes()) {
+            return Claim::Cut;
+        }
         // The hold keeps the frame from being given to another page between look and claim.
         let hold = match self.frames.hold(frame, key) {
             Ok(hold) => hold,
