@@ -6,6 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+const PREFIX: &str = "forebay-bench-";
+
 /// A cgroup that limits memory. Dropping it removes it; its processes must have ended by then.
 pub(crate) struct MemoryGroup {
     folder: PathBuf,
@@ -59,7 +61,8 @@ impl MemoryGroup {
         if version == Version::Two {
             fs::write(parent.join("cgroup.subtree_control"), "+memory")?;
         }
-        let folder = parent.join(format!("forebay-bench-{}", std::process::id()));
+        remove_abandoned(parent)?;
+        let folder = parent.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder)?;
         // From here on a failure removes the folder again.
         let group = MemoryGroup { folder, version };
@@ -110,6 +113,25 @@ pub(crate) fn own_dirty_pages() -> Option<u64> {
         line.strip_prefix(' ')?.trim().parse().ok()
     };
     Some((of(names[0])? + of(names[1])?) / PAGE_BYTES as u64)
+}
+
+/// Removes the groups in `parent` whose bench was killed: nobody has its number any more.
+fn remove_abandoned(parent: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(parent)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+            continue;
+        };
+        let is_gone = id.parse::<u32>().is_ok() && !Path::new("/proc").join(id).exists();
+        if is_gone && let Err(refused) = fs::remove_dir(entry.path()) {
+            eprintln!(
+                "forebay: cannot remove {}: {refused}",
+                entry.path().display()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn read(path: &str) -> Result<String, String> {
@@ -170,6 +192,21 @@ mod tests {
         assert_eq!(own_path(OWN, Version::One), Some("/a/b:c"));
         assert_eq!(own_path(OWN, Version::Two), Some("/user.slice"));
         assert_eq!(own_path("1:cpu:/x\n", Version::One), None);
+    }
+
+    #[test]
+    fn only_groups_of_benches_that_are_gone_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: String| {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            folder
+        };
+        let gone = make(format!("{PREFIX}{}", u32::MAX));
+        let alive = make(format!("{PREFIX}{}", std::process::id()));
+        let foreign = make(format!("{PREFIX}notes"));
+        remove_abandoned(parent.path()).unwrap();
+        assert!(!gone.exists() && alive.exists() && foreign.exists());
     }
 
     #[test]

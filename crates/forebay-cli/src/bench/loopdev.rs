@@ -7,9 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A loop device with a limit on its writes. Dropping it lifts the limit and detaches it.
+/// A loop device with a limit on its writes. Dropping it lifts the limit; the device detaches
+/// itself when the last process that has it open is gone, however it went.
 pub(crate) struct LoopDisk {
     slow: SlowDevice,
+    _open: fs::File,
 }
 
 impl LoopDisk {
@@ -32,18 +34,35 @@ impl LoopDisk {
             "--direct-io=on",
             &text(file),
         ])?);
-        // From here on a failure detaches the device again.
-        let mut disk = LoopDisk {
-            slow: SlowDevice {
-                device,
-                rule_file,
-                number: String::new(),
-                bytes_per_second,
-            },
+        let opened = fs::File::open(&device);
+        // A device that is open detaches only when it is closed for the last time; one that
+        // could not be opened detaches now.
+        losetup(&["--detach", &text(&device)])?;
+        let open = opened.map_err(|refused| format!("cannot open {}: {refused}", text(&device)))?;
+        let slow = SlowDevice {
+            number: device_number(&device)?,
+            device,
+            rule_file,
+            bytes_per_second,
         };
-        disk.slow.number = device_number(&disk.slow.device)?;
-        disk.slow.throttle().map_err(|e| e.to_string())?;
-        Ok(disk)
+        // A bench that is killed leaves its throttle behind, and this note for the next one.
+        let note = serde_json::to_vec(&slow).map_err(|refused| refused.to_string())?;
+        fs::write(note_file(file), note).map_err(|refused| refused.to_string())?;
+        slow.throttle().map_err(|refused| refused.to_string())?;
+        Ok(LoopDisk { slow, _open: open })
+    }
+
+    /// Lifts the throttle that a killed bench left on the disk behind `file`, if it had one.
+    pub(crate) fn lift_abandoned(file: &Path) {
+        let Ok(note) = fs::read(note_file(file)) else {
+            return;
+        };
+        let lifted = serde_json::from_slice::<SlowDevice>(&note)
+            .map_err(|refused| refused.to_string())
+            .and_then(|slow| slow.lift().map_err(|refused| refused.to_string()));
+        if let Err(refused) = lifted {
+            eprintln!("forebay: the throttle of a killed bench stays: {refused}");
+        }
     }
 
     /// Lets the device run at its own speed until a contender throttles it again.
@@ -59,12 +78,7 @@ impl LoopDisk {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
-        if !self.slow.number.is_empty()
-            && let Err(refused) = self.slow.lift()
-        {
-            eprintln!("forebay: {refused}");
-        }
-        if let Err(refused) = losetup(&["--detach", &text(&self.slow.device)]) {
+        if let Err(refused) = self.slow.lift() {
             eprintln!("forebay: {refused}");
         }
     }
@@ -86,6 +100,11 @@ impl SlowDevice {
         fs::write(&self.rule_file, rule)
             .map_err(CommandError::at("set the throttle in", &self.rule_file))
     }
+}
+
+/// Where the note on the slow disk behind `file` is.
+fn note_file(file: &Path) -> PathBuf {
+    file.with_extension("json")
 }
 
 /// The control file that limits writes of every process, those of the kernel's flusher included:

@@ -5,6 +5,7 @@
 
 use super::interrupt::Interrupts;
 use super::layout::{CHUNK_BYTES, Layout, stamp_pages};
+use super::loopdev::LoopDisk;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
 use rustix::fs::{Advice, FlockOperation, fadvise, flock};
@@ -87,6 +88,7 @@ fn remove_abandoned(parent: &Path) -> Result<(), CommandError> {
                 "removing {}, left by a killed bench",
                 entry.path().display()
             );
+            LoopDisk::lift_abandoned(&Layout::new(&entry.path(), 0).slow_file());
             remove(&entry.path());
         }
     }
