@@ -148,7 +148,8 @@ impl ObjectState {
     /// Starts a resize if none is under way.
     pub(crate) fn begin_resize(&self) -> Option<ResizeGuard<'_>> {
         let free = !self.resizing.swap(true, Ordering::SeqCst);
-        free.then_some(ResizeGuard(self))
+        // Not `then_some`: a guard that is made and dropped ends the resize of another.
+        free.then(|| ResizeGuard(self))
     }
 
     /// Asks to be told when a resize ends, and says whether one is under way.
