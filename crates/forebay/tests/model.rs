@@ -44,5 +44,11 @@ fn a_seed_decides_everything() {
     for seed in 300..310 {
         assert_eq!(run(Plan::of(seed)), run(Plan::of(seed)), "seed {seed}");
     }
-    assert_ne!(run(Plan::of(300)), run(Plan { seed: 1, ..Plan::of(300) }));
+    assert_ne!(
+        run(Plan::of(300)),
+        run(Plan {
+            seed: 1,
+            ..Plan::of(300)
+        })
+    );
 }

@@ -4,10 +4,10 @@
 
 pub(crate) mod model;
 
-use forebay::event::EventRing;
-use forebay::{AttachedStore, Cache, File, Parts, Settings};
+use forebay::event::{Event, EventRing};
+use forebay::{AccessError, AttachedStore, Cache, Counter, File, Parts, Settings};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
-use forebay_store::{MemoryStore, ObjectId, Store};
+use forebay_store::{FaultStore, MemoryStore, ObjectId, Store};
 use std::sync::Arc;
 
 pub(crate) const PAGE: usize = 4096;
@@ -29,12 +29,7 @@ impl Bench {
         mib: u64,
         wrap: impl FnOnce(Rt, Arc<MemoryStore>) -> Arc<dyn Store>,
     ) -> Bench {
-        let settings = Settings {
-            memory_bytes: mib << 20,
-            prefault: false,
-            ..Settings::default()
-        };
-        Bench::with(rt, settings, wrap)
+        Bench::with(rt, Settings::of_mib(mib), wrap)
     }
 
     pub(crate) fn with(
@@ -70,21 +65,102 @@ impl Bench {
         }
     }
 
+    /// A small cache before a store in which requests can be made to fail.
+    pub(crate) fn faulty(rt: Rt, mib: u64) -> (Bench, Arc<FaultStore>) {
+        Bench::faulty_over(rt, Settings::of_mib(mib), MemoryStore::new())
+    }
+
+    /// A cache before `memory`, with requests that can be made to fail.
+    pub(crate) fn faulty_over(
+        rt: Rt,
+        settings: Settings,
+        memory: MemoryStore,
+    ) -> (Bench, Arc<FaultStore>) {
+        let memory = Arc::new(memory);
+        let faults = Arc::new(FaultStore::new(rt.clone(), memory.clone()));
+        let bench = Bench::around(rt, settings, memory, faults.clone());
+        (bench, faults)
+    }
+
     /// The plain memory store as it is.
     pub(crate) fn plain(rt: Rt, mib: u64) -> Bench {
         Bench::new(rt, mib, |_, memory| memory)
     }
 
     pub(crate) fn open(&self, length_bytes: u64) -> File {
+        self.open_object(FILE, length_bytes)
+    }
+
+    pub(crate) fn open_object(&self, object: ObjectId, length_bytes: u64) -> File {
         self.cache
-            .open(&self.store, FILE, length_bytes)
+            .open(&self.store, object, length_bytes)
             .expect("the object opens")
+    }
+
+    /// The value of a counter now.
+    pub(crate) fn count(&self, counter: Counter) -> u64 {
+        self.cache.statistics().get(counter)
+    }
+
+    /// The events kept, with the milliseconds at which they happened.
+    pub(crate) fn events(&self) -> Vec<(u64, Event)> {
+        let of_ring = |(at, event): (forebay_base::Instant, Event)| (at.as_millis(), event);
+        self.ring.latest().into_iter().map(of_ring).collect()
+    }
+
+    /// Whether the store has the pages that [`page_of`] makes for `numbers`, each in its place.
+    pub(crate) fn has_stored(&self, numbers: std::ops::Range<u64>) -> bool {
+        let stored = self.memory.snapshot(FILE);
+        numbers.into_iter().all(|number| {
+            let start = number as usize * PAGE;
+            stored.get(start..start + PAGE) == Some(&page_of(number)[..])
+        })
     }
 
     /// Nothing is inconsistent.
     pub(crate) fn assert_consistent(&self) {
         assert_eq!(self.cache.check(), Vec::<String>::new());
     }
+}
+
+/// Settings of tests.
+pub(crate) trait OfSize {
+    /// The usual settings for a cache of `mib` MiB, whose memory is touched when it is used.
+    fn of_mib(mib: u64) -> Settings;
+}
+
+impl OfSize for Settings {
+    fn of_mib(mib: u64) -> Settings {
+        Settings {
+            memory_bytes: mib << 20,
+            prefault: false,
+            ..Settings::default()
+        }
+    }
+}
+
+/// Writes the pages that [`page_of`] makes for `numbers`, each in its place.
+pub(crate) async fn write_pages(
+    file: &File,
+    numbers: std::ops::Range<u64>,
+) -> Result<(), AccessError> {
+    for number in numbers {
+        file.write_at(&page_of(number), number * PAGE as u64)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Reads the page `number` and says whether it is what [`page_of`] makes.
+pub(crate) async fn has_page(file: &File, number: u64) -> Result<bool, AccessError> {
+    let mut bytes = vec![0; PAGE];
+    let read = file.read_at(&mut bytes, number * PAGE as u64).await?;
+    Ok(read == PAGE && bytes == page_of(number))
+}
+
+/// The content of an object whose pages are those that [`page_of`] makes.
+pub(crate) fn pages(numbers: std::ops::Range<u64>) -> Vec<u8> {
+    numbers.flat_map(page_of).collect()
 }
 
 /// Runs `test` on a virtual machine with this seed.

@@ -4,7 +4,7 @@
 //! all share, whose borders lie inside pages. A failure that the plan allows is answered by doing
 //! the same again, which is what a program would do.
 
-use super::{Bench, PAGE, simulated};
+use super::{Bench, OfSize, PAGE, simulated};
 use forebay::{AccessError, Advice, Counter, File, ReadRequest, Settings};
 use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
@@ -301,7 +301,7 @@ async fn play(plan: Plan, rt: Rt) {
                 };
                 mirror.step(&mut chance, &rt).await;
             }
-            let sent = sender.send((own, shared));
+            let sent = sender.send((number, own, shared));
             assert!(sent.is_ok(), "the receiver outlives the tasks");
         }));
     }
@@ -314,7 +314,7 @@ async fn play(plan: Plan, rt: Rt) {
 }
 
 /// Everything is synced, consistent, and equal in the cache and in the store.
-async fn settle(plan: Plan, bench: &Bench, mirrors: Vec<(Mirror, Mirror)>) {
+async fn settle(plan: Plan, bench: &Bench, mirrors: Vec<(u64, Mirror, Mirror)>) {
     for _ in 0..8 {
         // With faults each handle hears of each failure once; then it is well.
         if bench.cache.sync().await.is_ok() {
@@ -329,8 +329,8 @@ async fn settle(plan: Plan, bench: &Bench, mirrors: Vec<(Mirror, Mirror)>) {
     let written = bench.cache.statistics().get(Counter::NrVmscanWriteFile);
     assert_eq!(written, 0, "promise 4");
     let shared_bytes = bench.memory.snapshot(SHARED);
-    for (number, (own, shared)) in mirrors.iter().enumerate() {
-        let stored = bench.memory.snapshot(ObjectId(number as u64));
+    for (number, own, shared) in &mirrors {
+        let stored = bench.memory.snapshot(ObjectId(*number));
         assert_eq!(stored.len() as u64, own.len(), "object {number}");
         own.compare(0, own.len(), &stored);
         let mut all = vec![0; own.bytes.len()];
@@ -346,11 +346,7 @@ async fn settle(plan: Plan, bench: &Bench, mirrors: Vec<(Mirror, Mirror)>) {
 }
 
 fn furnish(plan: Plan, rt: Rt) -> (Bench, Arc<FaultStore>) {
-    let settings = Settings {
-        memory_bytes: plan.memory_bytes,
-        prefault: false,
-        ..Settings::default()
-    };
+    let settings = Settings::of_mib(plan.memory_bytes >> 20);
     let memory = Arc::new(MemoryStore::with(Geometry {
         durability: plan.durability,
         max_io_pages: 64,
