@@ -250,7 +250,7 @@ impl Engine {
         }
         queueing.place = QueuePlace::Queued;
         let mut lists = lock(&backing.lists);
-        if turn == Turn::More {
+        if turn == Turn::More || queueing.retry_after_ms > 0 {
             lists.more_io.push_back(object.clone());
         } else {
             lists.dirty.push_back((self.now_ms(), object.clone()));

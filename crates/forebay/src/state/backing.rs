@@ -149,7 +149,12 @@ impl Backing {
         queueing.place = QueuePlace::Queued;
         let mut lists = lock(&self.lists);
         let was_idle = lists.is_empty();
-        lists.dirty.push_back((now_ms(), object.clone()));
+        if queueing.retry_after_ms > 0 {
+            // A failed write waits for its own time and not until the page is old again.
+            lists.more_io.push_back(object.clone());
+        } else {
+            lists.dirty.push_back((now_ms(), object.clone()));
+        }
         was_idle
     }
 
