@@ -112,16 +112,18 @@ pub enum AccessError {
         /// How long was waited.
         waited: Span,
     },
-    /// So many writes of this object have failed that it takes no new ones.
+    /// So many writes of this object, or of its store, have failed that it takes no new ones.
     #[error(
-        "{failed_pages} pages of object {object} could not be written and are kept; repair the \
-         store or discard them before writing more"
+        "{failed_pages} pages of object {object}, of {failed_pages_of_store} of its store, could \
+         not be written and are kept; repair the store or discard them before writing more"
     )]
     TooManyFailed {
         /// The store's number of the object.
         object: u64,
-        /// Pages kept.
+        /// Pages of the object that are kept.
         failed_pages: u64,
+        /// Pages of all objects of its store that are kept.
+        failed_pages_of_store: u64,
     },
     /// The range ends behind what can be addressed.
     #[error("byte {offset_bytes} is past the longest object, {limit_bytes} bytes")]

@@ -6,6 +6,7 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::state::backing::Backing;
+use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 
 /// Takes `pages` from a gauge that cannot be below that.
@@ -52,6 +53,19 @@ impl Engine {
         less(&self.global.writeback, 1);
         less(&backing.writeback, 1);
         less(&self.zone_of(frame).writeback, 1);
+    }
+
+    /// The writes of `pages` failed; they are dirty again and kept.
+    pub(crate) fn account_failed(&self, backing: &Backing, object: &ObjectState, pages: u64) {
+        backing.failed_pages.fetch_add(pages, Ordering::Relaxed);
+        object.failed_pages.fetch_add(pages, Ordering::Relaxed);
+        self.count(Counter::NrWriteFailed, pages);
+    }
+
+    /// A page whose last write failed is written again, or dropped.
+    pub(crate) fn account_failure_over(&self, backing: &Backing, object: &ObjectState) {
+        less(&backing.failed_pages, 1);
+        less(&object.failed_pages, 1);
     }
 
     /// T7: a dirty page was dropped without a write.

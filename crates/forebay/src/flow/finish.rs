@@ -87,7 +87,7 @@ impl Engine {
 
     fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
         object.uncommitted.store(true, Ordering::Release);
-        lock(&object.queueing).retry_after_ms = 0;
+        lock(&object.queueing).forget_failures();
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
         if !unstable {
@@ -143,8 +143,7 @@ impl Engine {
             self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
         let pages = io.pages.len() as u64;
-        object.failed_pages.fetch_add(pages, Ordering::Relaxed);
-        self.count(Counter::NrWriteFailed, pages);
+        self.account_failed(backing, object, pages);
         self.put_off(object);
         self.requeue_dirty(object, backing);
         self.record(&Event::WritebackFailed {

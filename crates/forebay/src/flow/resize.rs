@@ -215,7 +215,7 @@ impl Engine {
                     self.account_cancelled(backing, frame);
                 }
                 if word & flag::FAILED != 0 {
-                    object.failed_pages.fetch_sub(1, Ordering::Relaxed);
+                    self.account_failure_over(backing, object);
                 }
                 if word & flag::UNSTABLE != 0 {
                     self.account_writeback_ends(backing, frame);

@@ -69,6 +69,10 @@ impl Engine {
         loop {
             let snapshot = self.snapshot(backing);
             self.wake_flusher_if_over(backing, &snapshot);
+            if snapshot.limits.thresh / 2 < backing.failed_pages.load(Ordering::Relaxed) {
+                // No pause makes room where nothing can be written: the writer is refused.
+                return;
+            }
             if is_free_run(backing, &snapshot) {
                 let inputs = &snapshot.inputs;
                 *lock(&dirtier.clock) = freerun_clock(snapshot.now_ms, inputs.dirty, inputs.thresh);

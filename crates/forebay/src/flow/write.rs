@@ -60,8 +60,7 @@ impl Engine {
         bytes: &[u8],
         offset_bytes: u64,
     ) -> Result<(), AccessError> {
-        let object = &*handle.object;
-        self.check_write(object, bytes, offset_bytes)?;
+        self.check_write(handle, bytes, offset_bytes)?;
         let mut spare = None;
         let mut done = 0;
         while done < bytes.len() {
@@ -70,8 +69,7 @@ impl Engine {
                 self.write_stretch(handle, &bytes[done..], from, &mut spare);
             done += written;
             if dirtied > 0 && self.note_dirtied(&handle.backing, &handle.dirtier, dirtied) {
-                self.balance_dirty_pages(&handle.backing, &handle.dirtier)
-                    .await;
+                self.pay(handle, from).await?;
             }
             if let Some(obstacle) = obstacle {
                 self.overcome(handle, obstacle, &mut spare).await?;
@@ -85,7 +83,7 @@ impl Engine {
     pub(crate) fn write_resident(&self, handle: &Handle, bytes: &[u8], offset_bytes: u64) -> usize {
         if bytes.len() > PAGE_BYTES
             || self
-                .check_write(&handle.object, bytes, offset_bytes)
+                .check_write(handle, bytes, offset_bytes)
                 .is_err()
         {
             return 0;
@@ -108,12 +106,38 @@ impl Engine {
         done
     }
 
+    /// Lets a writer pause for what it dirtied, as long as the store finishes anything at all.
+    async fn pay(&self, handle: &Handle, offset_bytes: u64) -> Result<(), AccessError> {
+        let Handle {
+            object,
+            backing,
+            dirtier,
+            ..
+        } = handle;
+        let longest = self.settings.answer_timeout;
+        let balance = self.balance_dirty_pages(backing, dirtier);
+        if self
+            .while_answering(backing, longest, balance)
+            .await
+            .is_some()
+        {
+            // A pause that pages end which cannot be written ends in a refusal.
+            return self.check_failures(handle);
+        }
+        Err(AccessError::NotAnswering {
+            object: object.store_object().0,
+            page_index: page_of(offset_bytes),
+            waited: longest,
+        })
+    }
+
     fn check_write(
         &self,
-        object: &ObjectState,
+        handle: &Handle,
         bytes: &[u8],
         offset_bytes: u64,
     ) -> Result<(), AccessError> {
+        let object = &*handle.object;
         let limit_bytes = match &object.origin {
             Origin::File { .. } => LONGEST_BYTES,
             Origin::Anonymous { .. } => object.length_bytes(),
@@ -133,11 +157,24 @@ impl Engine {
         if self.is_closing() {
             return Err(AccessError::Closed);
         }
-        let failed_pages = object.failed_pages.load(Ordering::Relaxed);
-        if failed_pages > 0 && failed_pages > self.dirty_limits().thresh / 4 {
+        self.check_failures(handle)
+    }
+
+    /// Refuses a writer whose object, or whose store, has so many pages that cannot be written
+    /// that they would fill the cache. An object alone may have half of what a store may, so that
+    /// a bad one does not stop its neighbours.
+    fn check_failures(&self, handle: &Handle) -> Result<(), AccessError> {
+        let of_store = handle.backing.failed_pages.load(Ordering::Relaxed);
+        if of_store == 0 || handle.object.is_anonymous() {
+            return Ok(());
+        }
+        let of_object = handle.object.failed_pages.load(Ordering::Relaxed);
+        let thresh = self.dirty_limits().thresh;
+        if of_object > thresh / 4 || of_store > thresh / 2 {
             return Err(AccessError::TooManyFailed {
-                object: object.store_object().0,
-                failed_pages,
+                object: handle.object.store_object().0,
+                failed_pages: of_object,
+                failed_pages_of_store: of_store,
             });
         }
         Ok(())

@@ -147,7 +147,7 @@ impl Engine {
             return if is_dirty { Claim::Busy } else { Claim::Clean };
         }
         if found & flag::FAILED != 0 {
-            object.failed_pages.fetch_sub(1, Ordering::Relaxed);
+            self.account_failure_over(backing, object);
         }
         self.account_claimed(backing, frame);
         Claim::Taken(self.frames.arena().pointer(frame))

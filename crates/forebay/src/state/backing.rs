@@ -70,6 +70,8 @@ pub(crate) struct Backing {
     pub(crate) writeback: AtomicU64,
     pub(crate) dirtied: AtomicU64,
     pub(crate) written: AtomicU64,
+    /// Pages whose last write failed: dirty, and kept.
+    pub(crate) failed_pages: AtomicU64,
     pub(crate) exceeded: AtomicBool,
     /// Writers that were throttled here so far.
     pub(crate) writers_seen: AtomicU64,
@@ -110,6 +112,7 @@ impl Backing {
             writeback: AtomicU64::new(0),
             dirtied: AtomicU64::new(0),
             written: AtomicU64::new(0),
+            failed_pages: AtomicU64::new(0),
             exceeded: AtomicBool::new(false),
             writers_seen: AtomicU64::new(0),
             rates: Mutex::new(Rates {

@@ -48,6 +48,13 @@ pub(crate) struct Queueing {
     pub(crate) next_page: u64,
 }
 
+impl Queueing {
+    /// A write has ended well: the next one need not wait.
+    pub(crate) fn forget_failures(&mut self) {
+        (self.retry_at_ms, self.retry_after_ms) = (0, 0);
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct ObjectState {
     /// Its number in keys.
