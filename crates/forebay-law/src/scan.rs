@@ -209,6 +209,19 @@ pub fn inactive_is_low(inactive: u64, active: u64) -> bool {
     u128::from(inactive) * u128::from(ratio) < u128::from(active)
 }
 
+/// Whether an inactive list is under a tenth of its pair, so that active pages should be
+/// deactivated: Forebay's own rule for file pages, which spends less on pages that are read once
+/// than the square root does.
+///
+/// ```
+/// use forebay_law::scan::inactive_is_under_tenth;
+/// assert!(inactive_is_under_tenth(99, 901));
+/// assert!(!inactive_is_under_tenth(100, 900));
+/// ```
+pub fn inactive_is_under_tenth(inactive: u64, active: u64) -> bool {
+    inactive.saturating_mul(9) < active
+}
+
 /// Which kinds of pages a pass takes; the first rule that holds decides.
 pub fn balance_mode(inputs: &ScanInputs) -> BalanceMode {
     let sizes = &inputs.sizes;

@@ -49,7 +49,8 @@ pub use file::{Advice, File, ReadRequest};
 pub use forebay_law::limits::DirtyKnobs;
 pub use guard::PageGuard;
 pub use policy::{
-    ActiveReferences, DirtyThrottle, FileWritesFromReclaim, KswapdSleep, Policy, ZoneDirtyLimits,
+    ActiveReferences, DirtyThrottle, FileWritesFromReclaim, InactiveShare, KswapdSleep, Policy,
+    ZoneDirtyLimits,
 };
 pub use settings::{BackingSettings, NodeSettings, Parts, Settings, ZoneSettings};
 pub use statistics::{BackingStatistics, Statistics, ZoneStatistics};

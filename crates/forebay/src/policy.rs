@@ -41,15 +41,29 @@ pub enum KswapdSleep {
     ForClassZero,
 }
 
-/// When an active page that was touched again is spared (spec/reclaim.md 2.6).
+/// What later touches are worth to an active page (spec/reclaim.md 2.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActiveReferences {
-    /// It goes once more around the active list.
+    /// Up to three after the first are counted, and each takes the page once more around the
+    /// active list.
     #[default]
-    SecondChance,
-    /// It is deactivated all the same, as Linux does with pages that are read by system calls.
+    Counted,
+    /// Nothing: it is deactivated all the same, as Linux does with pages that are read by system
+    /// calls.
     Ignored,
+}
+
+/// How large the inactive list of file pages is kept (spec/reclaim.md 2.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InactiveShare {
+    /// A tenth of the file pages: enough to see a second touch, little to spend on pages that are
+    /// read once.
+    #[default]
+    Tenth,
+    /// A part that falls with the square root of the size; a half up to 1 GiB (4.7 and later).
+    SquareRoot,
 }
 
 /// One value for each choice. [`Policy::default`] is today's best.
@@ -69,8 +83,10 @@ pub struct Policy {
     pub zone_dirty_limits: ZoneDirtyLimits,
     /// When kswapd sleeps.
     pub kswapd_sleep: KswapdSleep,
-    /// What a second touch is worth to an active page.
+    /// What later touches are worth to an active page.
     pub active_references: ActiveReferences,
+    /// Size of the inactive list of file pages.
+    pub inactive_share: InactiveShare,
 }
 
 impl Policy {
@@ -83,6 +99,7 @@ impl Policy {
             "forebay" => Some(Policy::default()),
             "linux-6.16" => Some(Policy {
                 active_references: ActiveReferences::Ignored,
+                inactive_share: InactiveShare::SquareRoot,
                 ..Policy::default()
             }),
             _ => None,

@@ -7,6 +7,7 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::flow::reclaim::{Tally, Who};
+use crate::policy::ActiveReferences;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::node::Node;
 use crate::state::shadow::Shadow;
@@ -139,7 +140,10 @@ impl Engine {
     }
 
     fn activate_judged(&self, zone: &Zone, mut hold: ExclusiveHold<'_>) {
-        hold.unset(flag::REFERENCED | flag::PROMOTE);
+        hold.unset(match self.settings.policy.active_references {
+            ActiveReferences::Counted => flag::TOUCHED_AGAIN,
+            ActiveReferences::Ignored => flag::TOUCHED_AGAIN | flag::REFERENCED,
+        });
         hold.set(flag::ACTIVE);
         zone.grow_older();
     }

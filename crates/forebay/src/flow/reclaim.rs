@@ -7,14 +7,15 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::policy::ActiveReferences;
+use crate::policy::{ActiveReferences, InactiveShare};
 use crate::state::backing::FlusherWork;
 use crate::state::frame::flag;
 use crate::state::node::Node;
 use crate::state::zone::{Batch, List, Zone};
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::{
-    ListSizes, ScanInputs, ScanTargets, TOP_PRIORITY, inactive_is_low, rebalance, scan_targets,
+    ListSizes, ScanInputs, ScanTargets, TOP_PRIORITY, inactive_is_low, inactive_is_under_tenth,
+    rebalance, scan_targets,
 };
 use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
 use forebay_rt::Work;
@@ -215,6 +216,9 @@ impl Engine {
             let noted = node.refaults_noted[at].load(Ordering::Relaxed);
             node.refaults[at].load(Ordering::Relaxed) != noted
         };
+        // With a counted active list a refault that was activated shortens the inactive list's
+        // part by itself; only the older rule needs telling.
+        let by_refaults = self.settings.policy.inactive_share == InactiveShare::SquareRoot;
         ScanInputs {
             sizes,
             priority: control.priority,
@@ -227,8 +231,8 @@ impl Engine {
                 || refaulted(0)
                 || inactive_is_low(sizes.inactive_anon, sizes.active_anon),
             may_deactivate_file: control.force_deactivate
-                || refaulted(1)
-                || inactive_is_low(sizes.inactive_file, sizes.active_file),
+                || self.inactive_file_is_low(&sizes)
+                || (by_refaults && refaulted(1)),
         }
     }
 
@@ -320,11 +324,7 @@ impl Engine {
         let batch = zone.isolate(&self.frames, list, wanted as usize);
         let (mut deactivated, mut spared) = (0, 0);
         for &frame in batch.as_slice() {
-            let word = self.frames.word(frame);
-            let again = word & flag::REFERENCED != 0
-                && self.settings.policy.active_references == ActiveReferences::SecondChance;
-            if again {
-                self.frames.clear(frame, flag::REFERENCED);
+            if self.spares_active(frame) {
                 spared += 1;
             } else {
                 self.frames.set(frame, flag::WORKINGSET);
@@ -350,6 +350,27 @@ impl Engine {
             priority,
         });
         nr_taken
+    }
+
+    /// Whether an active page was touched often enough to stay; one touch is used up.
+    fn spares_active(&self, frame: u32) -> bool {
+        if self.settings.policy.active_references == ActiveReferences::Ignored {
+            return false;
+        }
+        let word = self.frames.word(frame);
+        let touches = [flag::CONSTANT, flag::FREQUENT, flag::PROMOTE];
+        let last_touch = touches.into_iter().find(|touch| word & touch != 0);
+        if let Some(touch) = last_touch {
+            self.frames.clear(frame, touch);
+        }
+        last_touch.is_some()
+    }
+
+    fn inactive_file_is_low(&self, sizes: &ListSizes) -> bool {
+        match self.settings.policy.inactive_share {
+            InactiveShare::Tenth => inactive_is_under_tenth(sizes.inactive_file, sizes.active_file),
+            InactiveShare::SquareRoot => inactive_is_low(sizes.inactive_file, sizes.active_file),
+        }
     }
 
     /// Judges up to `wanted` pages of an inactive list (spec/reclaim.md 2.7 and 3.1).

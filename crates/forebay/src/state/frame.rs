@@ -45,7 +45,7 @@ pub(crate) mod flag {
     pub(crate) const RECLAIM: u64 = 1 << 21;
     /// Touched once since it was last judged.
     pub(crate) const REFERENCED: u64 = 1 << 22;
-    /// Touched again while inactive: to be activated when reclaim next meets it.
+    /// Touched twice: to be activated when reclaim next meets it inactive.
     pub(crate) const PROMOTE: u64 = 1 << 23;
     /// On the active list, or to be put there.
     pub(crate) const ACTIVE: u64 = 1 << 24;
@@ -67,6 +67,12 @@ pub(crate) mod flag {
     pub(crate) const COMMITTING: u64 = 1 << 32;
     /// An anonymous page whose swap slot holds, or will hold, its content.
     pub(crate) const SWAPCACHE: u64 = 1 << 33;
+    /// Touched three times.
+    pub(crate) const FREQUENT: u64 = 1 << 34;
+    /// Touched four times or more.
+    pub(crate) const CONSTANT: u64 = 1 << 35;
+    /// Touches after the first, which every page that is read in has.
+    pub(crate) const TOUCHED_AGAIN: u64 = PROMOTE | FREQUENT | CONSTANT;
     /// All that describes a page and goes when its frame is released.
     pub(crate) const OF_PAGE: u64 = UPTODATE
         | DIRTY
@@ -75,6 +81,8 @@ pub(crate) mod flag {
         | RECLAIM
         | REFERENCED
         | PROMOTE
+        | FREQUENT
+        | CONSTANT
         | ACTIVE
         | WORKINGSET
         | ANON
@@ -325,8 +333,8 @@ impl SharedHold<'_> {
         self.word
     }
 
-    /// Notes an access: the first marks the page referenced, a second one while it is inactive
-    /// marks it for activation (spec/reclaim.md 2.3; the move itself is left to reclaim).
+    /// Notes an access, up to four. A second one is what activates an inactive page
+    /// (spec/reclaim.md 2.3); the move itself is left to reclaim, so that a hit takes no lock.
     #[inline]
     pub(crate) fn mark_accessed(&self) {
         mark_accessed(self.table, self.frame, self.word);
@@ -335,10 +343,17 @@ impl SharedHold<'_> {
 
 #[inline]
 fn mark_accessed(table: &FrameTable, frame: u32, word: u64) {
-    if word & flag::REFERENCED == 0 {
-        table.set(frame, flag::REFERENCED);
-    } else if word & (flag::ACTIVE | flag::PROMOTE) == 0 {
-        table.set(frame, flag::PROMOTE);
+    const TOUCHES: [u64; 4] = [
+        flag::REFERENCED,
+        flag::PROMOTE,
+        flag::FREQUENT,
+        flag::CONSTANT,
+    ];
+    if word & flag::CONSTANT != 0 {
+        return;
+    }
+    if let Some(next) = TOUCHES.into_iter().find(|touch| word & touch == 0) {
+        table.set(frame, next);
     }
 }
 

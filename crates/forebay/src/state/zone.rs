@@ -317,7 +317,7 @@ impl Zone {
             return false;
         }
         self.unlink(&mut lists, frames, frame, List::of(word));
-        frames.clear(frame, flag::ACTIVE | flag::PROMOTE);
+        frames.clear(frame, flag::ACTIVE | flag::TOUCHED_AGAIN);
         self.link_oldest(&mut lists, frames, frame);
         true
     }
