@@ -1,5 +1,6 @@
 //! The command line: what was typed ([`Typed`]), and what it means ([`Command`]).
 
+use crate::serve::{ServeArguments, TypedServe};
 use clap::{Parser, Subcommand};
 use forebay_base::units::{parse_size, show_bytes};
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ enum TypedCommand {
     /// met. Progress goes to standard error, the table to standard output. The scratch folder
     /// is removed at the end, also after an interrupt.
     Bench(TypedBench),
+    /// Put a cache before storage and let clients in
+    Serve(TypedServe),
     /// One contender, ordered about over standard input
     #[command(hide = true)]
     BenchContender,
@@ -55,6 +58,8 @@ struct TypedBench {
 pub(crate) enum Command {
     /// Run the bench.
     Bench(BenchArguments),
+    /// Serve clients.
+    Serve(ServeArguments),
     /// Be one contender of a bench that another process runs.
     BenchContender,
 }
@@ -75,20 +80,23 @@ pub(crate) struct BenchArguments {
 /// Reads the command line. A bad call ends the program with status 2 and a message, `--help` with
 /// status 0.
 pub(crate) fn parse() -> Command {
-    Typed::parse().checked()
+    Typed::parse()
+        .checked()
+        .unwrap_or_else(|error| error.exit())
 }
 
 impl Typed {
-    fn checked(self) -> Command {
-        match self.command {
+    fn checked(self) -> Result<Command, clap::Error> {
+        Ok(match self.command {
             TypedCommand::Bench(typed) => Command::Bench(BenchArguments {
                 memory_bytes: typed.memory,
                 parent_folder: typed.dir,
                 quick: typed.quick,
                 json_file: typed.json,
             }),
+            TypedCommand::Serve(typed) => Command::Serve(typed.checked::<Typed>()?),
             TypedCommand::BenchContender => Command::BenchContender,
-        }
+        })
     }
 }
 
@@ -112,7 +120,7 @@ mod tests {
     use super::*;
 
     fn typed(words: &[&str]) -> Result<Command, clap::Error> {
-        Typed::try_parse_from([&["forebay"], words].concat()).map(Typed::checked)
+        Typed::try_parse_from([&["forebay"], words].concat()).and_then(Typed::checked)
     }
 
     #[test]

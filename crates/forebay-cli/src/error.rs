@@ -51,6 +51,18 @@ pub(crate) enum CommandError {
         contender: &'static str,
         reason: String,
     },
+    /// A contender's process ended while it was to answer.
+    #[error("the process of the {contender} contender ended before its time")]
+    Ended { contender: &'static str },
+    /// An image cannot be served.
+    #[error("{}: {reason}", path.display())]
+    Image { path: PathBuf, reason: String },
+    /// An image cannot be opened; the text says which and why.
+    #[error("{0}")]
+    Opened(String),
+    /// A server cannot be started; the text says where and why.
+    #[error("{0}")]
+    Served(String),
     /// A signal asked for the end.
     #[error("interrupted; the scratch folder was removed")]
     Interrupted { signal: i32 },

@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod error;
+mod serve;
 
 use args::Command;
 use error::CommandError;
@@ -12,6 +13,7 @@ fn main() -> ExitCode {
     let outcome = match args::parse() {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchContender => bench::serve_contender(),
+        Command::Serve(arguments) => serve::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

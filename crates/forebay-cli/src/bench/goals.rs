@@ -80,7 +80,10 @@ impl fmt::Display for Verdict {
             None => "-".to_owned(),
         });
         let (phase, text, unit) = (self.phase.name(), self.text, self.unit);
-        let ours = format!("{forebay} {unit}");
+        let ours = match self.measured[0] {
+            Some(_) => format!("{forebay} {unit}"),
+            None => forebay,
+        };
         let goal = format!("{side} {limit}");
         write!(
             f,

@@ -26,7 +26,7 @@ pub(crate) use worker::serve_contender;
 use crate::args::BenchArguments;
 use crate::error::CommandError;
 use cgroup::MemoryGroup;
-use contender::{Phase, Preparation, Who};
+use contender::{Phase, Preparation, Sample, Step, Who};
 use forebay_base::units::show_bytes;
 use forebay_rt::thread::Stopwatch;
 use interrupt::Interrupts;
@@ -111,7 +111,9 @@ fn measure(
 struct Bench<'a> {
     slow_disk: Option<LoopDisk>,
     workers: Vec<(Who, Worker)>,
-    _group: Option<MemoryGroup>,
+    group: Option<MemoryGroup>,
+    /// The state that the contenders were last brought into.
+    preparation: Option<Preparation>,
     setting: &'a Setting<'a>,
     progress: &'a Progress,
     heading: Heading,
@@ -147,7 +149,8 @@ impl<'a> Bench<'a> {
         Ok(Bench {
             slow_disk: None,
             workers,
-            _group: group.ok(),
+            group: group.ok(),
+            preparation: None,
             setting,
             progress,
             heading,
@@ -158,7 +161,8 @@ impl<'a> Bench<'a> {
     /// Brings all contenders into the stage's state, then lets them take turns.
     fn run(&mut self, stage: &Stage) -> Result<(), CommandError> {
         self.setting.interrupts.check()?;
-        let mut notes = self.prepare(stage)?;
+        let notes = self.prepare(stage)?;
+        self.note(stage.phase, notes);
         let watch = Stopwatch::start();
         let mut rounds = 0;
         while rounds < stage.rounds {
@@ -174,11 +178,8 @@ impl<'a> Bench<'a> {
             1 => "one round".to_owned(),
             _ => format!("median of {rounds} rounds and half their spread"),
         };
-        notes.insert(
-            0,
-            format!("{} ({counted})", stage.title(self.setting.layout)),
-        );
-        self.note(stage.phase, notes);
+        let title = format!("{} ({counted})", stage.title(self.setting.layout));
+        self.note(stage.phase, vec![title]);
         Ok(())
     }
 
@@ -202,11 +203,43 @@ impl<'a> Bench<'a> {
             set_files: stage.set_files,
             slow_device: self.slow_disk.as_ref().map(LoopDisk::slow_device),
         };
-        for (_, worker) in &mut self.workers {
-            let remarks = worker.prepare(&preparation)?;
+        self.preparation = Some(preparation.clone());
+        for index in 0..self.workers.len() {
+            let remarks = match self.workers[index].1.prepare(&preparation) {
+                Err(CommandError::Ended { .. }) => self.replace(index)?,
+                remarks => remarks?,
+            };
             notes.extend(remarks.into_iter().map(|remark| format!("  {remark}")));
         }
         Ok(notes)
+    }
+
+    /// Starts the kernel's contender anew after it was killed; returns its remarks.
+    ///
+    /// In a full cgroup of version 1, which has no limit on dirty pages, the kernel may find no
+    /// clean page and kill the process. That is a result, not a failure of the bench.
+    fn replace(&mut self, index: usize) -> Result<Vec<String>, CommandError> {
+        if let Some(disk) = &self.slow_disk {
+            // A process with pages for the slow disk ends when they are written.
+            disk.release()?;
+        }
+        let (who, worker) = &mut self.workers[index];
+        if *who != Who::Kernel || !worker.was_killed()? {
+            return Err(CommandError::Ended {
+                contender: who.name(),
+            });
+        }
+        *worker = Worker::start(*who, self.setting, self.group.as_ref())?;
+        let mut remarks = match &self.preparation {
+            Some(preparation) => worker.prepare(preparation)?,
+            None => Vec::new(),
+        };
+        remarks.push(
+            "kernel: its process was KILLED for want of memory in its cgroup, all of it dirty; \
+             what it then did is not measured"
+                .to_owned(),
+        );
+        Ok(remarks)
     }
 
     fn make_slow_disk(&mut self, notes: &mut Vec<String>) {
@@ -220,32 +253,48 @@ impl<'a> Bench<'a> {
 
     fn round(&mut self, stage: &Stage, round: u32) -> Result<(), CommandError> {
         for step in &stage.steps {
-            for (who, worker) in &mut self.workers {
+            for index in 0..self.workers.len() {
                 self.setting.interrupts.check()?;
-                self.progress.step(step, round, *who);
-                let slow_disk = self.slow_disk.as_ref();
-                let samples = worker.run(step, || slow_disk.map_or(Ok(()), LoopDisk::release))?;
-                self.progress.done(step, round, *who, &samples);
-                self.results.add(step, *who, samples);
+                let who = self.workers[index].0;
+                self.progress.step(step, round, who);
+                let samples = self.step(index, step)?;
+                self.progress.done(step, round, who, &samples);
+                self.results.add(step, who, samples);
             }
         }
         Ok(())
     }
 
-    /// Adds what a reader must know about `phase`; a second stage of a phase joins the first.
-    fn note(&mut self, phase: Phase, mut notes: Vec<String>) {
-        match self
-            .heading
-            .phases
-            .iter_mut()
-            .find(|(other, _)| *other == phase)
-        {
-            Some((_, known)) => {
-                notes.retain(|note| !known.contains(note));
-                known.append(&mut notes);
+    fn step(&mut self, index: usize, step: &Step) -> Result<Vec<Sample>, CommandError> {
+        let slow_disk = self.slow_disk.as_ref();
+        let overdue = || slow_disk.map_or(Ok(()), LoopDisk::release);
+        match self.workers[index].1.run(step, overdue) {
+            Err(CommandError::Ended { .. }) => {
+                let remarks = self.replace(index)?;
+                let notes = remarks.into_iter().map(|remark| format!("  {remark}"));
+                self.note(step.phase, notes.collect());
+                Ok(Vec::new())
             }
-            None => self.heading.phases.push((phase, notes)),
+            samples => samples,
         }
+    }
+
+    /// Adds what a reader must know about `phase`, each thing once; remarks are indented and stand
+    /// behind the titles.
+    fn note(&mut self, phase: Phase, notes: Vec<String>) {
+        let phases = &mut self.heading.phases;
+        let at = phases.iter().position(|(other, _)| *other == phase);
+        let at = at.unwrap_or_else(|| {
+            phases.push((phase, Vec::new()));
+            phases.len() - 1
+        });
+        let known = &mut phases[at].1;
+        for note in notes {
+            if !known.contains(&note) {
+                known.push(note);
+            }
+        }
+        known.sort_by_key(|note| note.starts_with(' '));
     }
 }
 

@@ -66,7 +66,7 @@ const QUICK: Pace = Pace {
 /// leave room for preparing and for cleaning up. A stage that would not be over by then is left
 /// out, and the table says so.
 pub(crate) fn limit_ms(quick: bool) -> u64 {
-    if quick { 17_500 } else { 170_000 }
+    if quick { 18_200 } else { 170_000 }
 }
 
 /// The stages of a bench.

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -144,7 +145,7 @@ impl Worker {
         }
         match receive(&mut self.answers) {
             Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(self.lost("its process ended")),
+            Ok(None) => Err(self.ended()),
             Err(refused) => Err(self.lost(&refused.to_string())),
         }
     }
@@ -171,6 +172,25 @@ impl Worker {
                 reason: reason.to_owned(),
             },
         }
+    }
+
+    fn ended(&self) -> CommandError {
+        match self.interrupts.check() {
+            Err(interrupted) => interrupted,
+            Ok(()) => CommandError::Ended {
+                contender: self.who.name(),
+            },
+        }
+    }
+
+    /// Waits until the process, of which it is known that it ends, has ended; says whether it was
+    /// killed, as the kernel does with one that finds no memory in its cgroup.
+    pub(crate) fn was_killed(&mut self) -> Result<bool, CommandError> {
+        let status = self
+            .child
+            .wait()
+            .map_err(CommandError::system("wait for a contender's process"))?;
+        Ok(status.signal() == Some(Signal::KILL.as_raw()))
     }
 
     fn pid(&self) -> Pid {

@@ -1,0 +1,262 @@
+//! What was typed behind `forebay serve`, and what it means.
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Subcommand};
+use forebay_base::units::{parse_size, show_bytes};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Below it a cache has hardly a page for each request that can be under way.
+const LEAST_MEMORY_BYTES: u64 = 8 << 20;
+const MOST_MEMORY_BYTES: u64 = 1 << 44;
+
+/// What was typed.
+#[derive(Args)]
+pub(crate) struct TypedServe {
+    #[command(subcommand)]
+    front: TypedFront,
+}
+
+#[derive(Subcommand)]
+enum TypedFront {
+    /// A cached block export over NBD, for qemu, the kernel, fio, nbdcopy
+    ///
+    /// Serves the image or block device PATH through a cache of a fixed size. Writes return when
+    /// they are in memory and are written back in the background; FLUSH and FUA make them
+    /// durable. SIGTERM answers what was asked, writes everything and says how much is left;
+    /// SIGINT does the same, and a second one gives up and says what was not written.
+    Nbd(TypedNbd),
+}
+
+#[derive(Args)]
+struct TypedNbd {
+    /// Image files or block devices; the first is the default export
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// Listen on a unix socket that only this user may connect to
+    #[arg(long, value_name = "SOCK", required_unless_present = "listen")]
+    socket: Option<PathBuf>,
+    /// Listen on a TCP address of this machine
+    #[arg(long, value_name = "ADDR", conflicts_with = "socket")]
+    listen: Option<SocketAddr>,
+    /// Memory of the cache, all in
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    memory: u64,
+    /// Name of the export, once for each PATH; without it a single PATH has the empty name and
+    /// several have their file names
+    #[arg(long = "export", value_name = "NAME")]
+    names: Vec<String>,
+    /// Let nothing be changed
+    #[arg(long)]
+    read_only: bool,
+    /// Make PATH, with this length, if it is not there
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "read_only")]
+    create: Option<u64>,
+    /// Answer OpenMetrics requests at http://ADDR/metrics
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
+    /// Most clients at once
+    #[arg(long, value_name = "COUNT", default_value = "16",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    clients: u16,
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A TCP address.
+    Tcp(SocketAddr),
+}
+
+/// An image and the name of its export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ImageArguments {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+}
+
+/// What `forebay serve nbd` was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServeArguments {
+    pub(crate) images: Vec<ImageArguments>,
+    pub(crate) place: Place,
+    pub(crate) memory_bytes: u64,
+    pub(crate) read_only: bool,
+    /// Length of images that are not there yet.
+    pub(crate) create_bytes: Option<u64>,
+    pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) clients: usize,
+}
+
+impl TypedServe {
+    /// What it means; `C` is the command line that it is a part of.
+    ///
+    /// # Errors
+    /// A bad call, in clap's words.
+    pub(crate) fn checked<C: CommandFactory>(self) -> Result<ServeArguments, clap::Error> {
+        let TypedFront::Nbd(typed) = self.front;
+        let place = match (typed.socket, typed.listen) {
+            (_, Some(address)) => Place::Tcp(address),
+            (Some(path), None) => Place::Unix(path),
+            (None, None) => {
+                let text = "give --socket or --listen";
+                return Err(C::command().error(ErrorKind::MissingRequiredArgument, text));
+            }
+        };
+        let images = name_images(typed.paths, typed.names)
+            .map_err(|text| C::command().error(ErrorKind::WrongNumberOfValues, text))?;
+        Ok(ServeArguments {
+            images,
+            place,
+            memory_bytes: typed.memory,
+            read_only: typed.read_only,
+            create_bytes: typed.create,
+            metrics: typed.metrics,
+            clients: usize::from(typed.clients),
+        })
+    }
+}
+
+/// Gives each image its name.
+fn name_images(paths: Vec<PathBuf>, names: Vec<String>) -> Result<Vec<ImageArguments>, String> {
+    let names = if !names.is_empty() {
+        names
+    } else if paths.len() == 1 {
+        vec![String::new()]
+    } else {
+        let file_name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into());
+        let named: Option<Vec<String>> = paths.iter().map(file_name).collect();
+        named.ok_or("a PATH has no file name: give --export NAME for each PATH")?
+    };
+    if names.len() != paths.len() {
+        return Err(format!(
+            "{} PATHs and {} names: give --export NAME once for each PATH, in the same order",
+            paths.len(),
+            names.len()
+        ));
+    }
+    if let Some(name) = names.iter().find(|name| name.len() > 4096) {
+        return Err(format!(
+            "an export's name has at most 4096 bytes, not {}",
+            name.len()
+        ));
+    }
+    if let Some(name) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
+        return Err(format!(
+            "two exports are called '{}': give each its own --export NAME",
+            names[name]
+        ));
+    }
+    let images = paths.into_iter().zip(names);
+    Ok(images
+        .map(|(path, name)| ImageArguments { path, name })
+        .collect())
+}
+
+/// A budget for a cache.
+fn memory_size(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes < LEAST_MEMORY_BYTES {
+        let least = show_bytes(LEAST_MEMORY_BYTES);
+        return Err(format!("a cache before an image needs at least {least}"));
+    }
+    if bytes > MOST_MEMORY_BYTES {
+        return Err("no machine has that much: write the size as 512M or 4G".into());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: TypedServe,
+    }
+
+    fn typed(words: &[&str]) -> Result<ServeArguments, clap::Error> {
+        let words = [&["forebay", "nbd"], words].concat();
+        Line::try_parse_from(words)?.serve.checked::<Line>()
+    }
+
+    #[test]
+    fn one_image_has_the_empty_name() {
+        let expected = ServeArguments {
+            images: vec![ImageArguments {
+                path: "disk.img".into(),
+                name: String::new(),
+            }],
+            place: Place::Unix("s".into()),
+            memory_bytes: 64 << 20,
+            read_only: false,
+            create_bytes: None,
+            metrics: None,
+            clients: 16,
+        };
+        let words = ["disk.img", "--socket", "s", "--memory", "64M"];
+        assert_eq!(typed(&words).unwrap(), expected);
+    }
+
+    #[test]
+    fn several_images_have_their_file_names_or_given_ones() {
+        let common = [
+            "/x/a.img",
+            "/y/b.img",
+            "--listen",
+            "127.0.0.1:0",
+            "--memory",
+            "8M",
+        ];
+        let names = |more: &[&str]| -> Vec<String> {
+            let arguments = typed(&[&common, more].concat()).unwrap();
+            let named = arguments.images.into_iter().map(|image| image.name);
+            named.collect()
+        };
+        assert_eq!(names(&[]), ["a.img", "b.img"]);
+        assert_eq!(
+            names(&["--export", "one", "--export", "two"]),
+            ["one", "two"]
+        );
+    }
+
+    #[test]
+    fn bad_calls_exit_with_2() {
+        let bad: [&[&str]; 8] = [
+            &["a", "--memory", "64M"],
+            &["a", "--socket", "s"],
+            &["--socket", "s", "--memory", "64M"],
+            &[
+                "a",
+                "--socket",
+                "s",
+                "--listen",
+                "127.0.0.1:1",
+                "--memory",
+                "64M",
+            ],
+            &["a", "--socket", "s", "--memory", "1M"],
+            &[
+                "a", "--socket", "s", "--memory", "64M", "--export", "x", "--export", "y",
+            ],
+            &["x/a", "y/a", "--socket", "s", "--memory", "64M"],
+            &[
+                "a",
+                "--socket",
+                "s",
+                "--memory",
+                "64M",
+                "--read-only",
+                "--create",
+                "1G",
+            ],
+        ];
+        for words in bad {
+            assert_eq!(typed(words).unwrap_err().exit_code(), 2, "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! How a server ends: in order, with everything written, or given up, with what was lost said.
+
+use crate::error::CommandError;
+use forebay::{Cache, Statistics, SyncError};
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_base::units::show_bytes;
+use forebay_base::{PAGE_BYTES, Span};
+use forebay_rt::Rt;
+use forebay_rt::wait::Gate;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::pin::pin;
+use std::process;
+
+/// Between two lines that say how much is left.
+const PROGRESS_INTERVAL: Span = Span::from_secs(1);
+/// Before a write-back that failed is tried again.
+const RETRY_AFTER: Span = Span::from_secs(2);
+
+/// Waits for the signals that end a server.
+pub(super) struct Ending {
+    asked: Arc<Gate>,
+}
+
+/// What a second interrupt leaves behind.
+struct Rest {
+    cache: Cache,
+    /// Set once everything was written, so that the end is not called a loss.
+    is_written: Arc<Mutex<bool>>,
+}
+
+impl Ending {
+    /// Listens for SIGTERM and SIGINT. The first of either opens the way to an end in order, a
+    /// second SIGINT ends the program with status 1 and says what of `cache` was not written.
+    pub(super) fn listen(
+        cache: &Cache,
+        is_written: Arc<Mutex<bool>>,
+    ) -> Result<Ending, CommandError> {
+        let failed = || CommandError::system("listen for signals");
+        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed())?;
+        let asked = Arc::new(Gate::new(false));
+        let gate = asked.clone();
+        let rest = Rest {
+            cache: cache.clone(),
+            is_written,
+        };
+        let listener = forebay_rt::thread::spawn("signals", move || {
+            let mut interrupts = 0;
+            for signal in signals.forever() {
+                interrupts += u32::from(signal == SIGINT);
+                if interrupts >= 2 {
+                    rest.give_up();
+                }
+                if interrupts == 1 && signal == SIGINT {
+                    eprintln!("forebay: ending; interrupt again to give up what is not written");
+                }
+                gate.open();
+            }
+        })
+        .map_err(failed())?;
+        // It listens until the program ends.
+        drop(listener);
+        Ok(Ending { asked })
+    }
+
+    /// Returns when the first signal came.
+    pub(super) async fn asked(&self) {
+        self.asked.wait().await;
+    }
+}
+
+impl Rest {
+    fn give_up(&self) {
+        // Held to the end: the main thread cannot report success in between.
+        let is_written = lock(&self.is_written);
+        if *is_written {
+            process::exit(0);
+        }
+        let statistics = self.cache.statistics();
+        eprintln!(
+            "forebay: given up; {} were not written and are lost ({} dirty, {} under writeback)",
+            show_pages(statistics.dirty()),
+            show_pages(statistics.nr_dirty),
+            show_pages(statistics.nr_writeback),
+        );
+        process::exit(1);
+    }
+}
+
+/// Writes everything that is dirty and closes the cache. A store that fails is tried again until
+/// it takes the pages or somebody gives up: nothing dirty is dropped without being told to.
+pub(super) async fn write_all(cache: &Cache, rt: &Rt) {
+    let before = cache.statistics();
+    if before.dirty() > 0 {
+        eprintln!("forebay: {}", show_left(&before));
+    }
+    loop {
+        let mut close = pin!(cache.close());
+        let result = loop {
+            match rt.timeout(PROGRESS_INTERVAL, close.as_mut()).await {
+                Ok(result) => break result,
+                Err(_) => eprintln!("forebay: {}", show_left(&cache.statistics())),
+            }
+        };
+        match result {
+            Ok(()) => return,
+            // A slow store that writes on is no failure; the progress lines tell of it.
+            Err(SyncError::NotAnswering { .. }) => {}
+            Err(error) => {
+                eprintln!("forebay: {error}; trying again, interrupt twice to give up");
+                rt.sleep(RETRY_AFTER).await;
+            }
+        }
+    }
+}
+
+/// How much is left, and how long it takes at the rate that was measured.
+fn show_left(statistics: &Statistics) -> String {
+    let left_pages = statistics.dirty();
+    let rate_pages: u64 = statistics
+        .backings
+        .iter()
+        .map(|backing| backing.write_bandwidth)
+        .sum();
+    if rate_pages == 0 {
+        return format!("{} left to write", show_pages(left_pages));
+    }
+    format!(
+        "{} left to write, about {} s at {}/s",
+        show_pages(left_pages),
+        left_pages.div_ceil(rate_pages),
+        show_pages(rate_pages),
+    )
+}
+
+fn show_pages(pages: u64) -> String {
+    show_bytes(pages * PAGE_BYTES as u64)
+}

@@ -1,0 +1,158 @@
+//! Image files and block devices, opened for one server at a time.
+
+use super::arguments::{ImageArguments, ServeArguments};
+use crate::error::CommandError;
+use forebay::{AttachedStore, Cache};
+use forebay_nbd::{Export, FileHoles};
+use forebay_store::{FileStore, OpenMode};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens every image of `arguments` through `cache`, in order.
+pub(super) fn open(
+    arguments: &ServeArguments,
+    cache: &Cache,
+    store: &AttachedStore,
+    files: &FileStore,
+) -> Result<Vec<Export>, CommandError> {
+    let one = |image: &ImageArguments| open_one(arguments, image, cache, store, files);
+    arguments.images.iter().map(one).collect()
+}
+
+fn open_one(
+    arguments: &ServeArguments,
+    image: &ImageArguments,
+    cache: &Cache,
+    store: &AttachedStore,
+    files: &FileStore,
+) -> Result<Export, CommandError> {
+    let path = &image.path;
+    if let Some(length_bytes) = arguments.create_bytes {
+        create(path, length_bytes)?;
+    }
+    let locked = lock(path, arguments.read_only)?;
+    let mode = if arguments.read_only {
+        OpenMode::ReadOnly
+    } else {
+        OpenMode::ReadWrite
+    };
+    let failed = |reason: String| CommandError::Image {
+        path: path.clone(),
+        reason,
+    };
+    let opened = files
+        .open(path, mode)
+        .map_err(|error| CommandError::Opened(error.to_string()))?;
+    if opened.length_bytes == 0 {
+        return Err(failed(
+            "it has no bytes; give it a length with truncate, or make a new one with --create"
+                .into(),
+        ));
+    }
+    let file = if arguments.read_only {
+        cache.open_read_only(store, opened.object, opened.length_bytes)
+    } else {
+        cache.open(store, opened.object, opened.length_bytes)
+    };
+    let file = file.map_err(|error| failed(error.to_string()))?;
+    let export = Export::new(&image.name, file)
+        .described(&path.display().to_string())
+        .with_holes(Arc::new(FileHoles::new(locked)));
+    Ok(if arguments.read_only {
+        export.read_only()
+    } else {
+        export
+    })
+}
+
+/// Makes the image if it is not there; one that is there must have the length that was given.
+fn create(path: &Path, length_bytes: u64) -> Result<(), CommandError> {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(file) => {
+            let made = file.set_len(length_bytes).and_then(|()| file.sync_all());
+            made.and_then(|()| sync_folder(path))
+                .map_err(CommandError::at("create", path))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let found = std::fs::metadata(path).map_err(CommandError::at("look at", path))?;
+            if found.is_file() && found.len() != length_bytes {
+                return Err(CommandError::Image {
+                    path: path.to_owned(),
+                    reason: format!(
+                        "it is there and has {} bytes, not {length_bytes}; leave --create out to \
+                         serve it as it is",
+                        found.len()
+                    ),
+                });
+            }
+            Ok(())
+        }
+        Err(error) => Err(CommandError::at("create", path)(error)),
+    }
+}
+
+/// Makes the name of a new image durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(folder)?.sync_all()
+}
+
+/// Opens the image and locks it against another server: two caches before one image would
+/// overwrite each other's bytes. Those who only read may share it.
+fn lock(path: &Path, read_only: bool) -> Result<File, CommandError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .open(path)
+        .map_err(CommandError::at("open", path))?;
+    let operation = if read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    match flock(&file, operation) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(CommandError::Image {
+            path: path.to_owned(),
+            reason: "another server has it open; stop that one first".into(),
+        }),
+        Err(errno) => Err(CommandError::at("lock", path)(errno.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_image_is_made_and_an_old_one_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        create(&path, 1 << 20).unwrap();
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        create(&path, 1 << 20).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), vec![7; 1 << 20]);
+        let refused = create(&path, 1 << 21).unwrap_err().to_string();
+        assert!(refused.contains("1048576 bytes, not 2097152"), "{refused}");
+    }
+
+    #[test]
+    fn an_image_has_one_writer_or_many_readers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        create(&path, 4096).unwrap();
+        let writer = lock(&path, false).unwrap();
+        assert!(lock(&path, false).is_err());
+        assert!(lock(&path, true).is_err());
+        drop(writer);
+        let reader = lock(&path, true).unwrap();
+        assert!(lock(&path, true).is_ok());
+        drop(reader);
+    }
+}

@@ -1,0 +1,26 @@
+//! What keeps a server that serves its own machine from waiting for itself.
+//!
+//! The kernel's client writes pages back when memory is short. If the server then needed memory,
+//! it would wait for that very write. So its memory is locked, and its own writes are marked as
+//! part of write-back. Neither is allowed to everybody; without them the server works all the
+//! same, and only that one situation is not covered.
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::configure_io_flusher_behavior;
+
+/// Marks this thread, and every one that it starts later, as one that writes back. Call it before
+/// the first thread is started. Says what was refused.
+pub(super) fn become_flusher() -> Option<String> {
+    configure_io_flusher_behavior(true)
+        .err()
+        .map(|errno| format!("not marked as part of write-back ({errno}): needs CAP_SYS_RESOURCE"))
+}
+
+/// Locks all memory, also what connections will take. Call it when the cache has its own. Says
+/// what was refused.
+pub(super) fn lock_all() -> Option<String> {
+    let everything = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
+    mlockall(everything)
+        .err()
+        .map(|errno| format!("memory not locked ({errno}): needs CAP_IPC_LOCK or a higher limit"))
+}

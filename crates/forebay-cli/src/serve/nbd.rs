@@ -1,0 +1,122 @@
+//! `forebay serve nbd`: images behind a cache behind a socket.
+
+use super::arguments::{Place, ServeArguments};
+use super::ending::{Ending, write_all};
+use super::{images, memory, metrics, scrape};
+use crate::error::CommandError;
+use forebay::{Cache, Parts, Settings};
+use forebay_base::Span;
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_base::units::show_bytes;
+use forebay_nbd::{CONNECTION_BYTES, Export, Listener, Notice, Server, ServerSettings};
+use forebay_rt::{Rt, block_on};
+use forebay_store::{FileStore, FileStoreSettings};
+
+/// A client that does not take the answers to its last requests for so long is cut off.
+const DRAIN_PATIENCE: Span = Span::from_secs(10);
+
+/// Serves until a signal asks for the end.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
+    let unmarked = memory::become_flusher();
+    let listener = match &arguments.place {
+        Place::Unix(path) => Listener::unix(path),
+        Place::Tcp(address) => Listener::tcp(*address),
+    };
+    let listener = listener.map_err(|error| CommandError::Served(error.to_string()))?;
+    let uri = listener.uri();
+    let rt = Rt::real();
+    let (cache, exports) = build(arguments, &rt)?;
+    let unlocked = memory::lock_all();
+    let is_written = Arc::new(Mutex::new(false));
+    let ending = Ending::listen(&cache, is_written.clone())?;
+    announce(arguments, &exports, &cache);
+    for refused in [unmarked, unlocked].into_iter().flatten() {
+        eprintln!("forebay: {refused}");
+    }
+    let settings = ServerSettings {
+        connections_limit: arguments.clients,
+        notify: Arc::new(|notice| {
+            if matches!(notice, Notice::Failed { .. } | Notice::Refused { .. }) {
+                eprintln!("forebay: {notice}");
+            }
+        }),
+    };
+    let server = Server::start(listener, exports, settings)
+        .map_err(|error| CommandError::Served(error.to_string()))?;
+    let server = Arc::new(server);
+    if let Some(address) = arguments.metrics {
+        let (cache, server) = (cache.clone(), server.clone());
+        let render = move || metrics::render(&cache.statistics(), server.connections());
+        let address = scrape::serve(address, render)?;
+        eprintln!("forebay: metrics at http://{address}/metrics");
+    }
+    // Whoever started us reads this line as the sign that clients may come.
+    println!("{uri}");
+    block_on(async {
+        ending.asked().await;
+        end(&server, &cache, &rt).await;
+    });
+    *lock(&is_written) = true;
+    eprintln!("forebay: everything is written");
+    Ok(())
+}
+
+/// The cache and what it serves.
+fn build(arguments: &ServeArguments, rt: &Rt) -> Result<(Cache, Vec<Export>), CommandError> {
+    let failed =
+        |action: &'static str| move |reason: String| CommandError::Cache { action, reason };
+    let settings = Settings {
+        memory_bytes: arguments.memory_bytes,
+        ..Settings::default()
+    };
+    let parts = Parts {
+        rt: rt.clone(),
+        ..Parts::default()
+    };
+    let cache =
+        Cache::with_parts(settings, parts).map_err(|error| failed("start")(error.to_string()))?;
+    let files = FileStore::new(FileStoreSettings::default())
+        .map_err(|error| failed("start its store")(error.to_string()))?;
+    let store = cache
+        .attach(files.clone())
+        .map_err(|error| failed("take its store")(error.to_string()))?;
+    let exports = images::open(arguments, &cache, &store, &files)?;
+    Ok((cache, exports))
+}
+
+fn announce(arguments: &ServeArguments, exports: &[Export], cache: &Cache) {
+    for (export, image) in exports.iter().zip(&arguments.images) {
+        let name = match export.name() {
+            "" => String::new(),
+            name => format!(" as '{name}'"),
+        };
+        let length = show_bytes(export.length_bytes());
+        let only = if arguments.read_only {
+            ", read-only"
+        } else {
+            ""
+        };
+        eprintln!(
+            "forebay: serving {}{name}: {length}{only}",
+            image.path.display()
+        );
+    }
+    eprintln!(
+        "forebay: {} of memory, and {} for each of at most {} clients",
+        show_bytes(cache.statistics().memory_bytes),
+        show_bytes(CONNECTION_BYTES as u64),
+        arguments.clients,
+    );
+}
+
+/// Answers what was asked, then writes what is dirty.
+async fn end(server: &Server, cache: &Cache, rt: &Rt) {
+    server.drain();
+    if rt.timeout(DRAIN_PATIENCE, server.ended()).await.is_err() {
+        let left = server.connections();
+        eprintln!("forebay: {left} clients do not take their answers and are cut off");
+        server.cut();
+        server.ended().await;
+    }
+    write_all(cache, rt).await;
+}

@@ -1,0 +1,107 @@
+//! The little of HTTP that a scraper needs: one request, one answer, one connection after the
+//! other.
+
+use crate::error::CommandError;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// A scraper that says or takes nothing for so long is let go.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest head of a request that is read.
+const HEAD_LIMIT_BYTES: usize = 8 << 10;
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Answers each request for /metrics at `address` with what `render` says then, until the program
+/// ends. Returns the address, with its port if 0 was given.
+pub(super) fn serve(
+    address: SocketAddr,
+    render: impl Fn() -> String + Send + 'static,
+) -> Result<SocketAddr, CommandError> {
+    let action = "listen for metrics";
+    let listener = TcpListener::bind(address).map_err(CommandError::system(action))?;
+    let bound = listener
+        .local_addr()
+        .map_err(CommandError::system(action))?;
+    let server = forebay_rt::thread::spawn("metrics", move || {
+        for stream in listener.incoming() {
+            // A scraper that breaks off has itself to blame; the next one is served.
+            let _ = stream.and_then(|stream| answer(stream, &render));
+        }
+    })
+    .map_err(CommandError::system(action))?;
+    // It serves until the program ends.
+    drop(server);
+    Ok(bound)
+}
+
+fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let head = read_head(&mut stream)?;
+    let (status, kind, body) = match target(&head) {
+        Some("/metrics") => ("200 OK", CONTENT_TYPE, render()),
+        Some(_) => ("404 Not Found", "text/plain", "try /metrics\n".into()),
+        None => (
+            "400 Bad Request",
+            "text/plain",
+            "only GET is served\n".into(),
+        ),
+    };
+    let length = body.len();
+    let reply = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+    stream.write_all(reply.as_bytes())
+}
+
+/// Reads up to the empty line that ends a request's head.
+fn read_head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        let count = stream.read(&mut part)?;
+        if count == 0 || head.len() + count > HEAD_LIMIT_BYTES {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        head.extend_from_slice(&part[..count]);
+    }
+    Ok(head)
+}
+
+/// What a GET asks for, without its query.
+fn target(head: &[u8]) -> Option<&str> {
+    let line = std::str::from_utf8(head).ok()?.lines().next()?;
+    let asked = line.strip_prefix("GET ")?.split(' ').next()?;
+    asked.split('?').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(address: SocketAddr, head: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply
+    }
+
+    #[test]
+    fn a_scraper_gets_the_text_and_others_a_word() {
+        let address = serve("127.0.0.1:0".parse().unwrap(), || "# EOF\n".into()).unwrap();
+        let found = ask(address, "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
+        assert!(found.ends_with("\r\n\r\n# EOF\n"), "{found}");
+        assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(ask(address, "PUT /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400"));
+    }
+
+    #[test]
+    fn a_head_without_end_is_not_read_for_ever() {
+        let mut endless = io::repeat(b'a');
+        assert!(read_head(&mut endless).is_err());
+    }
+}
