@@ -1,0 +1,123 @@
+//! How a thread that waits for its socket hears that a request of its own can go on.
+
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+/// Sixty-four bells and the sleeper that they wake.
+///
+/// invariant N1: a bell rung before or during [`Alarm::may_sleep`] is seen by it, or makes the
+/// descriptor readable. The sleeper says that it sleeps before it looks at the bells, the ringer
+/// rings before it asks whether somebody sleeps, all in one order.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    rung: AtomicU64,
+    is_asleep: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> Result<Alarm, Errno> {
+        Ok(Alarm {
+            rung: AtomicU64::new(0),
+            is_asleep: AtomicBool::new(false),
+            event: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+        })
+    }
+
+    /// The bells that rang since the last call, as bits.
+    pub(crate) fn take(&self) -> u64 {
+        if self.rung.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        self.rung.swap(0, Ordering::Acquire)
+    }
+
+    /// Says that the owner will now wait for [`Alarm::as_fd`]. False if a bell rang already.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.is_asleep.store(true, Ordering::SeqCst);
+        if self.rung.load(Ordering::SeqCst) == 0 {
+            return true;
+        }
+        self.is_asleep.store(false, Ordering::SeqCst);
+        false
+    }
+
+    /// Says that the owner is up again; `heard` if the descriptor was readable.
+    pub(crate) fn woke(&self, heard: bool) {
+        self.is_asleep.store(false, Ordering::SeqCst);
+        if heard {
+            let mut count = [0; 8];
+            // Nobody else reads it, so it has a number to give.
+            let _ = rustix::io::read(&self.event, &mut count);
+        }
+    }
+
+    fn ring(&self, bell: u32) {
+        self.rung.fetch_or(1 << bell, Ordering::SeqCst);
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
+            // It fails only if the count is full, and then the descriptor is readable already.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// What rings the bell `bell`, 0 to 63.
+    pub(crate) fn bell(self: &Arc<Self>, bell: u32) -> Waker {
+        debug_assert!(bell < u64::BITS);
+        let alarm = self.clone();
+        Waker::from(Arc::new(Bell { alarm, bell }))
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+struct Bell {
+    alarm: Arc<Alarm>,
+    bell: u32,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.alarm.ring(self.bell);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_readable(alarm: &Alarm) -> bool {
+        let mut fds = [PollFd::new(alarm, PollFlags::IN)];
+        let now = Timespec::default();
+        poll(&mut fds, Some(&now)).unwrap() == 1
+    }
+
+    #[test]
+    fn invariant_n1_a_bell_is_seen_or_heard() {
+        let alarm = Arc::new(Alarm::new().unwrap());
+        let bell = alarm.bell(63);
+        bell.wake_by_ref();
+        assert!(!alarm.may_sleep());
+        assert!(!is_readable(&alarm));
+        assert_eq!(alarm.take(), 1 << 63);
+        assert!(alarm.may_sleep());
+        bell.wake_by_ref();
+        assert!(is_readable(&alarm));
+        alarm.woke(true);
+        assert!(!is_readable(&alarm));
+        assert_eq!(alarm.take(), 1 << 63);
+        assert_eq!(alarm.take(), 0);
+    }
+}

@@ -1,0 +1,277 @@
+//! One client on one thread: its socket, its requests, and the wait for either.
+
+use crate::alarm::Alarm;
+use crate::export::Export;
+use crate::handshake::{
+    Agreement, ExportFacts, Handshake, HandshakeError, OPTION_LIMIT_BYTES, Progress, greeting,
+};
+use crate::job::{Finished, Job, perform};
+use crate::pipeline::{Pipeline, TransmissionError};
+use crate::queue::ByteQueue;
+use crate::session::{PIECE_BYTES, Session};
+use crate::slots::{Buffer, SLOTS, Slots};
+use crate::socket::{Moved, Socket};
+use forebay_base::Span;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::future::Future;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Bytes of requests that are read at once at most.
+const INPUT_BYTES: usize = 256 << 10;
+/// Bytes of replies that wait for their client at most.
+const OUTPUT_BYTES: usize = 256 << 10;
+/// A client that says nothing for so long during the handshake is let go.
+const HANDSHAKE_PATIENCE: Span = Span::from_secs(30);
+
+const _: () = assert!(INPUT_BYTES >= 2 * OPTION_LIMIT_BYTES && INPUT_BYTES >= 2 * PIECE_BYTES);
+
+/// Memory that a connection takes when it begins; it takes no more later.
+pub(crate) const BUFFER_BYTES: usize = INPUT_BYTES + OUTPUT_BYTES + SLOTS * PIECE_BYTES;
+
+/// Why a connection ended out of order.
+#[derive(Debug, Error)]
+pub(crate) enum ConnectionError {
+    #[error("{0}")]
+    Handshake(#[from] HandshakeError),
+    #[error("{0}")]
+    Transmission(#[from] TransmissionError),
+    #[error("the client said nothing for {HANDSHAKE_PATIENCE} during the handshake")]
+    Silent,
+    #[error("the connection broke with requests under way")]
+    Broken,
+    #[error("waiting for the client: {0}")]
+    System(#[from] Errno),
+}
+
+/// Serves a client until it leaves.
+pub(crate) fn serve(socket: &Socket, exports: &[Export]) -> Result<(), ConnectionError> {
+    let facts: Vec<ExportFacts> = exports.iter().map(|export| export.facts.clone()).collect();
+    let mut input = ByteQueue::new(INPUT_BYTES);
+    let Some(agreement) = shake_hands(socket, &facts, &mut input)? else {
+        return Ok(());
+    };
+    let export = &exports[agreement.export];
+    let file = export.file.clone();
+    let session = Session {
+        length_bytes: export.length_bytes(),
+        read_only: export.is_read_only(),
+        structured: agreement.structured,
+        allocation: agreement.allocation,
+    };
+    let alarm = Arc::new(Alarm::new()?);
+    let make = |job: Job, buffer: Buffer| perform(export, &file, job, buffer);
+    let slots = Slots::new(make, &alarm);
+    Transmission {
+        socket,
+        alarm: &alarm,
+        pipeline: Pipeline::new(session, slots),
+        input,
+        output: ByteQueue::new(OUTPUT_BYTES),
+        has_input: true,
+        is_broken: false,
+    }
+    .run()
+}
+
+/// Agrees on an export; `None` if the client left in order.
+fn shake_hands(
+    socket: &Socket,
+    facts: &[ExportFacts],
+    input: &mut ByteQueue,
+) -> Result<Option<Agreement>, ConnectionError> {
+    let mut handshake = Handshake::new(facts);
+    let mut output = greeting().to_vec();
+    loop {
+        if !send_all(socket, &output)? {
+            return Ok(None);
+        }
+        output.clear();
+        let step = handshake.advance(input.filled(), &mut output);
+        if step.is_err() {
+            send_all(socket, &output)?;
+        }
+        let (taken, progress) = step?;
+        input.consume(taken);
+        match progress {
+            Progress::Transmission(agreement) => {
+                return Ok(send_all(socket, &output)?.then_some(agreement));
+            }
+            Progress::Over => {
+                send_all(socket, &output)?;
+                return Ok(None);
+            }
+            Progress::Options if taken == 0 => {
+                if !receive_some(socket, input)? {
+                    return Ok(None);
+                }
+            }
+            Progress::Options => {}
+        }
+    }
+}
+
+/// Sends `bytes` however long it takes within reason. False if the client is gone.
+fn send_all(socket: &Socket, bytes: &[u8]) -> Result<bool, ConnectionError> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match socket.send(&bytes[sent..]) {
+            Moved::Bytes(count) => sent += count,
+            Moved::NotNow => await_client(socket, PollFlags::OUT)?,
+            Moved::Closed | Moved::Broken => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Waits for bytes of the client. False if it is gone.
+fn receive_some(socket: &Socket, input: &mut ByteQueue) -> Result<bool, ConnectionError> {
+    loop {
+        match socket.receive(input.spare()) {
+            Moved::Bytes(count) => {
+                input.commit(count);
+                return Ok(true);
+            }
+            Moved::NotNow => await_client(socket, PollFlags::IN)?,
+            Moved::Closed | Moved::Broken => return Ok(false),
+        }
+    }
+}
+
+fn await_client(socket: &Socket, what: PollFlags) -> Result<(), ConnectionError> {
+    let patience = Timespec {
+        tv_sec: HANDSHAKE_PATIENCE.as_millis() as i64 / 1000,
+        tv_nsec: 0,
+    };
+    match poll(&mut [PollFd::new(socket, what)], Some(&patience)) {
+        Ok(0) => Err(ConnectionError::Silent),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The transmission phase of a connection.
+struct Transmission<'a, M, F> {
+    socket: &'a Socket,
+    alarm: &'a Alarm,
+    pipeline: Pipeline<M, F>,
+    input: ByteQueue,
+    output: ByteQueue,
+    /// Whether the client may send more.
+    has_input: bool,
+    /// Whether nothing can be sent any more.
+    is_broken: bool,
+}
+
+impl<M, F> Transmission<'_, M, F>
+where
+    M: Fn(Job, Buffer) -> F,
+    F: Future<Output = Finished>,
+{
+    /// Turns until the client has left and all that it asked for has ended. What a request began
+    /// is never broken off: a write that is half in the cache goes on without its client.
+    fn run(mut self) -> Result<(), ConnectionError> {
+        let mut result = Ok(());
+        loop {
+            let rung = self.alarm.take();
+            self.pipeline.go_on(rung);
+            let advanced = self.pipeline.advance(&mut self.input, &mut self.output);
+            if let Err(error) = advanced {
+                self.give_up();
+                result = Err(error.into());
+            }
+            let moved = self.send() | self.receive();
+            if self.is_broken && result.is_ok() && !self.pipeline.is_idle() {
+                result = Err(ConnectionError::Broken);
+            }
+            if self.has_ended() {
+                return result;
+            }
+            if !moved && rung == 0 {
+                self.sleep()?;
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let hears_more = self.has_input && !self.pipeline.is_over();
+        !hears_more && self.pipeline.is_idle() && self.output.is_empty()
+    }
+
+    /// Sends what there is. True if that made room.
+    fn send(&mut self) -> bool {
+        if self.output.is_empty() {
+            return false;
+        }
+        match self.socket.send(self.output.filled()) {
+            Moved::Bytes(count) => {
+                self.output.consume(count);
+                true
+            }
+            Moved::NotNow => false,
+            Moved::Closed | Moved::Broken => {
+                self.give_up();
+                true
+            }
+        }
+    }
+
+    /// Reads what there is. True if something was read or the end was seen.
+    fn receive(&mut self) -> bool {
+        if !self.wants_input() {
+            return false;
+        }
+        match self.socket.receive(self.input.spare()) {
+            Moved::Bytes(count) => {
+                self.input.commit(count);
+                true
+            }
+            Moved::NotNow => false,
+            Moved::Closed => {
+                self.has_input = false;
+                true
+            }
+            Moved::Broken => {
+                self.give_up();
+                true
+            }
+        }
+    }
+
+    /// A client that does not read its replies is not heard until it does.
+    fn wants_input(&self) -> bool {
+        let has_room = self.input.room() >= INPUT_BYTES / 2;
+        self.has_input && !self.pipeline.is_over() && has_room
+    }
+
+    /// Nothing more is said to this client, nor heard of it.
+    fn give_up(&mut self) {
+        (self.has_input, self.is_broken) = (false, true);
+        self.output.clear();
+        self.pipeline.mute();
+    }
+
+    /// Waits until the client or a request of its own can go on.
+    fn sleep(&self) -> Result<(), Errno> {
+        if !self.alarm.may_sleep() {
+            return Ok(());
+        }
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, self.wants_input());
+        wanted.set(PollFlags::OUT, !self.output.is_empty());
+        let mut fds = [
+            PollFd::new(self.alarm, PollFlags::IN),
+            PollFd::new(self.socket, wanted),
+        ];
+        // A socket that nothing is wanted of would still report that its other end is gone.
+        let count = if wanted.is_empty() { 1 } else { 2 };
+        let outcome = poll(&mut fds[..count], None);
+        let heard = !fds[0].revents().is_empty();
+        self.alarm.woke(heard);
+        match outcome {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! An NBD server before a Forebay cache: block exports for qemu, the kernel, fio, nbdcopy.
+//!
+//! Bytes and sockets are kept apart. [`wire`], [`handshake`] and [`session`] are the protocol as
+//! pure functions of bytes; a connection is one thread that reads many requests at once, serves
+//! what is in memory on the spot, lets the rest wait in slots that it made when the client came,
+//! and writes many replies at once. A request that waits for the store or for its turn as a
+//! writer never holds up the ones behind it.
+//!
+//! ```
+//! use forebay::{Cache, Settings};
+//! use forebay_nbd::{Export, Listener, Server, ServerSettings};
+//! use forebay_store::{MemoryStore, ObjectId};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let socket = folder.path().join("nbd.sock");
+//! let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+//! let store = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+//! let file = cache.open(&store, ObjectId(1), 64 << 20)?;
+//! let listener = Listener::unix(&socket)?;
+//! let server = Server::start(listener, vec![Export::new("disk", file)], ServerSettings::default())?;
+//! // qemu-img info 'nbd+unix:///disk?socket=...'
+//! server.drain();
+//! forebay_rt::block_on(server.ended());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod alarm;
+mod connection;
+mod export;
+mod holes;
+mod job;
+mod listener;
+mod pipeline;
+mod queue;
+mod server;
+mod slots;
+mod socket;
+mod written;
+
+pub mod handshake;
+pub mod session;
+pub mod wire;
+
+pub use export::Export;
+pub use holes::{Extent, FileHoles, Holes};
+pub use listener::{ListenError, Listener};
+pub use server::{CONNECTION_BYTES, Notice, Server, ServerSettings, StartError};

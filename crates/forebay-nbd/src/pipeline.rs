@@ -1,0 +1,568 @@
+//! Requests in, replies out, with many under way: the transmission phase without its socket.
+//!
+//! A request becomes pieces of at most [`PIECE_BYTES`], each piece a job in a slot. A job that
+//! can be done at once is answered at once; the others are answered as they end, in any order.
+//!
+//! invariant N3: a request is answered exactly once, after its payload was taken in full and after
+//! its last piece has ended.
+//! invariant N4: between the head and the last byte of a simple reply nothing else is sent.
+
+use crate::job::{Finished, Job, Trouble};
+use crate::queue::ByteQueue;
+use crate::session::{Command, PIECE_BYTES, Session};
+use crate::slots::{Buffer, SLOTS, Slots};
+use crate::wire::{
+    CHUNK_HEAD_BYTES, REQUEST_BYTES, Request, chunk, chunk_head, command, simple_reply, u32_at,
+};
+use std::future::Future;
+use std::ops::Range;
+use thiserror::Error;
+
+/// Replies are sent when so many bytes of them are there, so that the client can work on the
+/// first ones while the next ones are made.
+const SEND_BYTES: usize = 32 << 10;
+/// Longest text that is sent with an error.
+const REASON_LIMIT_BYTES: usize = 400;
+/// Room that any one answer to a piece needs at most.
+const ANSWER_LIMIT_BYTES: usize = CHUNK_HEAD_BYTES + 16 + PIECE_BYTES;
+const _: () = assert!(ANSWER_LIMIT_BYTES > CHUNK_HEAD_BYTES + 16 + REASON_LIMIT_BYTES);
+
+/// Why a client cannot be served any longer; the connection ends.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum TransmissionError {
+    #[error("a request begins with {0:#x}; the client and the server lost step")]
+    Magic(u32),
+    #[error("a read failed behind a head that said otherwise: {0}")]
+    LateFailure(String),
+}
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// A simple reply without bytes.
+    Plain,
+    /// A simple reply with the bytes of a read behind it, in order.
+    Stream,
+    /// A chunk for each piece of a read.
+    Chunks,
+    /// One chunk of extents.
+    Extents,
+}
+
+/// A request that was not answered yet.
+#[derive(Clone, Debug)]
+struct Asked {
+    cookie: u64,
+    answer: Answer,
+    /// Pieces that have not ended, issued or not.
+    pieces_left: u32,
+    /// To be flushed before it is answered.
+    durable: bool,
+    /// The first thing that went wrong.
+    trouble: Option<Trouble>,
+    /// The next byte of a stream.
+    next_byte: u64,
+    /// The head of a stream was sent.
+    is_begun: bool,
+}
+
+/// The request that is being taken apart.
+#[derive(Clone, Debug)]
+enum Issuing {
+    Read { request: usize, left: Range<u64> },
+    Write { request: usize, left: Range<u64> },
+    Refused { request: usize, payload_bytes: u64 },
+}
+
+/// What a busy slot works for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    request: usize,
+    offset_bytes: u64,
+}
+
+/// The requests of one connection.
+pub(crate) struct Pipeline<M, F> {
+    session: Session,
+    slots: Slots<M, F>,
+    pieces: [Piece; SLOTS],
+    outcomes: Vec<Option<Result<usize, Trouble>>>,
+    /// Bit set of the slots whose job ended and is not answered yet.
+    finished: u64,
+    asked: Vec<Option<Asked>>,
+    issuing: Option<Issuing>,
+    /// The request whose simple reply is half sent.
+    speaker: Option<usize>,
+    is_over: bool,
+    is_mute: bool,
+}
+
+impl<M, F> Pipeline<M, F>
+where
+    M: Fn(Job, Buffer) -> F,
+    F: Future<Output = Finished>,
+{
+    pub(crate) fn new(session: Session, slots: Slots<M, F>) -> Pipeline<M, F> {
+        Pipeline {
+            session,
+            slots,
+            pieces: [Piece::default(); SLOTS],
+            outcomes: vec![None; SLOTS],
+            finished: 0,
+            // One for each slot, and one that has none yet.
+            asked: vec![None; SLOTS + 1],
+            issuing: None,
+            speaker: None,
+            is_over: false,
+            is_mute: false,
+        }
+    }
+
+    /// Whether the client asked to leave.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Whether no job runs and none waits to be answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.slots.is_idle()
+    }
+
+    /// From now on nothing is answered and nothing begun; what runs goes on to its end.
+    pub(crate) fn mute(&mut self) {
+        (self.is_mute, self.is_over) = (true, true);
+    }
+
+    /// Lets the jobs in the bit set `woken` go on.
+    pub(crate) fn go_on(&mut self, mut woken: u64) {
+        while woken != 0 {
+            let slot = woken.trailing_zeros() as usize;
+            woken &= woken - 1;
+            if let Some(finished) = self.slots.poll(slot) {
+                self.note(slot, finished);
+            }
+        }
+    }
+
+    /// Takes requests from `input` and puts answers into `output` until one of them, or the
+    /// slots, allow no more, or there is enough to send.
+    pub(crate) fn advance(
+        &mut self,
+        input: &mut ByteQueue,
+        output: &mut ByteQueue,
+    ) -> Result<(), TransmissionError> {
+        loop {
+            let answered = self.answer_finished(output)?;
+            if output.len() >= SEND_BYTES {
+                return Ok(());
+            }
+            let issued = self.issue(input, output)?;
+            if !answered && !issued {
+                return Ok(());
+            }
+        }
+    }
+
+    fn note(&mut self, slot: usize, finished: Finished) {
+        self.slots.put_buffer(slot, finished.buffer);
+        self.outcomes[slot] = Some(finished.outcome);
+        self.finished |= 1 << slot;
+    }
+
+    /// Answers what can be answered. True if something was.
+    fn answer_finished(&mut self, output: &mut ByteQueue) -> Result<bool, TransmissionError> {
+        let mut any = false;
+        while self.finished != 0 {
+            let mut settled = false;
+            let mut left = self.finished;
+            while left != 0 {
+                let slot = left.trailing_zeros() as usize;
+                left &= left - 1;
+                settled |= self.settle(slot, output)?;
+            }
+            any |= settled;
+            if !settled {
+                break;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Answers the piece in `slot` and frees the slot, if its turn has come and there is room.
+    fn settle(&mut self, slot: usize, output: &mut ByteQueue) -> Result<bool, TransmissionError> {
+        if self.is_mute {
+            self.free(slot);
+            return Ok(true);
+        }
+        let Piece {
+            request,
+            offset_bytes,
+        } = self.pieces[slot];
+        if output.room() < ANSWER_LIMIT_BYTES || self.speaker.is_some_and(|it| it != request) {
+            return Ok(false);
+        }
+        let outcome = self.outcomes[slot]
+            .as_ref()
+            .expect("a finished slot has an outcome");
+        let asked = self.asked[request]
+            .as_mut()
+            .expect("a piece belongs to a request");
+        let is_last = asked.pieces_left == 1;
+        match asked.answer {
+            Answer::Stream if asked.next_byte != offset_bytes => return Ok(false),
+            Answer::Stream => {
+                let bytes = self.slots.buffer(slot);
+                let goes_on = push_stream(asked, outcome, bytes, output)?;
+                self.speaker = (goes_on && !is_last).then_some(request);
+            }
+            Answer::Chunks => {
+                let bytes = self.slots.buffer(slot);
+                push_data(asked.cookie, is_last, offset_bytes, outcome, bytes, output);
+            }
+            Answer::Extents => match outcome {
+                Ok(length) => {
+                    let bytes = &self.slots.buffer(slot)[..*length];
+                    let head = chunk_head(
+                        chunk::DONE,
+                        chunk::BLOCK_STATUS,
+                        asked.cookie,
+                        *length as u32,
+                    );
+                    output.push(&head);
+                    output.push(bytes);
+                }
+                Err(trouble) => push_error(asked.cookie, true, None, trouble, output),
+            },
+            Answer::Plain => {
+                if let Err(trouble) = outcome {
+                    asked.trouble.get_or_insert_with(|| trouble.clone());
+                }
+                if is_last && asked.durable && asked.trouble.is_none() {
+                    asked.durable = false;
+                    self.rerun_as_flush(slot);
+                    return Ok(true);
+                }
+                if is_last {
+                    let errno = asked.trouble.as_ref().map(|trouble| trouble.errno);
+                    output.push(&simple_reply(asked.cookie, errno));
+                }
+            }
+        }
+        asked.pieces_left -= 1;
+        if is_last {
+            self.asked[request] = None;
+        }
+        self.free(slot);
+        Ok(true)
+    }
+
+    /// The last piece of a request that is to be durable becomes the flush of all of it.
+    fn rerun_as_flush(&mut self, slot: usize) {
+        self.finished &= !(1 << slot);
+        if let Some(finished) = self.slots.start(slot, Job::Flush) {
+            self.note(slot, finished);
+        }
+    }
+
+    fn free(&mut self, slot: usize) {
+        self.finished &= !(1 << slot);
+        self.outcomes[slot] = None;
+        self.slots.release(slot);
+    }
+
+    /// Begins the next piece, if there is one and a slot for it. True if something was begun.
+    fn issue(
+        &mut self,
+        input: &mut ByteQueue,
+        output: &mut ByteQueue,
+    ) -> Result<bool, TransmissionError> {
+        if self.is_over {
+            return Ok(false);
+        }
+        match self.issuing.take() {
+            None => self.take_request(input),
+            Some(Issuing::Read { request, left }) => Ok(self.issue_read(request, left)),
+            Some(Issuing::Write { request, left }) => Ok(self.issue_write(request, left, input)),
+            Some(Issuing::Refused {
+                request,
+                payload_bytes,
+            }) => Ok(self.refuse(request, payload_bytes, input, output)),
+        }
+    }
+
+    fn take_request(&mut self, input: &mut ByteQueue) -> Result<bool, TransmissionError> {
+        let Some(head) = input.filled().first_chunk::<REQUEST_BYTES>() else {
+            return Ok(false);
+        };
+        if !self.slots.has_free() {
+            return Ok(false);
+        }
+        let Some(request) = Request::decode(head) else {
+            let magic = u32_at(head, 0);
+            return Err(TransmissionError::Magic(magic));
+        };
+        input.consume(REQUEST_BYTES);
+        match self.session.check(&request) {
+            Ok(Command::Disconnect) => self.is_over = true,
+            Ok(command) => self.begin(request.cookie, command),
+            Err(refusal) => {
+                let trouble = Trouble {
+                    errno: refusal.errno,
+                    reason: refusal.reason.to_owned(),
+                };
+                let answer = match request.kind {
+                    command::READ | command::BLOCK_STATUS if self.session.structured => {
+                        Answer::Extents
+                    }
+                    _ => Answer::Plain,
+                };
+                let asked = self.ask(request.cookie, answer, 1, false);
+                self.asked[asked].as_mut().expect("just asked").trouble = Some(trouble);
+                let has_payload = request.kind == command::WRITE;
+                self.issuing = Some(Issuing::Refused {
+                    request: asked,
+                    payload_bytes: u64::from(request.length_bytes) * u64::from(has_payload),
+                });
+            }
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self, cookie: u64, command: Command) {
+        let pieces = |range: &Range<u64>| {
+            (range.end - range.start)
+                .div_ceil(PIECE_BYTES as u64)
+                .max(1)
+        };
+        match command {
+            Command::Read(left) => {
+                let answer = if self.session.structured {
+                    Answer::Chunks
+                } else {
+                    Answer::Stream
+                };
+                let request = self.ask(cookie, answer, pieces(&left) as u32, false);
+                self.asked[request].as_mut().expect("just asked").next_byte = left.start;
+                self.issue_read(request, left);
+            }
+            Command::Write {
+                range: left,
+                durable,
+            } => {
+                let request = self.ask(cookie, Answer::Plain, pieces(&left) as u32, durable);
+                self.issuing = Some(Issuing::Write { request, left });
+            }
+            Command::Flush => self.begin_one(cookie, false, Job::Flush),
+            Command::Trim { range, durable } => {
+                self.begin_one(cookie, durable, Job::Trim(range));
+            }
+            Command::WriteZeroes {
+                range,
+                durable,
+                no_hole,
+            } => self.begin_one(cookie, durable, Job::Zero { range, no_hole }),
+            Command::Cache(range) => self.begin_one(cookie, false, Job::Prefetch(range)),
+            Command::BlockStatus { range, one_extent } => {
+                let request = self.ask(cookie, Answer::Extents, 1, false);
+                self.start(request, range.start, Job::Status { range, one_extent });
+            }
+            Command::Disconnect => self.is_over = true,
+        }
+    }
+
+    fn begin_one(&mut self, cookie: u64, durable: bool, job: Job) {
+        let request = self.ask(cookie, Answer::Plain, 1, durable);
+        self.start(request, 0, job);
+    }
+
+    /// A new entry in the table of requests.
+    fn ask(&mut self, cookie: u64, answer: Answer, pieces_left: u32, durable: bool) -> usize {
+        let request = self
+            .asked
+            .iter()
+            .position(Option::is_none)
+            .expect("every request but one has a slot, so one entry is free");
+        self.asked[request] = Some(Asked {
+            cookie,
+            answer,
+            pieces_left,
+            durable,
+            trouble: None,
+            next_byte: 0,
+            is_begun: false,
+        });
+        request
+    }
+
+    fn start(&mut self, request: usize, offset_bytes: u64, job: Job) {
+        let slot = self.slots.take().expect("the caller saw a free slot");
+        self.start_in(slot, request, offset_bytes, job);
+    }
+
+    fn start_in(&mut self, slot: usize, request: usize, offset_bytes: u64, job: Job) {
+        self.pieces[slot] = Piece {
+            request,
+            offset_bytes,
+        };
+        if let Some(finished) = self.slots.start(slot, job) {
+            self.note(slot, finished);
+        }
+    }
+
+    fn issue_read(&mut self, request: usize, left: Range<u64>) -> bool {
+        let Some(slot) = self.slots.take() else {
+            self.issuing = Some(Issuing::Read { request, left });
+            return false;
+        };
+        let piece = left.start..left.end.min(left.start + PIECE_BYTES as u64);
+        if piece.end < left.end {
+            self.issuing = Some(Issuing::Read {
+                request,
+                left: piece.end..left.end,
+            });
+        }
+        self.start_in(slot, request, piece.start, Job::Read(piece));
+        true
+    }
+
+    fn issue_write(&mut self, request: usize, left: Range<u64>, input: &mut ByteQueue) -> bool {
+        let piece = left.start..left.end.min(left.start + PIECE_BYTES as u64);
+        let length = (piece.end - piece.start) as usize;
+        let slot = if input.len() < length {
+            None
+        } else {
+            self.slots.take()
+        };
+        let Some(slot) = slot else {
+            self.issuing = Some(Issuing::Write { request, left });
+            return false;
+        };
+        self.slots.buffer(slot)[..length].copy_from_slice(&input.filled()[..length]);
+        input.consume(length);
+        if piece.end < left.end {
+            self.issuing = Some(Issuing::Write {
+                request,
+                left: piece.end..left.end,
+            });
+        }
+        self.start_in(slot, request, piece.start, Job::Write(piece));
+        true
+    }
+
+    /// Passes over the payload of a request that is not served, then says why.
+    fn refuse(
+        &mut self,
+        request: usize,
+        payload_bytes: u64,
+        input: &mut ByteQueue,
+        output: &mut ByteQueue,
+    ) -> bool {
+        let passed = payload_bytes.min(input.len() as u64);
+        input.consume(passed as usize);
+        let payload_bytes = payload_bytes - passed;
+        let is_blocked = output.room() < ANSWER_LIMIT_BYTES || self.speaker.is_some();
+        if payload_bytes > 0 || is_blocked {
+            self.issuing = Some(Issuing::Refused {
+                request,
+                payload_bytes,
+            });
+            return passed > 0;
+        }
+        let asked = self.asked[request]
+            .take()
+            .expect("it was asked and is not answered");
+        let trouble = asked.trouble.expect("what is refused has a reason");
+        match asked.answer {
+            Answer::Plain => output.push(&simple_reply(asked.cookie, Some(trouble.errno))),
+            _ => push_error(asked.cookie, true, None, &trouble, output),
+        }
+        true
+    }
+}
+
+/// Sends the next part of a simple reply. True if the reply is not one of failure.
+fn push_stream(
+    asked: &mut Asked,
+    outcome: &Result<usize, Trouble>,
+    bytes: &[u8],
+    output: &mut ByteQueue,
+) -> Result<bool, TransmissionError> {
+    asked.next_byte += PIECE_BYTES as u64;
+    match outcome {
+        // The client was told of the failure of an earlier piece and expects no bytes.
+        _ if asked.trouble.is_some() => {}
+        Ok(length) => {
+            if !asked.is_begun {
+                output.push(&simple_reply(asked.cookie, None));
+            }
+            output.push(&bytes[..*length]);
+        }
+        Err(trouble) if asked.is_begun => {
+            return Err(TransmissionError::LateFailure(trouble.reason.clone()));
+        }
+        Err(trouble) => {
+            output.push(&simple_reply(asked.cookie, Some(trouble.errno)));
+            asked.trouble = Some(trouble.clone());
+        }
+    }
+    asked.is_begun = true;
+    Ok(asked.trouble.is_none())
+}
+
+/// Sends one piece of a read as a chunk of its own.
+fn push_data(
+    cookie: u64,
+    is_last: bool,
+    offset_bytes: u64,
+    outcome: &Result<usize, Trouble>,
+    bytes: &[u8],
+    output: &mut ByteQueue,
+) {
+    let done = if is_last { chunk::DONE } else { 0 };
+    match outcome {
+        Ok(0) => output.push(&chunk_head(done, chunk::NONE, cookie, 0)),
+        Ok(length) => {
+            let head = chunk_head(done, chunk::OFFSET_DATA, cookie, 8 + *length as u32);
+            output.push(&head);
+            output.push(&offset_bytes.to_be_bytes());
+            output.push(&bytes[..*length]);
+        }
+        Err(trouble) => push_error(cookie, is_last, Some(offset_bytes), trouble, output),
+    }
+}
+
+/// Sends a chunk that says what went wrong, in words too, and where if that is known.
+fn push_error(
+    cookie: u64,
+    is_last: bool,
+    offset_bytes: Option<u64>,
+    trouble: &Trouble,
+    output: &mut ByteQueue,
+) {
+    let done = if is_last { chunk::DONE } else { 0 };
+    let mut length = trouble.reason.len().min(REASON_LIMIT_BYTES);
+    while !trouble.reason.is_char_boundary(length) {
+        length -= 1;
+    }
+    let reason = &trouble.reason.as_bytes()[..length];
+    let (kind, place_bytes) = match offset_bytes {
+        Some(_) => (chunk::ERROR_OFFSET, 8),
+        None => (chunk::ERROR, 0),
+    };
+    output.push(&chunk_head(
+        done,
+        kind,
+        cookie,
+        (6 + length + place_bytes) as u32,
+    ));
+    output.push(&(trouble.errno as u32).to_be_bytes());
+    output.push(&(length as u16).to_be_bytes());
+    output.push(reason);
+    if let Some(offset_bytes) = offset_bytes {
+        output.push(&offset_bytes.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;

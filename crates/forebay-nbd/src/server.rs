@@ -1,0 +1,330 @@
+//! A listener, its clients, and how both end.
+
+use crate::connection;
+use crate::export::Export;
+use crate::listener::Listener;
+use crate::socket::Socket;
+use forebay_base::Span;
+use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::thread;
+use forebay_rt::wait::WaitQueue;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::fmt;
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Memory that each connection takes beside the cache, bytes.
+pub const CONNECTION_BYTES: usize = connection::BUFFER_BYTES;
+
+/// The pause after the system refused a client, so that the refusal is not asked for in a loop.
+const AFTER_REFUSAL: Span = Span::from_millis(100);
+
+/// Something that an operator may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A client came.
+    Connected {
+        /// Clients now.
+        connections: usize,
+    },
+    /// A client left in order.
+    Disconnected {
+        /// Clients now.
+        connections: usize,
+    },
+    /// A connection ended out of order.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// A client was turned away.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Connected { connections } => write!(f, "client connected, {connections} now"),
+            Notice::Disconnected { connections } => write!(f, "client left, {connections} now"),
+            Notice::Failed { reason } => write!(f, "connection ended: {reason}"),
+            Notice::Refused { reason } => write!(f, "client turned away: {reason}"),
+        }
+    }
+}
+
+/// The values by which a server runs.
+#[derive(Clone)]
+pub struct ServerSettings {
+    /// Most clients at once; each takes [`CONNECTION_BYTES`] (16).
+    pub connections_limit: usize,
+    /// Where notices go; called on the connections' threads.
+    pub notify: Arc<dyn Fn(Notice) + Send + Sync>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> ServerSettings {
+        ServerSettings {
+            connections_limit: 16,
+            notify: Arc::new(|_| ()),
+        }
+    }
+}
+
+impl fmt::Debug for ServerSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerSettings")
+            .field("connections_limit", &self.connections_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a server could not be started.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Two exports have one name, or there is none.
+    #[error("{0}")]
+    Exports(String),
+    /// The system gave no thread or no descriptor.
+    #[error("cannot start the server: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A running server. Dropping it ends nothing; [`Server::drain`] does.
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    exports: Vec<Export>,
+    settings: ServerSettings,
+    clients: Mutex<Clients>,
+    /// Clients that are gone wake who waits for the end.
+    left: WaitQueue,
+    is_draining: AtomicBool,
+    /// Wakes the thread that accepts.
+    stop: OwnedFd,
+}
+
+#[derive(Default)]
+struct Clients {
+    /// By number; a number is used again.
+    sockets: Vec<Option<Socket>>,
+    is_accepting: bool,
+}
+
+impl Clients {
+    fn count(&self) -> usize {
+        self.sockets.iter().flatten().count()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("exports", &self.shared.exports)
+            .field("connections", &self.connections())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Serves `exports` to whoever connects to `listener`. The first export is the default one.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(
+        listener: Listener,
+        exports: Vec<Export>,
+        settings: ServerSettings,
+    ) -> Result<Server, StartError> {
+        check_names(&exports)?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let shared = Arc::new(Shared {
+            exports,
+            settings,
+            clients: Mutex::new(Clients {
+                sockets: Vec::new(),
+                is_accepting: true,
+            }),
+            left: WaitQueue::new(),
+            is_draining: AtomicBool::new(false),
+            stop: stop.map_err(io::Error::from)?,
+        });
+        let door = shared.clone();
+        // It ends by itself when the server drains.
+        drop(thread::spawn("nbd-accept", move || {
+            accept_all(&door, &listener)
+        })?);
+        Ok(Server { shared })
+    }
+
+    /// Clients now.
+    pub fn connections(&self) -> usize {
+        lock(&self.shared.clients).count()
+    }
+
+    /// Takes no more clients and no more requests. What was asked is answered, then the
+    /// connections end by themselves; [`Server::ended`] tells when.
+    pub fn drain(&self) {
+        self.end(Shutdown::Read);
+    }
+
+    /// As [`Server::drain`], without waiting for clients that do not read their answers.
+    pub fn cut(&self) {
+        self.end(Shutdown::Both);
+    }
+
+    fn end(&self, how: Shutdown) {
+        let clients = lock(&self.shared.clients);
+        self.shared.is_draining.store(true, Ordering::SeqCst);
+        for socket in clients.sockets.iter().flatten() {
+            socket.shut_down(how);
+        }
+        drop(clients);
+        // It fails only if the number in it is full, and then it is readable already.
+        let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
+    }
+
+    /// Returns when the server was drained and the last client is gone.
+    pub async fn ended(&self) {
+        loop {
+            let listener = self.shared.left.listen();
+            let clients = lock(&self.shared.clients);
+            let is_over = !clients.is_accepting && clients.count() == 0;
+            drop(clients);
+            if is_over {
+                return;
+            }
+            listener.await;
+        }
+    }
+}
+
+fn check_names(exports: &[Export]) -> Result<(), StartError> {
+    if exports.is_empty() {
+        return Err(StartError::Exports("a server needs an export".into()));
+    }
+    for (at, export) in exports.iter().enumerate() {
+        if exports[..at]
+            .iter()
+            .any(|other| other.name() == export.name())
+        {
+            let name = export.name();
+            return Err(StartError::Exports(format!(
+                "two exports are called '{name}'; give each another name"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Lets clients in until the server drains.
+fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
+    while !shared.is_draining.load(Ordering::SeqCst) {
+        match listener.accept() {
+            Ok(Some(socket)) => admit(shared, socket),
+            Ok(None) => await_client(shared, listener),
+            Err(error) => {
+                shared.refuse(error.to_string());
+                thread::pause_current(AFTER_REFUSAL);
+            }
+        }
+    }
+    lock(&shared.clients).is_accepting = false;
+    shared.left.wake_all();
+}
+
+fn await_client(shared: &Shared, listener: &Listener) {
+    let mut fds = [
+        PollFd::new(listener, PollFlags::IN),
+        PollFd::new(&shared.stop, PollFlags::IN),
+    ];
+    if let Err(errno) = poll(&mut fds, None)
+        && errno != Errno::INTR
+    {
+        shared.refuse(errno.to_string());
+        thread::pause_current(AFTER_REFUSAL);
+    }
+}
+
+/// Starts the thread of a new client, unless there are too many.
+fn admit(shared: &Arc<Shared>, socket: Socket) {
+    let number = match shared.enter(&socket) {
+        Ok(number) => number,
+        Err(reason) => return shared.refuse(reason),
+    };
+    let place = Place {
+        shared: shared.clone(),
+        number,
+    };
+    let started = thread::spawn("nbd-client", move || {
+        let shared = place.shared.clone();
+        shared.tell(|connections| Notice::Connected { connections });
+        let outcome = connection::serve(&socket, &shared.exports);
+        socket.shut_down(Shutdown::Both);
+        drop(place);
+        match outcome {
+            Ok(()) => shared.tell(|connections| Notice::Disconnected { connections }),
+            Err(error) => (shared.settings.notify)(Notice::Failed {
+                reason: error.to_string(),
+            }),
+        }
+    });
+    if let Err(error) = started {
+        shared.refuse(format!("no thread for it: {error}"));
+    }
+}
+
+impl Shared {
+    fn refuse(&self, reason: String) {
+        (self.settings.notify)(Notice::Refused { reason });
+    }
+
+    fn tell(&self, notice: impl FnOnce(usize) -> Notice) {
+        let connections = lock(&self.clients).count();
+        (self.settings.notify)(notice(connections));
+    }
+
+    /// A place for a new client, or why there is none.
+    fn enter(&self, socket: &Socket) -> Result<usize, String> {
+        let twin = socket.try_clone().map_err(|error| error.to_string())?;
+        let mut clients = lock(&self.clients);
+        if self.is_draining.load(Ordering::SeqCst) {
+            return Err("the server is ending".into());
+        }
+        let limit = self.settings.connections_limit;
+        if clients.count() >= limit {
+            return Err(format!("{limit} clients are connected, which is the limit"));
+        }
+        let free = clients.sockets.iter().position(Option::is_none);
+        let number = free.unwrap_or(clients.sockets.len());
+        if free.is_none() {
+            clients.sockets.push(None);
+        }
+        clients.sockets[number] = Some(twin);
+        Ok(number)
+    }
+}
+
+/// A client's place, given back when its thread ends, however it ends.
+struct Place {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&self.shared.clients).sockets[self.number] = None;
+        self.shared.left.wake_all();
+    }
+}

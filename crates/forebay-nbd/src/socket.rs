@@ -1,0 +1,76 @@
+//! A client's socket, of either family, that never makes its thread wait.
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// What came of a try to move bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// So many bytes.
+    Bytes(usize),
+    /// None now.
+    NotNow,
+    /// None any more: the other side closed in order.
+    Closed,
+    /// None any more: the connection broke.
+    Broken,
+}
+
+impl Socket {
+    /// Another name for the same socket.
+    pub(crate) fn try_clone(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
+            Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
+        })
+    }
+
+    /// Ends one direction or both. A connection that is gone already is as good as ended.
+    pub(crate) fn shut_down(&self, how: Shutdown) {
+        let _ = match self {
+            Socket::Unix(stream) => stream.shutdown(how),
+            Socket::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+
+    pub(crate) fn receive(&self, room: &mut [u8]) -> Moved {
+        match recv(self, room, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Moved::Closed,
+            Ok((count, _)) => Moved::Bytes(count),
+            Err(errno) => not_moved(errno),
+        }
+    }
+
+    pub(crate) fn send(&self, bytes: &[u8]) -> Moved {
+        match send(self, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(count) => Moved::Bytes(count),
+            Err(errno) => not_moved(errno),
+        }
+    }
+}
+
+fn not_moved(errno: Errno) -> Moved {
+    match errno {
+        Errno::AGAIN | Errno::INTR => Moved::NotNow,
+        _ => Moved::Broken,
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Unix(stream) => stream.as_fd(),
+            Socket::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
