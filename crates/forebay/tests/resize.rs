@@ -1,0 +1,281 @@
+//! Cutting, growing and discarding against reads and writes in flight.
+
+mod support;
+
+use forebay::{AccessError, File};
+use forebay_base::Span;
+use forebay_rt::{Rt, Task};
+use forebay_store::{DelayStore, Delays, Failure, Fault, FaultAction, IoKind, ObjectId};
+use std::sync::Arc;
+use support::{Bench, FILE, PAGE, has_page, page_of, pages, simulate, write_pages};
+
+fn at(page: u64) -> u64 {
+    page * PAGE as u64
+}
+
+/// A cache before a store whose every request takes some milliseconds.
+fn slow(rt: Rt, mib: u64) -> Bench {
+    Bench::new(rt, mib, |rt, memory| {
+        let delays = Delays {
+            read: Span::from_millis(5),
+            write: Span::from_millis(7),
+            commit: Span::from_millis(9),
+        };
+        Arc::new(DelayStore::new(rt, memory, delays))
+    })
+}
+
+/// `length` bytes of `file` from byte `from` on are zeros.
+async fn is_zero(file: &File, from: u64, length: usize) -> bool {
+    let mut bytes = vec![1; length];
+    let read = file.read_at(&mut bytes, from).await;
+    read == Ok(length) && bytes.iter().all(|&byte| byte == 0)
+}
+
+fn spawn_sync(bench: &Bench, file: &File) -> Task {
+    let file = file.clone();
+    bench.rt.spawn("syncer", async move {
+        assert_eq!(file.sync().await, Ok(()));
+    })
+}
+
+#[test]
+fn what_is_extended_after_a_cut_reads_as_zeros() {
+    simulate(1, |rt| async move {
+        let bench = slow(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..20).await.expect("memory takes it");
+        let cut = at(7) + 100;
+        for is_synced in [false, true] {
+            if is_synced {
+                file.sync().await.expect("the store is well");
+            }
+            file.truncate(cut).await.expect("the store is well");
+            assert_eq!(file.len(), cut);
+            file.truncate(at(20)).await.expect("the store is well");
+            assert!(is_zero(&file, cut, (at(20) - cut) as usize).await);
+            file.write_at(b"end", at(30)).await.expect("a hole is made");
+            assert!(is_zero(&file, cut, (at(30) - cut) as usize).await);
+            file.sync().await.expect("the store is well");
+            let stored = bench.memory.snapshot(FILE);
+            assert_eq!(stored.len() as u64, at(30) + 3);
+            assert!(stored[..cut as usize] == pages(0..8)[..cut as usize]);
+            assert!(
+                stored[cut as usize..at(30) as usize]
+                    .iter()
+                    .all(|&b| b == 0)
+            );
+            bench.assert_consistent();
+            write_pages(&file, 0..20).await.expect("memory takes it");
+        }
+    });
+}
+
+#[test]
+fn a_cut_waits_for_writes_in_flight_and_none_lands_behind_it() {
+    for delay_ms in 0..12 {
+        simulate(2, |rt| async move {
+            let bench = slow(rt, 8);
+            let file = bench.open(0);
+            write_pages(&file, 0..100).await.expect("memory takes it");
+            let sync = spawn_sync(&bench, &file);
+            bench.rt.sleep(Span::from_millis(delay_ms)).await;
+            let cut = at(30) + 17;
+            file.truncate(cut).await.expect("the store is well");
+            sync.join().await;
+            file.sync().await.expect("the store is well");
+            bench.rt.sleep(Span::from_secs(1)).await;
+            assert!(bench.memory.snapshot(FILE) == pages(0..31)[..cut as usize]);
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn a_reader_of_what_is_cut_ends_with_the_bytes_that_are_left() {
+    for delay_ms in 0..12 {
+        simulate(3, |rt| async move {
+            let bench = slow(rt.clone(), 8);
+            bench.memory.fill(FILE, &pages(0..200));
+            let file = bench.open(at(200));
+            let reader = file.clone();
+            let reading = bench.rt.spawn("reader", async move {
+                let mut bytes = vec![0; 100 * PAGE];
+                let read = reader.read_at(&mut bytes, at(100)).await;
+                let read = read.expect("the store is well");
+                assert!(bytes[..read] == pages(100..200)[..read], "{read}");
+                let guard = reader.page(150).await.map(|page| page.to_vec());
+                match guard {
+                    Ok(page) => assert_eq!(page, page_of(150)),
+                    Err(error) => assert!(matches!(error, AccessError::TooFar { .. })),
+                }
+            });
+            rt.sleep(Span::from_millis(delay_ms)).await;
+            file.truncate(at(120)).await.expect("the store is well");
+            reading.join().await;
+            assert_eq!(file.len(), at(120));
+            assert_eq!(has_page(&file, 119).await, Ok(true));
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn writers_on_both_sides_of_a_cut_leave_a_file_that_one_order_explains() {
+    for seed in 100..130 {
+        simulate(seed, |rt| async move {
+            let bench = slow(rt.clone(), 4);
+            let file = bench.open(0);
+            let mut tasks = Vec::new();
+            for part in 0..3 {
+                let (file, rt) = (file.clone(), rt.clone());
+                tasks.push(bench.rt.spawn("writer", async move {
+                    let mut chance = rt.stream("writer").child(&part.to_string());
+                    for _ in 0..60 {
+                        let page = 100 * part + chance.below(100);
+                        let written = file.write_at(&page_of(page), at(page)).await;
+                        assert_eq!(written, Ok(()));
+                        rt.sleep(Span::from_micros(chance.below(3_000))).await;
+                    }
+                }));
+            }
+            let mut chance = rt.stream("cutter");
+            while tasks.iter().any(|task| !task.is_finished()) {
+                let length = at(chance.below(300)) + chance.below(2) * 50;
+                assert_eq!(file.truncate(length).await, Ok(()));
+                if chance.chance(1, 4) {
+                    assert_eq!(file.sync().await, Ok(()));
+                }
+                rt.sleep(Span::from_micros(chance.below(20_000))).await;
+            }
+            for task in tasks {
+                task.join().await;
+            }
+            assert_eq!(file.sync().await, Ok(()), "seed {seed}");
+            bench.assert_consistent();
+            let stored = bench.memory.snapshot(FILE);
+            assert_eq!(stored.len() as u64, file.len(), "seed {seed}");
+            let mut read = vec![0; stored.len()];
+            assert_eq!(file.read_at(&mut read, 0).await, Ok(stored.len()));
+            assert!(read == stored, "seed {seed}");
+            // Each page is what its writer wrote, or zeros, or cut off within.
+            for (number, page) in stored.chunks(PAGE).enumerate() {
+                let written = page_of(number as u64);
+                let kept = page
+                    .iter()
+                    .zip(&written)
+                    .take_while(|(a, b)| a == b)
+                    .count();
+                let rest = &page[kept..];
+                assert!(rest.iter().all(|&byte| byte == 0), "page {number}");
+                assert!(kept <= 50 || kept == page.len(), "page {number}: {kept}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_discarded_range_reads_as_zeros_whatever_was_in_flight() {
+    for delay_ms in 0..12 {
+        simulate(4, |rt| async move {
+            let bench = slow(rt.clone(), 8);
+            let file = bench.open(0);
+            write_pages(&file, 0..100).await.expect("memory takes it");
+            let sync = spawn_sync(&bench, &file);
+            rt.sleep(Span::from_millis(delay_ms)).await;
+            let range = at(10) + 5..at(90) - 9;
+            let length = (range.end - range.start) as usize;
+            assert_eq!(file.discard(range.clone()).await, Ok(()));
+            assert!(is_zero(&file, range.start, length).await);
+            sync.join().await;
+            assert_eq!(file.sync().await, Ok(()));
+            let mut expected = pages(0..100);
+            expected[range.start as usize..range.end as usize].fill(0);
+            assert!(bench.memory.snapshot(FILE) == expected);
+            write_pages(&file, 40..41).await.expect("memory takes it");
+            assert_eq!(has_page(&file, 40).await, Ok(true));
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn a_file_keeps_its_length_though_its_dirty_end_is_discarded() {
+    simulate(5, |rt| async move {
+        let bench = slow(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        assert_eq!(file.discard(at(5)..at(10)).await, Ok(()));
+        assert_eq!(file.sync().await, Ok(()));
+        let mut expected = pages(0..5);
+        expected.resize(10 * PAGE, 0);
+        assert!(bench.memory.snapshot(FILE) == expected);
+    });
+}
+
+#[test]
+fn where_a_store_cannot_discard_zeros_are_written() {
+    simulate(6, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        faults.inject(Fault::each(
+            IoKind::Discard,
+            FaultAction::Fail(Failure::Unsupported),
+        ));
+        let file = bench.open(0);
+        write_pages(&file, 0..100).await.expect("memory takes it");
+        file.sync().await.expect("the store is well");
+        assert_eq!(file.discard(at(3)..at(60) + 1).await, Ok(()));
+        assert_eq!(file.sync().await, Ok(()));
+        let mut expected = pages(0..100);
+        expected[3 * PAGE..=60 * PAGE].fill(0);
+        assert!(bench.memory.snapshot(FILE) == expected);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_guard_keeps_its_page_from_being_cut_until_it_is_dropped() {
+    simulate(7, |rt| async move {
+        let bench = slow(rt.clone(), 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        let guard = file.page(8).await.expect("it is there");
+        let cutter = file.clone();
+        let cut = bench.rt.spawn("cutter", async move {
+            assert_eq!(cutter.truncate(at(5) + 1).await, Ok(()));
+        });
+        rt.sleep(Span::from_secs(2)).await;
+        assert!(!cut.is_finished());
+        assert_eq!(*guard, page_of(8)[..]);
+        drop(guard);
+        cut.join().await;
+        assert_eq!(file.len(), at(5) + 1);
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(bench.memory.length_bytes(FILE), at(5) + 1);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
+    simulate(8, |rt| async move {
+        let bench = Bench::plain(rt, 2);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(9), 16 << 20)
+            .expect("swap is new");
+        let spill = bench.cache.anonymous(at(2_000)).expect("swap has room");
+        write_pages(&spill, 0..2_000).await.expect("swap takes it");
+        let before = bench.cache.statistics().swap_slots_used;
+        assert!(before > 1_000);
+        assert_eq!(spill.discard(at(100)..at(1_900)).await, Ok(()));
+        assert!(bench.cache.statistics().swap_slots_used <= 200);
+        assert!(is_zero(&spill, at(100), 1_800 * PAGE).await);
+        assert_eq!(has_page(&spill, 99).await, Ok(true));
+        assert_eq!(has_page(&spill, 1_900).await, Ok(true));
+        drop(spill);
+        bench.rt.sleep(Span::from_secs(1)).await;
+        assert_eq!(bench.cache.statistics().swap_slots_used, 0);
+        bench.assert_consistent();
+    });
+}

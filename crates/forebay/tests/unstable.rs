@@ -1,0 +1,214 @@
+//! A store that may forget what it wrote until a commit (spec/writeback.md 1.2, T8 and T9).
+
+mod support;
+
+use forebay::{Counter, Settings};
+use forebay_base::Span;
+use forebay_rt::Rt;
+use forebay_store::{
+    CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
+    Geometry, IoKind, MemoryStore, Store,
+};
+use std::sync::Arc;
+use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
+
+/// A cache before a counted, slow, unstable store with faults.
+struct Remote {
+    bench: Bench,
+    faults: Arc<FaultStore>,
+    counts: Arc<CountStore>,
+}
+
+impl Remote {
+    fn new(rt: Rt, mib: u64) -> Remote {
+        let geometry = MemoryStore::new().geometry();
+        let memory = Arc::new(MemoryStore::with(Geometry {
+            durability: Durability::Unstable,
+            ..geometry
+        }));
+        let delays = Delays {
+            read: Span::from_millis(1),
+            write: Span::from_millis(2),
+            commit: Span::from_millis(20),
+        };
+        let slow = Arc::new(DelayStore::new(rt.clone(), memory.clone(), delays));
+        let faults = Arc::new(FaultStore::new(rt.clone(), slow));
+        let counts = Arc::new(CountStore::new(rt.clone(), faults.clone()));
+        let bench = Bench::around(rt, Settings::of_mib(mib), memory, counts.clone());
+        Remote {
+            bench,
+            faults,
+            counts,
+        }
+    }
+
+    fn commits(&self) -> u64 {
+        self.counts.counts(IoKind::Commit).requests
+    }
+
+    fn fail_commits(&self, count: u64) {
+        self.faults.inject(Fault {
+            when: FaultWhen::First(count),
+            ..Fault::each(IoKind::Commit, FaultAction::Fail(Failure::Device(5)))
+        });
+    }
+}
+
+#[test]
+fn a_sync_writes_and_commits_once() {
+    simulate(1, |rt| async move {
+        let remote = Remote::new(rt, 8);
+        let file = remote.bench.open(0);
+        write_pages(&file, 0..100).await.expect("memory takes it");
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(remote.commits(), 1);
+        assert_eq!(remote.bench.cache.statistics().dirty(), 0);
+        assert!(remote.bench.has_stored(0..100));
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(remote.commits(), 1, "nothing had changed");
+        remote.bench.assert_consistent();
+    });
+}
+
+#[test]
+fn no_sync_returns_before_a_commit_that_covers_it() {
+    simulate(2, |rt| async move {
+        let remote = Remote::new(rt.clone(), 8);
+        let file = remote.bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        let mut tasks = Vec::new();
+        for _ in 0..4 {
+            let (file, counts, rt) = (file.clone(), remote.counts.clone(), rt.clone());
+            tasks.push(remote.bench.rt.spawn("syncer", async move {
+                let began = rt.now();
+                assert_eq!(file.sync().await, Ok(()));
+                let commits = counts.counts(IoKind::Commit);
+                assert!(commits.requests > commits.in_flight, "one has ended");
+                assert!(rt.now().since(began) >= Span::from_millis(20));
+            }));
+        }
+        for task in tasks {
+            task.join().await;
+        }
+        remote.bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_failed_commit_makes_its_pages_dirty_again() {
+    simulate(3, |rt| async move {
+        let remote = Remote::new(rt, 8);
+        let file = remote.bench.open(0);
+        write_pages(&file, 0..20).await.expect("memory takes it");
+        remote.fail_commits(1);
+        assert!(file.sync().await.is_err());
+        let statistics = remote.bench.cache.statistics();
+        assert_eq!((statistics.nr_dirty, statistics.nr_writeback), (20, 0));
+        remote.bench.assert_consistent();
+        // The store forgets, as it may.
+        remote.bench.memory.fill(FILE, &[]);
+        assert_eq!(file.sync().await, Ok(()), "written and committed anew");
+        assert!(remote.bench.has_stored(0..20));
+        assert_eq!(remote.bench.cache.statistics().dirty(), 0);
+        remote.bench.assert_consistent();
+    });
+}
+
+#[test]
+fn pages_written_while_a_commit_is_under_way_are_not_covered_by_it() {
+    simulate(4, |rt| async move {
+        let remote = Remote::new(rt, 8);
+        let file = remote.bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        let syncer = file.clone();
+        let sync = remote.bench.rt.spawn("syncer", async move {
+            assert_eq!(syncer.sync().await, Ok(()));
+        });
+        // Writes take 2 ms, the commit 20.
+        remote.bench.rt.sleep(Span::from_millis(10)).await;
+        assert_eq!(remote.counts.counts(IoKind::Commit).in_flight, 1);
+        let late: Vec<u8> = page_of(4).iter().map(|byte| byte ^ 0xff).collect();
+        assert_eq!(file.write_at(&late, 4 * PAGE as u64).await, Ok(()));
+        write_pages(&file, 10..12).await.expect("memory takes it");
+        sync.join().await;
+        assert!(
+            remote.bench.cache.statistics().dirty() >= 3,
+            "what came later is not durable"
+        );
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(remote.commits() >= 2);
+        let stored = remote.bench.memory.snapshot(FILE);
+        assert!(stored[4 * PAGE..5 * PAGE] == late[..]);
+        assert!(remote.bench.has_stored(10..12));
+        remote.bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_writer_during_a_commit_that_fails_loses_nothing() {
+    for seed in 10..30 {
+        simulate(seed, |rt| async move {
+            let remote = Remote::new(rt.clone(), 2);
+            let file = remote.bench.open(0);
+            remote.fail_commits(6);
+            let writer = file.clone();
+            let writing = remote.bench.rt.spawn("writer", async move {
+                let mut chance = rt.stream("writer");
+                for round in 0..400_u64 {
+                    let page = chance.below(100);
+                    let bytes = page_of(page + 1_000 * round);
+                    writer
+                        .write_at(&bytes, page * PAGE as u64)
+                        .await
+                        .expect("failures are few");
+                    rt.sleep(Span::from_micros(chance.below(500))).await;
+                }
+                write_pages(&writer, 0..100)
+                    .await
+                    .expect("failures are few");
+            });
+            while !writing.is_finished() {
+                // It may fail; that is what this test is about.
+                let _ = file.sync().await;
+                remote.bench.rt.sleep(Span::from_millis(3)).await;
+            }
+            let _ = file.sync().await;
+            assert_eq!(file.sync().await, Ok(()), "seed {seed}");
+            assert!(remote.bench.has_stored(0..100), "seed {seed}");
+            assert_eq!(remote.bench.cache.statistics().dirty(), 0);
+            remote.bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn memory_full_of_unstable_pages_is_freed_by_commits() {
+    simulate(5, |rt| async move {
+        let remote = Remote::new(rt, 2);
+        let file = remote.bench.open(0);
+        write_pages(&file, 0..3_000).await.expect("memory takes it");
+        assert!(remote.commits() > 3, "the flusher asked for them");
+        let before = remote.commits();
+        for number in (0..3_000).rev() {
+            assert_eq!(has_page(&file, number).await, Ok(true), "page {number}");
+        }
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(remote.commits() > before);
+        assert!(remote.bench.memory.snapshot(FILE) == pages(0..3_000));
+        assert_eq!(remote.bench.count(Counter::NrVmscanWriteFile), 0);
+        remote.bench.assert_consistent();
+    });
+}
+
+#[test]
+fn unstable_pages_of_an_idle_cache_are_committed_in_the_end() {
+    simulate(6, |rt| async move {
+        let remote = Remote::new(rt, 8);
+        let file = remote.bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        remote.bench.rt.sleep(Span::from_secs(40)).await;
+        assert_eq!(remote.bench.cache.statistics().dirty(), 0);
+        assert!(remote.commits() > 0);
+        remote.bench.assert_consistent();
+    });
+}
