@@ -11,7 +11,7 @@ use crate::state::index::{key, page_of as index_of};
 use crate::state::object::{ObjectState, Origin};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::Ordering;
-use forebay_base::units::{page_of, pages_for};
+use forebay_base::units::{byte_of, page_of, pages_for};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -116,13 +116,13 @@ impl Engine {
         buffer: &mut [u8],
         offset_bytes: u64,
     ) -> Result<usize, AccessError> {
-        let left = handle.object.length_bytes().saturating_sub(offset_bytes);
-        let wanted = left.min(buffer.len() as u64) as usize;
-        let buffer = &mut buffer[..wanted];
         let mut done = 0;
         loop {
-            let from = offset_bytes + done as u64;
-            let (copied, missing) = self.read_resident(handle, &mut buffer[done..], from);
+            // Asked after each wait: what was cut off meanwhile will never be there.
+            let left = handle.object.length_bytes().saturating_sub(offset_bytes);
+            let wanted = left.min(buffer.len() as u64) as usize;
+            let rest = buffer.get_mut(done..wanted).unwrap_or_default();
+            let (copied, missing) = self.read_resident(handle, rest, offset_bytes + done as u64);
             done += copied;
             self.read_ahead(handle).await?;
             let Some(missing) = missing else {
@@ -147,7 +147,17 @@ impl Engine {
                     return Ok(hold);
                 }
                 Err(Missing::Zeros { page }) => self.make_zeros(handle, page).await?,
-                Err(missing) => self.bring_in(handle, missing, page).await?,
+                Err(missing) => {
+                    let (offset_bytes, limit_bytes) = (byte_of(page), handle.object.length_bytes());
+                    if offset_bytes >= limit_bytes {
+                        // It was cut off while this call waited.
+                        return Err(AccessError::TooFar {
+                            offset_bytes,
+                            limit_bytes,
+                        });
+                    }
+                    self.bring_in(handle, missing, page).await?;
+                }
             }
         }
     }
@@ -247,7 +257,10 @@ impl Engine {
             match self.frames.exclude(frame, key, kept) {
                 Ok(hold) => self.release_page(hold),
                 Err(Refused::Busy) => {
-                    self.frames.set(frame, flag::RECLAIM);
+                    // The hold keeps the mark from a frame that was freed meanwhile.
+                    if let Ok(hold) = self.frames.hold(frame, key) {
+                        self.frames.set(hold.frame(), flag::RECLAIM);
+                    }
                 }
                 Err(Refused::Gone) => {}
             }

@@ -81,11 +81,7 @@ impl Engine {
     /// Writes all of `bytes` if that needs no waiting at all; otherwise says how far it came.
     #[inline]
     pub(crate) fn write_resident(&self, handle: &Handle, bytes: &[u8], offset_bytes: u64) -> usize {
-        if bytes.len() > PAGE_BYTES
-            || self
-                .check_write(handle, bytes, offset_bytes)
-                .is_err()
-        {
+        if bytes.len() > PAGE_BYTES || self.check_write(handle, bytes, offset_bytes).is_err() {
             return 0;
         }
         let mut done = 0;
@@ -223,16 +219,15 @@ impl Engine {
     fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
         let object = &*handle.object;
         let key = key(object.number, piece.page);
-        if piece.end_bytes() > object.length_bytes() {
-            return false;
-        }
         let Some(frame) = self.index.find(&self.frames, key) else {
             return false;
         };
         let Ok(mut hold) = self.frames.exclude(frame, key, handle.unwritable) else {
             return false;
         };
-        if hold.word() & flag::DIRTY == 0 {
+        // The length is asked under the hold: who cuts the object tells the new one first and
+        // clears the rest of the last page under a hold of its own.
+        if hold.word() & flag::DIRTY == 0 || piece.end_bytes() > object.length_bytes() {
             return false;
         }
         self.frames
@@ -259,6 +254,10 @@ impl Engine {
         let found = self.index.find(&self.frames, key);
         let is_new =
             match found.map(|frame| (frame, self.frames.exclude(frame, key, handle.unwritable))) {
+                // It was cut between the look at its length and the hold: look again.
+                Some((_, Ok(_))) if !grows && piece.end_bytes() > object.length_bytes() => {
+                    return Err(Obstacle::Resizing);
+                }
                 Some((_, Ok(hold))) => self.write_held(handle, hold, piece)?,
                 Some((frame, Err(Refused::Busy))) => return Err(Obstacle::Busy { frame, key }),
                 Some((_, Err(Refused::Gone))) | None => {
