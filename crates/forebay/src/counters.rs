@@ -1,7 +1,8 @@
 //! Counters by the names of /proc/vmstat, spread over slots so that threads do not meet.
 
-use forebay_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
+use std::sync::atomic::AtomicUsize;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident => $name:literal,)*) => {
@@ -130,6 +131,7 @@ pub(crate) struct Counters {
     slots: Box<[SlotOfCounters]>,
 }
 
+/// Not one that the schedule explorer sees: it deals out slots, which are right in any order.
 static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {

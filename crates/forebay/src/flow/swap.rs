@@ -11,13 +11,13 @@ use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::object::{ObjectState, Origin};
 use forebay_base::PAGE_BYTES;
-use forebay_base::sync::atomic::Ordering;
+use forebay_base::sync::atomic::{AtomicU32, Ordering};
 use forebay_base::units::{byte_of, pages_for};
 use forebay_store::{FinishedIo, Io, IoKind, Request};
 use std::sync::Arc;
 
 /// The slot of a page of an anonymous object.
-fn slot_of(object: &ObjectState, page: u64) -> &std::sync::atomic::AtomicU32 {
+fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
     let Origin::Anonymous { slots } = &object.origin else {
         unreachable!("only anonymous objects have swap slots");
     };
@@ -192,9 +192,7 @@ impl Engine {
         if pages > swap.slots.total() {
             return Err(BuildError::NoSwap { pages });
         }
-        let slots = (0..pages)
-            .map(|_| std::sync::atomic::AtomicU32::new(0))
-            .collect();
+        let slots = (0..pages).map(|_| AtomicU32::new(0)).collect();
         self.open(Origin::Anonymous { slots }, byte_of(pages))
     }
 }
