@@ -6,12 +6,12 @@
 use crate::engine::Engine;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
-use crate::state::frame::flag;
+use crate::state::frame::{Refused, flag};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_store::{Durability, IoKind, Request, StoreError};
+use forebay_store::{Durability, Failure, IoKind, Request, StoreError};
 
 /// How a commit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,52 +32,69 @@ impl Engine {
         object: &ObjectState,
         longest: Span,
     ) -> Committed {
-        let length_bytes = object.length_bytes();
-        if object.length_unsynced.swap(false, Ordering::AcqRel) {
-            let request = of_object(object, IoKind::SetLength, length_bytes);
-            match self.ask(backing, request, longest).await {
-                Some(Ok(())) => object.uncommitted.store(true, Ordering::Release),
-                Some(Err(error)) => {
-                    object.length_unsynced.store(true, Ordering::Release);
+        let turn = object.commits.acquire(1);
+        let Ok(_turn) = self.rt.timeout(longest, turn).await else {
+            return Committed::NoAnswer;
+        };
+        if let Err(error) = self.settle_length(backing, object).await {
+            return match error.failure {
+                Failure::NoAnswer => Committed::NoAnswer,
+                _ => {
                     object.errors.set(error);
-                    return Committed::Failed(error);
+                    Committed::Failed(error)
                 }
-                None => {
-                    object.length_unsynced.store(true, Ordering::Release);
-                    return Committed::NoAnswer;
-                }
-            }
+            };
         }
-        let uncommitted = object.uncommitted.swap(false, Ordering::AcqRel);
-        if !uncommitted || backing.geometry.durability == Durability::OnFinish {
+        let Some(changes) = object.to_commit() else {
+            return Committed::Durable;
+        };
+        if backing.geometry.durability == Durability::OnFinish {
             return Committed::Durable;
         }
         if backing.geometry.durability == Durability::Unstable {
             self.for_unstable(object, |engine, frame, _| {
                 engine.frames.set(frame, flag::COMMITTING);
-            });
+            })
+            .await;
         }
         let answer = self
             .ask(backing, of_object(object, IoKind::Commit, 0), longest)
             .await;
         let result = match answer {
-            Some(Ok(())) => Committed::Durable,
+            Some(Ok(())) => {
+                object.note_committed(changes);
+                Committed::Durable
+            }
             Some(Err(error)) => {
                 object.errors.set(error);
                 Committed::Failed(error)
             }
             None => Committed::NoAnswer,
         };
-        if result != Committed::Durable {
-            object.uncommitted.store(true, Ordering::Release);
-        }
         if backing.geometry.durability == Durability::Unstable {
-            self.settle_unstable(backing, object, result);
+            self.settle_unstable(backing, object, result).await;
         }
         result
     }
 
-    fn settle_unstable(&self, backing: &Backing, object: &ObjectState, result: Committed) {
+    /// Tells the store the object's length if it may know another one. Nobody cuts or grows the
+    /// object meanwhile: a length that arrives late would cut off what was written behind it.
+    async fn settle_length(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+    ) -> Result<(), StoreError> {
+        if !object.length_unsynced.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let alone = self.resize_alone(object).await;
+        if object.length_unsynced.load(Ordering::Acquire) {
+            self.tell_length(backing, object, &alone).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_unstable(&self, backing: &Backing, object: &ObjectState, result: Committed) {
         self.for_unstable(object, |engine, frame, page| {
             if engine.frames.word(frame) & flag::COMMITTING == 0 {
                 return;
@@ -92,10 +109,12 @@ impl Engine {
                         .clear(frame, flag::UNSTABLE | flag::COMMITTING);
                 }
                 Committed::Failed(_) => {
-                    lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty);
+                    // The flag first: a flusher that takes a tagged page without it believes it
+                    // clean.
                     if engine.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
                         engine.account_redirtied(backing, frame);
                     }
+                    lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty);
                     engine.account_writeback_ends(backing, frame);
                     engine
                         .frames
@@ -105,7 +124,8 @@ impl Engine {
                     engine.frames.clear(frame, flag::COMMITTING);
                 }
             }
-        });
+        })
+        .await;
         if matches!(result, Committed::Failed(_)) {
             self.put_off(object);
             self.requeue_dirty(object, backing);
@@ -113,20 +133,27 @@ impl Engine {
         object.written.wake_all();
     }
 
-    /// Calls `act` for each resident unstable page of the object.
-    fn for_unstable(&self, object: &ObjectState, act: impl Fn(&Engine, u32, u64)) {
+    /// Calls `act` for each unstable page of the object, under a hold: a cut may be dropping it.
+    async fn for_unstable(&self, object: &ObjectState, act: impl Fn(&Engine, u32, u64)) {
         let mut from = 0;
         loop {
             let next = lock(&object.dirty).next_tagged(&self.slab, Tag::InFlight, from);
             let Some(page) = next else { return };
             from = page + 1;
-            let found = self
-                .index
-                .find_surely(&self.frames, key(object.number, page));
-            if let Some(frame) = found
-                && self.frames.word(frame) & flag::UNSTABLE != 0
-            {
-                act(self, frame, page);
+            let key = key(object.number, page);
+            while let Some(frame) = self.index.find_surely(&self.frames, key) {
+                match self.frames.hold(frame, key) {
+                    Ok(hold) if hold.word() & flag::UNSTABLE != 0 => act(self, frame, page),
+                    Ok(_) | Err(Refused::Gone) => {}
+                    Err(Refused::Busy) => {
+                        // A writer or a cut has it for a moment.
+                        let longest = self.settings.answer_timeout;
+                        let is_free = |word| word & flag::EXCLUSIVE == 0;
+                        self.word_becomes(frame, key, longest, is_free).await;
+                        continue;
+                    }
+                }
+                break;
             }
         }
     }

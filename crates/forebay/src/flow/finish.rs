@@ -86,7 +86,6 @@ impl Engine {
     }
 
     fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
-        object.uncommitted.store(true, Ordering::Release);
         lock(&object.queueing).forget_failures();
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
@@ -107,6 +106,8 @@ impl Engine {
             }
             self.frames.clear(frame, flag::WRITEBACK);
         }
+        // After the pages are marked: a commit that covers this change has to see them.
+        object.changed();
         self.count(Counter::Pgrotated, rotated);
     }
 
@@ -134,8 +135,9 @@ impl Engine {
         let first = page_of(io.request.offset_bytes);
         for (at, &page) in io.pages.iter().enumerate() {
             let frame = self.frames.frame_at(page);
-            lock(&object.dirty).untake(&self.slab, first + at as u64, Tag::Dirty);
+            // The flag first: a flusher that takes a tagged page without it believes it clean.
             let before = self.frames.set(frame, flag::DIRTY | flag::FAILED);
+            lock(&object.dirty).untake(&self.slab, first + at as u64, Tag::Dirty);
             if before & flag::DIRTY == 0 {
                 self.account_redirtied(backing, frame);
             }

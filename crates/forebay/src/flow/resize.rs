@@ -11,7 +11,7 @@ use crate::flow::commit::of_object;
 use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{key, object_of, page_of as index_of};
-use crate::state::object::{ObjectState, ResizeGuard};
+use crate::state::object::{ObjectState, Origin, ResizeGuard};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
@@ -33,6 +33,8 @@ impl Engine {
         self.check_resize(object, length_bytes)?;
         let guard = self.resize_alone(object).await;
         let before = guard.set_length(length_bytes);
+        // Until the store has been told, which a held page may prevent.
+        object.length_unsynced.store(true, Ordering::Release);
         if length_bytes < before {
             self.drop_pages(
                 object,
@@ -42,15 +44,11 @@ impl Engine {
             .await?;
             self.zero_tail(handle, length_bytes).await?;
         }
-        let request = of_object(object, IoKind::SetLength, length_bytes);
-        let answer = self
-            .ask(&handle.backing, request, self.settings.answer_timeout)
-            .await;
-        let result = answer.unwrap_or(Err(request.error(Failure::NoAnswer)));
-        object.uncommitted.store(true, Ordering::Release);
-        object
-            .length_unsynced
-            .store(result.is_err(), Ordering::Release);
+        let result = match object.origin {
+            // Its length is told to nobody.
+            Origin::Anonymous { .. } => Ok(()),
+            Origin::File { .. } => self.tell_length(&handle.backing, object, &guard).await,
+        };
         drop(guard);
         Ok(result?)
     }
@@ -108,14 +106,39 @@ impl Engine {
         let answer = self
             .ask(&handle.backing, request, self.settings.answer_timeout)
             .await;
-        object.uncommitted.store(true, Ordering::Release);
+        object.changed();
+        // What was dirty there may have been all that made the store's object this long.
+        object.length_unsynced.store(true, Ordering::Release);
         drop(guard);
         Ok(answer.unwrap_or(Err(request.error(Failure::NoAnswer))))
     }
 
+    /// Makes the store's length that of the object, which cannot change meanwhile. While the store
+    /// does not know it, each sync asks for it again.
+    pub(crate) async fn tell_length(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        _alone: &ResizeGuard<'_>,
+    ) -> Result<(), StoreError> {
+        let request = of_object(object, IoKind::SetLength, object.length_bytes());
+        let answer = self
+            .ask(backing, request, self.settings.answer_timeout)
+            .await;
+        let result = answer.unwrap_or(Err(request.error(Failure::NoAnswer)));
+        object.changed();
+        object
+            .length_unsynced
+            .store(result.is_err(), Ordering::Release);
+        result
+    }
+
     fn check_resize(&self, object: &ObjectState, end_bytes: u64) -> Result<(), AccessError> {
-        if end_bytes > LONGEST_BYTES {
-            let limit_bytes = LONGEST_BYTES;
+        let limit_bytes = match &object.origin {
+            Origin::File { .. } => LONGEST_BYTES,
+            Origin::Anonymous { slots } => byte_of(slots.len() as u64),
+        };
+        if end_bytes > limit_bytes {
             return Err(AccessError::TooFar {
                 offset_bytes: end_bytes,
                 limit_bytes,
@@ -135,7 +158,7 @@ impl Engine {
 
     /// The right to resize, once every batch of insertions has ended. Batches wait for nothing,
     /// so this takes their few microseconds.
-    async fn resize_alone<'o>(&self, object: &'o ObjectState) -> ResizeGuard<'o> {
+    pub(crate) async fn resize_alone<'o>(&self, object: &'o ObjectState) -> ResizeGuard<'o> {
         let guard = loop {
             if let Some(guard) = object.begin_resize() {
                 break guard;
@@ -209,7 +232,10 @@ impl Engine {
             if !object.is_anonymous() {
                 let mut dirty = lock(&object.dirty);
                 dirty.cancel(&self.slab, page);
-                dirty.landed(&self.slab, page);
+                if word & flag::UNSTABLE != 0 {
+                    // Else the mark is that of a flusher which has yet to find the page gone.
+                    dirty.landed(&self.slab, page);
+                }
                 drop(dirty);
                 if word & flag::DIRTY != 0 {
                     self.account_cancelled(backing, frame);

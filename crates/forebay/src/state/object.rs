@@ -10,7 +10,7 @@ use forebay_base::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     lock,
 };
-use forebay_rt::wait::{Listener, WaitQueue};
+use forebay_rt::wait::{Listener, Permits, WaitQueue};
 use forebay_store::{ObjectId, StoreError};
 
 /// Where the pages of an object come from.
@@ -61,10 +61,14 @@ pub(crate) struct ObjectState {
     pub(crate) number: u32,
     pub(crate) origin: Origin,
     length_bytes: AtomicU64,
-    /// The store does not know the present length yet.
+    /// The store may know another length: to be told before the next commit. Growing by a write
+    /// needs none of it, for the write of the last page makes the store's object as long.
     pub(crate) length_unsynced: AtomicBool,
-    /// Something was written since the last commit.
-    pub(crate) uncommitted: AtomicBool,
+    /// What the store did for the object so far, counted, and how much of it a commit has covered.
+    changes: AtomicU64,
+    committed: AtomicU64,
+    /// One commit at a time: who waits behind one that covers its changes needs none of its own.
+    pub(crate) commits: Permits,
     pub(crate) dirty: Mutex<DirtyIndex>,
     pub(crate) queueing: Mutex<Queueing>,
     /// Pages whose last write failed.
@@ -90,7 +94,9 @@ impl ObjectState {
             origin,
             length_bytes: AtomicU64::new(length_bytes),
             length_unsynced: AtomicBool::new(false),
-            uncommitted: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+            commits: Permits::new(1),
             dirty: Mutex::new(DirtyIndex::default()),
             queueing: Mutex::new(Queueing {
                 place: QueuePlace::None,
@@ -145,11 +151,24 @@ impl ObjectState {
 
     /// Makes the object at least `end_bytes` long. True if it grew.
     pub(crate) fn grow(&self, _batch: &BatchGuard<'_>, end_bytes: u64) -> bool {
-        let before = self.length_bytes.fetch_max(end_bytes, Ordering::AcqRel);
-        if before < end_bytes {
-            self.length_unsynced.store(true, Ordering::Release);
-        }
-        before < end_bytes
+        self.length_bytes.fetch_max(end_bytes, Ordering::AcqRel) < end_bytes
+    }
+
+    /// The store wrote, cut or discarded something: it is durable after the next commit.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What a commit that begins now will cover, or none if another one has covered it: one that
+    /// is merely under way does not count.
+    pub(crate) fn to_commit(&self) -> Option<u64> {
+        let changes = self.changes.load(Ordering::Acquire);
+        (self.committed.load(Ordering::Acquire) < changes).then_some(changes)
+    }
+
+    /// A commit that covers the first `changes` has ended well.
+    pub(crate) fn note_committed(&self, changes: u64) {
+        self.committed.fetch_max(changes, Ordering::AcqRel);
     }
 
     /// Starts a resize if none is under way.

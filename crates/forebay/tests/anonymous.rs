@@ -1,0 +1,56 @@
+//! Anonymous memory is cut without telling the store that holds the swap.
+
+mod support;
+
+use forebay::AccessError;
+use forebay_store::ObjectId;
+use support::{Bench, PAGE, page_of, simulate};
+
+#[test]
+fn a_cut_of_anonymous_memory_changes_no_object_of_the_swap_store() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let swap = ObjectId(77);
+        bench
+            .cache
+            .set_swap(&bench.store, swap, 4 << 20)
+            .expect("there is room for swap");
+        // Objects of the store with every number that the memory could be mistaken for.
+        for number in 0..8 {
+            bench.memory.fill(ObjectId(number), &page_of(number));
+        }
+        let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
+        memory
+            .write_at(&page_of(9), PAGE as u64)
+            .await
+            .expect("memory takes bytes");
+        assert_eq!(memory.truncate(PAGE as u64).await, Ok(()));
+        assert_eq!(memory.truncate(4 * PAGE as u64).await, Ok(()));
+        let mut bytes = vec![1; PAGE];
+        assert_eq!(memory.read_at(&mut bytes, PAGE as u64).await, Ok(PAGE));
+        assert_eq!(bytes, vec![0; PAGE], "what was cut off is zeros");
+        for number in 0..8 {
+            assert_eq!(bench.memory.snapshot(ObjectId(number)), page_of(number));
+        }
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn anonymous_memory_grows_no_further_than_it_was_made() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 4 << 20)
+            .expect("there is room for swap");
+        let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
+        let limit_bytes = 4 * PAGE as u64;
+        let refused = AccessError::TooFar {
+            offset_bytes: limit_bytes + 1,
+            limit_bytes,
+        };
+        assert_eq!(memory.truncate(limit_bytes + 1).await, Err(refused));
+        assert_eq!(memory.len(), limit_bytes);
+    });
+}
