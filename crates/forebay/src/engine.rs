@@ -251,10 +251,6 @@ impl Engine {
         &self.zones[zone]
     }
 
-    pub(crate) fn zone_number(&self, frame: u32) -> usize {
-        self.zones.partition_point(|zone| zone.first_frame <= frame) - 1
-    }
-
     pub(crate) fn node_of(&self, frame: u32) -> &Node {
         &self.nodes[self.zone_of(frame).node]
     }
@@ -320,6 +316,7 @@ fn lay_out(
         for (at, zone) in node.zones.iter().enumerate() {
             let reserve = |class| watermark::lowmem_reserve(pages, &ratios, at, class);
             let plan = ZonePlan {
+                number: zones.len(),
                 name: zone.name.clone(),
                 node: number,
                 first_frame,

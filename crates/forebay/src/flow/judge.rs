@@ -111,17 +111,19 @@ impl Engine {
         if word & flag::PROMOTE != 0 {
             return Verdict::Activate;
         }
+        if !is_dirty {
+            return Verdict::Free;
+        }
         let before = self.frames.clear(hold.frame(), flag::REFERENCED);
-        match (is_dirty, is_anon) {
-            (false, _) => Verdict::Free,
-            (true, false) => {
+        match is_anon {
+            false => {
                 self.frames.set(hold.frame(), flag::RECLAIM);
                 self.count(Counter::NrVmscanImmediateReclaim, 1);
                 Verdict::Activate
             }
-            (true, true) if before & flag::REFERENCED != 0 => Verdict::Keep,
-            (true, true) if self.gives_slot(hold) => Verdict::PageOut,
-            (true, true) => Verdict::Activate,
+            true if before & flag::REFERENCED != 0 => Verdict::Keep,
+            true if self.gives_slot(hold) => Verdict::PageOut,
+            true => Verdict::Activate,
         }
     }
 
@@ -131,7 +133,7 @@ impl Engine {
         let workingset = hold.word() & flag::WORKINGSET != 0;
         self.index.remove(&self.frames, &hold);
         let shadow = Shadow {
-            zone: self.zone_number(hold.frame()),
+            zone: zone.number,
             age: zone.grow_older(),
             workingset,
         };

@@ -413,18 +413,20 @@ impl ExclusiveHold<'_> {
         mark_accessed(self.table, self.frame, self.word());
     }
 
-    /// Makes a blank frame of it; the caller gives it back to its free list.
+    /// Makes a blank frame of it, which nobody holds; the caller gives it back to its free list.
     pub(crate) fn blank(mut self) -> u32 {
-        let word = self.word();
-        let kept = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE | flag::LISTED;
+        const KEPT: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE | flag::LISTED;
+        self.set_owner(0);
+        let gone = flag::OF_PAGE | flag::EXCLUSIVE;
+        let word = &self.table.frame(self.frame).word;
+        let before = word.fetch_and(!gone, Ordering::AcqRel);
         assert_eq!(
-            word & kept,
+            before & KEPT,
             0,
             "only a clean, unlisted page is released (F4)"
         );
-        self.set_owner(0);
-        self.unset(flag::OF_PAGE);
-        self.frame
+        self.table.wake(self.frame, before);
+        self.leave()
     }
 
     /// Leaves the page exclusively held after the value is gone, for a fill in flight; the

@@ -2,7 +2,7 @@
 //!
 //! A shadow says in which zone a page was evicted and at which age of that zone, so that its
 //! refault tells how much more memory would have kept it (spec/reclaim.md 2.8). The table is a
-//! set of buckets of eight; a full bucket forgets its oldest entry, so the memory is bounded
+//! set of buckets of four; a full bucket forgets its oldest entry, so the memory is bounded
 //! whatever the files look like. Entries carry a part of the key's hash: one lookup in about a
 //! hundred thousand believes a stranger's shadow, which costs one wrong list, never a wrong byte.
 
@@ -16,7 +16,7 @@ const WORKINGSET: u64 = 1 << AGE_BITS;
 const ZONE_SHIFT: u32 = AGE_BITS + 1;
 const ZONE_MASK: u64 = 0xf;
 const TAG_SHIFT: u32 = ZONE_SHIFT + 4;
-const WAYS: u64 = 8;
+const WAYS: u64 = 4;
 
 /// Zones that a shadow can name.
 pub(crate) const ZONES_LIMIT: usize = 16;
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_full_table_forgets_the_oldest() {
-        let shadows = Shadows::new(8);
+        let shadows = Shadows::new(4);
         for age in 0..20 {
             shadows.remember(
                 key(1, age),
@@ -141,11 +141,11 @@ mod tests {
                 },
             );
         }
-        assert_eq!(shadows.len(), 8);
+        assert_eq!(shadows.len(), 4);
         let kept: Vec<u64> = (0..20)
             .filter(|&page| shadows.take(key(1, page)).is_some())
             .collect();
-        assert_eq!(kept, (12..20).collect::<Vec<_>>());
+        assert_eq!(kept, (16..20).collect::<Vec<_>>());
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl Machine {
         let mut first_frame = 0;
         let zone = |(node, managed_pages)| {
             let plan = ZonePlan {
+                number: node,
                 name: format!("zone {node}"),
                 node,
                 first_frame,
@@ -240,11 +241,15 @@ impl<'a> Twin<'a> {
 
     fn note_access(&mut self, frame: u32) {
         let flags = &mut self.twin(frame).flags;
-        if *flags & flag::REFERENCED == 0 {
-            *flags |= flag::REFERENCED;
-        } else if *flags & (flag::ACTIVE | flag::PROMOTE) == 0 {
-            *flags |= flag::PROMOTE;
-        }
+        *flags |= if *flags & flag::REFERENCED == 0 {
+            flag::REFERENCED
+        } else if *flags & flag::PROMOTE == 0 {
+            flag::PROMOTE
+        } else if *flags & flag::FREQUENT == 0 {
+            flag::FREQUENT
+        } else {
+            flag::CONSTANT
+        };
     }
 
     fn drop_hold(&mut self) {
@@ -471,7 +476,7 @@ impl<'a> Twin<'a> {
         assert_eq!(rotated, *flags & flag::LISTED != 0);
         if rotated {
             self.zones[zone].lists[List::of(*flags) as usize].retain(|&other| other != frame);
-            *flags &= !(flag::ACTIVE | flag::PROMOTE);
+            *flags &= !(flag::ACTIVE | flag::PROMOTE | flag::FREQUENT | flag::CONSTANT);
             self.zones[zone].lists[List::of(*flags) as usize].push_back(frame);
         }
     }

@@ -103,6 +103,8 @@ impl Batch {
 /// Frames of one kind of memory.
 #[derive(Debug)]
 pub(crate) struct Zone {
+    /// Its place among the cache's zones.
+    pub(crate) number: usize,
     pub(crate) name: String,
     pub(crate) node: usize,
     pub(crate) first_frame: u32,
@@ -125,6 +127,7 @@ pub(crate) struct Zone {
 /// How a zone is made.
 #[derive(Clone, Debug)]
 pub(crate) struct ZonePlan {
+    pub(crate) number: usize,
     pub(crate) name: String,
     pub(crate) node: usize,
     pub(crate) first_frame: u32,
@@ -151,6 +154,7 @@ impl Zone {
             plan.first_frame
         };
         Zone {
+            number: plan.number,
             name: plan.name,
             node: plan.node,
             first_frame: plan.first_frame,
