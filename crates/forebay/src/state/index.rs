@@ -164,9 +164,15 @@ impl Index {
 fn lock(head: &AtomicU32) -> Bucket<'_> {
     let mut spins = 0_u32;
     loop {
-        let seen = head.fetch_or(LOCKED, Ordering::Acquire);
+        // Only read while somebody has it: the line stays with whoever is at work.
+        let seen = head.load(Ordering::Relaxed);
         if seen & LOCKED == 0 {
-            return Bucket { head, first: seen };
+            let locked = seen | LOCKED;
+            let taken =
+                head.compare_exchange_weak(seen, locked, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Bucket { head, first: seen };
+            }
         }
         spins += 1;
         relax(spins);

@@ -37,6 +37,9 @@ pub(crate) enum QueuePlace {
     Taken,
 }
 
+/// A resize is under way, or waits for the batches that are open.
+const RESIZING: u32 = 1 << 31;
+
 /// What the flusher knows of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queueing {
@@ -82,8 +85,8 @@ pub(crate) struct ObjectState {
     pub(crate) written: WaitQueue,
     /// Handles open on it.
     pub(crate) handles: AtomicU32,
+    /// Open batches, and [`RESIZING`]: in one word, so that no two sides can miss each other.
     batches: AtomicU32,
-    resizing: AtomicBool,
     resized: WaitQueue,
 }
 
@@ -111,7 +114,6 @@ impl ObjectState {
             written: WaitQueue::new(),
             handles: AtomicU32::new(0),
             batches: AtomicU32::new(0),
-            resizing: AtomicBool::new(false),
             resized: WaitQueue::new(),
         }
     }
@@ -144,9 +146,9 @@ impl ObjectState {
 
     /// Opens a batch: until it is dropped the object is not resized. None while it is resized.
     pub(crate) fn begin_batch(&self) -> Option<BatchGuard<'_>> {
-        self.batches.fetch_add(1, Ordering::SeqCst);
+        let before = self.batches.fetch_add(1, Ordering::Acquire);
         let guard = BatchGuard(self);
-        (!self.resizing.load(Ordering::SeqCst)).then_some(guard)
+        (before & RESIZING == 0).then_some(guard)
     }
 
     /// Makes the object at least `end_bytes` long. True if it grew.
@@ -173,15 +175,15 @@ impl ObjectState {
 
     /// Starts a resize if none is under way.
     pub(crate) fn begin_resize(&self) -> Option<ResizeGuard<'_>> {
-        let free = !self.resizing.swap(true, Ordering::SeqCst);
+        let before = self.batches.fetch_or(RESIZING, Ordering::AcqRel);
         // Not `then_some`: a guard that is made and dropped ends the resize of another.
-        free.then(|| ResizeGuard(self))
+        (before & RESIZING == 0).then(|| ResizeGuard(self))
     }
 
     /// Asks to be told when a resize ends, and says whether one is under way.
     pub(crate) fn listen_for_resize(&self) -> (Listener<'_>, bool) {
         let listener = self.resized.listen();
-        let under_way = self.resizing.load(Ordering::SeqCst);
+        let under_way = self.batches.load(Ordering::Acquire) & RESIZING != 0;
         (listener, under_way)
     }
 
@@ -213,7 +215,7 @@ pub(crate) struct BatchGuard<'a>(&'a ObjectState);
 
 impl Drop for BatchGuard<'_> {
     fn drop(&mut self) {
-        self.0.batches.fetch_sub(1, Ordering::SeqCst);
+        self.0.batches.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -224,7 +226,7 @@ pub(crate) struct ResizeGuard<'a>(&'a ObjectState);
 impl ResizeGuard<'_> {
     /// Whether every batch that was open when the resize began has ended.
     pub(crate) fn is_alone(&self) -> bool {
-        self.0.batches.load(Ordering::SeqCst) == 0
+        self.0.batches.load(Ordering::Acquire) & !RESIZING == 0
     }
 
     /// Sets the length and returns the one before.
@@ -235,7 +237,7 @@ impl ResizeGuard<'_> {
 
 impl Drop for ResizeGuard<'_> {
     fn drop(&mut self) {
-        self.0.resizing.store(false, Ordering::SeqCst);
+        self.0.batches.fetch_and(!RESIZING, Ordering::AcqRel);
         self.0.resized.wake_all();
     }
 }
