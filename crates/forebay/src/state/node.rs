@@ -1,7 +1,7 @@
 //! A node: some zones, their kswapd, and the queues in which reclaimers wait for events.
 //!
-//! invariant N1: `writeback_throttled` is the number of reclaimers that wait for writeback.
-//! invariant N2: a request for kswapd survives until kswapd has worked for its class.
+//! invariant K1: `writeback_throttled` is the number of reclaimers that wait for writeback.
+//! invariant K2: a request for kswapd survives until kswapd has worked for its class.
 
 use forebay_base::sync::{
     Mutex,
@@ -131,7 +131,7 @@ impl Node {
     }
 }
 
-/// A reclaimer that waits for writeback, as invariant N1 counts them.
+/// A reclaimer that waits for writeback, as invariant K1 counts them.
 #[derive(Debug)]
 pub(crate) struct WritebackWait<'a>(&'a Node);
 
