@@ -33,6 +33,8 @@ pub(crate) mod swap;
 pub(crate) mod vectors;
 pub(crate) mod zone;
 
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod twin_tests;
 #[cfg(all(test, not(loom)))]

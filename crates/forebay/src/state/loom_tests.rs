@@ -1,0 +1,335 @@
+//! Every order of the steps of a few threads around frame words, the index and resizes. Run by
+//! `RUSTFLAGS="--cfg loom" cargo test -p forebay --lib --release loom_tests`.
+//!
+//! The bytes of a page stand in a cell that the explorer watches: two threads in it at once, one
+//! of them writing, or one that does not see what the last one wrote, are reported.
+
+use crate::state::frame::{FrameTable, HOLDS, claimable, flag};
+use crate::state::index::{Index, key};
+use crate::state::object::{ObjectState, Origin};
+use forebay_rt::block_on;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+/// One more than a lost wake-up or a doubled page needs.
+const PREEMPTIONS: usize = 3;
+
+fn explore(body: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(PREEMPTIONS);
+    model.check(body);
+}
+
+/// The bytes of one page, as far as the explorer cares.
+struct Bytes {
+    watched: UnsafeCell<()>,
+    content: AtomicU64,
+}
+
+impl Bytes {
+    fn read(&self) -> u64 {
+        self.watched.with(|_| self.content.load(Ordering::Relaxed))
+    }
+
+    fn write(&self, content: u64) {
+        self.watched
+            .with_mut(|_| self.content.store(content, Ordering::Relaxed));
+    }
+}
+
+/// A cache of a few frames, each with the bytes beside it.
+struct World {
+    frames: FrameTable,
+    index: Index,
+    bytes: Vec<Bytes>,
+}
+
+/// Three pages that share a bucket, and one of another bucket.
+const PAGES: [u64; 4] = [1 << 40, 2 << 40, 3 << 40, 1 << 40 | 1];
+
+fn world(frames: u32) -> Arc<World> {
+    assert_eq!(PAGES[1], key(2, 0), "the keys are built as the index does");
+    let bytes = || Bytes {
+        watched: UnsafeCell::new(()),
+        content: AtomicU64::new(0),
+    };
+    Arc::new(World {
+        frames: FrameTable::new(frames, 1, false).expect("a few pages can be mapped"),
+        index: Index::new(frames),
+        bytes: (0..frames).map(|_| bytes()).collect(),
+    })
+}
+
+impl World {
+    /// Puts the page in with its own number as content, as a fill that has just ended. False if
+    /// it is there already; then the frame is blank again.
+    fn bring_in(&self, frame: u32, page: u64) -> bool {
+        let mut hold = self.frames.exclude_free(frame);
+        if self.index.insert(&self.frames, page, &mut hold).is_err() {
+            hold.blank();
+            return false;
+        }
+        self.bytes[frame as usize].write(page);
+        hold.set(flag::UPTODATE);
+        true
+    }
+
+    /// Takes the page out if nobody holds it.
+    fn evict(&self, frame: u32, page: u64) -> bool {
+        let Ok(hold) = self.frames.exclude(frame, page, 0) else {
+            return false;
+        };
+        self.index.remove(&self.frames, &hold);
+        self.bytes[frame as usize].write(0);
+        hold.blank();
+        true
+    }
+
+    /// Reads the page if it can be had at once.
+    fn read(&self, page: u64) -> Option<u64> {
+        let frame = self.index.find(&self.frames, page)?;
+        let hold = self.frames.hold(frame, page).ok()?;
+        Some(self.bytes[hold.frame() as usize].read())
+    }
+
+    fn is_at_rest(&self, frame: u32) -> bool {
+        self.frames.word(frame) & (HOLDS | flag::EXCLUSIVE) == 0
+    }
+}
+
+#[test]
+fn invariant_f1_and_f2_nobody_reads_a_page_that_is_written() {
+    explore(|| {
+        let world = world(1);
+        world.bring_in(0, PAGES[0]);
+        let write = |world: &World, content| {
+            if let Ok(mut hold) = world.frames.exclude(0, PAGES[0], flag::WRITEBACK) {
+                world.bytes[0].write(content);
+                hold.set(flag::DIRTY);
+            }
+        };
+        let (writer, reader) = (world.clone(), world.clone());
+        let writer = thread::spawn(move || write(&writer, 1));
+        let reader = thread::spawn(move || reader.read(PAGES[0]));
+        write(&world, 2);
+        writer.join().unwrap();
+        reader.join().unwrap();
+        assert!(world.is_at_rest(0));
+    });
+}
+
+#[test]
+fn invariant_f3_a_hold_has_the_page_that_it_asked_for() {
+    explore(|| {
+        let world = world(1);
+        world.bring_in(0, PAGES[0]);
+        let (replacer, other) = (world.clone(), world.clone());
+        let replacer = thread::spawn(move || {
+            if replacer.evict(0, PAGES[0]) {
+                assert!(replacer.bring_in(0, PAGES[1]), "nobody else has it");
+            }
+        });
+        let other = thread::spawn(move || other.read(PAGES[1]));
+        let first = world.read(PAGES[0]);
+        let second = other.join().unwrap();
+        replacer.join().unwrap();
+        assert!(first.is_none_or(|content| content == PAGES[0]));
+        assert!(second.is_none_or(|content| content == PAGES[1]));
+        assert!(world.is_at_rest(0));
+    });
+}
+
+#[test]
+fn invariant_f4_what_is_written_while_it_is_claimed_is_not_lost() {
+    explore(|| {
+        let world = world(1);
+        world.bring_in(0, PAGES[0]);
+        world.frames.set(0, flag::DIRTY);
+        let flusher = world.clone();
+        let flusher = thread::spawn(move || {
+            let hold = flusher.frames.hold(0, PAGES[0]).ok()?;
+            let found = flusher.frames.claim_for_writing(0);
+            drop(hold);
+            if !claimable(found) {
+                return None;
+            }
+            let written = flusher.bytes[0].read();
+            flusher.frames.clear(0, flag::WRITEBACK);
+            Some(written)
+        });
+        let evictor = world.clone();
+        let evictor = thread::spawn(move || {
+            let kept = flag::DIRTY | flag::WRITEBACK;
+            evictor.frames.exclude(0, PAGES[0], kept).map(drop).is_ok()
+        });
+        let wrote = match world.frames.exclude(0, PAGES[0], flag::WRITEBACK) {
+            Ok(mut hold) => {
+                world.bytes[0].write(7);
+                hold.set(flag::DIRTY);
+                true
+            }
+            Err(_) => false,
+        };
+        let written = flusher.join().unwrap();
+        let was_clean = evictor.join().unwrap();
+        let is_dirty = world.frames.word(0) & flag::DIRTY != 0;
+        assert!(
+            !was_clean || written.is_some(),
+            "only a written page is clean"
+        );
+        let expected = if wrote { 7 } else { PAGES[0] };
+        assert!(is_dirty || written == Some(expected));
+        assert!(world.is_at_rest(0));
+    });
+}
+
+/// Waits until none of `busy` is in the word.
+fn settle(world: &World, busy: u64) {
+    block_on(async {
+        loop {
+            let (listener, word) = world.frames.listen(0);
+            if word & busy == 0 {
+                return;
+            }
+            listener.await;
+        }
+    });
+}
+
+#[test]
+fn invariant_f5_who_waits_for_a_fill_is_woken() {
+    explore(|| {
+        let world = world(1);
+        let mut hold = world.frames.exclude_free(0);
+        assert!(
+            world
+                .index
+                .insert(&world.frames, PAGES[0], &mut hold)
+                .is_ok()
+        );
+        hold.leave();
+        let (store, other) = (world.clone(), world.clone());
+        let store = thread::spawn(move || {
+            let mut hold = store.frames.adopt(0);
+            store.bytes[0].write(PAGES[0]);
+            hold.set(flag::UPTODATE);
+        });
+        // One whose hold is refused: it changes the word too.
+        let other = thread::spawn(move || other.read(PAGES[0]));
+        settle(&world, flag::EXCLUSIVE);
+        assert_eq!(world.read(PAGES[0]), Some(PAGES[0]));
+        store.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn invariant_f5_who_waits_for_holds_and_for_writeback_is_woken() {
+    explore(|| {
+        let world = world(1);
+        world.bring_in(0, PAGES[0]);
+        world.frames.set(0, flag::WRITEBACK);
+        let (store, reader) = (world.clone(), world.clone());
+        let store = thread::spawn(move || store.frames.clear(0, flag::WRITEBACK));
+        let reader = thread::spawn(move || reader.read(PAGES[0]));
+        settle(&world, HOLDS | flag::WRITEBACK);
+        store.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn invariant_x2_one_of_two_inserts_wins_and_the_other_is_told() {
+    explore(|| {
+        let world = world(2);
+        let insert = |world: &World, frame| {
+            let mut hold = world.frames.exclude_free(frame);
+            let inserted = world.index.insert(&world.frames, PAGES[0], &mut hold);
+            if inserted.is_err() {
+                hold.blank();
+            }
+            inserted
+        };
+        let (second, finder) = (world.clone(), world.clone());
+        let second = thread::spawn(move || insert(&second, 1));
+        let finder = thread::spawn(move || finder.index.find(&finder.frames, PAGES[0]));
+        let first = insert(&world, 0);
+        let found = finder.join().unwrap();
+        let winner = match (first, second.join().unwrap()) {
+            (Ok(()), Err(0)) => 0,
+            (Err(1), Ok(())) => 1,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(world.index.find(&world.frames, PAGES[0]), Some(winner));
+        assert!(found.is_none_or(|frame| frame == winner));
+    });
+}
+
+#[test]
+fn invariant_x1_a_page_that_stays_is_found_whatever_moves_beside_it() {
+    explore(|| {
+        let world = world(3);
+        for (frame, page) in (0..).zip(&PAGES[..2]) {
+            assert!(world.bring_in(frame, *page));
+        }
+        let (mover, inserter) = (world.clone(), world.clone());
+        // The page before it in its bucket goes, and its frame to another bucket.
+        let mover = thread::spawn(move || {
+            assert!(mover.evict(1, PAGES[1]), "nobody holds it");
+            assert!(mover.bring_in(1, PAGES[3]));
+        });
+        let inserter = thread::spawn(move || assert!(inserter.bring_in(2, PAGES[2])));
+        assert_eq!(world.index.find_surely(&world.frames, PAGES[0]), Some(0));
+        mover.join().unwrap();
+        inserter.join().unwrap();
+        for (page, frame) in [(0, Some(0)), (1, None), (2, Some(2)), (3, Some(1))] {
+            assert_eq!(world.index.find(&world.frames, PAGES[page]), frame);
+        }
+        let mut members: Vec<u32> = world.index.buckets(&world.frames).flatten().collect();
+        members.sort_unstable();
+        assert_eq!(members, [0, 1, 2], "each is in one bucket");
+    });
+}
+
+#[test]
+fn invariant_o1_nobody_puts_pages_in_while_an_object_is_cut() {
+    explore(|| {
+        let origin = Origin::Anonymous {
+            slots: Box::default(),
+        };
+        let object = Arc::new(ObjectState::new(1, origin, 8));
+        let pages = Arc::new(UnsafeCell::new(()));
+        let (cutter, cut_pages) = (object.clone(), pages.clone());
+        let cut = |object: &ObjectState, pages: &UnsafeCell<()>| {
+            let Some(guard) = object.begin_resize() else {
+                return false;
+            };
+            while !guard.is_alone() {
+                thread::yield_now();
+            }
+            guard.set_length(4);
+            pages.with_mut(|_| ());
+            true
+        };
+        let cutter = thread::spawn(move || cut(&cutter, &cut_pages));
+        if let Some(batch) = object.begin_batch() {
+            let before = object.length_bytes();
+            pages.with(|_| ());
+            assert_eq!(object.length_bytes(), before, "no cut inside a batch");
+            object.grow(&batch, 6);
+        }
+        block_on(async {
+            loop {
+                let (listener, under_way) = object.listen_for_resize();
+                if !under_way {
+                    return;
+                }
+                listener.await;
+            }
+        });
+        assert!(cutter.join().unwrap());
+        assert!(object.begin_batch().is_some(), "the cut has ended");
+    });
+}
