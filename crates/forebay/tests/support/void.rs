@@ -1,0 +1,23 @@
+//! A store that takes everything and keeps nothing, for tests that are about times and levels.
+
+use forebay_store::{Geometry, Io, IoKind, MemoryStore, PagePointer, Store};
+
+/// It answers at once; what is read from it is zeros.
+pub(crate) struct Void;
+
+impl Store for Void {
+    fn geometry(&self) -> Geometry {
+        MemoryStore::new().geometry()
+    }
+
+    fn submit(&self, mut io: Io) {
+        if io.request().kind == IoKind::Read {
+            for slot in 0..io.pages().len() {
+                io.fill_page(slot, 0, &[0; super::PAGE]);
+            }
+        }
+        io.succeed();
+    }
+
+    fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
+}

@@ -1,0 +1,373 @@
+//! Many writers on slow stores: the limits hold, pauses are short, shares are equal, and every
+//! pause can be computed again (promises 5 and 6; spec/writeback.md 13).
+
+mod support;
+
+use forebay::event::{Event, PauseRecord};
+use forebay::{BackingSettings, Counter, DirtyThrottle, Settings};
+use forebay_base::{Instant, Span};
+use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
+use forebay_law::pause::{PauseDecision, decide_pause, size_pause};
+use forebay_law::position::position;
+use forebay_law::rate::task_ratelimit;
+use forebay_rt::{Rt, Task};
+use forebay_store::{CountStore, IoKind, ObjectId, Rate, RateStore};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use support::void::Void;
+use support::{Bench, OfSize, PAGE, simulate};
+
+/// Most pages that one writer may dirty between two evaluations.
+const POLL_PAGES: u64 = 32;
+
+/// Writers that write as fast as they may, each its own object, and what each has written.
+struct Writers {
+    tasks: Vec<Task>,
+    written: Vec<Arc<AtomicU64>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Writers {
+    /// `count` writers of `pages` pages at a time on the bench's first store.
+    fn start(bench: &Bench, count: u64, pages: u64) -> Writers {
+        Writers::start_on(bench, &bench.store, 0, count, pages)
+    }
+
+    fn start_on(
+        bench: &Bench,
+        store: &forebay::AttachedStore,
+        first: u64,
+        count: u64,
+        pages: u64,
+    ) -> Writers {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut writers = Writers {
+            tasks: Vec::new(),
+            written: Vec::new(),
+            stop: stop.clone(),
+        };
+        for number in first..first + count {
+            let file = bench
+                .cache
+                .open(store, ObjectId(number), 0)
+                .expect("the object opens");
+            let written = Arc::new(AtomicU64::new(0));
+            writers.written.push(written.clone());
+            let stop = stop.clone();
+            writers.tasks.push(bench.rt.spawn("writer", async move {
+                let bytes = vec![number as u8; pages as usize * PAGE];
+                let mut at = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    file.write_at(&bytes, at).await.expect("the store is well");
+                    at += bytes.len() as u64;
+                    written.fetch_add(pages, Ordering::Relaxed);
+                }
+            }));
+        }
+        writers
+    }
+
+    fn pages(&self) -> Vec<u64> {
+        self.written
+            .iter()
+            .map(|written| written.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    async fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.join().await;
+        }
+    }
+}
+
+fn paced(rt: Rt, mib: u64, pages_per_s: u64) -> Bench {
+    Bench::new(rt, mib, |rt, _| {
+        let rate = Rate::bytes(pages_per_s * PAGE as u64);
+        Arc::new(RateStore::new(rt, Arc::new(Void), rate))
+    })
+}
+
+/// The pauses whose records are kept, with when they were decided.
+fn pauses(bench: &Bench) -> Vec<(u64, usize, PauseRecord)> {
+    let of_event = |(at_ms, event)| match event {
+        Event::BalanceDirtyPages { bdi, record } => Some((at_ms, bdi, record)),
+        _ => None,
+    };
+    bench.events().into_iter().filter_map(of_event).collect()
+}
+
+/// Largest and smallest of `counts` lie within `percent` of their mean.
+fn are_equal_within(percent: u64, counts: &[u64]) -> bool {
+    let mean = counts.iter().sum::<u64>() / counts.len() as u64;
+    counts
+        .iter()
+        .all(|&count| count.abs_diff(mean) * 100 <= mean * percent)
+}
+
+fn difference(later: &[u64], earlier: &[u64]) -> Vec<u64> {
+    later.iter().zip(earlier).map(|(a, b)| a - b).collect()
+}
+
+/// Recomputes a pause from its record with the laws alone.
+fn recomputed_pause_us(record: &PauseRecord) -> Option<u64> {
+    let place = position(&record.position);
+    assert_eq!(place.ratio, record.pos_ratio);
+    assert_eq!(place.setpoint, record.setpoint);
+    let task = task_ratelimit(record.dirty_ratelimit, place.ratio);
+    assert_eq!(task, record.task_ratelimit);
+    let inputs = &record.position;
+    let sizing = size_pause(
+        inputs.average_pages_per_s,
+        record.dirty_ratelimit,
+        inputs.store_dirty,
+        task,
+    );
+    assert_eq!(sizing, record.sizing);
+    if record.throttle == DirtyThrottle::Paced && task > 0 {
+        let paced = pace(&PaceInputs {
+            dirtied_pages: record.dirtied,
+            task_ratelimit: task,
+            paused_when_us: record.paused_when_us,
+            now_us: record.now_us,
+            max_pause_us: sizing.max_pause_ms * 1_000,
+        });
+        return Some(paced.sleep_us);
+    }
+    match decide_pause(record.clock, &sizing, task, record.now_us / 1_000).0 {
+        PauseDecision::Sleep { pause_ms, .. } => Some((pause_ms * 1_000).min(LONGEST_US)),
+        PauseDecision::NoSleep => None,
+    }
+}
+
+#[test]
+fn a_thousand_writers_stay_within_the_limit_and_share_alike() {
+    simulate(1, |rt| async move {
+        let bench = paced(rt.clone(), 256, 5_120);
+        let writers = Writers::start(&bench, 1_000, 1);
+        let allowed_over = 1_000 * POLL_PAGES;
+        for _ in 0..60 * 20 {
+            rt.sleep(Span::from_millis(50)).await;
+            let statistics = bench.cache.statistics();
+            let most = statistics.dirty_limit.max(statistics.nr_dirty_threshold) + allowed_over;
+            let dirty = statistics.dirty();
+            assert!(dirty <= most, "{dirty} of {most} at {:?}", rt.now());
+        }
+        let settled = writers.pages();
+        rt.sleep(Span::from_secs(120)).await;
+        let shares = difference(&writers.pages(), &settled);
+        let (least, most) = (shares.iter().min(), shares.iter().max());
+        assert!(are_equal_within(5, &shares), "{least:?} to {most:?}");
+        let kept = pauses(&bench);
+        assert!(kept.len() > 1_000);
+        assert!(kept.iter().all(|(_, _, record)| record.pause_us <= 200_000));
+        writers.end().await;
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn every_pause_can_be_computed_again_from_its_record() {
+    simulate(2, |rt| async move {
+        let bench = paced(rt.clone(), 64, 2_560);
+        let writers = Writers::start(&bench, 10, 4);
+        rt.sleep(Span::from_secs(30)).await;
+        let kept = pauses(&bench);
+        assert!(kept.len() > 500, "{} pauses", kept.len());
+        for (at_ms, _, record) in kept {
+            assert_eq!(at_ms, record.now_us / 1_000);
+            assert_eq!(recomputed_pause_us(&record), Some(record.pause_us));
+        }
+        writers.end().await;
+    });
+}
+
+#[test]
+fn four_equal_writers_share_alike_at_the_setpoint_and_at_full_rate() {
+    simulate(3, |rt| async move {
+        let pages_per_s = 7_324;
+        let bench = paced(rt.clone(), 256, pages_per_s);
+        let writers = Writers::start(&bench, 4, 16);
+        rt.sleep(Span::from_secs(10)).await;
+        let before = writers.pages();
+        let written_before = bench.count(Counter::NrWritten);
+        let (mut level, mut setpoint) = (0, 0);
+        for _ in 0..400 {
+            rt.sleep(Span::from_millis(50)).await;
+            let statistics = bench.cache.statistics();
+            level += statistics.dirty();
+            setpoint += statistics.dirty_setpoint;
+            assert!(statistics.dirty() <= statistics.dirty_limit + 4 * POLL_PAGES);
+        }
+        let shares = difference(&writers.pages(), &before);
+        assert!(are_equal_within(5, &shares), "{shares:?}");
+        assert!(
+            level.abs_diff(setpoint) * 10 <= setpoint,
+            "mean level {} against {}",
+            level / 400,
+            setpoint / 400
+        );
+        let written = bench.count(Counter::NrWritten) - written_before;
+        assert!(written * 100 >= 20 * pages_per_s * 97, "{written} in 20 s");
+        writers.end().await;
+        bench.assert_consistent();
+    });
+}
+
+/// A second store of the bench's cache, its medium, and what it has been asked.
+fn attach_paced(
+    bench: &Bench,
+    pages_per_s: u64,
+    settings: BackingSettings,
+) -> (forebay::AttachedStore, Arc<RateStore>, Arc<CountStore>) {
+    let rate = Rate::bytes(pages_per_s * PAGE as u64);
+    let medium = Arc::new(RateStore::new(bench.rt.clone(), Arc::new(Void), rate));
+    let counted = Arc::new(CountStore::new(bench.rt.clone(), medium.clone()));
+    let store = bench
+        .cache
+        .attach_with(counted.clone(), settings)
+        .expect("the ratios are good");
+    (store, medium, counted)
+}
+
+fn written_pages(counted: &CountStore) -> u64 {
+    counted.counts(IoKind::Write).pages
+}
+
+#[test]
+fn a_fast_store_is_not_held_back_by_a_slow_one() {
+    simulate(4, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 256);
+        let usual = BackingSettings::default();
+        let (fast, _, fast_counts) = attach_paced(&bench, 25_600, usual);
+        let (slow, _, slow_counts) = attach_paced(&bench, 2_560, usual);
+        let on_fast = Writers::start_on(&bench, &fast, 0, 4, 8);
+        let on_slow = Writers::start_on(&bench, &slow, 100, 4, 8);
+        rt.sleep(Span::from_secs(30)).await;
+        let before = (written_pages(&fast_counts), written_pages(&slow_counts));
+        let pages_before = (on_fast.pages(), on_slow.pages());
+        rt.sleep(Span::from_secs(30)).await;
+        let of_fast = written_pages(&fast_counts) - before.0;
+        let of_slow = written_pages(&slow_counts) - before.1;
+        assert!(of_fast * 100 >= 30 * 25_600 * 99, "fast: {of_fast}");
+        assert!(of_slow * 100 >= 30 * 2_560 * 99, "slow: {of_slow}");
+        for (writers, before) in [(&on_fast, &pages_before.0), (&on_slow, &pages_before.1)] {
+            let shares = difference(&writers.pages(), before);
+            assert!(are_equal_within(5, &shares), "{shares:?}");
+        }
+        on_fast.end().await;
+        on_slow.end().await;
+    });
+}
+
+#[test]
+fn a_store_that_stalls_for_a_minute_does_not_stop_the_other() {
+    simulate(5, |rt| async move {
+        let settings = Settings {
+            answer_timeout: Span::from_secs(120),
+            ..Settings::of_mib(256)
+        };
+        let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
+        let usual = BackingSettings::default();
+        let (steady, _, steady_counts) = attach_paced(&bench, 1_600, usual);
+        let (stalling, medium, stalling_counts) = attach_paced(&bench, 1_600, usual);
+        let on_steady = Writers::start_on(&bench, &steady, 0, 4, 8);
+        let on_stalling = Writers::start_on(&bench, &stalling, 100, 4, 8);
+        rt.sleep(Span::from_secs(20)).await;
+        medium.set_rate(Rate::bytes(0));
+        let before = written_pages(&steady_counts);
+        for _ in 0..600 {
+            rt.sleep(Span::from_millis(100)).await;
+            let statistics = bench.cache.statistics();
+            let most = statistics.dirty_limit + 8 * POLL_PAGES;
+            assert!(statistics.dirty() <= most, "{}", statistics.dirty());
+        }
+        let of_steady = written_pages(&steady_counts) - before;
+        assert!(of_steady * 100 >= 60 * 1_600 * 99, "steady: {of_steady}");
+        medium.set_rate(Rate::bytes(1_600 * PAGE as u64));
+        rt.sleep(Span::from_secs(2)).await;
+        let before = (
+            written_pages(&steady_counts),
+            written_pages(&stalling_counts),
+        );
+        rt.sleep(Span::from_secs(10)).await;
+        let of_steady = written_pages(&steady_counts) - before.0;
+        let of_stalling = written_pages(&stalling_counts) - before.1;
+        assert!(of_steady * 100 >= 10 * 1_600 * 97, "steady: {of_steady}");
+        assert!(
+            of_stalling * 100 >= 10 * 1_600 * 97,
+            "stalled: {of_stalling}"
+        );
+        let kept = pauses(&bench);
+        assert!(kept.iter().all(|(_, _, record)| record.pause_us <= 200_000));
+        on_steady.end().await;
+        on_stalling.end().await;
+    });
+}
+
+#[test]
+fn a_strictly_limited_store_stays_within_its_own_part() {
+    simulate(6, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 256);
+        let strict = BackingSettings {
+            max_ratio_percent: 10,
+            strict_limit: true,
+            ..BackingSettings::default()
+        };
+        let (stick, _, stick_counts) = attach_paced(&bench, 1_280, strict);
+        let writers = Writers::start_on(&bench, &stick, 0, 4, 8);
+        rt.sleep(Span::from_secs(20)).await;
+        let before = written_pages(&stick_counts);
+        for _ in 0..200 {
+            rt.sleep(Span::from_millis(100)).await;
+            let statistics = bench.cache.statistics();
+            let part = statistics.nr_dirty_threshold / 10;
+            let dirty = statistics.dirty();
+            assert!(dirty <= part + 4 * POLL_PAGES, "{dirty} of {part}");
+        }
+        let written = written_pages(&stick_counts) - before;
+        assert!(written * 100 >= 20 * 1_280 * 95, "{written} in 20 s");
+        writers.end().await;
+    });
+}
+
+#[test]
+fn a_light_writer_beside_a_heavy_one_is_hardly_slowed() {
+    simulate(7, |rt| async move {
+        let bench = paced(rt.clone(), 128, 5_120);
+        let heavy = Writers::start(&bench, 4, 16);
+        rt.sleep(Span::from_secs(10)).await;
+        let light = bench.open_object(ObjectId(1_000), 0);
+        let mut waited = Span::ZERO;
+        for number in 0..200 {
+            rt.sleep(Span::from_millis(50)).await;
+            let began = rt.now();
+            let written = light.write_at(&[1; PAGE], number * PAGE as u64).await;
+            assert_eq!(written, Ok(()));
+            waited = waited + rt.now().since(began);
+        }
+        // 20 pages a second of 5 120, where an equal share is 1 024.
+        assert!(waited < Span::from_millis(500), "{waited} in 200 writes");
+        heavy.end().await;
+    });
+}
+
+#[test]
+fn an_idle_page_is_written_between_30_and_35_seconds() {
+    simulate(8, |rt| async move {
+        let bench = paced(rt.clone(), 8, 25_600);
+        for wait_ms in [0, 1_300, 4_900] {
+            rt.sleep(Span::from_millis(wait_ms)).await;
+            let file = bench.open(0);
+            let dirtied = rt.now();
+            file.write_at(b"x", 0).await.expect("memory takes it");
+            while bench.cache.statistics().dirty() > 0 {
+                rt.sleep(Span::from_millis(10)).await;
+                assert!(rt.now() < Instant::from_nanos(200_000_000_000));
+            }
+            let took_ms = rt.now().since(dirtied).as_millis();
+            assert!((30_000..=35_020).contains(&took_ms), "{took_ms} ms");
+        }
+    });
+}
