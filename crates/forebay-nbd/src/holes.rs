@@ -78,7 +78,7 @@ mod tests {
     fn data_between_two_holes_is_found() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4 << 20).unwrap();
-        file.write_all_at(&[1; 65_536], 1 << 20).unwrap();
+        file.write_all_at(&vec![1; 65_536], 1 << 20).unwrap();
         let holes = FileHoles::new(file);
         let mut at = 0;
         let mut data_bytes = 0;

@@ -94,7 +94,7 @@ async fn attempt(
             let length = (range.end - range.start) as usize;
             file.write_at(&buffer[..length], range.start).await?;
         }
-        Job::Flush => file.sync().await?,
+        Job::Flush => flush(file).await?,
         Job::Zero {
             range,
             no_hole: true,
@@ -122,6 +122,19 @@ async fn read(file: &File, range: Range<u64>, buffer: &mut [u8]) -> Result<usize
     // since reads as zeros.
     buffer[done..length].fill(0);
     Ok(length)
+}
+
+/// Syncs, however long it takes, while the store writes on: only one that stands still has failed.
+async fn flush(file: &File) -> Result<(), SyncError> {
+    let mut left_before = u64::MAX;
+    loop {
+        match file.sync().await {
+            Err(SyncError::NotAnswering { pages_left, .. }) if pages_left < left_before => {
+                left_before = pages_left;
+            }
+            result => return result,
+        }
+    }
 }
 
 async fn write_zeros(file: &File, range: Range<u64>) -> Result<(), AccessError> {

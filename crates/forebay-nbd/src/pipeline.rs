@@ -201,38 +201,23 @@ where
         if output.room() < ANSWER_LIMIT_BYTES || self.speaker.is_some_and(|it| it != request) {
             return Ok(false);
         }
-        let outcome = self.outcomes[slot]
-            .as_ref()
-            .expect("a finished slot has an outcome");
         let asked = self.asked[request]
             .as_mut()
             .expect("a piece belongs to a request");
         let is_last = asked.pieces_left == 1;
+        let outcome = self.outcomes[slot]
+            .as_ref()
+            .expect("a finished slot has an outcome");
+        let buffer = &*self.slots.buffer(slot);
+        let outcome = outcome.as_ref().map(|&length| &buffer[..length]);
         match asked.answer {
             Answer::Stream if asked.next_byte != offset_bytes => return Ok(false),
             Answer::Stream => {
-                let bytes = self.slots.buffer(slot);
-                let goes_on = push_stream(asked, outcome, bytes, output)?;
+                let goes_on = push_stream(asked, outcome, output)?;
                 self.speaker = (goes_on && !is_last).then_some(request);
             }
-            Answer::Chunks => {
-                let bytes = self.slots.buffer(slot);
-                push_data(asked.cookie, is_last, offset_bytes, outcome, bytes, output);
-            }
-            Answer::Extents => match outcome {
-                Ok(length) => {
-                    let bytes = &self.slots.buffer(slot)[..*length];
-                    let head = chunk_head(
-                        chunk::DONE,
-                        chunk::BLOCK_STATUS,
-                        asked.cookie,
-                        *length as u32,
-                    );
-                    output.push(&head);
-                    output.push(bytes);
-                }
-                Err(trouble) => push_error(asked.cookie, true, None, trouble, output),
-            },
+            Answer::Chunks => push_data(asked.cookie, is_last, offset_bytes, outcome, output),
+            Answer::Extents => push_extents(asked.cookie, outcome, output),
             Answer::Plain => {
                 if let Err(trouble) = outcome {
                     asked.trouble.get_or_insert_with(|| trouble.clone());
@@ -483,19 +468,18 @@ where
 /// Sends the next part of a simple reply. True if the reply is not one of failure.
 fn push_stream(
     asked: &mut Asked,
-    outcome: &Result<usize, Trouble>,
-    bytes: &[u8],
+    outcome: Result<&[u8], &Trouble>,
     output: &mut ByteQueue,
 ) -> Result<bool, TransmissionError> {
     asked.next_byte += PIECE_BYTES as u64;
     match outcome {
         // The client was told of the failure of an earlier piece and expects no bytes.
         _ if asked.trouble.is_some() => {}
-        Ok(length) => {
+        Ok(bytes) => {
             if !asked.is_begun {
                 output.push(&simple_reply(asked.cookie, None));
             }
-            output.push(&bytes[..*length]);
+            output.push(bytes);
         }
         Err(trouble) if asked.is_begun => {
             return Err(TransmissionError::LateFailure(trouble.reason.clone()));
@@ -514,20 +498,33 @@ fn push_data(
     cookie: u64,
     is_last: bool,
     offset_bytes: u64,
-    outcome: &Result<usize, Trouble>,
-    bytes: &[u8],
+    outcome: Result<&[u8], &Trouble>,
     output: &mut ByteQueue,
 ) {
     let done = if is_last { chunk::DONE } else { 0 };
     match outcome {
-        Ok(0) => output.push(&chunk_head(done, chunk::NONE, cookie, 0)),
-        Ok(length) => {
-            let head = chunk_head(done, chunk::OFFSET_DATA, cookie, 8 + *length as u32);
+        Ok([]) => output.push(&chunk_head(done, chunk::NONE, cookie, 0)),
+        Ok(bytes) => {
+            let length_bytes = 8 + bytes.len() as u32;
+            let head = chunk_head(done, chunk::OFFSET_DATA, cookie, length_bytes);
             output.push(&head);
             output.push(&offset_bytes.to_be_bytes());
-            output.push(&bytes[..*length]);
+            output.push(bytes);
         }
         Err(trouble) => push_error(cookie, is_last, Some(offset_bytes), trouble, output),
+    }
+}
+
+/// Sends the extents of a range as the only chunk.
+fn push_extents(cookie: u64, outcome: Result<&[u8], &Trouble>, output: &mut ByteQueue) {
+    match outcome {
+        Ok(bytes) => {
+            let length_bytes = bytes.len() as u32;
+            let head = chunk_head(chunk::DONE, chunk::BLOCK_STATUS, cookie, length_bytes);
+            output.push(&head);
+            output.push(bytes);
+        }
+        Err(trouble) => push_error(cookie, true, None, trouble, output),
     }
 }
 

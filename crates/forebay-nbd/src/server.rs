@@ -163,7 +163,7 @@ impl Server {
         let door = shared.clone();
         // It ends by itself when the server drains.
         drop(thread::spawn("nbd-accept", move || {
-            accept_all(&door, &listener)
+            accept_all(&door, &listener);
         })?);
         Ok(Server { shared })
     }
@@ -199,14 +199,16 @@ impl Server {
     pub async fn ended(&self) {
         loop {
             let listener = self.shared.left.listen();
-            let clients = lock(&self.shared.clients);
-            let is_over = !clients.is_accepting && clients.count() == 0;
-            drop(clients);
-            if is_over {
+            if self.has_ended() {
                 return;
             }
             listener.await;
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        let clients = lock(&self.shared.clients);
+        !clients.is_accepting && clients.count() == 0
     }
 }
 
