@@ -19,6 +19,7 @@ pub mod bandwidth;
 pub mod chunk;
 pub mod history;
 pub mod limits;
+pub mod pace;
 pub mod pause;
 pub mod plot;
 pub mod position;

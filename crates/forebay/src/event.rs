@@ -1,6 +1,7 @@
 //! Trace events by the names and fields of the kernel's tracepoints (spec/writeback.md 12,
 //! spec/reclaim.md 8.3), and where they go.
 
+use crate::policy::DirtyThrottle;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::pause::{DirtierClock, PauseSizing};
@@ -44,10 +45,14 @@ pub struct PauseRecord {
     pub clock: DirtierClock,
     /// The bounds that the pause law set.
     pub sizing: PauseSizing,
-    /// Time of the decision, ms.
-    pub now_ms: u64,
-    /// Length of the pause, ms.
-    pub pause_ms: u64,
+    /// The choice by which the pause was cut.
+    pub throttle: DirtyThrottle,
+    /// Virtual time up to which the writer had paid before, if it is paced.
+    pub paused_when_us: Option<u64>,
+    /// Time of the decision.
+    pub now_us: u64,
+    /// Length of the pause.
+    pub pause_us: u64,
 }
 
 /// Something that happened, as the kernel's tracepoint of the same name tells it.

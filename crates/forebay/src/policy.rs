@@ -13,8 +13,11 @@ pub enum FileWritesFromReclaim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DirtyThrottle {
-    /// It sleeps so long that its rate meets the store's measured bandwidth (3.2 and later).
+    /// It sleeps so long that its rate meets the store's measured bandwidth, a little after each
+    /// of its writes.
     #[default]
+    Paced,
+    /// The same rate by sleeps of 10 ms and more, as Linux does (3.2 and later).
     IoLess,
 }
 
@@ -100,6 +103,7 @@ impl Policy {
             "linux-6.16" => Some(Policy {
                 active_references: ActiveReferences::Ignored,
                 inactive_share: InactiveShare::SquareRoot,
+                throttle: DirtyThrottle::IoLess,
                 ..Policy::default()
             }),
             _ => None,

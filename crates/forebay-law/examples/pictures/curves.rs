@@ -3,6 +3,7 @@
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
 use forebay_law::chunk::write_chunk;
 use forebay_law::limits::{DirtyLimits, LIMIT_INTERVAL_MS, SmoothedLimit, setpoint};
+use forebay_law::pace::{PaceInputs, pace as paced};
 use forebay_law::pause::{PauseSizing, size_pause};
 use forebay_law::plot::{closed_loop, sampled};
 use forebay_law::position::polynomial;
@@ -34,9 +35,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 13] = laws![
+pub(crate) const LAWS: [Law; 14] = laws![
     watermark, scan, refault, readahead, swapahead, throttle, limits, share, bandwidth, position,
-    rate, pause, chunk,
+    rate, pause, pace, chunk,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -362,6 +363,30 @@ fn pause() -> Picture {
             name: "max_pause",
             at: 200,
         }],
+    }
+}
+
+fn pace() -> Picture {
+    let sleep_us = |task_ratelimit| {
+        let inputs = PaceInputs {
+            dirtied_pages: 256,
+            task_ratelimit,
+            paused_when_us: None,
+            now_us: 0,
+            max_pause_us: 200_000,
+        };
+        paced(&inputs).sleep_us
+    };
+    Picture {
+        title: "The sleep after a write of 1 MiB",
+        x: Axis::even("rate of the writer (MB/s)", 0, 1_000, 100, 256),
+        y: Axis::even("ms", 0, 60, 10, 1_000),
+        curves: vec![even("sleep", (5_120, 256_000), 250, sleep_us)],
+        knees: vec![Knee {
+            name: "30 MB/s",
+            at: 7_680,
+        }],
+        levels: vec![],
     }
 }
 

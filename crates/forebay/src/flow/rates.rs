@@ -13,8 +13,10 @@ use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
 use forebay_law::rate::{DirtyRate, RateInputs};
 use forebay_law::share::{ShareLimits, store_thresh};
 
-/// The first sample is taken after this long.
+/// The first samples are taken this far apart.
 const FIRST_INTERVAL_MS: u64 = 20;
+/// After so many of them a store counts as measured.
+pub(crate) const SAMPLES_TO_TRUST: u64 = 4;
 /// Samples that count by their number and not by the window.
 const EARLY_SAMPLES: u64 = 16;
 
@@ -24,8 +26,6 @@ pub(crate) struct RateView {
     pub(crate) position_ratio: u64,
     pub(crate) dirty: u64,
     pub(crate) setpoint: u64,
-    /// Writers that have been throttled on this store so far.
-    pub(crate) writers: u64,
 }
 
 impl Engine {
@@ -61,7 +61,7 @@ impl Engine {
         let now_ms = self.now_ms();
         let mut rates = lock(&backing.rates);
         let elapsed_ms = now_ms.saturating_sub(rates.updated_ms);
-        let interval_ms = if rates.samples == 0 {
+        let interval_ms = if rates.samples < SAMPLES_TO_TRUST {
             FIRST_INTERVAL_MS
         } else {
             BANDWIDTH_INTERVAL_MS
@@ -71,7 +71,7 @@ impl Engine {
         }
         let written = backing.written.load(Ordering::Relaxed) - rates.written_stamp;
         let dirtied = backing.dirtied.load(Ordering::Relaxed) - rates.dirtied_stamp;
-        if rates.samples == 0 && written == 0 {
+        if rates.samples < SAMPLES_TO_TRUST && written == 0 {
             return;
         }
         let old_average = rates.bandwidth.average_pages_per_s;
@@ -95,14 +95,12 @@ impl Engine {
             });
         }
         if rates.samples < EARLY_SAMPLES {
-            let writers = view.map_or(1, |view| view.writers.max(1));
+            let writers = backing.writers_seen.load(Ordering::Relaxed).max(1);
             let fair = (rates.bandwidth.average_pages_per_s / writers).max(1);
-            if view.is_some() || rates.samples == 0 {
-                rates.rate = DirtyRate {
-                    ratelimit: fair,
-                    balanced: fair,
-                };
-            }
+            rates.rate = DirtyRate {
+                ratelimit: fair,
+                balanced: fair,
+            };
         }
         rates.samples += 1;
         stamp(backing, &mut rates, now_ms);

@@ -6,7 +6,8 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord};
-use crate::flow::rates::RateView;
+use crate::flow::rates::{RateView, SAMPLES_TO_TRUST};
+use crate::policy::DirtyThrottle;
 use crate::state::backing::Backing;
 use forebay_base::sync::{
     Mutex,
@@ -15,9 +16,10 @@ use forebay_base::sync::{
 };
 use forebay_base::{Instant, Span};
 use forebay_law::limits::{DirtyLimits, setpoint};
+use forebay_law::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_quota};
 use forebay_law::pause::{
-    self, DirtierClock, MAX_PAUSE_MS, PauseDecision, PauseSizing, decide_pause, freerun_clock,
-    may_leave, size_pause,
+    self, DirtierClock, PauseDecision, PauseSizing, decide_pause, freerun_clock, may_leave,
+    size_pause,
 };
 use forebay_law::position::{Position, PositionInputs, position};
 use forebay_law::rate::{strict_setpoint, task_ratelimit};
@@ -26,14 +28,32 @@ use forebay_law::share::store_background;
 /// A writer, as the throttle knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Dirtier {
-    clock: Mutex<DirtierClock>,
+    state: Mutex<DirtierState>,
     is_counted: AtomicBool,
+}
+
+/// What a writer did and paid.
+#[derive(Clone, Copy, Debug, Default)]
+struct DirtierState {
+    clock: DirtierClock,
+    /// Virtual time up to which a paced writer has paid.
+    paused_when_us: Option<u64>,
+}
+
+/// What the pause law, or the pace law, made of a snapshot.
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    dirty_ratelimit: u64,
+    task_ratelimit: u64,
+    sizing: PauseSizing,
+    pause_us: u64,
+    after: DirtierState,
 }
 
 /// Every number that one evaluation judges by.
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
-    now_ms: u64,
+    now: Instant,
     limits: DirtyLimits,
     inputs: PositionInputs,
     position: Position,
@@ -44,7 +64,7 @@ struct Snapshot {
 impl Engine {
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated.
     pub(crate) fn note_dirtied(&self, backing: &Backing, dirtier: &Dirtier, pages: u64) -> bool {
-        let mut clock = lock(&dirtier.clock);
+        let clock = &mut lock(&dirtier.state).clock;
         clock.nr_dirtied += pages;
         let due = clock.nr_dirtied >= clock.quota_pages(backing.exceeded.load(Ordering::Relaxed));
         // Writers that never reach their own quota are caught by a common one: together they
@@ -59,7 +79,7 @@ impl Engine {
 
     /// A writer is gone: what it dirtied unseen is left to the others.
     pub(crate) fn dirtier_gone(&self, dirtier: &Dirtier) {
-        let left = lock(&dirtier.clock).nr_dirtied;
+        let left = lock(&dirtier.state).clock.nr_dirtied;
         self.global.unevaluated.fetch_add(left, Ordering::Relaxed);
     }
 
@@ -75,12 +95,12 @@ impl Engine {
             }
             if is_free_run(backing, &snapshot) {
                 let inputs = &snapshot.inputs;
-                *lock(&dirtier.clock) = freerun_clock(snapshot.now_ms, inputs.dirty, inputs.thresh);
+                *lock(&dirtier.state) = free_run(snapshot.now, inputs.dirty, inputs.thresh);
                 return;
             }
             backing.wake_for_background();
             backing.exceeded.store(snapshot.exceeded, Ordering::Relaxed);
-            let writers = self.count_writer(backing, dirtier);
+            count_writer(backing, dirtier);
             if !snapshot.is_measured {
                 if self
                     .pause_unmeasured(backing, dirtier, &snapshot, entered)
@@ -93,46 +113,51 @@ impl Engine {
             self.global.advance_limit(
                 snapshot.inputs.thresh,
                 snapshot.inputs.dirty,
-                snapshot.now_ms,
+                snapshot.now.as_millis(),
             );
-            self.update_rates(backing, rate_view(backing, &snapshot, writers));
+            self.update_rates(backing, rate_view(backing, &snapshot));
             if self.pause_measured(backing, dirtier, &snapshot).await || self.is_closing() {
                 return;
             }
         }
     }
 
-    /// One decision of the pause law. True if the writer may go on.
+    /// One decision of the laws. True if the writer may go on.
     async fn pause_measured(
         &self,
         backing: &Backing,
         dirtier: &Dirtier,
         snapshot: &Snapshot,
     ) -> bool {
-        let inputs = &snapshot.inputs;
-        let ratelimit = lock(&backing.rates).rate.ratelimit;
-        let task = task_ratelimit(ratelimit, snapshot.position.ratio);
-        let sizing = size_pause(
-            inputs.average_pages_per_s,
-            ratelimit,
-            inputs.store_dirty,
-            task,
-        );
-        let before = *lock(&dirtier.clock);
-        let (decision, after) = decide_pause(before, &sizing, task, snapshot.now_ms);
-        *lock(&dirtier.clock) = after;
-        let PauseDecision::Sleep { pause_ms, .. } = decision else {
+        let before = *lock(&dirtier.state);
+        let decision = self.decide(backing, before, snapshot);
+        *lock(&dirtier.state) = decision.after;
+        if decision.pause_us == 0 {
             return true;
+        }
+        self.note_pause(backing, snapshot, before, &decision);
+        self.sleep_counted(Span::from_micros(decision.pause_us))
+            .await;
+        may_leave(decision.task_ratelimit, snapshot.inputs.store_dirty, 1)
+    }
+
+    fn decide(&self, backing: &Backing, before: DirtierState, snapshot: &Snapshot) -> Decision {
+        let inputs = &snapshot.inputs;
+        let dirty_ratelimit = lock(&backing.rates).rate.ratelimit;
+        let task = task_ratelimit(dirty_ratelimit, snapshot.position.ratio);
+        let average = inputs.average_pages_per_s;
+        let sizing = size_pause(average, dirty_ratelimit, inputs.store_dirty, task);
+        let (pause_us, after) = match self.settings.policy.throttle {
+            DirtyThrottle::Paced if task > 0 => paced(before, &sizing, task, snapshot.now),
+            _ => paused(before, &sizing, task, snapshot.now),
         };
-        self.note_pause(
-            backing,
-            snapshot,
-            before,
+        Decision {
+            dirty_ratelimit,
+            task_ratelimit: task,
             sizing,
-            (ratelimit, task, pause_ms),
-        );
-        self.sleep_counted(Span::from_millis(pause_ms)).await;
-        may_leave(task, inputs.store_dirty, 1)
+            pause_us,
+            after,
+        }
     }
 
     /// Before the store's rate is known a writer is paced by the writes that end. True if it may
@@ -144,7 +169,7 @@ impl Engine {
         snapshot: &Snapshot,
         entered: Instant,
     ) -> bool {
-        let longest = Span::from_millis(MAX_PAUSE_MS);
+        let longest = Span::from_micros(LONGEST_US);
         let began = self.rt.now();
         let deadline = began + longest;
         let listener = backing.write_ended.listen();
@@ -161,13 +186,13 @@ impl Engine {
             || (now.since(entered) >= longest && dirty < snapshot.inputs.hard_limit);
         if may_go {
             let inputs = &snapshot.inputs;
-            *lock(&dirtier.clock) = freerun_clock(now.as_millis(), dirty, inputs.thresh);
+            *lock(&dirtier.state) = free_run(now, dirty, inputs.thresh);
         }
         may_go || self.is_closing()
     }
 
     fn snapshot(&self, backing: &Backing) -> Snapshot {
-        let now_ms = self.now_ms();
+        let now = self.rt.now();
         let limits = self.dirty_limits();
         let dirty = self.global.pages();
         let store_thresh = self.store_thresh(backing, limits.thresh);
@@ -197,12 +222,12 @@ impl Engine {
             .ratelimit_pages
             .store(ratelimit, Ordering::Relaxed);
         Snapshot {
-            now_ms,
+            now,
             limits,
             inputs,
             position: position(&inputs),
             exceeded,
-            is_measured: rates.samples > 0,
+            is_measured: rates.samples >= SAMPLES_TO_TRUST,
         }
     }
 
@@ -212,22 +237,14 @@ impl Engine {
         }
     }
 
-    fn count_writer(&self, backing: &Backing, dirtier: &Dirtier) -> u64 {
-        if !dirtier.is_counted.swap(true, Ordering::Relaxed) {
-            backing.writers_seen.fetch_add(1, Ordering::Relaxed);
-        }
-        backing.writers_seen.load(Ordering::Relaxed)
-    }
-
     fn note_pause(
         &self,
         backing: &Backing,
         snapshot: &Snapshot,
-        clock: DirtierClock,
-        sizing: PauseSizing,
-        (dirty_ratelimit, task_ratelimit, pause_ms): (u64, u64, u64),
+        before: DirtierState,
+        decision: &Decision,
     ) {
-        let limit = match (task_ratelimit, snapshot.inputs.strict) {
+        let limit = match (decision.task_ratelimit, snapshot.inputs.strict) {
             (0, _) => PauseLimit::Hard,
             (_, true) => PauseLimit::Store,
             (_, false) => PauseLimit::Global,
@@ -239,13 +256,15 @@ impl Engine {
                 position: snapshot.inputs,
                 setpoint: snapshot.position.setpoint,
                 pos_ratio: snapshot.position.ratio,
-                dirty_ratelimit,
-                task_ratelimit,
-                dirtied: clock.nr_dirtied,
-                clock,
-                sizing,
-                now_ms: snapshot.now_ms,
-                pause_ms,
+                dirty_ratelimit: decision.dirty_ratelimit,
+                task_ratelimit: decision.task_ratelimit,
+                dirtied: before.clock.nr_dirtied,
+                clock: before.clock,
+                sizing: decision.sizing,
+                throttle: self.settings.policy.throttle,
+                paused_when_us: before.paused_when_us,
+                now_us: snapshot.now.as_nanos() / 1_000,
+                pause_us: decision.pause_us,
             },
         });
     }
@@ -268,6 +287,76 @@ impl Engine {
     }
 }
 
+fn count_writer(backing: &Backing, dirtier: &Dirtier) {
+    if !dirtier.is_counted.swap(true, Ordering::Relaxed) {
+        backing.writers_seen.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The clock of a writer that nobody slows.
+fn free_run(now: Instant, dirty: u64, thresh: u64) -> DirtierState {
+    DirtierState {
+        clock: freerun_clock(now.as_millis(), dirty, thresh),
+        paused_when_us: Some(now.as_nanos() / 1_000),
+    }
+}
+
+/// A pause as Linux cuts it.
+fn paused(
+    before: DirtierState,
+    sizing: &PauseSizing,
+    task_ratelimit: u64,
+    now: Instant,
+) -> (u64, DirtierState) {
+    let now_ms = now.as_millis();
+    let (decision, clock) = decide_pause(before.clock, sizing, task_ratelimit, now_ms);
+    let pause_ms = match decision {
+        PauseDecision::NoSleep => 0,
+        PauseDecision::Sleep { pause_ms, .. } => pause_ms,
+    };
+    let pause_us = (pause_ms * 1_000).min(LONGEST_US);
+    let paused_when_us = Some(now.as_nanos() / 1_000 + pause_us);
+    (
+        pause_us,
+        DirtierState {
+            clock,
+            paused_when_us,
+        },
+    )
+}
+
+/// A pause cut fine.
+fn paced(
+    before: DirtierState,
+    sizing: &PauseSizing,
+    task_ratelimit: u64,
+    now: Instant,
+) -> (u64, DirtierState) {
+    let inputs = PaceInputs {
+        dirtied_pages: before.clock.nr_dirtied,
+        task_ratelimit,
+        paused_when_us: before.paused_when_us,
+        now_us: now.as_nanos() / 1_000,
+        max_pause_us: sizing.max_pause_ms * 1_000,
+    };
+    let Pace {
+        sleep_us,
+        paused_when_us,
+    } = pace(&inputs);
+    let clock = DirtierClock {
+        paused_when_ms: Some(paused_when_us / 1_000),
+        nr_dirtied: 0,
+        nr_dirtied_pause: pace_quota(task_ratelimit, sizing.next_quota_pages),
+    };
+    (
+        sleep_us,
+        DirtierState {
+            clock,
+            paused_when_us: Some(paused_when_us),
+        },
+    )
+}
+
 fn is_free_run(backing: &Backing, snapshot: &Snapshot) -> bool {
     let inputs = &snapshot.inputs;
     if backing.settings.strict_limit {
@@ -276,7 +365,7 @@ fn is_free_run(backing: &Backing, snapshot: &Snapshot) -> bool {
     inputs.dirty <= snapshot.limits.freerun()
 }
 
-fn rate_view(backing: &Backing, snapshot: &Snapshot, writers: u64) -> RateView {
+fn rate_view(backing: &Backing, snapshot: &Snapshot) -> RateView {
     let inputs = &snapshot.inputs;
     let (dirty, setpoint) = if backing.settings.strict_limit {
         let of_store = strict_setpoint(
@@ -292,6 +381,5 @@ fn rate_view(backing: &Backing, snapshot: &Snapshot, writers: u64) -> RateView {
         position_ratio: snapshot.position.ratio,
         dirty,
         setpoint,
-        writers,
     }
 }

@@ -82,7 +82,7 @@ impl EventSink for EventLog {
     fn record(&self, at: Instant, event: &Event) {
         match *event {
             Event::BalanceDirtyPages { record, .. } => {
-                self.noted().pauses.record(record.pause_ms * 1_000_000);
+                self.noted().pauses.record(record.pause_us * 1_000);
             }
             Event::MmVmscanLruShrinkInactive { nr_scanned, .. } => self.note_batch(at, nr_scanned),
             Event::MmVmscanLruShrinkActive { nr_taken, .. } => self.note_batch(at, nr_taken),
