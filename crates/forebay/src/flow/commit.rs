@@ -11,7 +11,8 @@ use crate::state::index::key;
 use crate::state::object::ObjectState;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_store::{Durability, Failure, IoKind, Request, StoreError};
+use forebay_store::{Durability, IoKind, Request, StoreError};
+use std::sync::Arc;
 
 /// How a commit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,28 +30,38 @@ impl Engine {
     pub(crate) async fn commit(
         &self,
         backing: &Backing,
-        object: &ObjectState,
+        object: &Arc<ObjectState>,
         longest: Span,
     ) -> Committed {
-        let turn = object.commits.acquire(1);
-        let Ok(_turn) = self.rt.timeout(longest, turn).await else {
+        let turn = object.commits.acquire_owned(1);
+        let Ok(turn) = self.rt.timeout(longest, turn).await else {
             return Committed::NoAnswer;
         };
-        if let Err(error) = self.settle_length(backing, object).await {
-            return match error.failure {
-                Failure::NoAnswer => Committed::NoAnswer,
-                _ => {
-                    object.errors.set(error);
-                    Committed::Failed(error)
-                }
-            };
+        let is_told = !object.length_unsynced.load(Ordering::Acquire);
+        if is_told && changes_to_commit(backing, object).is_none() {
+            return Committed::Durable;
         }
-        let Some(changes) = object.to_commit() else {
+        // Half of a commit would leave pages that no later commit covers.
+        let (engine, of) = (self.shared(), object.clone());
+        let backing = self.backing(backing.number);
+        let commit = async move {
+            let committed = engine.commit_alone(&backing, &of).await;
+            drop(turn);
+            committed
+        };
+        let committed = self.apart("commit", object, longest, commit).await;
+        committed.unwrap_or(Committed::NoAnswer)
+    }
+
+    /// The commit itself, until the store has answered.
+    async fn commit_alone(&self, backing: &Backing, object: &ObjectState) -> Committed {
+        if let Err(error) = self.settle_length(backing, object).await {
+            object.errors.set(error);
+            return Committed::Failed(error);
+        }
+        let Some(changes) = changes_to_commit(backing, object) else {
             return Committed::Durable;
         };
-        if backing.geometry.durability == Durability::OnFinish {
-            return Committed::Durable;
-        }
         if backing.geometry.durability == Durability::Unstable {
             self.for_unstable(object, |engine, frame, _| {
                 engine.frames.set(frame, flag::COMMITTING);
@@ -58,13 +69,10 @@ impl Engine {
             .await;
         }
         let answer = self
-            .ask(backing, of_object(object, IoKind::Commit, 0), longest)
+            .ask(backing, of_object(object, IoKind::Commit, 0), Span::MAX)
             .await;
         let result = match answer {
-            Some(Ok(())) => {
-                object.note_committed(changes);
-                Committed::Durable
-            }
+            Some(Ok(())) => Committed::Durable,
             Some(Err(error)) => {
                 object.errors.set(error);
                 Committed::Failed(error)
@@ -73,6 +81,9 @@ impl Engine {
         };
         if backing.geometry.durability == Durability::Unstable {
             self.settle_unstable(backing, object, result).await;
+        }
+        if result == Committed::Durable {
+            object.note_committed(changes);
         }
         result
     }
@@ -167,6 +178,14 @@ impl Engine {
         if backing.enqueue(&object, || self.now_ms()) {
             backing.wake_flusher.wake_all();
         }
+    }
+}
+
+/// The changes that a commit has to cover, if any.
+fn changes_to_commit(backing: &Backing, object: &ObjectState) -> Option<u64> {
+    match backing.geometry.durability {
+        Durability::OnFinish => None,
+        Durability::OnCommit | Durability::Unstable => object.to_commit(),
     }
 }
 

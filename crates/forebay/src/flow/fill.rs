@@ -165,7 +165,7 @@ impl Engine {
             let Some(batch) = object.begin_batch() else {
                 run.submit();
                 drop(fresh);
-                self.resize_ends(object).await;
+                self.resize_ends(object).await?;
                 continue;
             };
             if page >= pages_for(object.length_bytes()) {

@@ -187,7 +187,7 @@ impl Engine {
     async fn write_object(
         self: &Arc<Self>,
         backing: &Backing,
-        object: &ObjectState,
+        object: &Arc<ObjectState>,
         pages_left: u64,
     ) -> (u64, Turn) {
         let (next_page, retry_at_ms) = {
@@ -224,7 +224,7 @@ impl Engine {
 
     /// An unstable store's pages are freed by commits alone, so the flusher asks for them once
     /// the writes of a turn have ended.
-    async fn commit_in_background(&self, backing: &Backing, object: &ObjectState) {
+    async fn commit_in_background(&self, backing: &Backing, object: &Arc<ObjectState>) {
         loop {
             let listener = object.written.listen();
             if !backing.has_writes_before(object.number, u64::MAX) {

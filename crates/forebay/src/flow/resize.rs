@@ -1,8 +1,8 @@
 //! Cutting an object and discarding parts of it, against pages that are in flight.
 //!
-//! Spec/writeback.md 10.2: nobody puts pages in while a resize is under way; each page of the
-//! range is taken alone, after its write has ended, and dropped; only then the store is told, so
-//! that no write in flight can land in what was given up.
+//! Spec/writeback.md 10.2: nobody puts pages in while a resize is under way, and no write in flight
+//! can land in what was given up. What a store has been asked to cut or discard it may do late:
+//! the resize goes on until it has answered, whether or not somebody still waits for it.
 
 use crate::engine::Engine;
 use crate::error::AccessError;
@@ -12,10 +12,11 @@ use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{key, object_of, page_of as index_of};
 use crate::state::object::{ObjectState, Origin, ResizeGuard};
-use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
+use forebay_base::{PAGE_BYTES, Span};
 use forebay_store::{Failure, IoKind, Request, StoreError};
+use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,28 +30,107 @@ impl Engine {
         handle: &Handle,
         length_bytes: u64,
     ) -> Result<(), AccessError> {
-        let object = &*handle.object;
-        self.check_resize(object, length_bytes)?;
-        let guard = self.resize_alone(object).await;
-        let before = guard.set_length(length_bytes);
-        // Until the store has been told, which a held page may prevent.
-        object.length_unsynced.store(true, Ordering::Release);
-        if length_bytes < before {
-            self.drop_pages(
-                object,
-                &handle.backing,
-                pages_for(length_bytes)..pages_for(before),
-            )
-            .await?;
-            self.zero_tail(handle, length_bytes).await?;
+        self.check_resize(&handle.object, length_bytes)?;
+        if handle.object.is_anonymous() {
+            // Its length is told to nobody, and what is behind it is gone first.
+            self.discard(handle, length_bytes..u64::MAX).await?;
+            let guard = self.resize_alone(&handle.object).await;
+            guard.set_length(length_bytes);
+            return Ok(());
         }
-        let result = match object.origin {
-            // Its length is told to nobody.
-            Origin::Anonymous { .. } => Ok(()),
-            Origin::File { .. } => self.tell_length(&handle.backing, object, &guard).await,
-        };
-        drop(guard);
-        Ok(result?)
+        let (engine, object) = (self.clone(), handle.object.clone());
+        let backing = handle.backing.clone();
+        let cut = async move { engine.truncate_file(&object, &backing, length_bytes).await };
+        self.resize_apart("truncate", handle, page_of(length_bytes), cut)
+            .await?
+    }
+
+    /// Does a resize apart from its caller, who hears if the store is silent.
+    async fn resize_apart<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        handle: &Handle,
+        page_index: u64,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, AccessError> {
+        // Guards are waited for first, then the store.
+        let waited = self.settings.held_timeout + self.settings.answer_timeout;
+        let done = self.apart(name, &handle.object, waited, work).await;
+        done.ok_or(AccessError::NotAnswering {
+            object: handle.object.store_object().0,
+            page_index,
+            waited,
+        })
+    }
+
+    /// Cuts or extends the object of a store. Until the store has done it no page is dropped, so
+    /// that nothing is lost if it does not (promise 2).
+    async fn truncate_file(
+        &self,
+        object: &ObjectState,
+        backing: &Backing,
+        length_bytes: u64,
+    ) -> Result<(), AccessError> {
+        let guard = self.resize_alone(object).await;
+        // From now on nobody submits or holds a page behind the new end.
+        let before = guard.set_length(length_bytes);
+        let behind = pages_for(length_bytes)..pages_for(before);
+        if let Err(error) = self
+            .guards_drop(object, page_of(length_bytes)..behind.end)
+            .await
+        {
+            guard.set_length(before);
+            return Err(error);
+        }
+        // What was submitted before must not land after the cut.
+        self.writes_end(backing, object).await;
+        if let Err(error) = self.tell_length(backing, object, &guard).await {
+            guard.set_length(before);
+            return Err(error.into());
+        }
+        if length_bytes < before {
+            // Whatever keeps a page busy now ends by itself: nobody comes new.
+            while self
+                .drop_pages(object, backing, behind.clone())
+                .await
+                .is_err()
+            {}
+            while self.zero_tail(object, length_bytes).await.is_err() {}
+        }
+        Ok(())
+    }
+
+    /// Waits until no guard holds a page of the range.
+    async fn guards_drop(
+        &self,
+        object: &ObjectState,
+        pages: Range<u64>,
+    ) -> Result<(), AccessError> {
+        for page in self.pages_to_visit(object, pages) {
+            let key = key(object.number, page);
+            if let Some(frame) = self.index.find_surely(&self.frames, key) {
+                self.guard_drops(object, frame, key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn guard_drops(
+        &self,
+        object: &ObjectState,
+        frame: u32,
+        key: u64,
+    ) -> Result<(), AccessError> {
+        let waited = self.settings.held_timeout;
+        let is_free = |word| word & HOLDS == 0;
+        if self.word_becomes(frame, key, waited, is_free).await {
+            return Ok(());
+        }
+        Err(AccessError::Held {
+            object: object.store_object().0,
+            page_index: index_of(key),
+            waited,
+        })
     }
 
     /// Gives a range up: it reads as zeros from now on.
@@ -79,42 +159,43 @@ impl Engine {
             return Ok(());
         }
         let bytes = byte_of(whole.start)..byte_of(whole.end);
-        match self.discard_whole(handle, whole).await? {
-            Ok(()) => Ok(()),
-            Err(error) if error.failure == Failure::Unsupported => {
+        let (engine, object) = (self.clone(), handle.object.clone());
+        let (backing, first) = (handle.backing.clone(), whole.start);
+        let give_up = async move { engine.discard_pages(&object, &backing, whole).await };
+        match self.resize_apart("discard", handle, first, give_up).await? {
+            Err(AccessError::Store(error)) if error.failure == Failure::Unsupported => {
                 self.write_zeros(handle, bytes).await
             }
-            Err(error) => Err(error.into()),
+            other => other,
         }
     }
 
-    async fn discard_whole(
-        self: &Arc<Self>,
-        handle: &Handle,
+    async fn discard_pages(
+        &self,
+        object: &ObjectState,
+        backing: &Backing,
         pages: Range<u64>,
-    ) -> Result<Result<(), StoreError>, AccessError> {
-        let object = &*handle.object;
+    ) -> Result<(), AccessError> {
         let guard = self.resize_alone(object).await;
-        self.drop_pages(object, &handle.backing, pages.clone())
-            .await?;
+        self.guards_drop(object, pages.clone()).await?;
+        self.drop_pages(object, backing, pages.clone()).await?;
         let request = Request {
             kind: IoKind::Discard,
             object: object.store_object(),
             offset_bytes: byte_of(pages.start),
             length_bytes: byte_of(pages.end - pages.start),
         };
-        let answer = self
-            .ask(&handle.backing, request, self.settings.answer_timeout)
-            .await;
+        let answer = self.ask(backing, request, Span::MAX).await;
         object.changed();
         // What was dirty there may have been all that made the store's object this long.
         object.length_unsynced.store(true, Ordering::Release);
         drop(guard);
-        Ok(answer.unwrap_or(Err(request.error(Failure::NoAnswer))))
+        Ok(answer.unwrap_or(Err(request.error(Failure::NoAnswer)))?)
     }
 
-    /// Makes the store's length that of the object, which cannot change meanwhile. While the store
-    /// does not know it, each sync asks for it again.
+    /// Makes the store's length that of the object, which cannot change before the store answers:
+    /// a length that arrives late would cut off what was written behind it. While the store does
+    /// not know the length, each sync asks for it again.
     pub(crate) async fn tell_length(
         &self,
         backing: &Backing,
@@ -122,9 +203,7 @@ impl Engine {
         _alone: &ResizeGuard<'_>,
     ) -> Result<(), StoreError> {
         let request = of_object(object, IoKind::SetLength, object.length_bytes());
-        let answer = self
-            .ask(backing, request, self.settings.answer_timeout)
-            .await;
+        let answer = self.ask(backing, request, Span::MAX).await;
         let result = answer.unwrap_or(Err(request.error(Failure::NoAnswer)));
         object.changed();
         object
@@ -163,7 +242,8 @@ impl Engine {
             if let Some(guard) = object.begin_resize() {
                 break guard;
             }
-            self.resize_ends(object).await;
+            // However long that takes: who gives up a resize leaves it to a task of its own.
+            while self.resize_ends(object).await.is_err() {}
         };
         while !guard.is_alone() {
             self.rt.yield_now().await;
@@ -178,26 +258,36 @@ impl Engine {
         backing: &Backing,
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
-        if pages.end.saturating_sub(pages.start) <= u64::from(self.frames.len()) {
-            for page in pages {
-                self.drop_page(object, backing, page).await?;
-            }
-            return Ok(());
+        for page in self.pages_to_visit(object, pages.clone()) {
+            self.drop_page(object, backing, page).await?;
         }
-        // A long range is mostly holes: look at the frames instead.
-        for frame in 0..self.frames.len() {
-            let owner = self.frames.owner(frame);
-            let page = index_of(owner);
-            if owner != 0 && object_of(owner) == object.number && pages.contains(&page) {
-                self.drop_page(object, backing, page).await?;
-            }
-        }
-        if object.is_anonymous() {
-            for page in pages.start..pages.end.min(pages_for(object.length_bytes())) {
+        if let Origin::Anonymous { slots } = &object.origin {
+            for page in pages.start..pages.end.min(slots.len() as u64) {
                 self.give_slot_back(object, page);
             }
         }
         Ok(())
+    }
+
+    /// The pages of a range that may be resident: all of them, or, as a long range is mostly
+    /// holes, those that a walk over the frames meets.
+    fn pages_to_visit(
+        &self,
+        object: &ObjectState,
+        pages: Range<u64>,
+    ) -> impl Iterator<Item = u64> + use<'_> {
+        let number = object.number;
+        let length = pages.end.saturating_sub(pages.start);
+        let walks_frames = length > u64::from(self.frames.len());
+        let steps = length.min(u64::from(self.frames.len()));
+        (0..steps).filter_map(move |step| {
+            if !walks_frames {
+                return Some(pages.start + step);
+            }
+            let owner = self.frames.owner(step as u32);
+            let is_of_object = owner != 0 && object_of(owner) == number;
+            (is_of_object && pages.contains(&index_of(owner))).then(|| index_of(owner))
+        })
     }
 
     async fn drop_page(
@@ -214,18 +304,7 @@ impl Engine {
             let Ok(mut hold) = self.frames.exclude(frame, key, flag::WRITEBACK) else {
                 self.page_settles(object, frame, key, flag::EXCLUSIVE | flag::WRITEBACK)
                     .await?;
-                let longest = self.settings.held_timeout;
-                if !self
-                    .word_becomes(frame, key, longest, |word| word & HOLDS == 0)
-                    .await
-                {
-                    let object = object.store_object().0;
-                    return Err(AccessError::Held {
-                        object,
-                        page_index: page,
-                        waited: longest,
-                    });
-                }
+                self.guard_drops(object, frame, key).await?;
                 continue;
             };
             let word = hold.word();
@@ -258,8 +337,7 @@ impl Engine {
     }
 
     /// Zeros what a cut left of the last page.
-    async fn zero_tail(&self, handle: &Handle, length_bytes: u64) -> Result<(), AccessError> {
-        let object = &*handle.object;
+    async fn zero_tail(&self, object: &ObjectState, length_bytes: u64) -> Result<(), AccessError> {
         let start = length_bytes as usize % PAGE_BYTES;
         if start == 0 {
             return Ok(());
@@ -279,19 +357,7 @@ impl Engine {
                 Err(_) => {
                     const BUSY: u64 = flag::EXCLUSIVE | flag::WRITEBACK;
                     self.page_settles(object, frame, key, BUSY).await?;
-                    let longest = self.settings.held_timeout;
-                    if !self
-                        .word_becomes(frame, key, longest, |word| word & HOLDS == 0)
-                        .await
-                    {
-                        let page_index = index_of(key);
-                        let object = object.store_object().0;
-                        return Err(AccessError::Held {
-                            object,
-                            page_index,
-                            waited: longest,
-                        });
-                    }
+                    self.guard_drops(object, frame, key).await?;
                 }
             }
         }

@@ -153,7 +153,7 @@ impl Engine {
             .await?;
         let Some(batch) = object.begin_batch() else {
             drop(fresh);
-            self.resize_ends(object).await;
+            self.resize_ends(object).await?;
             return Ok(());
         };
         if let Some(mut hold) = self.insert(object, page, fresh, &batch) {

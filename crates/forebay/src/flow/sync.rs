@@ -13,6 +13,7 @@ use crate::state::index::key;
 use crate::state::object::ObjectState;
 use forebay_base::Span;
 use forebay_base::sync::lock;
+use forebay_base::units::pages_for;
 use std::sync::Arc;
 
 impl Engine {
@@ -20,7 +21,7 @@ impl Engine {
     /// sequence; the caller asks there. Returns an error only if the store does not answer.
     pub(crate) async fn sync_object(
         self: &Arc<Self>,
-        object: &ObjectState,
+        object: &Arc<ObjectState>,
     ) -> Result<(), SyncError> {
         if object.is_anonymous() {
             return Ok(());
@@ -76,7 +77,7 @@ impl Engine {
     }
 
     /// Waits until every write of the object that was submitted up to now has ended.
-    async fn writes_end(&self, backing: &Backing, object: &ObjectState) {
+    pub(crate) async fn writes_end(&self, backing: &Backing, object: &ObjectState) {
         let sequence = backing.next_sequence();
         loop {
             let listener = object.written.listen();
@@ -91,6 +92,10 @@ impl Engine {
     async fn busy_page_settles(&self, object: &ObjectState, longest: Span) -> bool {
         let next = lock(&object.dirty).next_tagged(&self.slab, Tag::ToWrite, 0);
         let Some(page) = next else { return true };
+        if page >= pages_for(object.length_bytes()) {
+            // It is being cut off.
+            return self.resize_ends(object).await.is_ok();
+        }
         let key = key(object.number, page);
         let Some(frame) = self.index.find_surely(&self.frames, key) else {
             return true;

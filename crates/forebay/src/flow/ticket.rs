@@ -1,10 +1,14 @@
-//! Requests that one caller waits for: commit, set length, discard.
+//! Requests that one caller waits for (commit, set length, discard), and work that a caller may
+//! leave and that must not be left half done.
 
 use crate::engine::Engine;
 use crate::state::backing::Backing;
+use crate::state::object::ObjectState;
 use forebay_base::Span;
+use forebay_base::sync::atomic::Ordering;
 use forebay_rt::wait::Slot;
 use forebay_store::{Finish, FinishedIo, Io, Request, StoreError};
+use std::future::Future;
 use std::sync::Arc;
 
 /// Where the result of one request arrives.
@@ -35,5 +39,30 @@ impl Engine {
             self.overdue("a store's answer", longest);
         }
         answer.ok()
+    }
+
+    /// Does `work` on `object` as a task of its own: a caller that gives up, or that `longest` is
+    /// too long for, leaves it to come to its end, and not half done. None if it takes longer.
+    pub(crate) async fn apart<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        object: &Arc<ObjectState>,
+        longest: Span,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let slot = Arc::new(Slot::new());
+        let (teller, of) = (slot.clone(), object.clone());
+        // An object with requests is not forgotten.
+        of.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        self.rt.spawn(name, async move {
+            let result = work.await;
+            of.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+            teller.set(result);
+        });
+        let result = self.rt.timeout(longest, slot.take()).await;
+        if result.is_err() {
+            self.overdue(name, longest);
+        }
+        result.ok()
     }
 }

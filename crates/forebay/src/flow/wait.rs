@@ -10,6 +10,7 @@ use crate::state::index::page_of;
 use crate::state::node::Node;
 use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
+use forebay_base::units::pages_for;
 use forebay_base::{Instant, Span};
 use forebay_law::throttle::{ThrottleReason, skips_sleep};
 use std::future::Future;
@@ -59,14 +60,23 @@ impl Engine {
         })
     }
 
-    /// Waits until the object is not being resized.
-    pub(crate) async fn resize_ends(&self, object: &ObjectState) {
+    /// Waits until the object is not being resized, which a silent store may prevent.
+    pub(crate) async fn resize_ends(&self, object: &ObjectState) -> Result<(), AccessError> {
+        let waited = self.settings.held_timeout + self.settings.answer_timeout;
+        let deadline = self.rt.now() + waited;
         loop {
             let (listener, under_way) = object.listen_for_resize();
             if !under_way {
-                return;
+                return Ok(());
             }
-            listener.await;
+            if self.until(deadline, listener).await.is_none() {
+                self.overdue("a resize", waited);
+                return Err(AccessError::NotAnswering {
+                    object: object.store_object().0,
+                    page_index: pages_for(object.length_bytes()),
+                    waited,
+                });
+            }
         }
     }
 

@@ -391,10 +391,7 @@ impl Engine {
                 Ok(())
             }
             Obstacle::NeedsBlock => self.block_is_free(&handle.backing).await,
-            Obstacle::Resizing => {
-                self.resize_ends(object).await;
-                Ok(())
-            }
+            Obstacle::Resizing => self.resize_ends(object).await,
         }
     }
 

@@ -12,6 +12,7 @@ use forebay_base::sync::{
 };
 use forebay_rt::wait::{Listener, Permits, WaitQueue};
 use forebay_store::{ObjectId, StoreError};
+use std::sync::Arc;
 
 /// Where the pages of an object come from.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ pub(crate) struct ObjectState {
     changes: AtomicU64,
     committed: AtomicU64,
     /// One commit at a time: who waits behind one that covers its changes needs none of its own.
-    pub(crate) commits: Permits,
+    pub(crate) commits: Arc<Permits>,
     pub(crate) dirty: Mutex<DirtyIndex>,
     pub(crate) queueing: Mutex<Queueing>,
     /// Pages whose last write failed.
@@ -99,7 +100,7 @@ impl ObjectState {
             length_unsynced: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
-            commits: Permits::new(1),
+            commits: Arc::new(Permits::new(1)),
             dirty: Mutex::new(DirtyIndex::default()),
             queueing: Mutex::new(Queueing {
                 place: QueuePlace::None,
