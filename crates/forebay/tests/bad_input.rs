@@ -1,0 +1,431 @@
+//! What a caller or a store does wrong: a typed error in bounded time, and the next call works.
+
+mod support;
+
+use forebay::{
+    AccessError, BackingSettings, BuildError, Cache, Counter, DirtyKnobs, NodeSettings, Parts,
+    Settings, SyncError,
+};
+use forebay_base::Span;
+use forebay_store::{
+    Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind, MemoryStore, ObjectId,
+};
+use std::sync::Arc;
+use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
+
+/// The longest that a call may keep its caller waiting for what never comes: the two timeouts of
+/// the usual settings, 30 s and 5 s, one after the other.
+const BOUND: Span = Span::from_secs(36);
+
+fn refusal(settings: Settings) -> BuildError {
+    Cache::new(settings).expect_err("the settings are refused")
+}
+
+#[test]
+fn a_budget_too_small_is_told_with_the_one_that_works() {
+    for nodes in [1, 3] {
+        let settings = |memory_bytes| Settings {
+            memory_bytes,
+            nodes: vec![NodeSettings::default(); nodes],
+            prefault: false,
+            ..Settings::default()
+        };
+        let BuildError::BudgetTooSmall { needed_bytes, .. } = refusal(settings(300_000)) else {
+            panic!("300 kB are too small");
+        };
+        let built = Cache::new(settings(needed_bytes));
+        assert!(built.is_ok(), "{nodes} nodes: {built:?}");
+    }
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_by_name() {
+    let name = |change: fn(&mut Settings)| {
+        let mut settings = Settings::of_mib(8);
+        change(&mut settings);
+        match refusal(settings) {
+            BuildError::BadSetting { setting, .. } => setting,
+            other => panic!("{other}"),
+        }
+    };
+    let knobs = |dirty_ratio_percent, dirty_bytes| DirtyKnobs {
+        dirty_ratio_percent,
+        dirty_bytes,
+        ..DirtyKnobs::default()
+    };
+    assert_eq!(name(|settings| settings.nodes.clear()), "nodes");
+    assert_eq!(name(|settings| settings.nodes[0].zones.clear()), "nodes");
+    assert_eq!(
+        name(|settings| settings.nodes = vec![NodeSettings::default(); 17]),
+        "nodes"
+    );
+    assert_eq!(
+        name(|settings| settings.nodes[0].zones[0].weight = 0),
+        "weight"
+    );
+    assert_eq!(name(|settings| settings.swappiness = 201), "swappiness");
+    assert_eq!(
+        name(|settings| settings.watermark_scale_factor = 1_001),
+        "watermark_scale_factor"
+    );
+    assert_eq!(name(|settings| settings.tick = Span::ZERO), "tick");
+    assert_eq!(name(|settings| settings.objects_limit = 0), "objects_limit");
+    for (dirty, setting) in [
+        (knobs(101, 0), "dirty_ratio"),
+        (knobs(20, 4_096), "dirty_bytes"),
+    ] {
+        let refused = refusal(Settings {
+            dirty,
+            ..Settings::of_mib(8)
+        });
+        assert!(
+            matches!(refused, BuildError::BadSetting { setting: named, .. } if named == setting),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_attached_or_opened_is_refused() {
+    let limited = Settings {
+        objects_limit: 2,
+        ..Settings::of_mib(8)
+    };
+    let cache = Cache::new(limited).expect("the settings are good");
+    let ratios = |min_ratio_percent, max_ratio_percent| BackingSettings {
+        min_ratio_percent,
+        max_ratio_percent,
+        ..BackingSettings::default()
+    };
+    for bad in [ratios(60, 50), ratios(0, 101), ratios(100, 100)] {
+        let refused = cache.attach_with(Arc::new(MemoryStore::new()), bad);
+        assert!(matches!(refused, Err(BuildError::BadSetting { .. })));
+    }
+    let store = cache
+        .attach(Arc::new(MemoryStore::new()))
+        .expect("the usual part is good");
+    let long = cache.open(&store, FILE, u64::MAX).map(drop);
+    assert!(matches!(long, Err(BuildError::TooLong { .. })), "{long:?}");
+    let anonymous = cache.anonymous(4_096).map(drop);
+    assert_eq!(anonymous, Err(BuildError::NoSwap { pages: 1 }));
+    let swap = |bytes| cache.set_swap(&store, ObjectId(9), bytes);
+    assert!(matches!(swap(4_096), Err(BuildError::BadSetting { .. })));
+    assert_eq!(swap(1 << 20), Ok(()));
+    assert!(matches!(swap(1 << 20), Err(BuildError::BadSetting { .. })));
+    let too_much = cache.anonymous(2 << 20).map(drop);
+    assert_eq!(too_much, Err(BuildError::NoSwap { pages: 512 }));
+    let open = |number| cache.open(&store, ObjectId(number), 0);
+    let kept = (open(1).expect("one"), open(2).expect("two"));
+    let third = open(3).map(drop);
+    assert_eq!(third, Err(BuildError::TooManyObjects { limit: 2 }));
+    drop(kept);
+    assert!(open(3).is_ok(), "closed objects make room");
+}
+
+#[test]
+fn nothing_is_read_past_the_end() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        bench.memory.fill(FILE, &[7; 5_000]);
+        let file = bench.open(5_000);
+        let mut bytes = [0; 4_096];
+        assert_eq!(file.read_at(&mut bytes, 4_096).await, Ok(904));
+        assert_eq!(file.read_at(&mut bytes, 5_000).await, Ok(0));
+        assert_eq!(file.read_at(&mut bytes, u64::MAX).await, Ok(0));
+        let behind = file.page(2).await.map(drop);
+        assert!(matches!(behind, Err(AccessError::TooFar { .. })));
+        let far = file.write_at(&bytes, u64::MAX - 5).await;
+        assert!(matches!(far, Err(AccessError::TooFar { .. })));
+        let far = file.truncate(u64::MAX).await;
+        assert!(matches!(far, Err(AccessError::TooFar { .. })));
+        assert_eq!(file.discard(9_000..u64::MAX).await, Ok(()));
+        let read_only = bench
+            .cache
+            .open_read_only(&bench.store, ObjectId(2), 0)
+            .expect("it opens");
+        let refused = read_only.write_at(b"x", 0).await;
+        assert_eq!(refused, Err(AccessError::ReadOnly { object: 2 }));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_store_that_shrinks_reads_as_zeros_and_is_written_again() {
+    simulate(2, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        bench.memory.fill(FILE, &pages(0..100));
+        let file = bench.open(100 * PAGE as u64);
+        assert_eq!(has_page(&file, 0).await, Ok(true));
+        bench.memory.fill(FILE, &[]);
+        let mut bytes = vec![1; PAGE];
+        assert_eq!(file.read_at(&mut bytes, 90 * PAGE as u64).await, Ok(PAGE));
+        assert_eq!(bytes, vec![0; PAGE]);
+        write_pages(&file, 50..60).await.expect("memory takes it");
+        file.sync().await.expect("the store takes it");
+        assert!(bench.has_stored(50..60));
+        bench.assert_consistent();
+    });
+}
+
+fn silence(kind: IoKind) -> Fault {
+    Fault::each(kind, FaultAction::NeverAnswer)
+}
+
+/// Ends the silence and lets what was held land.
+async fn speak(bench: &Bench, faults: &FaultStore) {
+    faults.clear();
+    faults.release();
+    bench.rt.sleep(Span::from_millis(10)).await;
+}
+
+#[test]
+fn a_read_that_is_never_answered_ends_and_works_later() {
+    simulate(3, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        bench.memory.fill(FILE, &pages(0..100));
+        let file = bench.open(100 * PAGE as u64);
+        faults.inject(silence(IoKind::Read));
+        for _ in 0..2 {
+            let began = bench.rt.now();
+            let read = has_page(&file, 50).await;
+            let silent = matches!(
+                read,
+                Err(AccessError::NotAnswering {
+                    object: 1,
+                    page_index: 50,
+                    ..
+                })
+            );
+            assert!(silent, "{read:?}");
+            assert!(bench.rt.now().since(began) <= BOUND);
+        }
+        assert!(bench.count(Counter::WaitsOverdue) > 0, "it was reported");
+        speak(&bench, &faults).await;
+        for number in 0..100 {
+            assert_eq!(has_page(&file, number).await, Ok(true), "page {number}");
+        }
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_sync_that_is_never_answered_ends_and_works_later() {
+    for kind in [IoKind::Write, IoKind::Commit] {
+        simulate(4, |rt| async move {
+            let geometry = forebay_store::Store::geometry(&MemoryStore::new());
+            let memory = MemoryStore::with(forebay_store::Geometry {
+                durability: forebay_store::Durability::OnCommit,
+                ..geometry
+            });
+            let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
+            let file = bench.open(0);
+            write_pages(&file, 0..50).await.expect("memory takes it");
+            faults.inject(silence(kind));
+            for _ in 0..2 {
+                let began = bench.rt.now();
+                let synced = file.sync().await;
+                assert!(
+                    matches!(synced, Err(SyncError::NotAnswering { object: 1, .. })),
+                    "{synced:?}"
+                );
+                assert!(bench.rt.now().since(began) <= BOUND);
+            }
+            write_pages(&file, 50..60).await.expect("memory takes it");
+            speak(&bench, &faults).await;
+            assert_eq!(file.sync().await, Ok(()), "{kind:?}");
+            assert!(bench.has_stored(0..60));
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn writers_to_a_store_that_never_answers_get_an_error() {
+    simulate(5, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let file = bench.open(0);
+        faults.inject(silence(IoKind::Write));
+        let mut written = 0;
+        let error = loop {
+            let began = bench.rt.now();
+            let outcome = write_pages(&file, written..written + 1).await;
+            let took = bench.rt.now().since(began);
+            assert!(took <= BOUND, "page {written} took {took}");
+            match outcome {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+            assert!(written < 4_000, "8 MiB hold 2 000 pages");
+        };
+        assert!(
+            matches!(
+                error,
+                AccessError::NotAnswering { .. } | AccessError::NoFrames { .. }
+            ),
+            "{error}"
+        );
+        speak(&bench, &faults).await;
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(write_pages(&file, written..written + 100).await, Ok(()));
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(bench.has_stored(0..written + 100));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_truncate_that_is_never_answered_ends_and_cuts_nothing_that_came_later() {
+    simulate(6, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        file.sync().await.expect("the store is well");
+        faults.inject(Fault {
+            when: FaultWhen::First(1),
+            ..silence(IoKind::SetLength)
+        });
+        let began = bench.rt.now();
+        let cut = file.truncate(2 * PAGE as u64).await;
+        assert!(cut.is_err(), "{cut:?}");
+        assert!(bench.rt.now().since(began) <= BOUND);
+        // Whoever writes behind the end now either has to wait or is written for good.
+        let began = bench.rt.now();
+        let late = write_pages(&file, 4..6).await;
+        assert!(bench.rt.now().since(began) <= BOUND);
+        let synced = file.sync().await;
+        speak(&bench, &faults).await;
+        assert_eq!(
+            write_pages(&file, 6..8).await,
+            Ok(()),
+            "{late:?} {synced:?}"
+        );
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(bench.has_stored(0..2) && bench.has_stored(6..8));
+        assert!(late.is_err() || bench.has_stored(4..6));
+        assert_eq!(bench.memory.length_bytes(FILE), file.len());
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn when_all_frames_are_held_callers_are_told_and_then_served() {
+    simulate(7, |rt| async move {
+        let bench = Bench::plain(rt, 2);
+        bench.memory.fill(FILE, &pages(0..1_000));
+        let file = bench.open(1_000 * PAGE as u64);
+        let mut guards = Vec::new();
+        let error = loop {
+            let began = bench.rt.now();
+            let page = file.page(guards.len() as u64).await;
+            assert!(bench.rt.now().since(began) <= BOUND);
+            match page {
+                Ok(guard) => guards.push(guard),
+                Err(error) => break error,
+            }
+        };
+        let AccessError::NoFrames { held_pages, .. } = error else {
+            panic!("{error}");
+        };
+        assert!(held_pages >= guards.len() as u64);
+        assert!(guards.len() > 400, "nearly all of 504 frames");
+        let written = bench.open_object(ObjectId(2), 0).write_at(b"x", 0).await;
+        assert!(
+            matches!(written, Err(AccessError::NoFrames { .. })),
+            "{written:?}"
+        );
+        assert!((0..guards.len()).all(|at| *guards[at] == page_of(at as u64)[..]));
+        drop(guards);
+        assert_eq!(has_page(&file, 999).await, Ok(true));
+        assert_eq!(write_pages(&file, 0..1_000).await, Ok(()));
+        assert_eq!(file.sync().await, Ok(()));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_page_under_a_guard_is_not_written() {
+    simulate(8, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..4).await.expect("memory takes it");
+        let guard = file.page(2).await.expect("it is there");
+        let held = |result| matches!(result, Err(AccessError::Held { page_index: 2, .. }));
+        let began = bench.rt.now();
+        assert!(held(file.write_at(b"x", 2 * PAGE as u64).await));
+        assert!(held(file.truncate(PAGE as u64).await));
+        assert!(held(file.discard(0..4 * PAGE as u64).await));
+        assert!(bench.rt.now().since(began) <= Span::from_secs(16));
+        assert_eq!(*guard, page_of(2)[..]);
+        assert_eq!(file.len(), 4 * PAGE as u64, "nothing was cut");
+        drop(guard);
+        assert_eq!(file.write_at(b"x", 2 * PAGE as u64).await, Ok(()));
+        assert_eq!(file.truncate(PAGE as u64).await, Ok(()));
+        assert_eq!(file.sync().await, Ok(()));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn an_object_with_too_many_failed_pages_takes_no_new_ones() {
+    simulate(9, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        faults.inject(Fault::each(
+            IoKind::Write,
+            FaultAction::Fail(Failure::NoSpace),
+        ));
+        let file = bench.open(0);
+        let mut written = 0;
+        let error = loop {
+            match write_pages(&file, written..written + 1).await {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+            if written % 10 == 0 {
+                // It fails; that is what this test is about.
+                let _ = file.sync().await;
+            }
+        };
+        assert!(
+            matches!(error, AccessError::TooManyFailed { object: 1, .. }),
+            "{error}"
+        );
+        for number in 0..written {
+            assert_eq!(has_page(&file, number).await, Ok(true), "page {number}");
+        }
+        let other = bench.open_object(ObjectId(2), 0);
+        assert_eq!(other.write_at(b"x", 0).await, Ok(()), "others still may");
+        faults.clear();
+        let _ = file.sync().await;
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(write_pages(&file, written..written + 10).await, Ok(()));
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(bench.has_stored(0..written + 10));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_closed_cache_serves_what_it_has_and_takes_nothing() {
+    simulate(10, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..4).await.expect("memory takes it");
+        faults.inject(Fault {
+            when: FaultWhen::First(1),
+            ..Fault::each(IoKind::Write, FaultAction::Fail(Failure::NoSpace))
+        });
+        assert!(bench.cache.close().await.is_err(), "not while it is dirty");
+        assert_eq!(write_pages(&file, 4..5).await, Ok(()), "so it stayed open");
+        assert_eq!(bench.cache.close().await, Ok(()));
+        assert!(bench.has_stored(0..5));
+        assert_eq!(has_page(&file, 1).await, Ok(true));
+        assert_eq!(file.write_at(b"x", 0).await, Err(AccessError::Closed));
+        assert_eq!(file.truncate(0).await, Err(AccessError::Closed));
+        let opened = bench.cache.open(&bench.store, FILE, 0).map(drop);
+        assert_eq!(opened, Err(BuildError::Closed));
+        let parts = Parts { rt, sink: None };
+        let another = Cache::with_parts(Settings::of_mib(8), parts);
+        assert!(another.is_ok(), "another one can be built");
+        bench.assert_consistent();
+    });
+}
