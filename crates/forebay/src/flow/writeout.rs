@@ -4,7 +4,7 @@
 //! call it, and reclaim never does.
 
 use crate::engine::Engine;
-use crate::state::backing::Backing;
+use crate::state::backing::{Backing, SEQUENCE_BITS};
 use crate::state::dirty_index::{Run, Tag};
 use crate::state::frame::{Refused, claimable, flag};
 use crate::state::index::key;
@@ -15,9 +15,6 @@ use forebay_base::units::{byte_of, pages_for};
 use forebay_store::{Io, IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Bits of a request's token that hold its sequence number; the rest hold the object's.
-const SEQUENCE_BITS: u32 = 40;
 
 /// The token of a request of `object`.
 pub(crate) fn token(object: u32, sequence: u64) -> u64 {
@@ -61,11 +58,16 @@ impl Engine {
         while submitted < limit {
             self.until_store_takes_more(backing, most).await;
             let wanted = most.min(limit - submitted);
+            // The number first: a sync that finds a page untagged waits for those who may have it.
+            let sequence = backing.write_begins(object.number);
             let taken = lock(&object.dirty).take_run(&self.slab, tag, from..range.end, wanted);
+            let count = taken.map_or(0, |run| self.submit_run(backing, object, run, sequence));
+            backing.write_ends(sequence);
+            object.written.wake_all();
             let Some(run) = taken else {
                 return (submitted, range.end);
             };
-            submitted += self.submit_run(backing, object, tag, run);
+            submitted += count;
             from = run.first + run.pages;
         }
         (submitted, from)
@@ -92,8 +94,8 @@ impl Engine {
         self: &Arc<Self>,
         backing: &Backing,
         object: &ObjectState,
-        tag: Tag,
         run: Run,
+        sequence: u64,
     ) -> u64 {
         let mut submitted = 0;
         let mut pages = self.vectors.take();
@@ -108,20 +110,21 @@ impl Engine {
                     submitted += 1;
                     continue;
                 }
-                Claim::Busy => lock(&object.dirty).untake(&self.slab, page, tag),
+                // A sync may have tagged it, whoever took it: it is to be written in any case.
+                Claim::Busy => lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite),
                 // It stays tagged for its dropper, but no sync waits for it.
                 Claim::Cut => lock(&object.dirty).untake(&self.slab, page, Tag::Dirty),
                 Claim::Clean => lock(&object.dirty).landed(&self.slab, page),
             }
             if !pages.is_empty() {
                 let full = std::mem::replace(&mut pages, self.vectors.take());
-                self.submit_write(backing, object, first, full);
+                self.submit_write(backing, object, (first, full), sequence);
             }
         }
         if pages.is_empty() {
             self.vectors.give_back(pages);
         } else {
-            self.submit_write(backing, object, first, pages);
+            self.submit_write(backing, object, (first, pages), sequence);
         }
         submitted
     }
@@ -157,8 +160,8 @@ impl Engine {
         self: &Arc<Self>,
         backing: &Backing,
         object: &ObjectState,
-        first: u64,
-        pages: Vec<PagePointer>,
+        (first, pages): (u64, Vec<PagePointer>),
+        sequence: u64,
     ) {
         let offset_bytes = byte_of(first);
         let whole_bytes = (pages.len() * PAGE_BYTES) as u64;
@@ -173,7 +176,7 @@ impl Engine {
             offset_bytes,
             length_bytes,
         };
-        let sequence = backing.write_begins(object.number);
+        backing.write_joins(object.number, sequence);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let io = Io::new(request, pages, self.clone(), token(object.number, sequence));

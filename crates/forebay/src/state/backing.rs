@@ -54,6 +54,9 @@ pub(crate) struct FlusherLists {
     pub(crate) more_io: VecDeque<Arc<ObjectState>>,
 }
 
+/// Bits of a request's token that hold its sequence number; the rest hold the object's.
+pub(crate) const SEQUENCE_BITS: u32 = 40;
+
 /// Writes that a store has and has not finished, by sequence.
 #[derive(Debug, Default)]
 pub(crate) struct Outstanding {
@@ -186,7 +189,8 @@ impl Backing {
         *lock(&self.work) != FlusherWork::default()
     }
 
-    /// A write of `object` is about to be submitted: its sequence number.
+    /// Writes of `object` are about to be taken: their sequence number, which is outstanding until
+    /// [`Backing::write_ends`] has been called for this and for each that joined.
     pub(crate) fn write_begins(&self, object: u32) -> u64 {
         let mut outstanding = lock(&self.outstanding);
         let sequence = outstanding.next;
@@ -195,10 +199,20 @@ impl Backing {
         sequence
     }
 
-    /// The write `sequence` has ended.
+    /// One more write under a sequence number that is outstanding.
+    pub(crate) fn write_joins(&self, object: u32, sequence: u64) {
+        lock(&self.outstanding).writes.push((sequence, object));
+    }
+
+    /// One write of `sequence` has ended; its lowest bits are enough to know it by.
     pub(crate) fn write_ends(&self, sequence: u64) {
+        const LOWEST: u64 = (1 << SEQUENCE_BITS) - 1;
         let mut outstanding = lock(&self.outstanding);
-        outstanding.writes.retain(|&(other, _)| other != sequence);
+        let mut numbers = outstanding.writes.iter();
+        let at = numbers.position(|&(number, _)| (number ^ sequence) & LOWEST == 0);
+        outstanding
+            .writes
+            .swap_remove(at.expect("a write ends once for each time it began"));
     }
 
     /// The sequence number that the next write will have.
