@@ -258,7 +258,7 @@ impl Engine {
                 Some((_, Ok(_))) if !grows && piece.end_bytes() > object.length_bytes() => {
                     return Err(Obstacle::Resizing);
                 }
-                Some((_, Ok(hold))) => self.write_held(handle, hold, piece)?,
+                Some((_, Ok(hold))) => self.write_held(handle, hold, piece, batch.as_ref())?,
                 Some((frame, Err(Refused::Busy))) => return Err(Obstacle::Busy { frame, key }),
                 Some((_, Err(Refused::Gone))) | None => {
                     if batch.is_none() {
@@ -268,9 +268,6 @@ impl Engine {
                     self.write_absent(handle, piece, batch, spare)?
                 }
             };
-        if let (true, Some(batch)) = (grows, batch.as_ref()) {
-            object.grow(batch, piece.end_bytes());
-        }
         Ok(is_new)
     }
 
@@ -279,6 +276,7 @@ impl Engine {
         handle: &Handle,
         mut hold: ExclusiveHold<'_>,
         piece: Piece<'_>,
+        batch: Option<&BatchGuard<'_>>,
     ) -> Result<bool, Obstacle> {
         let is_new = hold.word() & flag::DIRTY == 0;
         if is_new {
@@ -287,6 +285,9 @@ impl Engine {
         self.frames
             .arena()
             .copy_in(&mut hold, piece.start, piece.bytes);
+        if let Some(batch) = batch {
+            handle.object.grow(batch, piece.end_bytes());
+        }
         self.finish_write(handle, hold, is_new);
         Ok(is_new)
     }
@@ -329,6 +330,7 @@ impl Engine {
         }
         arena.copy_in(&mut hold, piece.start, piece.bytes);
         hold.set(flag::UPTODATE);
+        object.grow(batch, piece.end_bytes());
         self.finish_write(handle, hold, true);
         Ok(true)
     }
@@ -350,6 +352,8 @@ impl Engine {
         tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
     }
 
+    /// Lets go of a page that was written to. The object has grown by then: a flusher that took
+    /// the page sooner would write it up to the old end and believe it clean.
     fn finish_write(&self, handle: &Handle, mut hold: ExclusiveHold<'_>, is_new: bool) {
         hold.mark_accessed();
         if !is_new {
