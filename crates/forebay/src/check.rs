@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{object_of, page_of};
+use crate::state::object::{Origin, QueuePlace};
 use crate::state::zone::List;
 use forebay_base::sync::{atomic::Ordering, lock};
 use std::collections::BTreeSet;
@@ -23,6 +24,8 @@ impl Engine {
         self.check_index(&mut wrong);
         self.check_frames(&places, &mut wrong);
         self.check_books(&mut wrong);
+        self.check_queues(&mut wrong);
+        self.check_slots(&mut wrong);
         wrong
     }
 
@@ -204,5 +207,52 @@ impl Engine {
             })
             .count();
         same("failed pages", failed, marked as u64);
+    }
+
+    fn check_queues(&self, wrong: &mut Vec<String>) {
+        for object in self.objects.all() {
+            let Origin::File { backing, .. } = object.origin else {
+                continue;
+            };
+            let place = lock(&object.queueing).place;
+            let is_dirty = lock(&object.dirty).dirty_pages() > 0;
+            let backing = self.backing(backing);
+            let lists = lock(&backing.lists);
+            let queued = lists.dirty.iter().map(|(_, queued)| queued);
+            let times = queued
+                .chain(&lists.io)
+                .chain(&lists.more_io)
+                .filter(|queued| queued.number == object.number)
+                .count();
+            let expected = usize::from(place == QueuePlace::Queued);
+            if times != expected || (is_dirty && place == QueuePlace::None) {
+                wrong.push(format!(
+                    "object {} is {times} times on lists, {place:?}, dirty: {is_dirty} (B2)",
+                    object.number
+                ));
+            }
+        }
+    }
+
+    fn check_slots(&self, wrong: &mut Vec<String>) {
+        let Some(swap) = self.swap.get() else { return };
+        let (mut slots, mut distinct) = (0, BTreeSet::new());
+        for object in self.objects.all() {
+            let Origin::Anonymous { slots: of_object } = &object.origin else {
+                continue;
+            };
+            let taken = of_object.iter().map(|slot| slot.load(Ordering::Relaxed));
+            for slot in taken.filter(|&slot| slot != 0) {
+                slots += 1;
+                distinct.insert(slot);
+            }
+        }
+        let taken = swap.slots.total() - swap.slots.free_slots();
+        if slots != taken || distinct.len() as u64 != slots {
+            wrong.push(format!(
+                "{taken} slots are taken, pages have {slots}, {} of them distinct (S1)",
+                distinct.len()
+            ));
+        }
     }
 }

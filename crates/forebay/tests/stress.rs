@@ -2,8 +2,8 @@
 //! reclaim at once, bounded by operations. For the race and memory checkers as much as for itself.
 //!
 //! Every word of a page says which page it is and which version, so that a page that is torn,
-//! another's, stale or lost is noticed. The walk at the end finds the books in order: invariants
-//! B1 and B2 of stores, D1 and D2 of dirty pages, S1 of swap slots, F4 of frames.
+//! another's, stale or lost is noticed. The walk at the end finds all books in order, for which see
+//! invariants B1, B2, D1, D2, S1 and F4.
 
 use forebay::{AccessError, Cache, Counter, Settings, blocking};
 use forebay_base::Prng;

@@ -94,7 +94,11 @@ mod tests {
             Some(error(5)),
             "the latest one"
         );
-        assert_eq!(sequence.check_and_advance(&mut c), None, "told once (E2)");
+        assert_eq!(
+            sequence.check_and_advance(&mut c),
+            None,
+            "told once (invariant E2)"
+        );
     }
 
     #[test]
@@ -105,7 +109,7 @@ mod tests {
         assert_eq!(
             sequence.check_and_advance(&mut late),
             Some(error(5)),
-            "not lost (E1)"
+            "not lost (invariant E1)"
         );
     }
 }

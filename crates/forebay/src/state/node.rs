@@ -140,3 +140,57 @@ impl Drop for WritebackWait<'_> {
         self.0.writeback_throttled.fetch_sub(1, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_base::Prng;
+
+    #[test]
+    fn invariant_k1_pages_count_while_somebody_waits_for_them() {
+        let node = Node::new(0, 0..1);
+        assert_eq!(node.note_written(3), 0, "nobody waits");
+        let first = node.wait_for_writeback();
+        let second = node.wait_for_writeback();
+        assert_eq!(node.writeback_throttled.load(Ordering::Relaxed), 2);
+        drop(first);
+        assert_eq!(node.note_written(3), 3, "one still waits");
+        drop(second);
+        assert_eq!(node.note_written(3), 0, "nobody waits any more");
+    }
+
+    #[test]
+    fn who_waits_for_writeback_is_woken_by_enough_of_it() {
+        let node = Node::new(0, 0..1);
+        node.note_written(1_000);
+        let queue = node.queue(ThrottleReason::Writeback);
+        let listener = queue.listen();
+        let _waits = node.wait_for_writeback();
+        // Spec/reclaim.md 5.5: more than 32 pages for each who waits, counted from the first wait.
+        for _ in 0..32 {
+            node.note_written(1);
+        }
+        assert_eq!(queue.waiters(), 1, "32 are not enough");
+        node.note_written(1);
+        assert_eq!(queue.waiters(), 0);
+        drop(listener);
+    }
+
+    #[test]
+    fn invariant_k2_the_highest_class_asked_for_survives_until_it_is_taken() {
+        let node = Node::new(0, 0..4);
+        let mut chance = Prng::from_seed(1);
+        let mut expected = None;
+        for _ in 0..1_000 {
+            if chance.chance(1, 3) {
+                assert_eq!(node.take_request(), expected);
+                expected = None;
+            } else {
+                let class = chance.below(4) as usize;
+                node.request_class(class);
+                expected = expected.max(Some(class));
+            }
+            assert_eq!(node.requested_class(), expected);
+        }
+    }
+}
