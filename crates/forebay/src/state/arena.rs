@@ -53,8 +53,8 @@ impl Arena {
         // backed, never what it holds. Refusal is harmless.
         let _ = unsafe { rustix::mm::madvise(aligned.cast(), bytes, Advice::LinuxHugepage) };
         let slack = aligned.addr() - start.addr();
-        // SAFETY: the bytes before the aligned start belong to the mapping and are not used.
         if slack > 0 {
+            // SAFETY: the bytes before the aligned start belong to the mapping and are not used.
             unsafe { rustix::mm::munmap(start, slack)? };
         }
         let base = NonNull::new(aligned).expect("a mapping is never at address zero");

@@ -1,5 +1,5 @@
-//! The dirty index against a naive twin: three ordered sets of page numbers, in which invariants D3
-//! and D4 hold by themselves.
+//! The dirty index against a naive twin: three ordered sets of page numbers. For the twin the
+//! invariants D3 and D4 hold by themselves.
 
 use super::*;
 use forebay_base::Prng;

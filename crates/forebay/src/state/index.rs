@@ -66,7 +66,7 @@ impl Index {
 
     #[inline]
     fn head(&self, key: u64) -> &AtomicU32 {
-        let group = (mix(key / NEIGHBOURS) >> 32) * self.groups >> 32;
+        let group = ((mix(key / NEIGHBOURS) >> 32) * self.groups) >> 32;
         &self.heads[(group * NEIGHBOURS + key % NEIGHBOURS) as usize]
     }
 

@@ -36,6 +36,8 @@ pub(crate) mod zone;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(all(test, not(loom)))]
+mod twin_reclaim_tests;
+#[cfg(all(test, not(loom)))]
 mod twin_tests;
 #[cfg(all(test, not(loom)))]
 mod twin_walk_tests;

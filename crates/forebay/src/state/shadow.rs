@@ -100,7 +100,7 @@ impl Shadows {
     /// The bucket of a key and its tag, which is never 0.
     fn place(&self, key: u64) -> (&[AtomicU64], u64) {
         let hash = mix(key);
-        let bucket = ((hash >> 32) * self.buckets >> 32) * WAYS;
+        let bucket = (((hash >> 32) * self.buckets) >> 32) * WAYS;
         let tag = hash & ((1 << (64 - TAG_SHIFT)) - 1);
         (
             &self.entries[bucket as usize..(bucket + WAYS) as usize],

@@ -47,7 +47,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn zone_of(&self, frame: u32) -> usize {
+    pub(super) fn zone_of(frame: u32) -> usize {
         usize::from(u64::from(frame) >= ZONE_PAGES[0])
     }
 }
@@ -113,13 +113,13 @@ impl<'a> Twin<'a> {
         key(object, self.prng.below(2) * 16 + self.prng.below(2))
     }
 
-    fn draw_page(&mut self) -> Option<(u64, u32)> {
+    pub(super) fn draw_page(&mut self) -> Option<(u64, u32)> {
         let wanted = self.draw_key();
         let mut found = self.pages.range(wanted..).chain(&self.pages);
         found.next().map(|(&key, &frame)| (key, frame))
     }
 
-    fn twin(&mut self, frame: u32) -> &mut TwinFrame {
+    pub(super) fn twin(&mut self, frame: u32) -> &mut TwinFrame {
         &mut self.frames[frame as usize]
     }
 
@@ -157,7 +157,7 @@ impl<'a> Twin<'a> {
         assert_eq!(taken, self.zones[zone].free.pop());
         let Some(frame) = taken else { return };
         let mut hold = frames.exclude_free(frame);
-        let marks = flag::ANON * self.prng.below(2) | flag::ACTIVE * self.prng.below(2);
+        let marks = (flag::ANON * self.prng.below(2)) | (flag::ACTIVE * self.prng.below(2));
         hold.set(marks);
         let known = self.pages.get(&key).copied();
         assert_eq!(index.insert(frames, key, &mut hold).err(), known, "X2");
@@ -194,7 +194,7 @@ impl<'a> Twin<'a> {
             self.machine.index.remove(&self.machine.frames, &hold);
             self.disowned(
                 frame,
-                self.machine.zones[self.machine.zone_of(frame)].disown(&self.machine.frames, hold),
+                self.machine.zones[Machine::zone_of(frame)].disown(&self.machine.frames, hold),
             );
             return;
         }
@@ -312,122 +312,6 @@ impl<'a> Twin<'a> {
         }
     }
 
-    fn isolate(&mut self) {
-        let zone = self.prng.below(2) as usize;
-        let list = List::ALL[self.prng.below(4) as usize];
-        let wanted = 1 + self.prng.below(5) as usize;
-        let taken = self.machine.zones[zone].isolate(&self.machine.frames, list, wanted);
-        let members = &mut self.zones[zone].lists[list as usize];
-        let kept = members.len().saturating_sub(wanted);
-        let mut expected: Vec<u32> = members.split_off(kept).into();
-        expected.reverse();
-        assert_eq!(taken.as_slice(), expected, "the old end is taken first");
-        let is_file = list.is_file();
-        self.zones[zone].isolated[usize::from(is_file)] += expected.len() as u64;
-        for frame in expected {
-            self.twin(frame).flags &= !flag::LISTED;
-        }
-        self.isolations.push(Isolation {
-            zone,
-            is_file,
-            taken,
-        });
-    }
-
-    /// Judges an isolated batch in every way that reclaim does, and puts back what is kept.
-    fn put_back(&mut self) {
-        if self.isolations.is_empty() {
-            return;
-        }
-        let at = self.prng.below(self.isolations.len() as u64) as usize;
-        let Isolation {
-            zone,
-            is_file,
-            taken,
-        } = self.isolations.swap_remove(at);
-        let (mut kept, mut freed) = (Batch::new(), Batch::new());
-        for &frame in taken.as_slice() {
-            match self.prng.below(4) {
-                0 => self.deactivate(frame),
-                1 => self.activate(frame),
-                2 if self.evict(zone, frame) => {
-                    freed.push(frame);
-                    continue;
-                }
-                _ => {}
-            }
-            kept.push(frame);
-        }
-        let Machine { frames, zones, .. } = self.machine;
-        let orphans = zones[zone].put_back(frames, &kept, is_file, taken.len());
-        let gone = |frame: &&u32| self.frames[**frame as usize].owner == 0;
-        let expected: Vec<u32> = kept.as_slice().iter().filter(gone).copied().collect();
-        assert_eq!(
-            orphans.as_slice(),
-            expected,
-            "what lost its page is handed back"
-        );
-        for &frame in kept
-            .as_slice()
-            .iter()
-            .filter(|frame| !expected.contains(frame))
-        {
-            let flags = &mut self.frames[frame as usize].flags;
-            *flags |= flag::LISTED;
-            self.zones[zone].lists[List::of(*flags) as usize].push_front(frame);
-        }
-        self.zones[zone].isolated[usize::from(is_file)] -= taken.len() as u64;
-        for blank in [freed, orphans] {
-            zones[zone].put_free(frames, blank.as_slice());
-            self.zones[zone].free.extend(blank.as_slice());
-        }
-    }
-
-    /// As reclaim ages an active list: without a hold, though the page may be gone by now.
-    fn deactivate(&mut self, frame: u32) {
-        self.machine.frames.set(frame, flag::WORKINGSET);
-        self.machine.frames.clear(frame, flag::ACTIVE);
-        let flags = &mut self.twin(frame).flags;
-        if *flags & flag::MAPPED != 0 {
-            *flags = *flags & !flag::ACTIVE | flag::WORKINGSET;
-        }
-    }
-
-    fn activate(&mut self, frame: u32) {
-        let frames = &self.machine.frames;
-        let Ok(mut hold) = frames.exclude(frame, frames.owner(frame), 0) else {
-            return;
-        };
-        hold.set(flag::ACTIVE);
-        self.twin(frame).flags |= flag::ACTIVE;
-    }
-
-    fn evict(&mut self, zone: usize, frame: u32) -> bool {
-        let Machine {
-            frames,
-            index,
-            shadows,
-            zones,
-        } = self.machine;
-        let owner = frames.owner(frame);
-        let dirty = flag::DIRTY | flag::WRITEBACK;
-        let Ok(hold) = frames.exclude(frame, owner, dirty) else {
-            return false;
-        };
-        index.remove(frames, &hold);
-        let shadow = Shadow {
-            zone,
-            age: zones[zone].grow_older(),
-            workingset: hold.word() & flag::WORKINGSET != 0,
-        };
-        shadows.remember(owner, shadow);
-        self.shadows.insert(owner, shadow);
-        assert_eq!(hold.blank(), frame);
-        self.pages.remove(&owner);
-        *self.twin(frame) = TwinFrame::default();
-        true
-    }
-
     /// Drops a page as a cut of its object does, wherever its frame is.
     fn release(&mut self) {
         let Some((key, frame)) = self.draw_page() else {
@@ -448,7 +332,7 @@ impl<'a> Twin<'a> {
         let Ok(mut hold) = hold else { return };
         hold.unset(flag::DIRTY);
         index.remove(frames, &hold);
-        let blank = zones[self.machine.zone_of(frame)].disown(frames, hold);
+        let blank = zones[Machine::zone_of(frame)].disown(frames, hold);
         self.disowned(frame, blank);
     }
 
@@ -460,24 +344,9 @@ impl<'a> Twin<'a> {
         if blank.is_none() {
             return;
         }
-        let zone = self.machine.zone_of(frame);
+        let zone = Machine::zone_of(frame);
         self.zones[zone].lists[List::of(flags) as usize].retain(|&other| other != frame);
         self.machine.zones[zone].put_free(&self.machine.frames, &[frame]);
         self.zones[zone].free.push(frame);
-    }
-
-    fn rotate(&mut self) {
-        let Some((_, frame)) = self.draw_page() else {
-            return;
-        };
-        let zone = self.machine.zone_of(frame);
-        let rotated = self.machine.zones[zone].rotate(&self.machine.frames, frame);
-        let flags = &mut self.frames[frame as usize].flags;
-        assert_eq!(rotated, *flags & flag::LISTED != 0);
-        if rotated {
-            self.zones[zone].lists[List::of(*flags) as usize].retain(|&other| other != frame);
-            *flags &= !(flag::ACTIVE | flag::PROMOTE | flag::FREQUENT | flag::CONSTANT);
-            self.zones[zone].lists[List::of(*flags) as usize].push_back(frame);
-        }
     }
 }
