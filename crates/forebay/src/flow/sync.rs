@@ -1,7 +1,7 @@
 //! `sync`: what was dirty at the call is written, and the store says that it is durable.
 //!
 //! The pages that are dirty at the call are tagged first, so that a writer that goes on cannot
-//! keep it from ending (invariant I14 of the specification's list is kept by the tag).
+//! keep it from ending (the tag keeps I14 of the specification's list).
 
 use crate::engine::Engine;
 use crate::error::SyncError;
