@@ -8,7 +8,7 @@
 use forebay::{AccessError, Cache, Counter, Settings, blocking};
 use forebay_base::Prng;
 use forebay_rt::{block_on, thread};
-use forebay_store::{MemoryStore, ObjectId};
+use forebay_store::{Durability, Geometry, MemoryStore, ObjectId, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ const WRITERS: u64 = 2;
 const CUT_PAGES: u64 = 400;
 /// More than the memory: some of it must go to swap.
 const ANONYMOUS_PAGES: u64 = 1_200;
-const OPERATIONS: u64 = 20_000;
+const OPERATIONS: u64 = 12_000;
 
 const STEADY: ObjectId = ObjectId(1);
 const CUT: ObjectId = ObjectId(2);
@@ -237,13 +237,25 @@ struct Shared {
 
 #[test]
 fn nothing_is_torn_stale_or_lost_under_threads() {
+    run(MemoryStore::new());
+}
+
+#[test]
+fn nothing_is_torn_stale_or_lost_before_an_unstable_store() {
+    run(MemoryStore::with(Geometry {
+        durability: Durability::Unstable,
+        ..MemoryStore::new().geometry()
+    }));
+}
+
+fn run(store: MemoryStore) {
     let cache = Cache::new(Settings {
         memory_bytes: 4 << 20,
         prefault: false,
         ..Settings::default()
     })
     .expect("the settings are good");
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(store);
     store.fill(STEADY, &vec![0; PAGES as usize * PAGE]);
     let attached = cache.attach(store.clone()).expect("a store is attached");
     cache
