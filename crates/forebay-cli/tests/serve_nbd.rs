@@ -1,0 +1,354 @@
+//! `forebay serve nbd` under clients that behave badly, disks that fill, and kills.
+
+#[path = "serve_nbd/client.rs"]
+mod client;
+#[path = "serve_nbd/server.rs"]
+mod server;
+
+use client::Client;
+use forebay_base::Prng;
+use forebay_nbd::wire::{Errno, command};
+use rustix::mount::{MountFlags, mount, mount_remount, unmount};
+use rustix::process::Signal;
+use server::Served;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+const LENGTH_BYTES: u64 = 64 << 20;
+const CREATE: [&str; 2] = ["--create", "64M"];
+
+fn end(served: Served) -> String {
+    served.signal(Signal::TERM);
+    let output = served.wait();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    text
+}
+
+#[test]
+fn what_was_written_is_in_the_image_after_a_term() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let mode = std::fs::metadata(&served.socket)
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut client = served.client();
+    assert_eq!(client.length_bytes, LENGTH_BYTES);
+    for at in 0..64 {
+        assert_eq!(
+            client
+                .write(at << 20, &vec![at as u8 + 1; 1 << 20], false)
+                .unwrap(),
+            0
+        );
+    }
+    assert_eq!(client.read(5 << 20, 3).unwrap(), [6, 6, 6]);
+    let text = end(served);
+    assert!(text.contains("everything is written"), "{text}");
+    let image = std::fs::read(folder.path().join("disk.img")).unwrap();
+    assert!(
+        image
+            .iter()
+            .enumerate()
+            .all(|(at, &byte)| usize::from(byte) == (at >> 20) + 1)
+    );
+    assert!(!folder.path().join("nbd.sock").exists());
+}
+
+#[test]
+fn bad_clients_do_not_disturb_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let mut good = served.client();
+    // Garbage, half a handshake, half a request, half a payload.
+    for garbage in [
+        &[0xff; 64][..],
+        b"\0\0\0\x03IHAVEOPT\0\0\0\x07\xff\xff\xff\xff",
+        b"\0\0",
+    ] {
+        let mut stream = UnixStream::connect(&served.socket).unwrap();
+        stream.write_all(garbage).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert!(rest.starts_with(b"NBDMAGICIHAVEOPT"));
+    }
+    let head = Client::request(command::WRITE, 0, 0, 100_000);
+    for length in [0, 10, 28, 5_000, 80_000] {
+        let mut client = served.client();
+        let bytes = [&head[..], &vec![1; 100_000]].concat();
+        client.stream.write_all(&bytes[..length]).unwrap();
+        drop(client);
+    }
+    let mut lost = served.client();
+    lost.stream.write_all(&[7; 28]).unwrap();
+    assert_eq!(
+        lost.stream.read(&mut [0; 1]).unwrap(),
+        0,
+        "a request without magic ends it"
+    );
+    assert_eq!(good.write(0, &[9; 4096], true).unwrap(), 0);
+    assert_eq!(good.read(0, 4096).unwrap(), [9; 4096]);
+    end(served);
+}
+
+#[test]
+fn requests_that_make_no_sense_are_answered_and_the_session_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let mut client = served.client();
+    let past = Client::request(command::READ, 0, LENGTH_BYTES - 1, 2);
+    assert_eq!(client.ask(past, &[]).unwrap(), Errno::Invalid as u32);
+    let huge = Client::request(command::READ, 0, 0, u32::MAX);
+    assert_eq!(client.ask(huge, &[]).unwrap(), Errno::Overflow as u32);
+    let full = client.write(LENGTH_BYTES, &[1; 512], false).unwrap();
+    assert_eq!(full, Errno::NoSpace as u32);
+    let unknown = Client::request(77, 0, 0, 0);
+    assert_eq!(client.ask(unknown, &[]).unwrap(), Errno::Invalid as u32);
+    assert_eq!(client.read(0, 1).unwrap(), [0]);
+    end(served);
+    let served = Served::start(folder.path(), &["--read-only"]);
+    let mut client = served.client();
+    assert_eq!(
+        client.write(0, &[1], false).unwrap(),
+        Errno::NotPermitted as u32
+    );
+    assert_eq!(client.read(LENGTH_BYTES - 2, 2).unwrap(), [0, 0]);
+    end(served);
+}
+
+#[test]
+fn a_client_that_reads_no_replies_costs_no_memory_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let mut other = served.client();
+    let mut deaf = served.client();
+    other.read(0, 4096).unwrap();
+    let before = served.resident_bytes();
+    deaf.stream.set_nonblocking(true).unwrap();
+    let requests: Vec<u8> = (0..1_000_u64)
+        .flat_map(|at| Client::request(command::READ, 0, (at % 32) << 20, 1 << 20))
+        .collect();
+    let mut asked_bytes = 0;
+    // As many requests as the way to the server takes: a thousand megabytes of replies.
+    while let Ok(count) = deaf.stream.write(&requests[asked_bytes % 28..]) {
+        asked_bytes += count;
+        assert!(
+            asked_bytes < 64 << 20,
+            "the server reads on without being read"
+        );
+    }
+    for at in 0..64 {
+        assert_eq!(other.write(at * 4096, &[3; 4096], false).unwrap(), 0);
+        assert_eq!(other.read(at * 4096, 4096).unwrap(), [3; 4096]);
+    }
+    let grown = served.resident_bytes().saturating_sub(before);
+    assert!(grown < 8 << 20, "{grown} bytes more");
+    drop(deaf);
+    end(served);
+}
+
+#[test]
+fn two_clients_on_one_range_leave_whole_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let (mut one, mut two) = (served.client(), served.client());
+    for round in 0..200_u64 {
+        let at = (round % 16) * 4096;
+        let head = Client::request(command::WRITE, 0, at, 4096);
+        one.send(head, &[1; 4096]).unwrap();
+        two.send(head, &[2; 4096]).unwrap();
+        assert_eq!((one.answer().unwrap(), two.answer().unwrap()), (0, 0));
+        let found = one.read(at, 4096).unwrap();
+        assert!(
+            found == [1; 4096] || found == [2; 4096],
+            "torn at round {round}"
+        );
+        assert_eq!(two.read(at, 4096).unwrap(), found);
+    }
+    end(served);
+}
+
+/// After a kill at any moment, what a FLUSH or a FUA write was answered for is in the image, and
+/// the next server takes the same socket.
+#[test]
+fn what_was_acknowledged_survives_200_kills() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut chance = Prng::from_seed(0x6b69_6c6c);
+    // Of each block: the number that is durable at least, and the last one sent.
+    let mut blocks = [(0_u64, 0_u64); 256];
+    let mut next = 1;
+    for round in 0..200 {
+        let served = Served::start(folder.path(), &CREATE);
+        let mut client = served.client();
+        for (at, block) in blocks.iter_mut().enumerate() {
+            let (oldest, newest) = stamps_of(&client.read(at as u64 * 8192, 8192).unwrap());
+            let (durable, sent) = *block;
+            assert!(
+                durable <= oldest && newest <= sent,
+                "block {at} in round {round} holds {oldest} and {newest}, not {durable} to {sent}"
+            );
+            // What the kill took is gone; what is there now stays.
+            *block = (oldest, newest);
+        }
+        for _ in 0..chance.below(60) {
+            let at = chance.below(256) as usize;
+            let durable = chance.below(8) == 0;
+            blocks[at].1 = next;
+            let bytes: Vec<u8> = next.to_le_bytes().repeat(1024);
+            assert_eq!(client.write(at as u64 * 8192, &bytes, durable).unwrap(), 0);
+            if durable {
+                blocks[at].0 = next;
+            }
+            next += 1;
+            if chance.below(16) == 0 {
+                assert_eq!(client.flush().unwrap(), 0);
+                blocks.iter_mut().for_each(|block| block.0 = block.1);
+            }
+        }
+        // One more in the middle of which the server dies.
+        let at = chance.below(256) as usize;
+        blocks[at].1 = next;
+        let head = Client::request(command::WRITE, 0, at as u64 * 8192, 8192);
+        client.send(head, &next.to_le_bytes().repeat(1024)).unwrap();
+        next += 1;
+        served.signal(Signal::KILL);
+        served.wait();
+    }
+}
+
+/// The older and the newer stamp of a block: a kill may come between its two pages.
+fn stamps_of(block: &[u8]) -> (u64, u64) {
+    let stamps: Vec<u64> = block
+        .chunks_exact(8)
+        .map(|stamp| u64::from_le_bytes(stamp.try_into().unwrap()))
+        .collect();
+    let (first, second) = stamps.split_at(512);
+    assert!(first.iter().all(|stamp| *stamp == first[0]), "a torn page");
+    assert!(
+        second.iter().all(|stamp| *stamp == second[0]),
+        "a torn page"
+    );
+    (first[0].min(second[0]), first[0].max(second[0]))
+}
+
+/// A file system of its own that can be full, removed with the test.
+struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(folder: &'a Path) -> Option<SmallDisk<'a>> {
+        mount("none", folder, "tmpfs", MountFlags::empty(), c"size=4m").ok()?;
+        Some(SmallDisk(folder))
+    }
+
+    fn grow(&self) {
+        mount_remount(self.0, MountFlags::empty(), c"size=80m").expect("it is ours");
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        // Nobody else will: a test that failed may have left the server's files open.
+        let _ = unmount(self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn small_disk<'a>(folder: &'a Path, test: &str) -> Option<SmallDisk<'a>> {
+    let disk = SmallDisk::mount(folder);
+    if disk.is_none() {
+        eprintln!("SKIPPED {test}: mounting a tmpfs needs CAP_SYS_ADMIN");
+    }
+    disk
+}
+
+#[test]
+fn a_full_disk_is_told_at_flush_and_the_data_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = "a_full_disk_is_told_at_flush_and_the_data_kept";
+    let Some(disk) = small_disk(folder.path(), test) else {
+        return;
+    };
+    let served = Served::start(folder.path(), &CREATE);
+    let mut client = served.client();
+    for at in 0..2 {
+        // Half a megabyte more than there is room for.
+        assert_eq!(client.write(at << 22, &vec![5; 9 << 18], false).unwrap(), 0);
+    }
+    assert_eq!(client.flush().unwrap(), Errno::NoSpace as u32);
+    assert_eq!(client.read(1 << 22, 8).unwrap(), [5; 8]);
+    disk.grow();
+    assert_eq!(client.flush().unwrap(), 0);
+    assert_eq!(client.write(0, &[6; 4096], true).unwrap(), 0);
+    end(served);
+    let image = std::fs::read(folder.path().join("disk.img")).unwrap();
+    assert_eq!(
+        (image[0], image[4096], image[(4 << 20) + (9 << 18) - 1]),
+        (6, 5, 5)
+    );
+}
+
+#[test]
+fn two_interrupts_give_up_and_say_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = "two_interrupts_give_up_and_say_what_is_lost";
+    let Some(_disk) = small_disk(folder.path(), test) else {
+        return;
+    };
+    let mut served = Served::start(folder.path(), &CREATE);
+    let mut client = served.client();
+    for at in 0..2 {
+        assert_eq!(client.write(at << 22, &vec![5; 3 << 20], false).unwrap(), 0);
+    }
+    served.signal(Signal::INT);
+    served.read_until("trying again");
+    served.signal(Signal::INT);
+    let output = served.wait();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("were not written and are lost"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_served_is_said_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("disk.img");
+    let socket = folder.path().join("nbd.sock");
+    let failure = |more: &[&str]| {
+        let output = server::command(&image, &socket, more).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        text
+    };
+    assert!(failure(&[]).contains("disk.img"));
+    std::fs::write(&image, []).unwrap();
+    assert!(failure(&[]).contains("it has no bytes"));
+    std::fs::write(&image, [0; 4096]).unwrap();
+    assert!(failure(&CREATE).contains("4096 bytes, not 67108864"));
+    let first = Served::start(folder.path(), &[]);
+    assert!(failure(&[]).contains("another server answers"));
+    let elsewhere = folder.path().join("other.sock");
+    let output = server::command(&image, &elsewhere, &[]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("another server has it open"), "{text}");
+    end(first);
+}
+
+#[test]
+fn an_address_that_others_can_reach_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("disk.img");
+    std::fs::write(&image, [0; 4096]).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["serve", "nbd", "--memory", "16M", "--listen", "0.0.0.0:0"])
+        .arg(&image)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("TLS"), "{text}");
+}

@@ -1,0 +1,80 @@
+//! `forebay serve nbd` as a process of its own.
+
+use super::client::Client;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+pub(crate) struct Served {
+    child: Child,
+    pub(crate) socket: PathBuf,
+}
+
+/// The call that serves `image` with `more` flags.
+pub(crate) fn command(image: &Path, socket: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command
+        .args(["serve", "nbd", "--memory", "16M", "--socket"])
+        .arg(socket)
+        .args(more)
+        .arg(image)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+impl Served {
+    /// Starts a server and waits until clients may come.
+    pub(crate) fn start(folder: &Path, more: &[&str]) -> Served {
+        let socket = folder.join("nbd.sock");
+        let mut child = command(&folder.join("disk.img"), &socket, more)
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut text = String::new();
+            let stderr = child.stderr.as_mut().expect("it is piped");
+            stderr.read_to_string(&mut text).unwrap();
+            panic!("the server did not start: {text}");
+        }
+        assert!(line.starts_with("nbd+unix:///?socket="), "{line}");
+        Served { child, socket }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&self.socket, "").expect("the server lets a client in")
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the server runs");
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait(self) -> Output {
+        self.child.wait_with_output().expect("the server ends")
+    }
+
+    /// Reads what the server says on standard error until a line holds `text`.
+    pub(crate) fn read_until(&mut self, text: &str) {
+        let stderr = self.child.stderr.take().expect("nobody took it before");
+        let mut lines = BufReader::new(stderr);
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            let count = lines.read_line(&mut line).unwrap();
+            assert!(count > 0, "the server ended without saying '{text}'");
+        }
+        self.child.stderr = Some(lines.into_inner());
+    }
+
+    /// Resident memory now.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/statm", self.child.id());
+        let text = std::fs::read_to_string(path).expect("the server runs");
+        let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+        pages * rustix::param::page_size() as u64
+    }
+}
