@@ -15,7 +15,7 @@ use crate::positioned::{PositionedQueue, cannot_punch, punch_flags};
 use crate::registered::{PLACES, Registered, pieces};
 use crate::transfer::{IoVector, Step, Transfer};
 use forebay_rt::wait::Slot;
-use io_uring::types::{Fd, FsyncFlags};
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::event::PollFlags;
 use rustix::fd::AsRawFd;
@@ -25,6 +25,13 @@ use std::sync::Arc;
 
 /// The user data of the bell; requests have the number of their slot.
 const BELL: u64 = u64::MAX;
+
+/// With so many requests in flight the thread waits for one more of them at once.
+const REQUESTS_FOR_ONE_MORE: usize = 8;
+/// But never for more than these.
+const MOST_AT_ONCE: usize = 8;
+/// And not longer than this.
+const PATIENCE_NS: u32 = 100_000;
 
 /// The submitters' side of the ring.
 pub(crate) struct Ring {
@@ -182,13 +189,26 @@ impl RingThread {
         }
     }
 
-    /// Hands everything new to the kernel and sleeps until something comes back.
+    /// Hands everything new to the kernel and sleeps until something comes back. While many
+    /// requests are in flight it sleeps until several have, or a tenth of a millisecond has
+    /// passed: then the thread, and those whom it wakes, run once for all of them, and nobody
+    /// need ring the bell.
     fn enter(&mut self) {
-        match self.ring.submit_and_wait(1) {
+        let in_flight = self.slots.len() - self.free.len();
+        let wanted = (in_flight / REQUESTS_FOR_ONE_MORE).clamp(1, MOST_AT_ONCE);
+        let entered = if wanted > 1 && self.ring.params().is_feature_ext_arg() {
+            self.parts.inbox.wake_up();
+            let patience = Timespec::new().nsec(PATIENCE_NS);
+            let args = SubmitArgs::new().timespec(&patience);
+            self.ring.submitter().submit_with_args(wanted, &args)
+        } else {
+            self.ring.submit_and_wait(1)
+        };
+        match entered {
             Ok(_) => {}
             Err(error) => match Errno::from_io_error(&error) {
-                // Interrupted, or too much at once: what comes back makes room.
-                Some(Errno::INTR | Errno::AGAIN | Errno::BUSY) => {}
+                // Interrupted, out of patience, or too much at once: what comes back makes room.
+                Some(Errno::INTR | Errno::TIME | Errno::AGAIN | Errno::BUSY) => {}
                 _ => panic!("the kernel refuses a ring that it has accepted: {error}"),
             },
         }

@@ -22,6 +22,9 @@ struct Queue {
     ready: VecDeque<Arc<Runnable>>,
     /// Threads that found nothing to do. The last to come is the first to go: its caches are warm.
     idle: Vec<Arc<Parker>>,
+    /// Threads that were woken and have not taken a task yet. While there is one nobody else is
+    /// woken: it takes what has come since, and wakes the next if it leaves something.
+    searching: usize,
     /// Every task that has not ended, also one that waits where nothing will wake it.
     alive: BTreeMap<u64, Arc<Runnable>>,
     next_id: u64,
@@ -34,6 +37,7 @@ impl Workers {
             queue: Mutex::new(Queue {
                 ready: VecDeque::new(),
                 idle: Vec::new(),
+                searching: 0,
                 alive: BTreeMap::new(),
                 next_id: 0,
                 started: false,
@@ -103,29 +107,52 @@ impl Workers {
             return;
         }
         queue.ready.push_back(runnable);
-        let idle = queue.idle.pop();
+        let woken = queue.next_to_wake();
         drop(queue);
-        if let Some(parker) = idle {
+        if let Some(parker) = woken {
             parker.unpark();
         }
     }
 
     fn run(&self) {
         let parker = Arc::new(Parker::of_this_thread());
+        let mut is_searching = false;
         loop {
             let mut queue = lock(&self.queue);
             if self.is_stopping() {
                 return;
             }
-            if let Some(runnable) = queue.ready.pop_front() {
+            if is_searching {
+                queue.searching -= 1;
+            }
+            let found = queue.ready.pop_front();
+            if let Some(runnable) = found {
+                is_searching = false;
+                let woken = queue.next_to_wake();
                 drop(queue);
+                if let Some(parker) = woken {
+                    parker.unpark();
+                }
                 runnable.run();
             } else {
                 queue.idle.push(Arc::clone(&parker));
                 drop(queue);
                 parker.park();
+                is_searching = true;
             }
         }
+    }
+}
+
+impl Queue {
+    /// The thread to wake for what is in the queue, if it needs one.
+    fn next_to_wake(&mut self) -> Option<Arc<Parker>> {
+        if self.ready.is_empty() || self.searching > 0 {
+            return None;
+        }
+        let parker = self.idle.pop()?;
+        self.searching += 1;
+        Some(parker)
     }
 }
 
