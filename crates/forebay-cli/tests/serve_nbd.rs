@@ -208,7 +208,9 @@ fn what_was_acknowledged_survives_200_kills() {
             next += 1;
             if chance.below(16) == 0 {
                 assert_eq!(client.flush().unwrap(), 0);
-                blocks.iter_mut().for_each(|block| block.0 = block.1);
+                for block in &mut blocks {
+                    block.0 = block.1;
+                }
             }
         }
         // One more in the middle of which the server dies.
@@ -226,7 +228,7 @@ fn what_was_acknowledged_survives_200_kills() {
 fn stamps_of(block: &[u8]) -> (u64, u64) {
     let stamps: Vec<u64> = block
         .chunks_exact(8)
-        .map(|stamp| u64::from_le_bytes(stamp.try_into().unwrap()))
+        .map(|stamp| u64::from_le_bytes(stamp.try_into().expect("eight bytes")))
         .collect();
     let (first, second) = stamps.split_at(512);
     assert!(first.iter().all(|stamp| *stamp == first[0]), "a torn page");

@@ -33,11 +33,13 @@ impl Served {
             .expect("the program starts");
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut line).unwrap();
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .expect("it is a pipe");
         if line.is_empty() {
             let mut text = String::new();
             let stderr = child.stderr.as_mut().expect("it is piped");
-            stderr.read_to_string(&mut text).unwrap();
+            stderr.read_to_string(&mut text).expect("it is a pipe");
             panic!("the server did not start: {text}");
         }
         assert!(line.starts_with("nbd+unix:///?socket="), "{line}");
@@ -64,7 +66,7 @@ impl Served {
         let mut line = String::new();
         while !line.contains(text) {
             line.clear();
-            let count = lines.read_line(&mut line).unwrap();
+            let count = lines.read_line(&mut line).expect("it is a pipe");
             assert!(count > 0, "the server ended without saying '{text}'");
         }
         self.child.stderr = Some(lines.into_inner());
@@ -74,7 +76,8 @@ impl Served {
     pub(crate) fn resident_bytes(&self) -> u64 {
         let path = format!("/proc/{}/statm", self.child.id());
         let text = std::fs::read_to_string(path).expect("the server runs");
-        let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+        let resident = text.split(' ').nth(1).map(str::parse::<u64>);
+        let pages = resident.and_then(Result::ok).expect("the kernel's format");
         pages * rustix::param::page_size() as u64
     }
 }

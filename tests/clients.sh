@@ -1,0 +1,269 @@
+#!/usr/bin/env bash
+# `forebay serve nbd` under clients that nobody here wrote: fio, libnbd's tools, qemu's tools,
+# an ext4 file system made on the export.
+#
+# usage: tests/clients.sh FOREBAY
+# FOREBAY is the program. A check whose client is missing is named and counted as ignored. The
+# last line has the form of cargo's, so that ./test counts these checks too.
+set -uo pipefail
+unset CDPATH
+
+forebay=$(realpath -- "$1")
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-clients-XXXXXX")
+cd -- "$scratch" || exit 1
+socket=$scratch/nbd.sock
+uri="nbd+unix:///?socket=$socket"
+server=
+passed=0 failed=0 ignored=0
+
+cleanup() {
+  if [ -n "$server" ]; then
+    kill -KILL "$server" 2>/dev/null
+    wait "$server" 2>/dev/null
+  fi
+  rm -rf -- "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# Serves disk.img, with what else is given, and returns when clients may come.
+serve() {
+  # The FIFO ends this wait at the server's first line, or at its death.
+  rm -f started
+  mkfifo started
+  "$forebay" serve nbd disk.img --socket "$socket" "$@" >started 2>>server.log &
+  server=$!
+  local line
+  read -r line <started && [ "$line" = "$uri" ]
+}
+
+# Ends the server in order; what was written must then be in disk.img.
+end() {
+  kill -TERM "$server" && wait "$server"
+  local status=$?
+  server=
+  return "$status"
+}
+
+# A server that outlived its check.
+kill_server() {
+  if [ -n "$server" ]; then
+    kill -KILL "$server"
+  fi
+}
+
+# As a function, for `set -e` does not see a `!`.
+lacks() {
+  ! grep -q "$1" "$2"
+}
+
+# check NAME CLIENT...: runs the function check_NAME if every client is there.
+check() {
+  local name=$1 client
+  shift
+  for client in "$@"; do
+    if ! command -v "$client" >/dev/null; then
+      echo "test $name ... ignored, $client is missing"
+      ignored=$((ignored + 1))
+      return
+    fi
+  done
+  rm -f disk.img
+  : >server.log
+  # Not as a condition: bash would ignore `set -e` in the whole check.
+  ("check_$name") >check.log 2>&1
+  if [ $? -eq 0 ]; then
+    echo "test $name ... ok"
+    passed=$((passed + 1))
+  else
+    echo "test $name ... FAILED"
+    sed 's/^/  /' check.log server.log | tail -n 40
+    failed=$((failed + 1))
+  fi
+}
+
+# Every check runs in a shell of its own and ends its server there.
+run_fio() {
+  fio --ioengine=nbd --uri="$uri" --verify=crc32c --verify_fatal=1 --do_verify=1 "$@"
+}
+
+check_fio_verifies_random_writes() (
+  set -e
+  trap kill_server EXIT
+  serve --create 512M --memory 32M
+  run_fio --name=whole --rw=randwrite --bs=4k --size=96M --iodepth=32
+  run_fio --name=odd --rw=randwrite --bsrange=512-128k --bs_unaligned --size=96M --iodepth=16
+  run_fio --name=jobs --rw=randrw --bs=16k --size=64M --offset_increment=64M --numjobs=4 \
+    --iodepth=8 --group_reporting
+  run_fio --name=durable --rw=randwrite --bs=4k --size=4M --fsync=16 --iodepth=4
+  end
+)
+
+check_fio_finds_its_data_after_a_restart() (
+  set -e
+  trap kill_server EXIT
+  serve --create 256M --memory 32M
+  run_fio --name=kept --rw=write --bs=64k --size=200M --iodepth=8 --do_verify=0
+  end
+  serve --memory 32M --read-only
+  run_fio --name=kept --rw=read --bs=64k --size=200M --iodepth=8 --verify_only
+  end
+)
+
+check_nbdcopy_brings_back_what_it_took() (
+  set -e
+  trap kill_server EXIT
+  head -c 192M /dev/urandom >original
+  serve --create 192M --memory 32M
+  nbdcopy --flush original "$uri"
+  nbdcopy "$uri" copy
+  cmp original copy
+  nbdcopy --synchronous "$uri" - | cmp original -
+  end
+  cmp original disk.img
+  rm -f original copy
+)
+
+check_nbdinfo_sees_what_is_offered() (
+  set -e
+  trap kill_server EXIT
+  serve --create 64M --memory 16M --export disk
+  nbdinfo --json "nbd+unix:///disk?socket=$socket" >info.json
+  grep -q '"export-size": 67108864' info.json
+  for can in can_cache can_df can_flush can_fua can_multi_conn can_trim can_zero; do
+    grep -q "\"$can\": true" info.json
+  done
+  nbdinfo --list "$uri" | grep -q 'export="disk"'
+  # A new image is one hole, until something is written.
+  nbdinfo --map "$uri" | grep -Eq '^ *0 +67108864 +3 +hole,zero$'
+  end
+)
+
+check_qemu_img_converts_and_compares() (
+  set -e
+  trap kill_server EXIT
+  qemu-img create -q -f qcow2 source.qcow2 192M
+  for at in 0 40 80 120; do
+    qemu-io -c "write -P $at ${at}M 20M" source.qcow2
+  done
+  serve --create 192M --memory 32M
+  qemu-img convert -n -f qcow2 -O raw source.qcow2 "$uri"
+  qemu-img compare -f qcow2 -F raw source.qcow2 "$uri"
+  qemu-io -f raw -c 'write -P 7 1000 70000' -c 'discard 10M 4M' -c 'write -z 30M 3M' \
+    -c 'flush' -c 'read -P 7 1000 70000' -c 'read -P 0 10M 4M' -c 'read -P 0 30M 3M' "$uri" >io.log
+  lacks 'verification failed' io.log
+  end
+)
+
+check_a_qcow2_inside_stays_whole() (
+  set -e
+  trap kill_server EXIT
+  serve --create 256M --memory 16M
+  qemu-img create -q -f qcow2 "$uri" 128M
+  for at in 3 21 77 90; do
+    qemu-io -f qcow2 -c "write -P $at ${at}M 9M" "$uri"
+  done
+  qemu-img check -f qcow2 "$uri"
+  end
+  qemu-img check -f qcow2 disk.img
+  for at in 3 21 77 90; do
+    qemu-io -f qcow2 -c "read -P $at ${at}M 9M" disk.img >io.log
+    lacks 'verification failed' io.log
+  done
+)
+
+check_nbdkit_passes_it_on() (
+  set -e
+  trap kill_server EXIT
+  head -c 32M /dev/urandom >original
+  serve --create 32M --memory 16M
+  # Through nbdkit's client plugin, with simple replies and with chunks.
+  nbdkit -U - nbd socket="$socket" --run 'nbdcopy original "$uri" && nbdcopy "$uri" copy'
+  cmp original copy
+  nbdkit --no-sr -U - nbd socket="$socket" --run 'nbdcopy "$uri" again'
+  cmp original again
+  end
+  rm -f original copy again
+)
+
+check_ext4_is_clean() (
+  set -e
+  trap kill_server EXIT
+  mkdir tree
+  for at in $(seq 200); do
+    head -c $((at * 517)) /dev/urandom >"tree/file-$at"
+  done
+  truncate -s 128M plain.img
+  mke2fs -q -t ext4 -d tree plain.img
+  serve --create 128M --memory 16M
+  nbdcopy --flush plain.img "$uri"
+  end
+  e2fsck -fn disk.img
+  for at in 1 100 200; do
+    debugfs -R "cat /file-$at" disk.img 2>/dev/null | cmp - "tree/file-$at"
+  done
+  rm -rf tree plain.img
+)
+
+# The file system on the export itself, where the kernel has a client and lets us use it.
+check_ext4_through_the_kernel() (
+  set -e
+  device=
+  undo() {
+    if mountpoint -q mnt; then umount mnt; fi
+    if [ -n "$device" ]; then nbd-client -d "$device"; fi
+    kill_server
+  }
+  trap undo EXIT
+  serve --create 128M --memory 16M
+  nbd-client -unix "$socket" /dev/nbd0 && device=/dev/nbd0
+  mke2fs -q -t ext4 "$device"
+  mkdir -p mnt
+  mount "$device" mnt
+  head -c 64M /dev/urandom >mnt/file
+  sum=$(cksum <mnt/file)
+  umount mnt
+  e2fsck -fn "$device"
+  mount "$device" mnt
+  [ "$(cksum <mnt/file)" = "$sum" ]
+  umount mnt
+  nbd-client -d "$device" && device=
+  end
+  e2fsck -fn disk.img
+)
+
+check_metrics_are_told() (
+  set -e
+  trap kill_server EXIT
+  serve --create 64M --memory 16M --metrics 127.0.0.1:0
+  run_fio --name=some --rw=write --bs=64k --size=8M
+  address=$(sed -n 's/.*metrics at //p' server.log)
+  curl -sf "$address" >metrics.txt
+  grep -q '^forebay_nr_dirtied_total [1-9]' metrics.txt
+  tail -n 1 metrics.txt | grep -qx '# EOF'
+  end
+)
+
+check fio_verifies_random_writes fio
+check fio_finds_its_data_after_a_restart fio
+check nbdcopy_brings_back_what_it_took nbdcopy
+check nbdinfo_sees_what_is_offered nbdinfo
+check qemu_img_converts_and_compares qemu-img qemu-io
+check a_qcow2_inside_stays_whole qemu-img qemu-io
+check nbdkit_passes_it_on nbdkit nbdcopy
+check ext4_is_clean mke2fs e2fsck debugfs nbdcopy
+check metrics_are_told fio curl
+if [ -b /dev/nbd0 ]; then
+  check ext4_through_the_kernel nbd-client mke2fs e2fsck
+else
+  echo "test ext4_through_the_kernel ... ignored, the kernel has no /dev/nbd0"
+  ignored=$((ignored + 1))
+fi
+
+result=ok
+if [ "$failed" -gt 0 ]; then
+  result=FAILED
+fi
+printf '\ntest result: %s. %d passed; %d failed; %d ignored; 0 measured; 0 filtered out\n' \
+  "$result" "$passed" "$failed" "$ignored"
+[ "$failed" -eq 0 ]
