@@ -18,6 +18,12 @@ fn less(gauge: &AtomicU64, pages: u64) {
     );
 }
 
+/// A page whose last write failed is written again, or dropped.
+pub(crate) fn account_failure_over(backing: &Backing, object: &ObjectState) {
+    less(&backing.failed_pages, 1);
+    less(&object.failed_pages, 1);
+}
+
 impl Engine {
     /// T1: a clean page became dirty.
     pub(crate) fn account_dirtied(&self, backing: &Backing, frame: u32) {
@@ -60,12 +66,6 @@ impl Engine {
         backing.failed_pages.fetch_add(pages, Ordering::Relaxed);
         object.failed_pages.fetch_add(pages, Ordering::Relaxed);
         self.count(Counter::NrWriteFailed, pages);
-    }
-
-    /// A page whose last write failed is written again, or dropped.
-    pub(crate) fn account_failure_over(&self, backing: &Backing, object: &ObjectState) {
-        less(&backing.failed_pages, 1);
-        less(&object.failed_pages, 1);
     }
 
     /// T7: a dirty page was dropped without a write.

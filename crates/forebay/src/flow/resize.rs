@@ -7,6 +7,7 @@
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
+use crate::flow::accounts::account_failure_over;
 use crate::flow::commit::of_object;
 use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
@@ -297,14 +298,9 @@ impl Engine {
         page: u64,
     ) -> Result<(), AccessError> {
         let key = key(object.number, page);
-        loop {
-            let Some(frame) = self.index.find_surely(&self.frames, key) else {
-                break;
-            };
+        while let Some(frame) = self.index.find_surely(&self.frames, key) {
             let Ok(mut hold) = self.frames.exclude(frame, key, flag::WRITEBACK) else {
-                self.page_settles(object, frame, key, flag::EXCLUSIVE | flag::WRITEBACK)
-                    .await?;
-                self.guard_drops(object, frame, key).await?;
+                self.page_is_idle(object, frame, key).await?;
                 continue;
             };
             let word = hold.word();
@@ -320,7 +316,7 @@ impl Engine {
                     self.account_cancelled(backing, frame);
                 }
                 if word & flag::FAILED != 0 {
-                    self.account_failure_over(backing, object);
+                    account_failure_over(backing, object);
                 }
                 if word & flag::UNSTABLE != 0 {
                     self.account_writeback_ends(backing, frame);
@@ -343,24 +339,27 @@ impl Engine {
             return Ok(());
         }
         let key = key(object.number, page_of(length_bytes));
-        loop {
-            let Some(frame) = self.index.find_surely(&self.frames, key) else {
-                return Ok(());
-            };
-            match self.frames.exclude(frame, key, flag::WRITEBACK) {
-                Ok(mut hold) => {
-                    self.frames
-                        .arena()
-                        .zero(&mut hold, start, PAGE_BYTES - start);
-                    return Ok(());
-                }
-                Err(_) => {
-                    const BUSY: u64 = flag::EXCLUSIVE | flag::WRITEBACK;
-                    self.page_settles(object, frame, key, BUSY).await?;
-                    self.guard_drops(object, frame, key).await?;
-                }
+        while let Some(frame) = self.index.find_surely(&self.frames, key) {
+            if let Ok(mut hold) = self.frames.exclude(frame, key, flag::WRITEBACK) {
+                let arena = self.frames.arena();
+                arena.zero(&mut hold, start, PAGE_BYTES - start);
+                break;
             }
+            self.page_is_idle(object, frame, key).await?;
         }
+        Ok(())
+    }
+
+    /// Waits until nobody fills, writes or holds the page.
+    async fn page_is_idle(
+        &self,
+        object: &ObjectState,
+        frame: u32,
+        key: u64,
+    ) -> Result<(), AccessError> {
+        let busy = flag::EXCLUSIVE | flag::WRITEBACK;
+        self.page_settles(object, frame, key, busy).await?;
+        self.guard_drops(object, frame, key).await
     }
 
     async fn write_zeros(

@@ -4,6 +4,7 @@
 //! call it, and reclaim never does.
 
 use crate::engine::Engine;
+use crate::flow::accounts::account_failure_over;
 use crate::state::backing::{Backing, SEQUENCE_BITS};
 use crate::state::dirty_index::{Run, Tag};
 use crate::state::frame::{Refused, claimable, flag};
@@ -150,7 +151,7 @@ impl Engine {
             return if is_dirty { Claim::Busy } else { Claim::Clean };
         }
         if found & flag::FAILED != 0 {
-            self.account_failure_over(backing, object);
+            account_failure_over(backing, object);
         }
         self.account_claimed(backing, frame);
         Claim::Taken(self.frames.arena().pointer(frame))
