@@ -8,6 +8,7 @@ use crate::state::backing::Backing;
 use crate::state::object::Origin;
 use crate::state::swap::SwapSlots;
 use crate::statistics::Statistics;
+use forebay_base::sync::atomic::AtomicU64;
 use forebay_base::units::pages_for;
 use forebay_store::{ObjectId, Store};
 use std::sync::Arc;
@@ -171,6 +172,7 @@ impl Cache {
             backing: store.backing.clone(),
             object,
             slots: SwapSlots::new(pages),
+            clean_pages: AtomicU64::new(0),
         };
         self.engine.swap.set(swap).map_err(|_| bad("set once"))
     }

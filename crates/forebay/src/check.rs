@@ -207,6 +207,14 @@ impl Engine {
             })
             .count();
         same("failed pages", failed, marked as u64);
+        let Some(swap) = self.swap.get() else { return };
+        let clean = (0..self.frames.len())
+            .map(|frame| self.frames.word(frame))
+            .filter(|word| word & flag::MAPPED != 0)
+            .filter(|word| word & (flag::ANON | flag::DIRTY) == flag::ANON)
+            .count();
+        let counted = swap.clean_pages.load(Ordering::Relaxed);
+        same("clean anonymous pages", counted, clean as u64);
     }
 
     fn check_queues(&self, wrong: &mut Vec<String>) {

@@ -62,6 +62,9 @@ pub(crate) struct Swap {
     pub(crate) backing: Arc<Backing>,
     pub(crate) object: ObjectId,
     pub(crate) slots: SwapSlots,
+    /// Resident anonymous pages that are as they are in swap, or are on their way there: they can
+    /// be freed without another slot.
+    pub(crate) clean_pages: AtomicU64,
 }
 
 impl fmt::Debug for Engine {

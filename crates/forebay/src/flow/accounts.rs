@@ -10,7 +10,7 @@ use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 
 /// Takes `pages` from a gauge that cannot be below that.
-fn less(gauge: &AtomicU64, pages: u64) {
+pub(crate) fn less(gauge: &AtomicU64, pages: u64) {
     let before = gauge.fetch_sub(pages, Ordering::Relaxed);
     debug_assert!(
         before >= pages,

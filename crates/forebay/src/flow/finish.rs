@@ -45,10 +45,21 @@ impl Engine {
             let mut hold = self.frames.adopt(self.frames.frame_at(page));
             if io.result.is_ok() {
                 hold.set(flag::UPTODATE);
+                if object.is_anonymous() {
+                    self.anonymous_is_clean();
+                }
             } else {
                 self.release_page(hold);
             }
         }
+    }
+
+    /// Takes a clean page with its content out of the cache.
+    pub(crate) fn release_clean(&self, hold: ExclusiveHold<'_>) {
+        if hold.word() & flag::ANON != 0 {
+            self.clean_anonymous_is_gone();
+        }
+        self.release_page(hold);
     }
 
     /// Takes a clean page that its holder does not want any more out of the cache.

@@ -131,6 +131,9 @@ impl Engine {
     fn evict(&self, zone: &Zone, hold: ExclusiveHold<'_>) -> u32 {
         let owner = hold.owner();
         let workingset = hold.word() & flag::WORKINGSET != 0;
+        if hold.word() & flag::ANON != 0 {
+            self.clean_anonymous_is_gone();
+        }
         self.index.remove(&self.frames, &hold);
         let shadow = Shadow {
             zone: zone.number,

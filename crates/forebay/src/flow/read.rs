@@ -34,10 +34,9 @@ impl Engine {
     #[inline]
     pub(crate) fn look(&self, object: &ObjectState, page: u64) -> Result<SharedHold<'_>, Missing> {
         let key = key(object.number, page);
-        let Some(frame) = self.index.find(&self.frames, key) else {
+        let Some(frame) = self.index.find_to_use(&self.frames, key) else {
             return Err(self.absent(object, page));
         };
-        self.frames.arena().prefetch(frame, 2);
         match self.frames.hold(frame, key) {
             Ok(hold) => Ok(hold),
             Err(Refused::Busy) => Err(Missing::Busy { frame, key }),
@@ -255,7 +254,7 @@ impl Engine {
             };
             let kept = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
             match self.frames.exclude(frame, key, kept) {
-                Ok(hold) => self.release_page(hold),
+                Ok(hold) => self.release_clean(hold),
                 Err(Refused::Busy) => {
                     // The hold keeps the mark from a frame that was freed meanwhile.
                     if let Ok(hold) = self.frames.hold(frame, key) {
@@ -272,23 +271,21 @@ impl Engine {
         handle.backing.request(everything);
     }
 
-    /// Fetches ahead what the next reads of a batch will touch: the bucket of the one after the
-    /// next, the page of the next.
+    /// Fetches ahead what the next reads of a batch will touch: the buckets of the later ones,
+    /// the frames and pages of the next ones.
     #[inline]
     pub(crate) fn warm_ahead(&self, object: &ObjectState, requests: &[ReadRequest<'_>], at: usize) {
         const BUCKETS_AHEAD: usize = 4;
         const PAGES_AHEAD: usize = 2;
-        let page = |at: usize| {
-            let request = requests.get(at)?;
-            (request.offset_bytes < LONGEST_BYTES).then(|| page_of(request.offset_bytes))
+        let key = |at: usize| {
+            let offset_bytes = requests.get(at)?.offset_bytes;
+            (offset_bytes < LONGEST_BYTES).then(|| key(object.number, page_of(offset_bytes)))
         };
-        if let Some(page) = page(at + BUCKETS_AHEAD) {
-            self.index.warm(key(object.number, page));
+        if let Some(key) = key(at + BUCKETS_AHEAD) {
+            self.index.prefetch(key);
         }
-        if let Some(page) = page(at + PAGES_AHEAD)
-            && let Some(frame) = self.index.find(&self.frames, key(object.number, page))
-        {
-            self.frames.arena().prefetch(frame, 4);
+        if let Some(frame) = key(at + PAGES_AHEAD).and_then(|key| self.index.candidate(key)) {
+            self.frames.prefetch(frame);
         }
     }
 

@@ -322,6 +322,9 @@ impl Engine {
                     self.account_writeback_ends(backing, frame);
                 }
             }
+            if word & (flag::ANON | flag::DIRTY) == flag::ANON {
+                self.clean_anonymous_is_gone();
+            }
             hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED);
             self.release_page(hold);
             break;
@@ -391,7 +394,7 @@ impl Engine {
             }
             let kept = flag::WRITEBACK | flag::DIRTY | flag::UNSTABLE;
             match self.frames.exclude(frame, owner, kept) {
-                Ok(hold) => self.release_page(hold),
+                Ok(hold) => self.release_clean(hold),
                 Err(_) => left += 1,
             }
         }

@@ -4,6 +4,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::{AccessError, BuildError};
 use crate::file::Handle;
+use crate::flow::accounts::less;
 use crate::flow::alloc::Want;
 use crate::flow::writeout::token;
 use crate::state::backing::Backing;
@@ -25,10 +26,25 @@ fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
 }
 
 impl Engine {
+    /// Whether reclaim can free any anonymous page: into a free slot, or because it has one.
     pub(crate) fn swap_has_room(&self) -> bool {
-        self.swap
-            .get()
-            .is_some_and(|swap| swap.slots.free_slots() > 0)
+        self.swap.get().is_some_and(|swap| {
+            swap.slots.free_slots() > 0 || swap.clean_pages.load(Ordering::Relaxed) > 0
+        })
+    }
+
+    /// An anonymous page has become as it is in swap, or is about to.
+    pub(crate) fn anonymous_is_clean(&self) {
+        if let Some(swap) = self.swap.get() {
+            swap.clean_pages.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A clean anonymous page was dirtied or left the cache.
+    pub(crate) fn clean_anonymous_is_gone(&self) {
+        if let Some(swap) = self.swap.get() {
+            less(&swap.clean_pages, 1);
+        }
     }
 
     fn anonymous_owner(&self, key: u64) -> Arc<ObjectState> {
@@ -64,6 +80,7 @@ impl Engine {
         let frame = hold.frame();
         hold.unset(flag::DIRTY | flag::FAILED);
         hold.set(flag::WRITEBACK | flag::RECLAIM | flag::SWAPCACHE);
+        self.anonymous_is_clean();
         self.account_writeback_begins(&swap.backing, frame);
         swap.backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
@@ -93,7 +110,9 @@ impl Engine {
                     u64::from(self.rotate_reclaimable(frame)),
                 );
             } else {
-                self.frames.set(frame, flag::DIRTY | flag::FAILED);
+                if self.frames.set(frame, flag::DIRTY | flag::FAILED) & flag::DIRTY == 0 {
+                    self.clean_anonymous_is_gone();
+                }
                 self.count(Counter::NrWriteFailed, 1);
             }
             self.account_writeback_ends(&backing, frame);

@@ -219,7 +219,7 @@ impl Engine {
     fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
         let object = &*handle.object;
         let key = key(object.number, piece.page);
-        let Some(frame) = self.index.find(&self.frames, key) else {
+        let Some(frame) = self.index.find_to_use(&self.frames, key) else {
             return false;
         };
         let Ok(mut hold) = self.frames.exclude(frame, key, handle.unwritable) else {
@@ -279,7 +279,9 @@ impl Engine {
         batch: Option<&BatchGuard<'_>>,
     ) -> Result<bool, Obstacle> {
         let is_new = hold.word() & flag::DIRTY == 0;
-        if is_new {
+        if is_new && handle.object.is_anonymous() {
+            self.clean_anonymous_is_gone();
+        } else if is_new {
             self.tag_dirty(handle, piece.page)?;
         }
         self.frames

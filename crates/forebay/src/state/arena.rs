@@ -13,6 +13,22 @@ use forebay_store::PagePointer;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ptr::NonNull;
 
+/// Bytes that the processor fetches at once.
+const LINE_BYTES: usize = 64;
+
+/// Asks the processor to fetch the line at `address`.
+#[inline]
+pub(crate) fn prefetch_line<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program can see, at whatever address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// Page memory of every frame, in frame order.
 #[derive(Debug)]
 pub(crate) struct Arena {
@@ -153,21 +169,10 @@ impl Arena {
     /// memory answers while the frame word is still being settled.
     #[inline]
     pub(crate) fn prefetch(&self, frame: u32, lines: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let address = self
-                .base
-                .as_ptr()
-                .wrapping_add(frame as usize * PAGE_BYTES)
-                .cast::<i8>();
-            for line in 0..lines {
-                // SAFETY: a prefetch reads nothing that the program can see.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line * 64)) };
-            }
+        let page = self.base.as_ptr().wrapping_add(frame as usize * PAGE_BYTES);
+        for line in 0..lines {
+            prefetch_line(page.wrapping_add(line * LINE_BYTES));
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (frame, lines);
     }
 }
 

@@ -24,7 +24,7 @@
 //! raced with an eviction; such a lookup backs off without touching the page. So nobody may
 //! store to a word: every change is a read-modify-write that keeps the other bits.
 
-use crate::state::arena::Arena;
+use crate::state::arena::{Arena, prefetch_line};
 use forebay_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use forebay_rt::wait::{Listener, WaitQueue};
 use forebay_store::PagePointer;
@@ -164,6 +164,14 @@ impl FrameTable {
 
     pub(crate) fn frame(&self, frame: u32) -> &Frame {
         &self.frames[frame as usize]
+    }
+
+    /// Asks the processor to fetch a frame and the head of its page side by side.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: u32) {
+        const LINES: usize = 8;
+        prefetch_line(self.frames.as_ptr().wrapping_add(frame as usize));
+        self.arena.prefetch(frame, LINES);
     }
 
     pub(crate) fn frame_at(&self, page: PagePointer) -> u32 {

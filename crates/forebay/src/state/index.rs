@@ -9,6 +9,7 @@
 //! its owner.
 //! invariant X2: a page is in at most one frame: an insert looks and links under one lock.
 
+use crate::state::arena::prefetch_line;
 use crate::state::frame::{ExclusiveHold, FrameTable, flag};
 use forebay_base::hash::mix;
 use forebay_base::sync::atomic::{AtomicU32, Ordering};
@@ -91,8 +92,24 @@ impl Index {
 
     /// Asks the processor to fetch the bucket of `key`.
     #[inline]
-    pub(crate) fn warm(&self, key: u64) -> u32 {
-        self.head(key).load(Ordering::Relaxed) & !LOCKED
+    pub(crate) fn prefetch(&self, key: u64) {
+        prefetch_line(self.head(key));
+    }
+
+    /// The frame that a lookup of `key` looks at first: mostly the right one.
+    #[inline]
+    pub(crate) fn candidate(&self, key: u64) -> Option<u32> {
+        let first = self.head(key).load(Ordering::Acquire) & !LOCKED;
+        (first != EMPTY).then_some(first)
+    }
+
+    /// As [`Index::find`], for who is about to use the page: it is fetched side by side with the
+    /// frame, before it is known to be the right one.
+    #[inline]
+    pub(crate) fn find_to_use(&self, frames: &FrameTable, key: u64) -> Option<u32> {
+        let first = self.candidate(key)?;
+        frames.prefetch(first);
+        walk(frames, first, key, HOPS_LIMIT)
     }
 
     /// Puts the held frame in as `key`, or says which frame has it already.
