@@ -18,7 +18,7 @@ fn fails(kind: IoKind) -> Fault {
     Fault::each(kind, FaultAction::Fail(BROKEN))
 }
 
-fn failure_of<T>(result: Result<T, AccessError>) -> Option<Failure> {
+fn failure_of<T: Copy>(result: Result<T, AccessError>) -> Option<Failure> {
     match result {
         Err(AccessError::Store(error)) => Some(error.failure),
         _ => None,

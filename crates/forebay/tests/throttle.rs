@@ -4,7 +4,7 @@
 mod support;
 
 use forebay::event::{Event, PauseRecord};
-use forebay::{BackingSettings, Counter, DirtyThrottle, Settings};
+use forebay::{BackingSettings, Counter, DirtyThrottle, Policy, Settings};
 use forebay_base::{Instant, Span};
 use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
 use forebay_law::pause::{PauseDecision, decide_pause, size_pause};
@@ -83,10 +83,12 @@ impl Writers {
 }
 
 fn paced(rt: Rt, mib: u64, pages_per_s: u64) -> Bench {
-    Bench::new(rt, mib, |rt, _| {
-        let rate = Rate::bytes(pages_per_s * PAGE as u64);
-        Arc::new(RateStore::new(rt, Arc::new(Void), rate))
-    })
+    Bench::new(rt, mib, |rt, _| medium(rt, pages_per_s))
+}
+
+fn medium(rt: Rt, pages_per_s: u64) -> Arc<RateStore> {
+    let rate = Rate::bytes(pages_per_s * PAGE as u64);
+    Arc::new(RateStore::new(rt, Arc::new(Void), rate))
 }
 
 /// The pauses whose records are kept, with when they were decided.
@@ -169,18 +171,29 @@ fn a_thousand_writers_stay_within_the_limit_and_share_alike() {
 
 #[test]
 fn every_pause_can_be_computed_again_from_its_record() {
-    simulate(2, |rt| async move {
-        let bench = paced(rt.clone(), 64, 2_560);
-        let writers = Writers::start(&bench, 10, 4);
-        rt.sleep(Span::from_secs(30)).await;
-        let kept = pauses(&bench);
-        assert!(kept.len() > 500, "{} pauses", kept.len());
-        for (at_ms, _, record) in kept {
-            assert_eq!(at_ms, record.now_us / 1_000);
-            assert_eq!(recomputed_pause_us(&record), Some(record.pause_us));
-        }
-        writers.end().await;
-    });
+    for throttle in [DirtyThrottle::Paced, DirtyThrottle::IoLess] {
+        simulate(2, |rt| async move {
+            let policy = Policy {
+                throttle,
+                ..Policy::default()
+            };
+            let settings = Settings {
+                policy,
+                ..Settings::of_mib(64)
+            };
+            let bench = Bench::with(rt.clone(), settings, |rt, _| medium(rt, 2_560));
+            let writers = Writers::start(&bench, 10, 4);
+            rt.sleep(Span::from_secs(30)).await;
+            let kept = pauses(&bench);
+            assert!(kept.len() > 500, "{} pauses", kept.len());
+            for (at_ms, _, record) in kept {
+                assert_eq!(at_ms, record.now_us / 1_000);
+                assert_eq!(record.throttle, throttle);
+                assert_eq!(recomputed_pause_us(&record), Some(record.pause_us));
+            }
+            writers.end().await;
+        });
+    }
 }
 
 #[test]
@@ -221,8 +234,7 @@ fn attach_paced(
     pages_per_s: u64,
     settings: BackingSettings,
 ) -> (forebay::AttachedStore, Arc<RateStore>, Arc<CountStore>) {
-    let rate = Rate::bytes(pages_per_s * PAGE as u64);
-    let medium = Arc::new(RateStore::new(bench.rt.clone(), Arc::new(Void), rate));
+    let medium = medium(bench.rt.clone(), pages_per_s);
     let counted = Arc::new(CountStore::new(bench.rt.clone(), medium.clone()));
     let store = bench
         .cache
@@ -345,7 +357,7 @@ fn a_light_writer_beside_a_heavy_one_is_hardly_slowed() {
             let began = rt.now();
             let written = light.write_at(&[1; PAGE], number * PAGE as u64).await;
             assert_eq!(written, Ok(()));
-            waited = waited + rt.now().since(began);
+            waited += rt.now().since(began);
         }
         // 20 pages a second of 5 120, where an equal share is 1 024.
         assert!(waited < Span::from_millis(500), "{waited} in 200 writes");
