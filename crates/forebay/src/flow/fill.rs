@@ -22,6 +22,36 @@ use forebay_store::{Io, IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// What made a handle ask for pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touch {
+    pub(crate) page: u64,
+    /// Pages that are wanted from there on.
+    pub(crate) request_pages: u64,
+    /// The page is there and carries the readahead mark.
+    pub(crate) hit_marker: bool,
+}
+
+impl Touch {
+    /// A page that is not there.
+    pub(crate) fn miss(page: u64, request_pages: u64) -> Touch {
+        Touch {
+            page,
+            request_pages,
+            hit_marker: false,
+        }
+    }
+
+    /// A page that is there and marked.
+    pub(crate) fn marked(page: u64) -> Touch {
+        Touch {
+            page,
+            request_pages: 1,
+            hit_marker: true,
+        }
+    }
+}
+
 /// Pages to read and where the readahead mark goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FillPlan {
@@ -64,10 +94,13 @@ impl Engine {
         &self,
         object: &ObjectState,
         stream: &Stream,
-        page: u64,
-        request_pages: u64,
-        hit_marker: bool,
+        touch: Touch,
     ) -> Option<FillPlan> {
+        let Touch {
+            page,
+            request_pages,
+            hit_marker,
+        } = touch;
         let end = pages_for(object.length_bytes());
         let state = stream.state();
         if object.is_anonymous() || state.is_random {

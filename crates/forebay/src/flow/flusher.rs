@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
 use crate::flow::commit::Committed;
+use crate::flow::writeout::Selection;
 use crate::state::backing::{Backing, FlusherWork};
 use crate::state::dirty_index::Tag;
 use crate::state::object::{ObjectState, QueuePlace};
@@ -14,6 +15,7 @@ use forebay_base::{Instant, Span};
 use forebay_law::chunk::write_chunk;
 use forebay_law::share::store_background;
 use forebay_store::Durability;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How long one look at the lists may take before the thresholds are asked again.
@@ -200,12 +202,12 @@ impl Engine {
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
         let limit = write_chunk(average, self.global.smoothed().limit, pages_left);
         let (mut written, mut end) = self
-            .writeout(backing, object, Tag::Dirty, next_page..u64::MAX, limit)
+            .writeout(backing, object, dirty(next_page..u64::MAX, limit))
             .await;
         if end == u64::MAX && next_page > 0 && written < limit {
             let rest = limit - written;
             let (more, from) = self
-                .writeout(backing, object, Tag::Dirty, 0..next_page, rest)
+                .writeout(backing, object, dirty(0..next_page, rest))
                 .await;
             written += more;
             end = if from == next_page { u64::MAX } else { from };
@@ -273,6 +275,14 @@ fn queue_io(backing: &Backing, dirty_since_ms: Option<u64>) {
     {
         let (_, object) = lists.dirty.pop_front().expect("the front was looked at");
         lists.io.push_back(object);
+    }
+}
+
+fn dirty(pages: Range<u64>, limit: u64) -> Selection {
+    Selection {
+        tag: Tag::Dirty,
+        pages,
+        limit,
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Judged {
     /// Blank frames.
     pub(crate) freed: Batch,
     /// Pages that could be looked at.
-    pub(crate) judged: u64,
+    pub(crate) looked_at: u64,
     /// Pages submitted to swap.
     pub(crate) paged_out: u64,
     pub(crate) tally: Tally,
@@ -39,12 +39,12 @@ enum Verdict {
 impl Engine {
     pub(crate) fn judge_batch(
         &self,
-        node: &Node,
         zone: &Zone,
         taken: &Batch,
         who: Who,
         is_file: bool,
     ) -> Judged {
+        let node = &self.nodes[zone.node];
         let count = taken.len() as u64;
         let tally = Tally {
             taken: count,
@@ -54,7 +54,7 @@ impl Engine {
         let mut judged = Judged {
             kept: Batch::new(),
             freed: Batch::new(),
-            judged: 0,
+            looked_at: 0,
             paged_out: 0,
             tally,
         };
@@ -63,7 +63,7 @@ impl Engine {
                 judged.kept.push(frame);
                 continue;
             };
-            judged.judged += 1;
+            judged.looked_at += 1;
             match self.verdict(node, &hold, who, &mut judged.tally) {
                 Verdict::Free => judged.freed.push(self.evict(zone, hold)),
                 Verdict::Activate => {

@@ -121,7 +121,7 @@ impl Engine {
         let mut total = 0;
         while control.priority >= 1 && !self.is_closing() {
             if self.is_balanced(node, class) {
-                self.note_refaults(node);
+                node.note_refaults();
                 return;
             }
             control.goal = kswapd_goal(self.zones_up_to(node, class).map(|zone| zone.marks.high));
@@ -139,7 +139,7 @@ impl Engine {
         if total == 0 && !self.is_balanced(node, class) {
             node.failures.fetch_add(1, Ordering::Relaxed);
         }
-        self.note_refaults(node);
+        node.note_refaults();
     }
 
     fn open_gate(&self, node: &Node) {
@@ -153,13 +153,6 @@ impl Engine {
             .sum();
         if gate_is_open(free, min) {
             node.gate.wake_all();
-        }
-    }
-
-    /// Remembers how much was refaulted, to see at the next run whether more was.
-    pub(crate) fn note_refaults(&self, node: &Node) {
-        for (noted, now) in node.refaults_noted.iter().zip(&node.refaults) {
-            noted.store(now.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES, ReadRequest};
-use crate::flow::fill::FillPlan;
+use crate::flow::fill::{FillPlan, Touch};
 use crate::state::backing::FlusherWork;
 use crate::state::frame::{Refused, SharedHold, flag};
 use crate::state::index::{key, page_of as index_of};
@@ -167,7 +167,7 @@ impl Engine {
             return Ok(());
         };
         let object = &*handle.object;
-        if let Some(plan) = self.plan_fill(object, &handle.stream, page, 1, true) {
+        if let Some(plan) = self.plan_fill(object, &handle.stream, Touch::marked(page)) {
             self.fill(object, plan, 0..0, handle.node).await?;
         }
         Ok(())
@@ -211,7 +211,7 @@ impl Engine {
             pages: page..page + 1,
             marker: None,
         };
-        let plan = self.plan_fill(object, &handle.stream, page, 1, false);
+        let plan = self.plan_fill(object, &handle.stream, Touch::miss(page, 1));
         let plan = plan
             .filter(|plan| plan.pages.contains(&page))
             .unwrap_or(alone);
@@ -309,7 +309,8 @@ impl Engine {
             };
             let plan = if attempt == 0 {
                 let request_pages = last.max(page) - page + 1;
-                let planned = self.plan_fill(object, &handle.stream, page, request_pages, false);
+                let planned =
+                    self.plan_fill(object, &handle.stream, Touch::miss(page, request_pages));
                 planned
                     .filter(|plan| plan.pages.contains(&page))
                     .unwrap_or(alone)

@@ -108,7 +108,7 @@ impl Engine {
                 break;
             }
         }
-        self.note_refaults(&self.nodes[node]);
+        self.nodes[node].note_refaults();
         self.record(&Event::MmVmscanDirectReclaimEnd {
             nr_reclaimed: reclaimed,
         });
@@ -131,7 +131,7 @@ impl Engine {
                 }
                 Progress::Sleep => {
                     self.reclaim_throttle(node, ThrottleReason::NoProgress)
-                        .await
+                        .await;
                 }
             }
             if control.reclaimed >= control.goal {
@@ -146,7 +146,7 @@ impl Engine {
         control.tally = Tally::default();
         for zone in self.zones_up_to(node, class) {
             if zone.managed_pages > 0 {
-                self.shrink_zone(node, zone, control).await;
+                self.shrink_zone(zone, control).await;
             }
         }
         if control.reclaimed > before.0 {
@@ -180,8 +180,8 @@ impl Engine {
         }
     }
 
-    async fn shrink_zone(&self, node: &Node, zone: &Zone, control: &mut ScanControl) {
-        let inputs = self.scan_inputs(node, zone, control);
+    async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl) {
+        let inputs = self.scan_inputs(zone, control);
         let targets = scan_targets(&inputs);
         let mut left = targets;
         let mut adjusted = false;
@@ -191,7 +191,7 @@ impl Engine {
                 let budget = budget_of(&mut left, list);
                 let wanted = (*budget).min(Batch::LIMIT as u64);
                 *budget -= wanted;
-                if wanted > 0 && !self.shrink_list(node, zone, list, wanted, control).await {
+                if wanted > 0 && !self.shrink_list(zone, list, wanted, control).await {
                     *budget_of(&mut left, list) = 0;
                 }
             }
@@ -210,7 +210,8 @@ impl Engine {
         }
     }
 
-    fn scan_inputs(&self, node: &Node, zone: &Zone, control: &ScanControl) -> ScanInputs {
+    fn scan_inputs(&self, zone: &Zone, control: &ScanControl) -> ScanInputs {
+        let node = &self.nodes[zone.node];
         let sizes = zone.sizes();
         let refaulted = |at: usize| {
             let noted = node.refaults_noted[at].load(Ordering::Relaxed);
@@ -239,14 +240,13 @@ impl Engine {
     /// Judges up to `wanted` pages of one list. False if the list has no more to give.
     async fn shrink_list(
         &self,
-        node: &Node,
         zone: &Zone,
         list: List,
         wanted: u64,
         control: &mut ScanControl,
     ) -> bool {
         if list.is_active() {
-            let inputs = self.scan_inputs(node, zone, control);
+            let inputs = self.scan_inputs(zone, control);
             let may = if list.is_file() {
                 inputs.may_deactivate_file
             } else {
@@ -256,15 +256,15 @@ impl Engine {
                 control.skipped_deactivate = true;
                 return false;
             }
-            let taken = self.shrink_active(node, zone, list, wanted, control.priority);
+            let taken = self.shrink_active(zone, list, wanted, control.priority);
             self.rt.charge(Work::Scan { pages: taken }).await;
             return taken > 0;
         }
-        if control.who == Who::Direct && !self.passes_isolated(node, zone, list).await {
+        if control.who == Who::Direct && !self.passes_isolated(zone, list).await {
             return false;
         }
         let before = control.scanned;
-        let taken = self.shrink_inactive(node, zone, list, wanted, control);
+        let taken = self.shrink_inactive(zone, list, wanted, control);
         self.rt
             .charge(Work::Scan {
                 pages: control.scanned - before,
@@ -274,7 +274,8 @@ impl Engine {
     }
 
     /// Lets a caller wait once while too many pages are off the lists already.
-    async fn passes_isolated(&self, node: &Node, zone: &Zone, list: List) -> bool {
+    async fn passes_isolated(&self, zone: &Zone, list: List) -> bool {
+        let node = &self.nodes[zone.node];
         let is_file = list.is_file();
         let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), true);
         if too_many() {
@@ -305,22 +306,14 @@ impl Engine {
             } = zone.sizes();
             if inactive_is_low(inactive_anon, active_anon) {
                 let wanted = Batch::LIMIT as u64;
-                let taken =
-                    self.shrink_active(node, zone, List::ActiveAnon, wanted, control.priority);
+                let taken = self.shrink_active(zone, List::ActiveAnon, wanted, control.priority);
                 self.rt.charge(Work::Scan { pages: taken }).await;
             }
         }
     }
 
     /// Deactivates up to `wanted` pages of an active list (spec/reclaim.md 2.6).
-    fn shrink_active(
-        &self,
-        node: &Node,
-        zone: &Zone,
-        list: List,
-        wanted: u64,
-        priority: u32,
-    ) -> u64 {
+    fn shrink_active(&self, zone: &Zone, list: List, wanted: u64, priority: u32) -> u64 {
         let batch = zone.isolate(&self.frames, list, wanted as usize);
         let (mut deactivated, mut spared) = (0, 0);
         for &frame in batch.as_slice() {
@@ -333,7 +326,7 @@ impl Engine {
             }
         }
         let orphans = zone.put_back(&self.frames, &batch, list.is_file(), batch.len());
-        self.free_in(node, zone, &orphans);
+        self.free_in(zone, &orphans);
         let (anon, file) = if list.is_file() {
             (0, spared)
         } else {
@@ -344,7 +337,7 @@ impl Engine {
         self.count(Counter::Pgdeactivate, deactivated);
         let nr_taken = batch.len() as u64;
         self.record(&Event::MmVmscanLruShrinkActive {
-            nid: node.number,
+            nid: zone.node,
             nr_taken,
             nr_deactivated: deactivated,
             priority,
@@ -376,7 +369,6 @@ impl Engine {
     /// Judges up to `wanted` pages of an inactive list (spec/reclaim.md 2.7 and 3.1).
     fn shrink_inactive(
         &self,
-        node: &Node,
         zone: &Zone,
         list: List,
         wanted: u64,
@@ -387,10 +379,10 @@ impl Engine {
             return 0;
         }
         let is_file = list.is_file();
-        let judged = self.judge_batch(node, zone, &taken, control.who, is_file);
+        let judged = self.judge_batch(zone, &taken, control.who, is_file);
         let orphans = zone.put_back(&self.frames, &judged.kept, is_file, taken.len());
-        self.free_in(node, zone, &judged.freed);
-        self.free_in(node, zone, &orphans);
+        self.free_in(zone, &judged.freed);
+        self.free_in(zone, &orphans);
         let reclaimed = judged.freed.len() as u64;
         let rotations = taken.len() as u64 - reclaimed;
         let cost = 32 * judged.paged_out + rotations;
@@ -398,7 +390,7 @@ impl Engine {
             if is_file { 0 } else { cost },
             if is_file { cost } else { 0 },
         );
-        control.scanned += judged.judged;
+        control.scanned += judged.looked_at;
         control.reclaimed += reclaimed;
         control.tally.add(judged.tally);
         if judged.tally.unqueued_dirty > 0 && judged.tally.unqueued_dirty == judged.tally.taken {
@@ -407,8 +399,8 @@ impl Engine {
         self.count_batch(control.who, is_file, taken.len() as u64, reclaimed);
         self.count(Counter::Pgactivate, judged.tally.activated);
         self.record(&Event::MmVmscanLruShrinkInactive {
-            nid: node.number,
-            nr_scanned: judged.judged,
+            nid: zone.node,
+            nr_scanned: judged.looked_at,
             nr_reclaimed: reclaimed,
             nr_dirty: judged.tally.dirty,
             nr_writeback: judged.tally.writeback,
@@ -437,11 +429,11 @@ impl Engine {
         );
     }
 
-    fn free_in(&self, node: &Node, zone: &Zone, blank: &Batch) {
+    fn free_in(&self, zone: &Zone, blank: &Batch) {
         if !blank.is_empty() {
             zone.put_free(&self.frames, blank.as_slice());
             self.count(Counter::Pgfree, blank.len() as u64);
-            node.freed.wake_all();
+            self.nodes[zone.node].freed.wake_all();
         }
     }
 

@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::error::SyncError;
 use crate::flow::commit::Committed;
+use crate::flow::writeout::Selection;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::flag;
@@ -31,7 +32,7 @@ impl Engine {
         lock(&object.dirty).tag_for_writing(&self.slab, 0..u64::MAX);
         loop {
             let written = async {
-                self.writeout(&backing, object, Tag::ToWrite, 0..u64::MAX, u64::MAX)
+                self.writeout(&backing, object, Selection::all(Tag::ToWrite))
                     .await;
                 self.writes_end(&backing, object).await;
             };
@@ -40,18 +41,18 @@ impl Engine {
                 .await
                 .is_none()
             {
-                return Err(self.unanswered(object, longest));
+                return Err(unanswered(object, longest));
             }
             match self.commit(&backing, object, longest).await {
                 Committed::Durable => {}
                 Committed::Failed(_) => return Ok(()),
-                Committed::NoAnswer => return Err(self.unanswered(object, longest)),
+                Committed::NoAnswer => return Err(unanswered(object, longest)),
             }
             if !self.has_left_to_write(object) {
                 return Ok(());
             }
             if !self.busy_page_settles(object, longest).await {
-                return Err(self.unanswered(object, longest));
+                return Err(unanswered(object, longest));
             }
         }
     }
@@ -100,17 +101,18 @@ impl Engine {
         let Some(frame) = self.index.find_surely(&self.frames, key) else {
             return true;
         };
-        const BUSY: u64 = flag::EXCLUSIVE | flag::WRITEBACK;
-        self.word_becomes(frame, key, longest, |word| word & BUSY == 0)
-            .await
+        self.word_becomes(frame, key, longest, |word| {
+            word & (flag::EXCLUSIVE | flag::WRITEBACK) == 0
+        })
+        .await
     }
+}
 
-    fn unanswered(&self, object: &ObjectState, waited: Span) -> SyncError {
-        let pages_left = lock(&object.dirty).dirty_pages();
-        SyncError::NotAnswering {
-            object: object.store_object().0,
-            waited,
-            pages_left,
-        }
+fn unanswered(object: &ObjectState, waited: Span) -> SyncError {
+    let pages_left = lock(&object.dirty).dirty_pages();
+    SyncError::NotAnswering {
+        object: object.store_object().0,
+        waited,
+        pages_left,
     }
 }

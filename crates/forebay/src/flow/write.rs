@@ -304,7 +304,7 @@ impl Engine {
     ) -> Result<bool, Obstacle> {
         let object = &*handle.object;
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
-        let is_blank = is_behind_end || self.is_untouched_anonymous(object, piece.page);
+        let is_blank = is_behind_end || is_untouched_anonymous(object, piece.page);
         if !piece.is_whole() && !is_blank {
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
@@ -335,13 +335,6 @@ impl Engine {
         object.grow(batch, piece.end_bytes());
         self.finish_write(handle, hold, true);
         Ok(true)
-    }
-
-    fn is_untouched_anonymous(&self, object: &ObjectState, page: u64) -> bool {
-        match &object.origin {
-            Origin::Anonymous { slots } => slots[page as usize].load(Ordering::Acquire) == 0,
-            Origin::File { .. } => false,
-        }
     }
 
     /// Tags a page dirty before its bytes change, so that it cannot be dirty and unknown
@@ -440,5 +433,13 @@ impl Engine {
             held_pages: self.held_pages(),
             dirty_pages: self.global.pages(),
         })
+    }
+}
+
+/// Whether nobody ever wrote this page of anonymous memory.
+fn is_untouched_anonymous(object: &ObjectState, page: u64) -> bool {
+    match &object.origin {
+        Origin::Anonymous { slots } => slots[page as usize].load(Ordering::Acquire) == 0,
+        Origin::File { .. } => false,
     }
 }

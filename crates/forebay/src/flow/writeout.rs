@@ -41,32 +41,51 @@ enum Claim {
     Cut,
 }
 
+/// Which pages to write.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    pub(crate) tag: Tag,
+    pub(crate) pages: Range<u64>,
+    /// At most so many.
+    pub(crate) limit: u64,
+}
+
+impl Selection {
+    /// Every page with `tag`.
+    pub(crate) fn all(tag: Tag) -> Selection {
+        Selection {
+            tag,
+            pages: 0..u64::MAX,
+            limit: u64::MAX,
+        }
+    }
+}
+
 impl Engine {
-    /// Submits up to `limit` tagged pages of the range, oldest offset first. Waits while the
+    /// Submits the selected pages, oldest offset first. Waits while the
     /// store has as many writes as keep it busy. Returns the pages submitted and the first page
     /// that was not looked at.
     pub(crate) async fn writeout(
         self: &Arc<Self>,
         backing: &Backing,
         object: &ObjectState,
-        tag: Tag,
-        range: Range<u64>,
-        limit: u64,
+        selection: Selection,
     ) -> (u64, u64) {
+        let Selection { tag, pages, limit } = selection;
         let most = (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages));
         let mut submitted = 0;
-        let mut from = range.start;
+        let mut from = pages.start;
         while submitted < limit {
             self.until_store_takes_more(backing, most).await;
             let wanted = most.min(limit - submitted);
             // The number first: a sync that finds a page untagged waits for those who may have it.
             let sequence = backing.write_begins(object.number);
-            let taken = lock(&object.dirty).take_run(&self.slab, tag, from..range.end, wanted);
+            let taken = lock(&object.dirty).take_run(&self.slab, tag, from..pages.end, wanted);
             let count = taken.map_or(0, |run| self.submit_run(backing, object, run, sequence));
             backing.write_ends(sequence);
             object.written.wake_all();
             let Some(run) = taken else {
-                return (submitted, range.end);
+                return (submitted, pages.end);
             };
             submitted += count;
             from = run.first + run.pages;

@@ -98,6 +98,13 @@ impl Node {
         lock(&self.request).take()
     }
 
+    /// Remembers how much was refaulted, to see at the next run whether more was.
+    pub(crate) fn note_refaults(&self) {
+        for (noted, now) in self.refaults_noted.iter().zip(&self.refaults) {
+            noted.store(now.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn queue(&self, reason: ThrottleReason) -> &WaitQueue {
         &self.throttled[match reason {
             ThrottleReason::Writeback => 0,
