@@ -92,7 +92,7 @@ impl Kernel {
         let handles = (0..step.threads as usize)
             .map(|thread| self.sets[thread % self.sets.len()].clone())
             .collect();
-        let file_pages = self.layout.set_pages() / step.files;
+        let file_pages = self.layout.used_pages(step.load) / step.files;
         cached::run(Who::Kernel, handles, file_pages, step).map(|(_, samples)| samples)
     }
 

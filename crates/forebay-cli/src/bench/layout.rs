@@ -1,6 +1,6 @@
 //! The files of a bench: which there are and how long.
 
-use super::contender::Who;
+use super::contender::{Load, Who};
 use crate::error::CommandError;
 use forebay_base::PAGE_BYTES;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,20 @@ impl Layout {
     /// bookkeeping nor its free reserve makes it lose one.
     pub(crate) fn set_pages(&self) -> u64 {
         self.memory_bytes / 4 * 3 / PAGE_BYTES as u64 / 64 * 64
+    }
+
+    /// Pages of the set that are overwritten: half of the budget, so that all of them may be
+    /// dirty at once. No cache that has to find a clean page in time takes three quarters.
+    pub(crate) fn dirtied_pages(&self) -> u64 {
+        self.set_pages() / 3 * 2 / 64 * 64
+    }
+
+    /// Pages of the set that `load` uses.
+    pub(crate) fn used_pages(&self, load: Load) -> u64 {
+        match load {
+            Load::Overwrite => self.dirtied_pages(),
+            _ => self.set_pages(),
+        }
     }
 
     pub(crate) fn set_bytes(&self) -> u64 {

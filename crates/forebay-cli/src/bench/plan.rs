@@ -235,7 +235,11 @@ impl Stage {
         let seconds = |ms: u64| format!("{} s", ms as f64 / 1e3);
         match self.phase {
             Phase::Hit => format!("hit: 4 KiB random reads of {set}"),
-            Phase::Dirty => format!("dirty: 4 KiB random overwrites of {set}"),
+            Phase::Dirty => format!(
+                "dirty: 4 KiB random overwrites of {} cached pages ({} MiB)",
+                layout.dirtied_pages(),
+                layout.dirtied_pages() >> 8
+            ),
             Phase::Miss => format!(
                 "miss: 4 KiB uniformly random reads of {} MiB, no page twice in a pass",
                 layout.data_bytes() >> 20

@@ -52,7 +52,7 @@ impl Floor {
     }
 
     fn use_cached(&mut self, step: &Step) -> Result<Vec<Sample>, CommandError> {
-        let file_pages = self.layout.set_pages() / step.files;
+        let file_pages = self.layout.used_pages(step.load) / step.files;
         let threads = step.threads as usize;
         while self.sets.len() < threads {
             self.sets.push(self.stamped_arena());

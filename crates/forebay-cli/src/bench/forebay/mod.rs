@@ -113,7 +113,7 @@ impl Forebay {
         let handles = (0..step.threads as usize)
             .map(|thread| Handle::new(&sets[thread % sets.len()]))
             .collect();
-        let file_pages = self.layout.set_pages() / step.files;
+        let file_pages = self.layout.used_pages(step.load) / step.files;
         cached::run(Who::Forebay, handles, file_pages, step).map(|(_, samples)| samples)
     }
 
