@@ -3,13 +3,10 @@
 mod support;
 
 use forebay::{
-    AccessError, BackingSettings, BuildError, Cache, Counter, DirtyKnobs, NodeSettings, Parts,
-    Settings, SyncError,
+    AccessError, BackingSettings, BuildError, Cache, DirtyKnobs, NodeSettings, Parts, Settings,
 };
 use forebay_base::Span;
-use forebay_store::{
-    Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind, MemoryStore, ObjectId,
-};
+use forebay_store::{Failure, Fault, FaultAction, FaultWhen, IoKind, MemoryStore, ObjectId};
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
@@ -163,146 +160,6 @@ fn a_store_that_shrinks_reads_as_zeros_and_is_written_again() {
         write_pages(&file, 50..60).await.expect("memory takes it");
         file.sync().await.expect("the store takes it");
         assert!(bench.has_stored(50..60));
-        bench.assert_consistent();
-    });
-}
-
-fn silence(kind: IoKind) -> Fault {
-    Fault::each(kind, FaultAction::NeverAnswer)
-}
-
-/// Ends the silence and lets what was held land.
-async fn speak(bench: &Bench, faults: &FaultStore) {
-    faults.clear();
-    faults.release();
-    bench.rt.sleep(Span::from_millis(10)).await;
-}
-
-#[test]
-fn a_read_that_is_never_answered_ends_and_works_later() {
-    simulate(3, |rt| async move {
-        let (bench, faults) = Bench::faulty(rt, 8);
-        bench.memory.fill(FILE, &pages(0..100));
-        let file = bench.open(100 * PAGE as u64);
-        faults.inject(silence(IoKind::Read));
-        for _ in 0..2 {
-            let began = bench.rt.now();
-            let read = has_page(&file, 50).await;
-            let silent = matches!(
-                read,
-                Err(AccessError::NotAnswering {
-                    object: 1,
-                    page_index: 50,
-                    ..
-                })
-            );
-            assert!(silent, "{read:?}");
-            assert!(bench.rt.now().since(began) <= BOUND);
-        }
-        assert!(bench.count(Counter::WaitsOverdue) > 0, "it was reported");
-        speak(&bench, &faults).await;
-        for number in 0..100 {
-            assert_eq!(has_page(&file, number).await, Ok(true), "page {number}");
-        }
-        bench.assert_consistent();
-    });
-}
-
-#[test]
-fn a_sync_that_is_never_answered_ends_and_works_later() {
-    for kind in [IoKind::Write, IoKind::Commit] {
-        simulate(4, |rt| async move {
-            let geometry = forebay_store::Store::geometry(&MemoryStore::new());
-            let memory = MemoryStore::with(forebay_store::Geometry {
-                durability: forebay_store::Durability::OnCommit,
-                ..geometry
-            });
-            let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
-            let file = bench.open(0);
-            write_pages(&file, 0..50).await.expect("memory takes it");
-            faults.inject(silence(kind));
-            for _ in 0..2 {
-                let began = bench.rt.now();
-                let synced = file.sync().await;
-                assert!(
-                    matches!(synced, Err(SyncError::NotAnswering { object: 1, .. })),
-                    "{synced:?}"
-                );
-                assert!(bench.rt.now().since(began) <= BOUND);
-            }
-            write_pages(&file, 50..60).await.expect("memory takes it");
-            speak(&bench, &faults).await;
-            assert_eq!(file.sync().await, Ok(()), "{kind:?}");
-            assert!(bench.has_stored(0..60));
-            bench.assert_consistent();
-        });
-    }
-}
-
-#[test]
-fn writers_to_a_store_that_never_answers_get_an_error() {
-    simulate(5, |rt| async move {
-        let (bench, faults) = Bench::faulty(rt, 8);
-        let file = bench.open(0);
-        faults.inject(silence(IoKind::Write));
-        let mut written = 0;
-        let error = loop {
-            let began = bench.rt.now();
-            let outcome = write_pages(&file, written..written + 1).await;
-            let took = bench.rt.now().since(began);
-            assert!(took <= BOUND, "page {written} took {took}");
-            match outcome {
-                Ok(()) => written += 1,
-                Err(error) => break error,
-            }
-            assert!(written < 4_000, "8 MiB hold 2 000 pages");
-        };
-        assert!(
-            matches!(
-                error,
-                AccessError::NotAnswering { .. } | AccessError::NoFrames { .. }
-            ),
-            "{error}"
-        );
-        speak(&bench, &faults).await;
-        assert_eq!(file.sync().await, Ok(()));
-        assert_eq!(write_pages(&file, written..written + 100).await, Ok(()));
-        assert_eq!(file.sync().await, Ok(()));
-        assert!(bench.has_stored(0..written + 100));
-        bench.assert_consistent();
-    });
-}
-
-#[test]
-fn a_truncate_that_is_never_answered_ends_and_cuts_nothing_that_came_later() {
-    simulate(6, |rt| async move {
-        let (bench, faults) = Bench::faulty(rt, 8);
-        let file = bench.open(0);
-        write_pages(&file, 0..10).await.expect("memory takes it");
-        file.sync().await.expect("the store is well");
-        faults.inject(Fault {
-            when: FaultWhen::First(1),
-            ..silence(IoKind::SetLength)
-        });
-        let began = bench.rt.now();
-        let cut = file.truncate(2 * PAGE as u64).await;
-        assert!(cut.is_err(), "{cut:?}");
-        assert!(bench.rt.now().since(began) <= BOUND);
-        // Whoever writes behind the end now either has to wait or is written for good.
-        let began = bench.rt.now();
-        let late = write_pages(&file, 4..6).await;
-        assert!(bench.rt.now().since(began) <= BOUND);
-        let synced = file.sync().await;
-        speak(&bench, &faults).await;
-        assert_eq!(
-            write_pages(&file, 6..8).await,
-            Ok(()),
-            "{late:?} {synced:?}"
-        );
-        assert_eq!(file.sync().await, Ok(()));
-        assert!(bench.has_stored(0..2) && bench.has_stored(6..8));
-        assert!(late.is_err() || bench.has_stored(4..6));
-        assert_eq!(bench.memory.length_bytes(FILE), file.len());
         bench.assert_consistent();
     });
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod model;
+pub(crate) mod scan;
 pub(crate) mod void;
 
 use forebay::event::{Event, EventRing};

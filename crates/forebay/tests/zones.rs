@@ -1,0 +1,201 @@
+//! Zones and nodes: reserves, dirty pages in proportion, and when kswapd sleeps.
+
+mod support;
+
+use forebay::{
+    Counter, KswapdSleep, NodeSettings, Policy, Settings, ZoneDirtyLimits, ZoneSettings,
+    ZoneStatistics,
+};
+use forebay_base::Span;
+use forebay_store::{Rate, RateStore};
+use std::sync::Arc;
+use support::scan::{endless, slow_reads, touch, void};
+use support::void::Void;
+use support::{Bench, OfSize, PAGE, page_of, simulate};
+
+fn zone(name: &str, weight: u64, lowmem_reserve_ratio: u64) -> ZoneSettings {
+    ZoneSettings {
+        name: name.into(),
+        weight,
+        lowmem_reserve_ratio,
+    }
+}
+
+fn with_zones(mib: u64, zones: Vec<ZoneSettings>) -> Settings {
+    Settings {
+        nodes: vec![NodeSettings { zones }],
+        ..Settings::of_mib(mib)
+    }
+}
+
+fn find<'a>(zones: &'a [ZoneStatistics], name: &str) -> &'a ZoneStatistics {
+    let found = zones.iter().find(|zone| zone.name == name);
+    found.expect("the zone was declared")
+}
+
+#[test]
+fn requests_for_higher_zones_leave_the_reserves_of_the_lower_ones() {
+    simulate(8, |rt| async move {
+        let zones = vec![
+            zone("DMA", 1, 16),
+            zone("DMA32", 4, 16),
+            zone("Normal", 11, 16),
+        ];
+        let bench = void(rt, with_zones(32, zones));
+        let file = endless(&bench).await;
+        let is_kept = |zones: &[ZoneStatistics]| {
+            let [dma, dma32, normal] = ["DMA", "DMA32", "Normal"].map(|name| find(zones, name));
+            let reserves = [
+                (dma, (dma32.managed + normal.managed) / 16),
+                (dma32, normal.managed / 16),
+                (normal, 0),
+            ];
+            reserves
+                .iter()
+                .all(|(zone, reserve)| zone.free + 1 >= zone.min + reserve)
+        };
+        for round in 0..200 {
+            touch(&file, round * 200..(round + 1) * 200).await;
+            let zones = bench.cache.statistics().zones;
+            assert!(is_kept(&zones), "{zones:?}");
+        }
+        let zones = bench.cache.statistics().zones;
+        let used = |name| find(&zones, name).inactive_file + find(&zones, name).active_file;
+        assert!(used("Normal") > 0 && used("DMA32") > 0);
+        bench.assert_consistent();
+    });
+}
+
+/// Writes as fast as a slow store lets it and returns the largest part of the preferred zone that
+/// was dirty or under writeback, in percent, and how often an allocation found no zone to dirty.
+fn dirty_percent_of_preferred(zone_dirty_limits: ZoneDirtyLimits) -> u64 {
+    let largest = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let seen = largest.clone();
+    simulate(9, |rt| async move {
+        let policy = Policy {
+            zone_dirty_limits,
+            ..Policy::default()
+        };
+        let settings = Settings {
+            policy,
+            ..with_zones(64, vec![zone("Large", 3, 0), zone("Preferred", 1, 0)])
+        };
+        let bench = Bench::with(rt.clone(), settings, |rt, _| {
+            Arc::new(RateStore::new(rt, Arc::new(Void), Rate::bytes(10 << 20)))
+        });
+        let file = bench.open(0);
+        for number in 0..12_000 {
+            let written = file.write_at(&page_of(number), number * PAGE as u64).await;
+            assert_eq!(written, Ok(()));
+            if number % 50 == 0 {
+                let zones = bench.cache.statistics().zones;
+                let preferred = find(&zones, "Preferred");
+                let percent = (preferred.dirty + preferred.writeback) * 100 / preferred.managed;
+                seen.fetch_max(percent, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        assert_eq!(file.sync().await, Ok(()));
+        bench.assert_consistent();
+    });
+    largest.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+#[test]
+fn dirty_pages_are_spread_over_the_zones_in_proportion() {
+    let spread = dirty_percent_of_preferred(ZoneDirtyLimits::Proportional);
+    let piled = dirty_percent_of_preferred(ZoneDirtyLimits::Off);
+    assert!(spread <= 25, "{spread} % of the zone, where 20 % may be");
+    assert!(piled >= 50, "{piled} % without limits of zones");
+}
+
+#[test]
+fn an_allocation_that_finds_no_zone_to_dirty_gets_a_frame_all_the_same() {
+    simulate(10, |rt| async move {
+        let zones = vec![zone("Low", 1, 0), zone("High", 1, 0)];
+        let bench = Bench::with(rt, with_zones(8, zones), |rt, _| {
+            Arc::new(RateStore::new(rt, Arc::new(Void), Rate::bytes(2 << 20)))
+        });
+        let file = bench.open(0);
+        // Scattered writes before the throttle knows the store go over both zones' limits.
+        let bytes = vec![1; 700 * PAGE];
+        assert_eq!(file.write_at(&bytes, 0).await, Ok(()));
+        let counted = bench.count(Counter::AllocDirtyFallback);
+        assert!(counted > 0, "700 pages are more than both zones may have");
+        assert_eq!(file.sync().await, Ok(()));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_handle_takes_its_frames_from_its_own_node_first() {
+    simulate(11, |rt| async move {
+        let node = |name: &str| NodeSettings {
+            zones: vec![zone(name, 1, 0)],
+        };
+        let settings = Settings {
+            nodes: vec![node("near"), node("far")],
+            ..Settings::of_mib(16)
+        };
+        let bench = void(rt, settings);
+        let near = endless(&bench).await;
+        let far = near.on_node(1);
+        let used = |name: &str| {
+            let zones = bench.cache.statistics().zones;
+            let zone = find(&zones, name);
+            zone.managed - zone.free
+        };
+        touch(&far, 0..500).await;
+        assert!(used("far") >= 500 && used("near") == 0);
+        touch(&near, 1_000..1_300).await;
+        assert!(used("near") >= 300 && used("far") < 600);
+        touch(&far, 10_000..30_000).await;
+        assert!(used("near") > 1_000, "a full node overflows into the other");
+        bench.assert_consistent();
+    });
+}
+
+/// How often kswapd was kept awake, and the fewest free pages of the upper zone, while a reader
+/// takes a page every 4 ms on a machine whose lowest zone no usual request may use.
+fn lowest_level_under(kswapd_sleep: KswapdSleep) -> (u64, ZoneStatistics) {
+    let result = Arc::new(std::sync::Mutex::new(None));
+    let told = result.clone();
+    simulate(12, |rt| async move {
+        let policy = Policy {
+            kswapd_sleep,
+            ..Policy::default()
+        };
+        let settings = Settings {
+            policy,
+            ..with_zones(32, vec![zone("DMA", 1, 1), zone("Normal", 15, 0)])
+        };
+        let bench = Bench::with(rt.clone(), settings, slow_reads);
+        let file = endless(&bench).await;
+        touch(&file, 0..10_000).await;
+        let normal = || find(&bench.cache.statistics().zones, "Normal").clone();
+        let mut lowest = normal();
+        for number in 10_000..12_000 {
+            touch(&file, number..number + 1).await;
+            rt.sleep(Span::from_millis(4)).await;
+            let now = normal();
+            let has_settled = number > 10_500;
+            if !has_settled || now.free < lowest.free {
+                lowest = now;
+            }
+        }
+        let kept_awake = bench.count(Counter::KswapdHighWmarkHitQuickly);
+        *told.lock().expect("nobody panicked") = Some((kept_awake, lowest));
+        bench.assert_consistent();
+    });
+    let told = result.lock().expect("nobody panicked").take();
+    told.expect("the simulation has ended")
+}
+
+#[test]
+fn kswapd_sleeps_by_the_zones_that_are_asked_for() {
+    let (kept_awake, lowest) = lowest_level_under(KswapdSleep::ForRequestedClass);
+    assert!(kept_awake > 10, "{kept_awake}");
+    assert!(lowest.free + 40 > lowest.high, "{lowest:?}");
+    let (kept_awake, lowest) = lowest_level_under(KswapdSleep::ForClassZero);
+    assert_eq!(kept_awake, 0, "the smallest zone is always balanced");
+    assert!(lowest.free <= lowest.low, "{lowest:?}");
+}
