@@ -85,7 +85,8 @@ proptest! {
 
     #[test]
     fn condition_4_the_average_is_never_nothing(
-        write in 0_u64..100, average in 1_u64..100, waits in prop::collection::vec(0_u64..10_000, 1..50),
+        write in 0_u64..100, average in 1_u64..100,
+        waits in prop::collection::vec(0_u64..10_000, 1..50),
     ) {
         let end = waits.iter().fold(of(write, average), |bandwidth, &ms| bandwidth.advanced(0, ms));
         prop_assert!(end.average_pages_per_s >= 1);

@@ -187,7 +187,8 @@ proptest! {
 
     #[test]
     fn condition_6_more_memory_never_lowers_a_threshold(
-        pages in 1_u64..1 << 40, more in 0_u64..1 << 40, dirty in 0_u64..=100, background in 0_u64..=100,
+        pages in 1_u64..1 << 40, more in 0_u64..1 << 40,
+        dirty in 0_u64..=100, background in 0_u64..=100,
     ) {
         let knobs = percents(dirty, background);
         let (small, large) = (

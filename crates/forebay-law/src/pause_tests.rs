@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn vectors_m1_to_m12_sizing() {
-    // Average, rate, dirty pages of the store, rate of the writer; longest, target, shortest, quota.
+    // Average, rate, dirty pages of the store, rate of the writer; longest, target, shortest,
+    // quota.
     let rows = [
         ([25_600, 25_600, 100_000, 25_600], [200, 10, 6, 250]),
         ([25_600, 12_800, 100_000, 12_800], [200, 19, 10, 237]),
@@ -170,7 +171,8 @@ proptest! {
         paused in prop::option::of(0_u64..1 << 40), now_ms in 0_u64..1 << 40,
     ) {
         let clock = asked(nr_dirtied, paused, quota);
-        if let (PauseDecision::Sleep { pause_ms, .. }, after) = decide_pause(clock, &sizing, task, now_ms) {
+        let decided = decide_pause(clock, &sizing, task, now_ms);
+        if let (PauseDecision::Sleep { pause_ms, .. }, after) = decided {
             prop_assert!((1..=MAX_PAUSE_MS).contains(&pause_ms));
             let ends_ms = after.paused_when_ms.expect("a pause was decided");
             prop_assert!(ends_ms >= now_ms + pause_ms);

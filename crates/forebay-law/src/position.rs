@@ -40,7 +40,7 @@
 //! 1. The polynomial is two at `freerun`, one at `setpoint`, nothing at `limit`.
 //! 2. The polynomial never rises with the dirty pages, and is flat at the setpoint.
 //! 3. From the limit on the ratio is 0.
-//! 4. The ratio is at least a quarter of the polynomial: no store's writers are starved by its line.
+//! 4. The ratio is at least a quarter of the polynomial: no store's line starves its writers.
 //! 5. The ratio never rises with the store's dirty pages.
 //! 6. A store alone at its setpoint has a ratio of one, to within 1 %, if it can write its
 //!    threshold in a quarter of an hour.

@@ -300,12 +300,14 @@ proptest! {
     ) {
         let [ia, aa, inf, af] = lengths(sizes);
         let left = |size: u64, done: u32| size.saturating_sub(u64::from(done));
-        let remaining = targets(left(ia, done[0]), left(aa, done[1]), left(inf, done[2]), left(af, done[3]));
+        let anon = (left(ia, done[0]), left(aa, done[1]));
+        let remaining = targets(anon.0, anon.1, left(inf, done[2]), left(af, done[3]));
         let got = rebalance(targets(ia, aa, inf, af), remaining);
         for (now, before) in each(got).into_iter().zip(each(remaining)) {
             prop_assert!(now <= before);
         }
-        let (anon, file) = (got.inactive_anon + got.active_anon, got.inactive_file + got.active_file);
+        let anon = got.inactive_anon + got.active_anon;
+        let file = got.inactive_file + got.active_file;
         let anon_is_small = remaining.inactive_file + remaining.active_file
             > remaining.inactive_anon + remaining.active_anon;
         prop_assert_eq!(if anon_is_small { anon } else { file }, 0);

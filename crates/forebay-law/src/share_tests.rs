@@ -164,7 +164,8 @@ proptest! {
 
     #[test]
     fn condition_6_the_parts_sum_to_the_whole(
-        history in any_history(), thresh in 0_u64..1 << 32, minima in [0_u64..33, 0_u64..33, 0_u64..33],
+        history in any_history(), thresh in 0_u64..1 << 32,
+        minima in [0_u64..33, 0_u64..33, 0_u64..33],
     ) {
         let (global, mut stores) = replayed(&history);
         let min_percent_sum = minima.iter().sum();

@@ -26,8 +26,8 @@
 //!
 //! # Conditions
 //!
-//! 1. At least the wanted page is read, and no more than the maximum unless the last window was more
-//!    than twice that.
+//! 1. At least the wanted page is read, and no more than the maximum unless the last window was
+//!    more than twice that.
 //! 2. The range holds the slot, is no longer than the window and never holds slot 0.
 //! 3. A window is at least half of the one before: one miss does not end a stream.
 //! 4. More hits never make a smaller window.

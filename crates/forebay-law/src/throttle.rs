@@ -20,7 +20,7 @@
 //!
 //! ```text
 //! wake the waiters for writes = written since the first > 32 * waiters
-//! too many isolated           = isolated > inactive / 8   (inactive, for a caller that may do less)
+//! too many isolated           = isolated > inactive / 8   (inactive, if the caller may do less)
 //! after a pass : wake others   if reclaimed > scanned / 8
 //!                sleep         if priority = 1, nothing reclaimed, and not background reclaim
 //! do not sleep = background reclaim gave up 16 times, or 2 * write pending <= reclaimable

@@ -91,7 +91,9 @@ proptest! {
     }
 
     #[test]
-    fn condition_3_who_may_do_less_waits_less(isolated in 0_u64..10_000, inactive in 0_u64..10_000) {
+    fn condition_3_who_may_do_less_waits_less(
+        isolated in 0_u64..10_000, inactive in 0_u64..10_000,
+    ) {
         if too_many_isolated(isolated, inactive, false) {
             prop_assert!(too_many_isolated(isolated, inactive, true));
         }

@@ -275,8 +275,8 @@ impl File {
     }
 
     /// Writes all of `bytes` from byte `offset_bytes` on; the object grows if need be. Returns
-    /// when the bytes are in the cache and the writer has paid for them by its pause; [`File::sync`]
-    /// makes them durable.
+    /// when the bytes are in the cache and the writer has paid for them by its pause;
+    /// [`File::sync`] makes them durable.
     ///
     /// # Errors
     /// [`AccessError::NoFrames`], `Held`, `NotAnswering`, `Store` (a page that is written in part

@@ -18,6 +18,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/forebay-cli/src/bench/floor/ring.rs",
         "the ring of the kernel, bare",
     ),
+    (
+        "crates/forebay-store/examples/raw_read.rs",
+        "a bare ring to compare with",
+    ),
     ("crates/forebay-store/src/io.rs", "pages owned by a request"),
     (
         "crates/forebay-store/src/positioned.rs",

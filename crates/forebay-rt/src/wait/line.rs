@@ -1,7 +1,8 @@
 //! First come, first called: the waiters of one primitive, in a slab.
 //!
 //! A place is *waiting* (linked into the line), *called* (unlinked, not yet picked up by its owner)
-//! or *free*. Its owner alone frees it, by [`Line::poll`] that finds the call or by [`Line::leave`].
+//! or *free*. Its owner alone frees it, by a [`Line::poll`] that finds the call or by
+//! [`Line::leave`].
 
 use std::task::Waker;
 

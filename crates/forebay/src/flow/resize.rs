@@ -382,8 +382,9 @@ impl Engine {
     /// Drops the pages of a closed object, if none is dirty, in flight or held. True if it has
     /// none left.
     pub(crate) fn forget_object(&self, object: &ObjectState) -> bool {
-        if !lock(&object.dirty).is_clean() || object.requests_in_flight.load(Ordering::Acquire) > 0
-        {
+        // What was written and not committed is still owed to a `Cache::sync`.
+        let is_owed = object.to_commit().is_some() || !lock(&object.dirty).is_clean();
+        if is_owed || object.requests_in_flight.load(Ordering::Acquire) > 0 {
             return false;
         }
         let mut left = 0;
