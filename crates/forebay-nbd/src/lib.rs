@@ -17,7 +17,8 @@
 //! let store = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
 //! let file = cache.open(&store, ObjectId(1), 64 << 20)?;
 //! let listener = Listener::unix(&socket)?;
-//! let server = Server::start(listener, vec![Export::new("disk", file)], ServerSettings::default())?;
+//! let exports = vec![Export::new("disk", file)];
+//! let server = Server::start(listener, exports, ServerSettings::default())?;
 //! // qemu-img info 'nbd+unix:///disk?socket=...'
 //! server.drain();
 //! forebay_rt::block_on(server.ended());

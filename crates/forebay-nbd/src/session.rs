@@ -83,8 +83,8 @@ impl Session {
     /// use forebay_nbd::wire::{Errno, Request, command};
     /// let session =
     ///     Session { length_bytes: 8192, read_only: true, structured: true, allocation: false };
-    /// let mut request =
-    ///     Request { flags: 0, kind: command::READ, cookie: 1, offset_bytes: 1, length_bytes: 8191 };
+    /// let (kind, offset_bytes, length_bytes) = (command::READ, 1, 8191);
+    /// let mut request = Request { flags: 0, kind, cookie: 1, offset_bytes, length_bytes };
     /// assert_eq!(session.check(&request), Ok(Command::Read(1..8192)));
     /// request.kind = command::WRITE;
     /// assert_eq!(session.check(&request).unwrap_err().errno, Errno::NotPermitted);

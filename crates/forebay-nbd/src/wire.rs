@@ -237,8 +237,8 @@ impl Request {
     ///
     /// ```
     /// use forebay_nbd::wire::{Request, command};
-    /// let request =
-    ///     Request { flags: 0, kind: command::READ, cookie: 7, offset_bytes: 512, length_bytes: 4 };
+    /// let kind = command::READ;
+    /// let request = Request { flags: 0, kind, cookie: 7, offset_bytes: 512, length_bytes: 4 };
     /// assert_eq!(Request::decode(&request.encode()), Some(request));
     /// ```
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Request> {

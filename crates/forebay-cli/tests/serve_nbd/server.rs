@@ -55,8 +55,22 @@ impl Served {
     }
 
     /// Waits for the end.
-    pub(crate) fn wait(self) -> Output {
-        self.child.wait_with_output().expect("the server ends")
+    pub(crate) fn wait(mut self) -> Output {
+        let read = |pipe: Option<&mut dyn Read>| {
+            let mut bytes = Vec::new();
+            if let Some(pipe) = pipe {
+                pipe.read_to_end(&mut bytes).expect("it is a pipe");
+            }
+            bytes
+        };
+        let stdout = read(self.child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
+        let stderr = read(self.child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
+        let status = self.child.wait().expect("the server ends");
+        Output {
+            status,
+            stdout,
+            stderr,
+        }
     }
 
     /// Reads what the server says on standard error until a line holds `text`.
@@ -79,5 +93,13 @@ impl Served {
         let resident = text.split(' ').nth(1).map(str::parse::<u64>);
         let pages = resident.and_then(Result::ok).expect("the kernel's format");
         pages * rustix::param::page_size() as u64
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // A server that ended cannot be killed; one whose test failed must not stay behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
