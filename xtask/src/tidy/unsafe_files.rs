@@ -22,6 +22,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/forebay-store/examples/raw_read.rs",
         "a bare ring to compare with",
     ),
+    (
+        "crates/forebay-nbd/tests/allocations.rs",
+        "an allocator that counts",
+    ),
     ("crates/forebay-store/src/io.rs", "pages owned by a request"),
     (
         "crates/forebay-store/src/positioned.rs",

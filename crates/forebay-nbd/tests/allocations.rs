@@ -1,0 +1,112 @@
+//! Serving allocates nothing: a server on the machine of its client must be able to answer when
+//! there is no memory left to give.
+//!
+//! A program of its own, for its allocator counts what every thread of it asks for.
+
+use forebay::{Cache, Settings};
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_nbd::wire::{OPTION_MAGIC, Request, command, option};
+use forebay_nbd::{Export, Listener, Server, ServerSettings};
+use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+#[allow(unsafe_code, reason = "an allocator is")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of this very function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of this very function.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Few enough that nothing is written back meanwhile, which is the cache's own affair.
+const PAGES: u64 = 256;
+
+fn ask(stream: &mut UnixStream, kind: u16, page: u64, payload: &mut [u8; 4096 + 28]) {
+    let request = Request {
+        flags: 0,
+        kind,
+        cookie: 1,
+        offset_bytes: page * 4096,
+        length_bytes: 4096,
+    };
+    payload[..28].copy_from_slice(&request.encode());
+    let sent = if kind == command::WRITE {
+        28 + 4096
+    } else {
+        28
+    };
+    stream.write_all(&payload[..sent]).expect("it is served");
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply).expect("it is served");
+    assert_eq!(reply[4..8], [0; 4]);
+    if kind == command::READ {
+        stream.read_exact(&mut payload[28..]).expect("it is served");
+    }
+}
+
+/// Writes and reads every page, and returns how often that allocated.
+fn round(stream: &mut UnixStream, buffer: &mut [u8; 4096 + 28]) -> u64 {
+    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    for page in 0..PAGES {
+        ask(stream, command::WRITE, page * 7 % PAGES, buffer);
+        ask(stream, command::READ, page, buffer);
+    }
+    ALLOCATIONS.load(Ordering::SeqCst) - before
+}
+
+#[test]
+fn serving_allocates_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(Settings {
+        memory_bytes: 16 << 20,
+        ..Settings::default()
+    })
+    .unwrap();
+    let files = FileStore::new(FileStoreSettings::default()).unwrap();
+    let length_bytes = Some(PAGES * 4096);
+    let image = folder.path().join("disk.img");
+    let opened = files
+        .open(&image, OpenMode::Create { length_bytes })
+        .unwrap();
+    let store = cache.attach(files).unwrap();
+    let file = cache
+        .open(&store, opened.object, opened.length_bytes)
+        .unwrap();
+    let socket = folder.path().join("nbd.sock");
+    let listener = Listener::unix(&socket).unwrap();
+    let exports = vec![Export::new("", file)];
+    let server = Server::start(listener, exports, ServerSettings::default()).unwrap();
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    let mut hello = vec![0, 0, 0, 3];
+    hello.extend(OPTION_MAGIC.to_be_bytes());
+    hello.extend(option::EXPORT_NAME.to_be_bytes());
+    hello.extend([0; 4]);
+    stream.write_all(&hello).unwrap();
+    stream.read_exact(&mut [0; 28]).unwrap();
+    let mut buffer = [7; 4096 + 28];
+    // Threads, timers and queues take their memory the first time that they are used.
+    for _ in 0..3 {
+        round(&mut stream, &mut buffer);
+    }
+    let rounds: Vec<u64> = (0..8).map(|_| round(&mut stream, &mut buffer)).collect();
+    server.drain();
+    forebay_rt::block_on(server.ended());
+    // A daemon of the cache may tick in one round; what serving takes shows in every one.
+    assert_eq!(rounds.iter().min(), Some(&0), "{rounds:?}");
+}
