@@ -85,6 +85,9 @@ impl Engine {
                 }
                 Err(missing) => return (done, Some(missing)),
             };
+            if done + length < buffer.len() {
+                self.prefetch_page(object, page + 1);
+            }
             self.frames
                 .arena()
                 .copy_out(&hold, start, &mut buffer[done..done + length]);
@@ -92,6 +95,14 @@ impl Engine {
             done += length;
         }
         (done, None)
+    }
+
+    /// Fetches ahead the page that will be copied after the one at hand.
+    #[inline]
+    fn prefetch_page(&self, object: &ObjectState, page: u64) {
+        if let Some(frame) = self.index.candidate(key(object.number, page)) {
+            self.frames.prefetch(frame);
+        }
     }
 
     /// Notes that a handle touched a page: once for each page that it passes, however small its
