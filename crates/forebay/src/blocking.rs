@@ -72,7 +72,10 @@ impl File {
         buffers: &mut [IoSliceMut<'_>],
         offset_bytes: u64,
     ) -> Result<usize, AccessError> {
-        block_on(self.inner.read_vectored_at(buffers, offset_bytes))
+        match self.inner.try_read_vectored(buffers, offset_bytes) {
+            Some(done) => Ok(done),
+            None => block_on(self.inner.read_vectored_at(buffers, offset_bytes)),
+        }
     }
 
     /// See [`crate::File::read_many`].

@@ -399,6 +399,26 @@ impl File {
         (missing.is_none() && !self.has_marker()).then_some(done)
     }
 
+    /// A vectored read that needs no waiting, for the blocking face. None if it would.
+    pub(crate) fn try_read_vectored(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        offset_bytes: u64,
+    ) -> Option<usize> {
+        let mut done = 0;
+        for buffer in buffers {
+            let at = offset_bytes + done as u64;
+            let behind = at + buffer.len() as u64;
+            self.handle.engine.prefetch_at(&self.handle.object, behind);
+            let read = self.try_read(buffer, at)?;
+            done += read;
+            if read < buffer.len() {
+                break;
+            }
+        }
+        Some(done)
+    }
+
     /// A guard on a page that is resident, for the blocking face.
     #[inline]
     pub(crate) fn try_page(&self, page_index: u64) -> Option<PageGuard<'_>> {

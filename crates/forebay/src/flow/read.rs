@@ -97,6 +97,14 @@ impl Engine {
         (done, None)
     }
 
+    /// Fetches ahead the page of the byte at `offset_bytes`, if there is one.
+    #[inline]
+    pub(crate) fn prefetch_at(&self, object: &ObjectState, offset_bytes: u64) {
+        if offset_bytes < LONGEST_BYTES {
+            self.prefetch_page(object, page_of(offset_bytes));
+        }
+    }
+
     /// Fetches ahead the page that will be copied after the one at hand.
     #[inline]
     fn prefetch_page(&self, object: &ObjectState, page: u64) {
