@@ -42,7 +42,18 @@ struct Piece<'a> {
     bytes: &'a [u8],
 }
 
-impl Piece<'_> {
+impl<'a> Piece<'a> {
+    /// The first piece of `bytes`, which are to be written from `offset_bytes` on.
+    fn first_of(bytes: &'a [u8], offset_bytes: u64) -> Piece<'a> {
+        let start = offset_bytes as usize % PAGE_BYTES;
+        let length = (PAGE_BYTES - start).min(bytes.len());
+        Piece {
+            page: page_of(offset_bytes),
+            start,
+            bytes: &bytes[..length],
+        }
+    }
+
     fn end_bytes(&self) -> u64 {
         byte_of(self.page) + (self.start + self.bytes.len()) as u64
     }
@@ -86,18 +97,11 @@ impl Engine {
         }
         let mut done = 0;
         while done < bytes.len() {
-            let at = offset_bytes + done as u64;
-            let start = at as usize % PAGE_BYTES;
-            let length = (PAGE_BYTES - start).min(bytes.len() - done);
-            let piece = Piece {
-                page: page_of(at),
-                start,
-                bytes: &bytes[done..done + length],
-            };
+            let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
             if !self.overwrite_dirty(handle, piece) {
                 break;
             }
-            done += length;
+            done += piece.bytes.len();
         }
         done
     }
@@ -191,19 +195,12 @@ impl Engine {
             if done == bytes.len() {
                 break;
             }
-            let at = offset_bytes + done as u64;
-            let start = at as usize % PAGE_BYTES;
-            let length = (PAGE_BYTES - start).min(bytes.len() - done);
-            let piece = Piece {
-                page: page_of(at),
-                start,
-                bytes: &bytes[done..done + length],
-            };
+            let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
             match self.write_piece(handle, piece, &mut batch, spare) {
                 Ok(is_new) => dirtied += u64::from(is_new),
                 Err(obstacle) => return (done, dirtied, Some(obstacle)),
             }
-            done += length;
+            done += piece.bytes.len();
         }
         drop(batch);
         if done > 0 {

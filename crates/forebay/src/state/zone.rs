@@ -327,31 +327,34 @@ impl Zone {
     }
 
     fn link_newest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) {
-        let list = List::of(frames.set(frame, flag::LISTED)) as usize;
-        let head = lists.heads[list];
+        let list = self.count_in(frames, frame);
         let links = frames.frame(frame);
+        let next = std::mem::replace(&mut lists.heads[list], frame);
         links.newer.store(NO_FRAME, Ordering::Relaxed);
-        links.older.store(head, Ordering::Relaxed);
-        match head {
+        links.older.store(next, Ordering::Relaxed);
+        match next {
             NO_FRAME => lists.tails[list] = frame,
-            _ => frames.frame(head).newer.store(frame, Ordering::Relaxed),
+            _ => frames.frame(next).newer.store(frame, Ordering::Relaxed),
         }
-        lists.heads[list] = frame;
-        self.sizes[list].fetch_add(1, Ordering::Relaxed);
     }
 
     fn link_oldest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) {
-        let list = List::of(frames.set(frame, flag::LISTED)) as usize;
-        let tail = lists.tails[list];
+        let list = self.count_in(frames, frame);
         let links = frames.frame(frame);
+        let next = std::mem::replace(&mut lists.tails[list], frame);
         links.older.store(NO_FRAME, Ordering::Relaxed);
-        links.newer.store(tail, Ordering::Relaxed);
-        match tail {
+        links.newer.store(next, Ordering::Relaxed);
+        match next {
             NO_FRAME => lists.heads[list] = frame,
-            _ => frames.frame(tail).older.store(frame, Ordering::Relaxed),
+            _ => frames.frame(next).older.store(frame, Ordering::Relaxed),
         }
-        lists.tails[list] = frame;
+    }
+
+    /// Marks a frame as listed and counts it in the list that its flags name.
+    fn count_in(&self, frames: &FrameTable, frame: u32) -> usize {
+        let list = List::of(frames.set(frame, flag::LISTED)) as usize;
         self.sizes[list].fetch_add(1, Ordering::Relaxed);
+        list
     }
 
     fn unlink(&self, lists: &mut Lists, frames: &FrameTable, frame: u32, list: List) {
