@@ -304,7 +304,7 @@ fn two_interrupts_give_up_and_say_what_is_lost() {
     let mut served = Served::start(folder.path(), &CREATE);
     let mut client = served.client();
     for at in 0..2 {
-        assert_eq!(client.write(at << 22, &vec![5; 3 << 20], false).unwrap(), 0);
+        assert_eq!(client.write(at << 22, &vec![5; 9 << 18], false).unwrap(), 0);
     }
     served.signal(Signal::INT);
     served.read_until("trying again");

@@ -34,14 +34,14 @@ struct Pace {
 
 const WHOLE: Pace = Pace {
     cached_rounds: 5,
-    cached_ms: 300,
+    cached_ms: 200,
     miss_rounds: 3,
     miss_ms: 1_000,
     stream_rounds: 3,
     stream_quarters: 4,
     slow_settle_ms: 10_000,
     slow_ms: 10_000,
-    warm_ms: 12_000,
+    warm_ms: 11_000,
     mix_alone_ms: 4_000,
     mix_settle_ms: 3_000,
     mix_beside_ms: 5_000,
@@ -107,7 +107,7 @@ fn cached(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Vec<Stage> {
         depth: threads,
         files,
         span_ms: pace.cached_ms,
-        settle_ms: pace.cached_ms / 2,
+        settle_ms: pace.cached_ms / 4,
         ..step(phase, load)
     };
     let stage = |phase, set_files, steps| Stage {
