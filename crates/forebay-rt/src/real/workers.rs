@@ -3,17 +3,24 @@
 use crate::park::Parker;
 use crate::task::{Ending, Outcome, TaskFuture, poll_task};
 use crate::thread;
-use forebay_base::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use forebay_base::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+
+/// About ten microseconds.
+const LOOKS: u32 = 200;
 
 /// Fewer would let one long poll stop every daemon.
 const MIN_THREADS: usize = 2;
 
 pub(super) struct Workers {
     queue: Mutex<Queue>,
+    /// Tasks in the queue, written under its lock and read without it by who looks out for one.
+    ready: AtomicUsize,
+    /// Looks before a thread with nothing to do goes to sleep; none on a single processor.
+    looks: u32,
     /// Set before the tasks are dropped; looked at after each poll.
     stopping: AtomicBool,
 }
@@ -42,6 +49,8 @@ impl Workers {
                 next_id: 0,
                 started: false,
             }),
+            ready: AtomicUsize::new(0),
+            looks: if processors() > 1 { LOOKS } else { 0 },
             stopping: AtomicBool::new(false),
         }
     }
@@ -91,8 +100,7 @@ impl Workers {
         if std::mem::replace(&mut lock(&self.queue).started, true) {
             return;
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        for number in 0..processors.max(MIN_THREADS) {
+        for number in 0..processors().max(MIN_THREADS) {
             let workers = Arc::clone(self);
             thread::spawn(&format!("forebay-{number}"), move || workers.run())
                 .expect("the system gives the runtime a thread for each processor");
@@ -107,6 +115,7 @@ impl Workers {
             return;
         }
         queue.ready.push_back(runnable);
+        self.ready.store(queue.ready.len(), Ordering::Release);
         let woken = queue.next_to_wake();
         drop(queue);
         if let Some(parker) = woken {
@@ -128,12 +137,18 @@ impl Workers {
             let found = queue.ready.pop_front();
             if let Some(runnable) = found {
                 is_searching = false;
+                self.ready.store(queue.ready.len(), Ordering::Release);
                 let woken = queue.next_to_wake();
                 drop(queue);
                 if let Some(parker) = woken {
                     parker.unpark();
                 }
                 runnable.run();
+            } else if !is_searching && queue.searching == 0 && self.looks > 0 {
+                queue.searching += 1;
+                is_searching = true;
+                drop(queue);
+                self.look_out();
             } else {
                 queue.idle.push(Arc::clone(&parker));
                 drop(queue);
@@ -142,6 +157,20 @@ impl Workers {
             }
         }
     }
+
+    /// Looks for a task for a few microseconds: what comes then costs nobody a wake-up.
+    fn look_out(&self) {
+        for _ in 0..self.looks {
+            if self.ready.load(Ordering::Acquire) > 0 || self.is_stopping() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Queue {
