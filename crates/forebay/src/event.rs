@@ -24,7 +24,8 @@ pub enum PauseLimit {
 }
 
 /// A decision to let a writer pause, with every input of the laws that made it:
-/// [`Event::BalanceDirtyPages`] can be recomputed with `forebay-law` alone.
+/// [`Event::BalanceDirtyPages`] can be recomputed with `forebay-law` alone, but for one whose limit
+/// is [`PauseLimit::Unmeasured`], which ended when a write did and says how long that took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseRecord {
     /// Which limit.

@@ -55,7 +55,7 @@ impl Drop for FreshFrame<'_> {
 const RETRY_SPAN: Span = Span::from_millis(100);
 
 impl Engine {
-    /// A frame without waiting, above the low marks; kswapd is woken if there is none.
+    /// A frame without waiting, above the low marks, if there is one.
     pub(crate) fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
         let mut skipped_dirty = false;
         for (_, zone, class) in self.zone_list(want.node) {

@@ -180,6 +180,7 @@ impl Engine {
         let paused = now.since(began);
         self.count(Counter::BalancePauses, 1);
         self.count(Counter::BalancePausedUs, paused.as_micros());
+        self.note_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
         let dirty = self.global.pages();
         let may_go = dirty < snapshot.position.setpoint
             || (!ended && dirty < snapshot.inputs.hard_limit)
@@ -216,8 +217,8 @@ impl Engine {
             limits.thresh,
             inputs.strict,
         );
-        let cpus = 2;
-        let ratelimit = pause::ratelimit_pages(limits.thresh, cpus);
+        // Linux counts for each processor; here all writers share one count.
+        let ratelimit = pause::ratelimit_pages(limits.thresh, 1);
         self.global
             .ratelimit_pages
             .store(ratelimit, Ordering::Relaxed);
@@ -249,6 +250,35 @@ impl Engine {
             (_, true) => PauseLimit::Store,
             (_, false) => PauseLimit::Global,
         };
+        self.record_pause(backing, limit, snapshot, before, decision);
+    }
+
+    /// A pause that no law computed: its length is what it took, and its rates are unknown.
+    fn note_unmeasured_pause(
+        &self,
+        backing: &Backing,
+        snapshot: &Snapshot,
+        before: DirtierState,
+        paused: Span,
+    ) {
+        let decision = Decision {
+            dirty_ratelimit: 0,
+            task_ratelimit: 0,
+            sizing: PauseSizing::default(),
+            pause_us: paused.as_micros(),
+            after: before,
+        };
+        self.record_pause(backing, PauseLimit::Unmeasured, snapshot, before, &decision);
+    }
+
+    fn record_pause(
+        &self,
+        backing: &Backing,
+        limit: PauseLimit,
+        snapshot: &Snapshot,
+        before: DirtierState,
+        decision: &Decision,
+    ) {
         self.record(&Event::BalanceDirtyPages {
             bdi: backing.number,
             record: PauseRecord {
