@@ -43,6 +43,8 @@ struct DirtierState {
 /// What the pause law, or the pace law, made of a snapshot.
 #[derive(Clone, Copy, Debug)]
 struct Decision {
+    limit: PauseLimit,
+    before: DirtierState,
     dirty_ratelimit: u64,
     task_ratelimit: u64,
     sizing: PauseSizing,
@@ -135,7 +137,7 @@ impl Engine {
         if decision.pause_us == 0 {
             return true;
         }
-        self.note_pause(backing, snapshot, before, &decision);
+        self.record_pause(backing, snapshot, &decision);
         self.sleep_counted(Span::from_micros(decision.pause_us))
             .await;
         may_leave(decision.task_ratelimit, snapshot.inputs.store_dirty, 1)
@@ -151,7 +153,14 @@ impl Engine {
             DirtyThrottle::Paced if task > 0 => paced(before, &sizing, task, snapshot.now),
             _ => paused(before, &sizing, task, snapshot.now),
         };
+        let limit = match (task, inputs.strict) {
+            (0, _) => PauseLimit::Hard,
+            (_, true) => PauseLimit::Store,
+            (_, false) => PauseLimit::Global,
+        };
         Decision {
+            limit,
+            before,
             dirty_ratelimit,
             task_ratelimit: task,
             sizing,
@@ -180,7 +189,7 @@ impl Engine {
         let paused = now.since(began);
         self.count(Counter::BalancePauses, 1);
         self.count(Counter::BalancePausedUs, paused.as_micros());
-        self.note_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
+        self.record_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
         let dirty = self.global.pages();
         let may_go = dirty < snapshot.position.setpoint
             || (!ended && dirty < snapshot.inputs.hard_limit)
@@ -238,23 +247,8 @@ impl Engine {
         }
     }
 
-    fn note_pause(
-        &self,
-        backing: &Backing,
-        snapshot: &Snapshot,
-        before: DirtierState,
-        decision: &Decision,
-    ) {
-        let limit = match (decision.task_ratelimit, snapshot.inputs.strict) {
-            (0, _) => PauseLimit::Hard,
-            (_, true) => PauseLimit::Store,
-            (_, false) => PauseLimit::Global,
-        };
-        self.record_pause(backing, limit, snapshot, before, decision);
-    }
-
     /// A pause that no law computed: its length is what it took, and its rates are unknown.
-    fn note_unmeasured_pause(
+    fn record_unmeasured_pause(
         &self,
         backing: &Backing,
         snapshot: &Snapshot,
@@ -262,27 +256,23 @@ impl Engine {
         paused: Span,
     ) {
         let decision = Decision {
+            limit: PauseLimit::Unmeasured,
+            before,
             dirty_ratelimit: 0,
             task_ratelimit: 0,
             sizing: PauseSizing::default(),
             pause_us: paused.as_micros(),
             after: before,
         };
-        self.record_pause(backing, PauseLimit::Unmeasured, snapshot, before, &decision);
+        self.record_pause(backing, snapshot, &decision);
     }
 
-    fn record_pause(
-        &self,
-        backing: &Backing,
-        limit: PauseLimit,
-        snapshot: &Snapshot,
-        before: DirtierState,
-        decision: &Decision,
-    ) {
+    fn record_pause(&self, backing: &Backing, snapshot: &Snapshot, decision: &Decision) {
+        let before = decision.before;
         self.record(&Event::BalanceDirtyPages {
             bdi: backing.number,
             record: PauseRecord {
-                limit,
+                limit: decision.limit,
                 position: snapshot.inputs,
                 setpoint: snapshot.position.setpoint,
                 pos_ratio: snapshot.position.ratio,
