@@ -1,6 +1,7 @@
 //! What a contender is, what it is asked and what it answers.
 
 use crate::error::CommandError;
+use forebay_base::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -182,12 +183,18 @@ pub(crate) trait PagedFile: Send + 'static {
     /// Copies [`RUN_PAGES`] pages out from `offset_bytes` on into as many buffers, by one call.
     fn read_run(&mut self, buffers: &mut [u8], offset_bytes: u64) -> Result<(), CommandError>;
 
-    /// Copies the pages `page_indexes` out into as many buffers, in the best way there is.
+    /// Copies the pages `page_indexes` out into as many buffers, in the best way there is: one by
+    /// one, unless a contender has a call for many.
     fn read_batch(
         &mut self,
         buffers: &mut [u8],
         page_indexes: &[u64; RUN_PAGES],
-    ) -> Result<(), CommandError>;
+    ) -> Result<(), CommandError> {
+        for (page, page_index) in buffers.chunks_mut(PAGE_BYTES).zip(page_indexes) {
+            self.read_at(page, page_index * PAGE_BYTES as u64)?;
+        }
+        Ok(())
+    }
 
     /// Reads the first 64 bytes of page `page_index` in place and returns their sum, or nothing if
     /// this contender has no such way.

@@ -314,17 +314,6 @@ impl PagedFile for BufferedFile {
         Err(self.failed("read", io::ErrorKind::UnexpectedEof))
     }
 
-    fn read_batch(
-        &mut self,
-        buffers: &mut [u8],
-        page_indexes: &[u64; RUN_PAGES],
-    ) -> Result<(), CommandError> {
-        for (page, page_index) in buffers.chunks_mut(PAGE_BYTES).zip(page_indexes) {
-            self.read_at(page, page_index * PAGE_BYTES as u64)?;
-        }
-        Ok(())
-    }
-
     fn touch(&mut self, _: u64) -> Result<Option<u64>, CommandError> {
         Ok(None)
     }

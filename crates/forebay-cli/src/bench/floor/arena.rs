@@ -1,7 +1,6 @@
 //! An arena of pages in huge pages where they can be had, each touched before it is measured.
 
 use super::PagedFile;
-use crate::bench::contender::RUN_PAGES;
 use crate::bench::measure::AlignedBytes;
 use crate::bench::phases::cached::sum_of_line;
 use crate::error::CommandError;
@@ -64,17 +63,6 @@ impl PagedFile for Arena {
 
     fn read_run(&mut self, buffers: &mut [u8], offset_bytes: u64) -> Result<(), CommandError> {
         self.read_at(buffers, offset_bytes)
-    }
-
-    fn read_batch(
-        &mut self,
-        buffers: &mut [u8],
-        page_indexes: &[u64; RUN_PAGES],
-    ) -> Result<(), CommandError> {
-        for (page, page_index) in buffers.chunks_mut(PAGE_BYTES).zip(page_indexes) {
-            self.read_at(page, page_index * PAGE_BYTES as u64)?;
-        }
-        Ok(())
     }
 
     fn touch(&mut self, page_index: u64) -> Result<Option<u64>, CommandError> {
