@@ -1,0 +1,1 @@
+//! A folder mounted through a Forebay cache.

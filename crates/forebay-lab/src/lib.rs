@@ -1,0 +1,1 @@
+//! A simulated machine for the Forebay engine: devices, workloads, historic policies, the five changes measured again.
