@@ -1,1 +1,4 @@
-//! A simulated machine for the Forebay engine: devices, workloads, historic policies, the five changes measured again.
+//! A simulated machine for the Forebay engine: devices, workloads, historic policies, the five
+//! changes measured again.
+
+pub mod outcome;
