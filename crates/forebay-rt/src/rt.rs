@@ -149,14 +149,10 @@ impl Rt {
     /// assert_eq!(machine.processor_busy(), [Span::from_micros(3)]);
     /// ```
     pub fn charge(&self, work: Work) -> Charge {
-        let Body::Virtual(world) = &self.body else {
-            return Charge::FREE;
-        };
-        let cost = world.cost(work);
-        if cost == Span::ZERO {
-            return Charge::FREE;
+        match &self.body {
+            Body::Real(_) => Charge::FREE,
+            Body::Virtual(_) => Charge::new(self.clone()).and(work),
         }
-        Charge::new(self.clone(), cost)
     }
 
     /// Lets the other tasks that are ready run once.

@@ -7,51 +7,126 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Work of a processor that a flow has done or is about to do.
+///
+/// Each kind has one place that charges for it. The engine charges for what it does on its own
+/// account or behind a caller's back: `Scan`, `Free`, `Writeback`, `Request`, `ReclaimWrite`,
+/// `SwapIn`, `ThrottleCheck`, and the locks of LRU lists ([`Charge::under_lock`]). Whoever plays a
+/// process charges for what its calls cost before the engine is asked: `Call`, `Copy`, `Lookup`,
+/// `Fault`, `MapPresent`, `MapNew`, `Unmap` and `User`. Task switches are charged by the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
+    /// Entering the kernel and leaving it.
+    Call,
     /// Copying between a frame and a caller's buffer.
     Copy {
         /// Pages copied.
         pages: u64,
     },
-    /// Finding pages in a file's index.
+    /// Finding pages in a file's index or putting them there, and their accounting.
     Lookup {
         /// Pages looked up.
         pages: u64,
     },
-    /// Taking a page fault.
+    /// Taking a fault on untouched anonymous memory: a zeroed page.
     Fault {
         /// Pages mapped.
         pages: u64,
     },
-    /// Changing from one task to another.
+    /// Taking a fault on a file mapping whose page is resident.
+    MapPresent {
+        /// Pages mapped.
+        pages: u64,
+    },
+    /// Taking a fault on a file mapping whose page is not resident.
+    MapNew {
+        /// Pages mapped.
+        pages: u64,
+    },
+    /// Bringing pages back from swap, beside the request.
+    SwapIn {
+        /// Pages brought back.
+        pages: u64,
+    },
+    /// Taking pages out of a mapping.
+    Unmap {
+        /// Pages taken out.
+        pages: u64,
+    },
+    /// Changing from one task to another, where the machine does not see it by itself.
     Switch,
-    /// Looking at pages on an LRU list.
+    /// Looking at pages on an LRU list and putting them back.
     Scan {
         /// Pages looked at.
         pages: u64,
     },
+    /// Freeing pages that were looked at.
+    Free {
+        /// Pages freed.
+        pages: u64,
+    },
+    /// Submitting pages to be written and hearing of the end.
+    Writeback {
+        /// Pages written.
+        pages: u64,
+    },
+    /// Building requests to a store, queueing and dispatching them, and their interrupts.
+    Request {
+        /// Requests.
+        count: u64,
+    },
+    /// Writing pages from reclaim, beside the request.
+    ReclaimWrite {
+        /// Pages written.
+        pages: u64,
+    },
+    /// Asking whether a writer has to pause.
+    ThrottleCheck,
     /// Handing a contended lock to another processor.
     LockHandover,
     /// A known length of time, for work that has no name here.
     Spend(Span),
+    /// A known length of time in a process's own code.
+    User(Span),
 }
 
 /// What each kind of [`Work`] costs on a simulated machine, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkCosts {
+    /// Entering the kernel once.
+    pub call_ns: u64,
     /// Copying one page.
     pub copy_page_ns: u64,
     /// Looking up one page.
     pub lookup_page_ns: u64,
-    /// Mapping one page in a fault.
+    /// Mapping one zeroed page.
     pub fault_page_ns: u64,
-    /// Changing to another task.
+    /// Mapping one resident page of a file.
+    pub map_present_page_ns: u64,
+    /// Mapping one page of a file that was not resident.
+    pub map_new_page_ns: u64,
+    /// Bringing one page back from swap.
+    pub swap_in_page_ns: u64,
+    /// Taking one page out of a mapping.
+    pub unmap_page_ns: u64,
+    /// Changing to another task. Charged for [`Work::Switch`], and wherever a simulated processor
+    /// starts work of a task that it did not serve until now.
     pub switch_ns: u64,
     /// Looking at one page on a list.
     pub scan_page_ns: u64,
+    /// Freeing one page.
+    pub free_page_ns: u64,
+    /// Writing one page.
+    pub writeback_page_ns: u64,
+    /// One request.
+    pub request_ns: u64,
+    /// Writing one page from reclaim.
+    pub reclaim_write_page_ns: u64,
+    /// One question whether to pause.
+    pub throttle_check_ns: u64,
     /// Handing over one contended lock.
     pub lock_handover_ns: u64,
+    /// How long the lock of LRU lists is held for one batch of pages.
+    pub lru_lock_ns: u64,
 }
 
 impl WorkCosts {
@@ -65,15 +140,46 @@ impl WorkCosts {
     /// ```
     pub fn cost(&self, work: Work) -> Span {
         let (each_ns, count) = match work {
+            Work::Call => (self.call_ns, 1),
             Work::Copy { pages } => (self.copy_page_ns, pages),
             Work::Lookup { pages } => (self.lookup_page_ns, pages),
             Work::Fault { pages } => (self.fault_page_ns, pages),
+            Work::MapPresent { pages } => (self.map_present_page_ns, pages),
+            Work::MapNew { pages } => (self.map_new_page_ns, pages),
+            Work::SwapIn { pages } => (self.swap_in_page_ns, pages),
+            Work::Unmap { pages } => (self.unmap_page_ns, pages),
             Work::Switch => (self.switch_ns, 1),
             Work::Scan { pages } => (self.scan_page_ns, pages),
+            Work::Free { pages } => (self.free_page_ns, pages),
+            Work::Writeback { pages } => (self.writeback_page_ns, pages),
+            Work::Request { count } => (self.request_ns, count),
+            Work::ReclaimWrite { pages } => (self.reclaim_write_page_ns, pages),
+            Work::ThrottleCheck => (self.throttle_check_ns, 1),
             Work::LockHandover => (self.lock_handover_ns, 1),
-            Work::Spend(span) => return span,
+            Work::Spend(span) | Work::User(span) => return span,
         };
         Span::from_nanos(each_ns).saturating_mul(count)
+    }
+}
+
+/// What a job is made of, in simulated time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobCost {
+    /// All of it but the waiting for a lock.
+    pub(crate) total: Span,
+    /// The part of it that is a process's own code.
+    pub(crate) user: Span,
+    /// The number of a lock and how long it is held.
+    pub(crate) lock: Option<(u32, Span)>,
+}
+
+impl JobCost {
+    fn add(&mut self, costs: &WorkCosts, work: Work) {
+        let cost = costs.cost(work);
+        self.total += cost;
+        if matches!(work, Work::User(_)) {
+            self.user += cost;
+        }
     }
 }
 
@@ -81,14 +187,14 @@ impl WorkCosts {
 #[derive(Debug)]
 #[must_use = "the work takes no time unless this is awaited"]
 pub struct Charge {
-    /// None where work costs nothing.
+    /// None in real time, and when it is done.
     queued: Option<Queued>,
 }
 
 #[derive(Debug)]
 struct Queued {
     rt: Rt,
-    cost: Span,
+    cost: JobCost,
     /// Its place in the run queue, from the first poll on.
     job: Option<u32>,
 }
@@ -96,15 +202,48 @@ struct Queued {
 impl Charge {
     pub(crate) const FREE: Charge = Charge { queued: None };
 
-    pub(crate) fn new(rt: Rt, cost: Span) -> Charge {
+    pub(crate) fn new(rt: Rt) -> Charge {
         let queued = Queued {
             rt,
-            cost,
+            cost: JobCost::default(),
             job: None,
         };
         Charge {
             queued: Some(queued),
         }
+    }
+
+    /// The same and `work` too, at one go.
+    ///
+    /// ```
+    /// use forebay_base::Span;
+    /// use forebay_rt::{Virtual, VirtualSettings, Work};
+    /// let machine = Virtual::new(VirtualSettings::default());
+    /// let (own, call) = (Span::from_micros(3), Span::from_micros(2));
+    /// machine.run(machine.rt().charge(Work::User(own)).and(Work::Spend(call)));
+    /// assert_eq!(machine.processor_busy(), [Span::from_micros(5)]);
+    /// assert_eq!(machine.processor_times().user, own);
+    /// ```
+    pub fn and(mut self, work: Work) -> Charge {
+        if let Some(queued) = &mut self.queued
+            && let Body::Virtual(world) = &queued.rt.body
+        {
+            queued.cost.add(world.costs(), work);
+        }
+        self
+    }
+
+    /// The same after `batches` batches of pages under the lock of LRU lists number `lock`. While
+    /// another holds that lock the processor spins, and that time is charged as well.
+    pub fn under_lock(mut self, lock: u32, batches: u64) -> Charge {
+        if let Some(queued) = &mut self.queued
+            && let Body::Virtual(world) = &queued.rt.body
+        {
+            let held = Span::from_nanos(world.costs().lru_lock_ns).saturating_mul(batches);
+            queued.cost.total += held;
+            queued.cost.lock = Some((lock, held));
+        }
+        self
     }
 }
 
@@ -116,8 +255,10 @@ impl Future for Charge {
             return Poll::Ready(());
         };
         let polled = match &queued.rt.body {
-            Body::Real(_) => Poll::Ready(()),
-            Body::Virtual(world) => world.poll_job(queued.cost, &mut queued.job, context),
+            Body::Virtual(world) if queued.cost.total > Span::ZERO => {
+                world.poll_job(queued.cost, &mut queued.job, context)
+            }
+            _ => Poll::Ready(()),
         };
         if polled.is_ready() {
             self.queued = None;

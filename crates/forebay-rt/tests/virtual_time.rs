@@ -288,3 +288,50 @@ async fn minutes(rt: Rt) {
         rt.sleep(Span::from_secs(60)).await;
     }
 }
+
+#[test]
+fn who_waits_for_a_lock_spins_and_pays() {
+    let machine = Virtual::new(VirtualSettings {
+        processors: 3,
+        costs: WorkCosts {
+            lru_lock_ns: 8_000,
+            scan_page_ns: 1_000,
+            ..WorkCosts::default()
+        },
+        ..VirtualSettings::default()
+    });
+    for _ in 0..3 {
+        let rt = machine.rt();
+        machine.rt().spawn("reclaimer", async move {
+            rt.charge(Work::Scan { pages: 2 }).under_lock(0, 1).await;
+        });
+    }
+    machine.run_for(Span::from_millis(1));
+    let times = machine.processor_times();
+    // 2 us of scanning each under 8 us of the lock; the second waits 8 us, the third 16 us.
+    assert_eq!(times.spinning, Span::from_micros(24));
+    assert_eq!(times.system, Span::from_micros(3 * 10 + 24));
+    assert_eq!(times.by_task_name["reclaimer"], times.system);
+    assert_eq!(times.user, Span::ZERO);
+}
+
+#[test]
+fn a_processor_pays_for_changing_to_another_task_alone() {
+    let machine = Virtual::new(VirtualSettings {
+        costs: WorkCosts {
+            switch_ns: 1_000_000,
+            ..WorkCosts::default()
+        },
+        ..VirtualSettings::default()
+    });
+    let rt = machine.rt();
+    machine.run(async move {
+        rt.charge(Work::Spend(Span::from_millis(1))).await;
+        rt.charge(Work::Spend(Span::from_millis(1))).await;
+        assert_eq!(rt.now(), at_millis(3), "one change for both");
+        rt.sleep(Span::from_millis(1)).await;
+        rt.charge(Work::Spend(Span::from_millis(1))).await;
+        assert_eq!(rt.now(), at_millis(6), "another after idling");
+    });
+    assert_eq!(machine.processor_times().switches, 2);
+}

@@ -13,6 +13,7 @@ mod world;
 use crate::work::WorkCosts;
 use crate::{Body, Rt};
 use forebay_base::{Instant, Span};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -72,6 +73,21 @@ pub enum TaskState {
     Running,
     /// It waits for an event.
     Waiting,
+}
+
+/// What all simulated processors together did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTimes {
+    /// In the code of processes ([`Work::User`](crate::Work::User)).
+    pub user: Span,
+    /// In everything else, waiting for locks included.
+    pub system: Span,
+    /// Spinning for locks, a part of `system`.
+    pub spinning: Span,
+    /// How often a processor changed to another task, or to one after idling.
+    pub switches: u64,
+    /// Work of finished slices by name of task.
+    pub by_task_name: BTreeMap<&'static str, Span>,
 }
 
 /// One task, for reports.
@@ -173,6 +189,11 @@ impl Virtual {
     /// The tasks that have not ended, oldest first.
     pub fn tasks(&self) -> Vec<TaskReport> {
         self.world.tasks()
+    }
+
+    /// How the simulated processors have spent their time so far, all together.
+    pub fn processor_times(&self) -> ProcessorTimes {
+        self.world.processor_times()
     }
 
     /// How long each simulated processor has worked so far.

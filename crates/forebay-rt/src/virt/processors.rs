@@ -1,11 +1,15 @@
 //! The simulated processors and their one run queue.
 //!
 //! A job takes its place at the end of the queue. The job at the head gets the next processor that
-//! is free, for its rest or for one time slice; after a slice it goes to the end again.
+//! is free, for its rest or for one time slice; after a slice it goes to the end again. A processor
+//! that starts a task which it did not serve up to this instant switches to it first. A job that
+//! needs a lock takes its turn for it when it starts, and its processor spins until then.
 
 use super::events::{Event, Events};
-use super::tasks::Waiter;
+use super::tasks::{TaskKey, Waiter};
+use super::{ProcessorTimes, VirtualSettings};
 use crate::sleep::TimerId;
+use crate::work::JobCost;
 use forebay_base::{Instant, Span};
 use std::collections::VecDeque;
 use std::task::Poll;
@@ -19,6 +23,13 @@ pub(super) struct Processors {
     queue: VecDeque<u32>,
     jobs: Vec<Job>,
     free: Vec<u32>,
+    switch_cost: Span,
+    /// When each lock is free again.
+    locks: Vec<Instant>,
+    user: Span,
+    spinning: Span,
+    switches: u64,
+    busy_by_group: Vec<Span>,
 }
 
 #[derive(Debug)]
@@ -26,11 +37,19 @@ struct Processor {
     /// The job, since when it runs here, and the end of its slice.
     runs: Option<(u32, Instant, TimerId)>,
     busy: Span,
+    /// The task that it served last, and until when.
+    served: Option<(TaskKey, Instant)>,
 }
 
 #[derive(Debug)]
 struct Job {
     rest: Span,
+    /// The first part of it that is user code.
+    user_rest: Span,
+    /// A lock that it still has to take, and for how long.
+    lock: Option<(u32, Span)>,
+    /// The task and the number of its name, unless it came from outside.
+    task: Option<(TaskKey, usize)>,
     stage: Stage,
     waiter: Option<Waiter>,
 }
@@ -43,13 +62,21 @@ enum Stage {
 }
 
 impl Processors {
-    pub(super) fn new(count: usize, slice: Span) -> Processors {
+    pub(super) fn new(settings: &VirtualSettings) -> Processors {
+        let count = settings.processors;
         let idle = |_| Processor {
             runs: None,
             busy: Span::ZERO,
+            served: None,
         };
         Processors {
-            slice,
+            slice: settings.slice,
+            switch_cost: Span::from_nanos(settings.costs.switch_ns),
+            locks: Vec::new(),
+            user: Span::ZERO,
+            spinning: Span::ZERO,
+            switches: 0,
+            busy_by_group: Vec::new(),
             each: (0..count).map(idle).collect(),
             idle: (0..count).rev().collect(),
             queue: VecDeque::new(),
@@ -58,16 +85,19 @@ impl Processors {
         }
     }
 
-    /// Queues a job of `cost`.
+    /// Queues a job of `cost` for a task, with the number of its name, or for somebody outside.
     pub(super) fn submit(
         &mut self,
-        cost: Span,
-        waiter: Waiter,
+        cost: JobCost,
+        (task, waiter): (Option<(TaskKey, usize)>, Waiter),
         now: Instant,
         events: &mut Events,
     ) -> u32 {
         let job = Job {
-            rest: cost,
+            rest: cost.total,
+            user_rest: cost.user,
+            lock: cost.lock,
+            task,
             stage: Stage::Queued,
             waiter: Some(waiter),
         };
@@ -79,10 +109,22 @@ impl Processors {
             (self.jobs.len() - 1) as u32
         };
         self.queue.push_back(index);
-        if let Some(processor) = self.idle.pop() {
+        if let Some(processor) = self.take_idle(task) {
             self.start_next(processor, now, events);
         }
         index
+    }
+
+    /// An idle processor: the one that served this task last if it is idle.
+    fn take_idle(&mut self, task: Option<(TaskKey, usize)>) -> Option<usize> {
+        let served = |&processor: &usize| {
+            let served = self.each[processor].served;
+            served.is_some_and(|(served, _)| Some(served) == task.map(|(key, _)| key))
+        };
+        match self.idle.iter().rposition(served) {
+            Some(place) => Some(self.idle.remove(place)),
+            None => self.idle.pop(),
+        }
     }
 
     /// Frees a job that is done; otherwise lets it wake `waiter` instead. What is returned beside
@@ -150,6 +192,23 @@ impl Processors {
         self.each.iter().map(busy).collect()
     }
 
+    /// What was done up to `now`, but for the names.
+    pub(super) fn times(&self, now: Instant) -> ProcessorTimes {
+        let busy = self.busy(now).into_iter().fold(Span::ZERO, |a, b| a + b);
+        ProcessorTimes {
+            user: self.user,
+            system: busy.saturating_sub(self.user),
+            spinning: self.spinning,
+            switches: self.switches,
+            ..ProcessorTimes::default()
+        }
+    }
+
+    /// Work by the numbers of names.
+    pub(super) fn busy_by_group(&self) -> &[Span] {
+        &self.busy_by_group
+    }
+
     /// Takes the job from `processor` and books the time it had.
     fn stop(&mut self, processor: usize, now: Instant) -> Option<u32> {
         let processor = &mut self.each[processor];
@@ -158,6 +217,16 @@ impl Processors {
         processor.busy += had;
         let job = &mut self.jobs[index as usize];
         job.rest = job.rest.saturating_sub(had);
+        let user = had.min(job.user_rest);
+        job.user_rest = job.user_rest.saturating_sub(user);
+        self.user += user;
+        if let Some((key, group)) = job.task {
+            processor.served = Some((key, now));
+            if self.busy_by_group.len() <= group {
+                self.busy_by_group.resize(group + 1, Span::ZERO);
+            }
+            self.busy_by_group[group] += had;
+        }
         Some(index)
     }
 
@@ -169,7 +238,26 @@ impl Processors {
         };
         let job = &mut self.jobs[index as usize];
         job.stage = Stage::Running(processor);
+        if job.task.map(|(key, _)| (key, now)) != self.each[processor].served {
+            self.switches += 1;
+            job.rest += self.switch_cost;
+        }
+        if let Some((lock, held)) = job.lock.take() {
+            let spun = take_turn(&mut self.locks, lock as usize, held, now);
+            self.spinning += spun;
+            job.rest += spun;
+        }
         let slice_end = events.set(now + job.rest.min(self.slice), Event::SliceEnd(processor));
         self.each[processor].runs = Some((index, now, slice_end));
     }
+}
+
+/// Takes the lock number `lock` for `held` when it is free, and returns how long that takes.
+fn take_turn(locks: &mut Vec<Instant>, lock: usize, held: Span, now: Instant) -> Span {
+    if locks.len() <= lock {
+        locks.resize(lock + 1, Instant::ZERO);
+    }
+    let free_at = locks[lock].max(now);
+    locks[lock] = free_at + held;
+    free_at.since(now)
 }

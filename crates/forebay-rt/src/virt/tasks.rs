@@ -4,7 +4,8 @@ use super::{TaskReport, TaskState};
 use crate::task::{Ending, TaskFuture};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_base::{Instant, Prng};
+use forebay_base::{Instant, Prng, Span};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -67,6 +68,8 @@ pub(super) struct Body {
 struct Place {
     id: u64,
     name: &'static str,
+    /// The number of its name.
+    group: usize,
     state: TaskState,
     since: Instant,
     bell: Arc<Bell>,
@@ -88,6 +91,8 @@ pub(super) struct Tasks {
     running: Option<TaskKey>,
     inbox: Arc<Inbox>,
     order: Prng,
+    /// Every name that there ever was.
+    names: Vec<&'static str>,
 }
 
 impl Tasks {
@@ -101,6 +106,7 @@ impl Tasks {
             running: None,
             inbox: Arc::new(Inbox::default()),
             order,
+            names: Vec::new(),
         }
     }
 
@@ -124,9 +130,15 @@ impl Tasks {
             rung: AtomicBool::new(true),
         });
         let waker = Waker::from(Arc::clone(&bell));
+        let known = self.names.iter().position(|&known| known == name);
+        let group = known.unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        });
         let task = Place {
             id: key.id,
             name,
+            group,
             state: TaskState::Ready,
             since: now,
             bell,
@@ -155,6 +167,23 @@ impl Tasks {
             }
             _ => Waiter::Outside(waker.clone()),
         }
+    }
+
+    /// The number of the name of the task that waits; none for a waiter from outside.
+    pub(super) fn group(&self, waiter: &Waiter) -> Option<(TaskKey, usize)> {
+        match waiter {
+            Waiter::Task(key) => Some((*key, self.places[key.place as usize].group)),
+            Waiter::Outside(_) => None,
+        }
+    }
+
+    /// What each number of a name stands for, put in its place.
+    pub(super) fn by_name(&self, of_group: &[Span]) -> BTreeMap<&'static str, Span> {
+        self.names
+            .iter()
+            .copied()
+            .zip(of_group.iter().copied())
+            .collect()
     }
 
     /// Makes a task ready, unless it is already or has ended.

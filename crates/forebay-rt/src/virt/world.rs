@@ -3,10 +3,10 @@
 use super::events::{Event, Events};
 use super::processors::Processors;
 use super::tasks::{Body, TaskKey, Tasks, Waiter};
-use super::{TaskReport, VirtualSettings};
+use super::{ProcessorTimes, TaskReport, VirtualSettings};
 use crate::sleep::TimerId;
 use crate::task::{Ending, Outcome, TaskFuture, poll_task};
-use crate::work::{Work, WorkCosts};
+use crate::work::{JobCost, WorkCosts};
 use forebay_base::hash::TraceHash;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -66,7 +66,7 @@ impl World {
             streams: root.child("streams"),
             state: Mutex::new(State {
                 events: Events::default(),
-                processors: Processors::new(settings.processors, settings.slice),
+                processors: Processors::new(&settings),
                 tasks: Tasks::new(root.child("order")),
                 trace: TraceHash::default(),
                 driven: false,
@@ -83,8 +83,8 @@ impl World {
         self.streams.child(name)
     }
 
-    pub(crate) fn cost(&self, work: Work) -> Span {
-        self.costs.cost(work)
+    pub(crate) fn costs(&self) -> &WorkCosts {
+        &self.costs
     }
 
     pub(crate) fn give_way(&self) {
@@ -138,7 +138,7 @@ impl World {
 
     pub(crate) fn poll_job(
         &self,
-        cost: Span,
+        cost: JobCost,
         job: &mut Option<u32>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
@@ -147,9 +147,10 @@ impl World {
         let state = &mut *guard;
         let waiter = state.tasks.waiter(context.waker());
         let Some(index) = *job else {
+            let group = state.tasks.group(&waiter);
             let index = state
                 .processors
-                .submit(cost, waiter, now, &mut state.events);
+                .submit(cost, (group, waiter), now, &mut state.events);
             *job = Some(index);
             return Poll::Pending;
         };
@@ -184,6 +185,14 @@ impl World {
     pub(super) fn processor_busy(&self) -> Vec<Span> {
         let now = self.now();
         lock(&self.state).processors.busy(now)
+    }
+
+    pub(super) fn processor_times(&self) -> ProcessorTimes {
+        let now = self.now();
+        let state = lock(&self.state);
+        let mut times = state.processors.times(now);
+        times.by_task_name = state.tasks.by_name(state.processors.busy_by_group());
+        times
     }
 
     /// Drops every task; what is spawned afterwards is dropped at once.
