@@ -134,6 +134,7 @@ struct Parts {
     pages: Vec<PagePointer>,
     token: u64,
     finisher: Arc<dyn Finish>,
+    has_bytes: bool,
 }
 
 const UNFINISHED: &str = "an Io has its parts until it is finished";
@@ -169,8 +170,23 @@ impl Io {
                 pages,
                 token,
                 finisher,
+                has_bytes: true,
             }),
         }
+    }
+
+    /// The same request for pages that have no bytes: only their number counts. Filling such a
+    /// page does nothing, and a copy of it is zeros.
+    #[must_use]
+    pub fn without_bytes(mut self) -> Io {
+        self.parts.as_mut().expect(UNFINISHED).has_bytes = false;
+        self
+    }
+
+    /// Whether the pages have bytes. A store that hands addresses to a device should not be asked
+    /// otherwise; one that does nothing but time should not touch them.
+    pub fn has_bytes(&self) -> bool {
+        self.parts().has_bytes
     }
 
     /// What is asked.
@@ -196,6 +212,9 @@ impl Io {
     pub fn fill_page(&mut self, page: usize, start: usize, bytes: &[u8]) {
         assert_eq!(self.request().kind, IoKind::Read, "only a read fills pages");
         assert!(start + bytes.len() <= PAGE_BYTES, "the bytes fit the page");
+        if !self.has_bytes() {
+            return;
+        }
         let address = self.pages()[page].address();
         // SAFETY: a read request has its pages to itself until it is finished (PagePointer::new);
         // `&mut self` keeps two fills of one request apart; the bound was checked above.
@@ -221,6 +240,10 @@ impl Io {
             "only a write has pages to copy from"
         );
         assert!(start + bytes.len() <= PAGE_BYTES, "the bytes fit the page");
+        if !self.has_bytes() {
+            bytes.fill(0);
+            return;
+        }
         let address = self.pages()[page].address();
         // SAFETY: nobody writes the pages of a write request of a store with stable pages until
         // it is finished (PagePointer::new); the bound was checked above.
@@ -255,6 +278,7 @@ impl Io {
             pages,
             token,
             finisher,
+            ..
         } = parts;
         finisher.finished(FinishedIo {
             request,

@@ -2,7 +2,7 @@
 
 use crate::counters;
 use crate::error::BuildError;
-use crate::settings::Settings;
+use crate::settings::{NodeSettings, Settings, ZoneSettings};
 use crate::state::{dirty_index, frame, index, shadow};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::show_bytes;
@@ -33,37 +33,12 @@ pub(crate) struct Budget {
 impl Budget {
     /// Shares the budget of `settings` out.
     pub(crate) fn plan(settings: &Settings) -> Result<Budget, BuildError> {
-        let zones: usize = settings.nodes.iter().map(|node| node.zones.len()).sum();
-        let needed_pages = SMALLEST_ZONE_PAGES * zones as u64;
-        let page_price = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
-        let frames = (settings.memory_bytes / page_price).min(u64::from(index::FRAMES_LIMIT) - 1);
-        if frames < needed_pages {
-            return Err(too_small(
-                settings,
-                needed_pages * page_price,
-                "the smallest zone",
-            ));
-        }
-        let weights: u64 = settings
-            .nodes
-            .iter()
-            .flat_map(|node| &node.zones)
-            .map(|zone| zone.weight)
-            .sum();
-        let mut zone_pages = Vec::new();
-        for node in &settings.nodes {
-            let mut pages = Vec::new();
-            for zone in &node.zones {
-                let share = u128::from(frames) * u128::from(zone.weight) / u128::from(weights);
-                if (share as u64) < SMALLEST_ZONE_PAGES {
-                    let factor = SMALLEST_ZONE_PAGES.div_ceil((share as u64).max(1));
-                    let needed = settings.memory_bytes.saturating_mul(factor);
-                    return Err(too_small(settings, needed, &zone.name));
-                }
-                pages.push(share as u64);
-            }
-            zone_pages.push(pages);
-        }
+        let given = settings.zones().all(|zone| zone.managed_pages.is_some());
+        let zone_pages = if given {
+            given_pages(settings)?
+        } else {
+            pages_by_weight(settings)?
+        };
         let frames: u64 = zone_pages.iter().flatten().sum();
         let budget = Budget {
             zone_pages,
@@ -75,7 +50,7 @@ impl Budget {
         };
         let overhead = budget.overhead_bytes();
         assert!(
-            overhead <= frames * OVERHEAD_LIMIT_BYTES || settings.memory_bytes < 4 << 20,
+            overhead <= frames * OVERHEAD_LIMIT_BYTES || frames < 1 << 10,
             "{overhead} bytes beside {frames} pages are more than promised"
         );
         Ok(budget)
@@ -91,6 +66,64 @@ impl Budget {
     }
 }
 
+/// The frames of zones that say how many they have.
+fn given_pages(settings: &Settings) -> Result<Vec<Vec<u64>>, BuildError> {
+    let bad = |given: String| BuildError::BadSetting {
+        setting: "managed_pages",
+        given,
+        allowed: "0, or 128 to 4294967294 frames in all",
+    };
+    let mut total = 0_u64;
+    for zone in settings.zones() {
+        let pages = zone.managed_pages.unwrap_or(0);
+        if pages > 0 && pages < SMALLEST_ZONE_PAGES {
+            return Err(bad(format!("{pages} in {}", zone.name)));
+        }
+        total = total.saturating_add(pages);
+    }
+    if total == 0 || total >= u64::from(index::FRAMES_LIMIT) {
+        return Err(bad(total.to_string()));
+    }
+    let of_zone = |zone: &ZoneSettings| zone.managed_pages.unwrap_or(0);
+    let of_node = |node: &NodeSettings| node.zones.iter().map(of_zone).collect();
+    Ok(settings.nodes.iter().map(of_node).collect())
+}
+
+/// The frames that the memory budget buys, shared over the zones by their weight.
+fn pages_by_weight(settings: &Settings) -> Result<Vec<Vec<u64>>, BuildError> {
+    let needed_pages = SMALLEST_ZONE_PAGES * settings.zones().count() as u64;
+    let page_price = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
+    let frames = (settings.memory_bytes / page_price).min(u64::from(index::FRAMES_LIMIT) - 1);
+    if frames < needed_pages {
+        return Err(too_small(
+            settings,
+            needed_pages * page_price,
+            "the smallest zone",
+        ));
+    }
+    let weights: u64 = settings
+        .nodes
+        .iter()
+        .flat_map(|node| &node.zones)
+        .map(|zone| zone.weight)
+        .sum();
+    let mut zone_pages = Vec::new();
+    for node in &settings.nodes {
+        let mut pages = Vec::new();
+        for zone in &node.zones {
+            let share = u128::from(frames) * u128::from(zone.weight) / u128::from(weights);
+            if (share as u64) < SMALLEST_ZONE_PAGES {
+                let factor = SMALLEST_ZONE_PAGES.div_ceil((share as u64).max(1));
+                let needed = settings.memory_bytes.saturating_mul(factor);
+                return Err(too_small(settings, needed, &zone.name));
+            }
+            pages.push(share as u64);
+        }
+        zone_pages.push(pages);
+    }
+    Ok(zone_pages)
+}
+
 fn too_small(settings: &Settings, needed_bytes: u64, zone: &str) -> BuildError {
     let zone = format!("{zone} ({} in all)", show_bytes(needed_bytes));
     BuildError::BudgetTooSmall {
@@ -103,7 +136,6 @@ fn too_small(settings: &Settings, needed_bytes: u64, zone: &str) -> BuildError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{NodeSettings, ZoneSettings};
 
     fn plan(memory_bytes: u64) -> Result<Budget, BuildError> {
         Budget::plan(&Settings {
@@ -139,7 +171,7 @@ mod tests {
         let zone = |name: &str, weight| ZoneSettings {
             name: name.into(),
             weight,
-            lowmem_reserve_ratio: 0,
+            ..ZoneSettings::default()
         };
         let nodes = vec![NodeSettings {
             zones: vec![zone("DMA32", 1), zone("Normal", 3)],

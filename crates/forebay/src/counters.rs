@@ -44,6 +44,10 @@ counters! {
     NrVmscanWrite => "nr_vmscan_write",
     /// File pages of those; 0 under the default policy, always (promise 4).
     NrVmscanWriteFile => "nr_vmscan_write_file",
+    /// File pages of those that allocating callers submitted.
+    NrVmscanWriteFileDirect => "nr_vmscan_write_file_direct",
+    /// Dirty file pages that reclaim met and left, under the policies that count them so.
+    NrVmscanWriteSkip => "nr_vmscan_write_skip",
     /// Dirty file pages that reclaim marked for reclaim at the end of their writeback.
     NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim",
     /// Pages that kswapd took off inactive lists to judge them.
@@ -76,6 +80,8 @@ counters! {
     KswapdLowWmarkHitQuickly => "kswapd_low_wmark_hit_quickly",
     /// Naps of kswapd after which a zone was below its high mark again.
     KswapdHighWmarkHitQuickly => "kswapd_high_wmark_hit_quickly",
+    /// Naps that kswapd left out because a zone was below its min mark (Linux 3.0).
+    KswapdSkipCongestionWait => "kswapd_skip_congestion_wait",
     /// Allocations for writing that found every zone over its dirty limit.
     AllocDirtyFallback => "alloc_dirty_fallback",
     /// Frames taken for pages.
@@ -104,6 +110,16 @@ counters! {
     BalancePauses => "balance_dirty_pauses",
     /// Time that writers paused (microseconds).
     BalancePausedUs => "balance_dirty_paused_us",
+    /// Pages that throttled writers wrote themselves, under the policies that let them.
+    BalanceForegroundWrites => "balance_dirty_foreground_writes",
+    /// Waits for congestion to end, each to its time-out unless a store's ended (events).
+    CongestionWaits => "congestion_wait",
+    /// Time that they took (microseconds).
+    CongestionWaitedUs => "congestion_wait_us",
+    /// Waits for congestion that were left out where none was (events).
+    WaitIffCongested => "wait_iff_congested",
+    /// Time that they took (microseconds).
+    WaitIffCongestedUs => "wait_iff_congested_us",
     /// Waits of reclaimers for writeback (events).
     ThrottledWriteback => "reclaim_throttled_writeback",
     /// Waits of reclaimers for isolated pages (events).

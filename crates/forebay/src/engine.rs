@@ -4,7 +4,8 @@ use crate::budget::Budget;
 use crate::counters::{Counter, Counters};
 use crate::error::BuildError;
 use crate::event::{Event, EventSink};
-use crate::settings::{BackingSettings, Parts, Settings};
+use crate::settings::{BackingSettings, Parts, Settings, ZoneSettings};
+use crate::state::arena::Arena;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::BlockSlab;
 use crate::state::frame::FrameTable;
@@ -83,8 +84,9 @@ impl Engine {
             bytes: settings.memory_bytes,
             errno: error.raw_os_error().unwrap_or(0),
         };
-        let frames = FrameTable::new(budget.frames, budget.wait_queues, settings.prefault)
+        let arena = Arena::new(budget.frames, settings.page_memory, settings.prefault)
             .map_err(no_memory)?;
+        let frames = FrameTable::new(arena, budget.wait_queues);
         let (zones, nodes, total_reserve) = lay_out(&settings, &budget, &frames);
         let engine = Arc::new_cyclic(|me| Engine {
             me: me.clone(),
@@ -148,8 +150,10 @@ impl Engine {
                 allowed: "less than 100 over all stores together",
             });
         }
-        let (base, bytes) = self.frames.arena().region();
-        store.register_memory(base, bytes);
+        if !self.frames.arena().is_phantom() {
+            let (base, bytes) = self.frames.arena().region();
+            store.register_memory(base, bytes);
+        }
         let backing = Arc::new(Backing::new(backings.len(), store, settings, self.now_ms()));
         backings.push(backing.clone());
         self.min_percent_sum
@@ -241,6 +245,13 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::record`], for an event that is not free to make.
+    pub(crate) fn record_with(&self, event: impl FnOnce() -> Event) {
+        if self.sink.is_some() {
+            self.record(&event());
+        }
+    }
+
     pub(crate) fn count(&self, counter: Counter, count: u64) {
         self.counters.add(counter, count);
     }
@@ -283,6 +294,9 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        if self.frames.arena().is_phantom() {
+            return;
+        }
         let (base, bytes) = self.frames.arena().region();
         for backing in self.backings() {
             backing.store.forget_memory(base, bytes);
@@ -303,6 +317,10 @@ fn lay_out(
     let spacing = MarkSpacing::Scale {
         per_ten_thousand: settings.watermark_scale_factor,
     };
+    let marks_of = |zone: &ZoneSettings, managed| {
+        let computed = watermark::watermarks(min_free_kib, managed, lowmem_pages, spacing);
+        zone.marks.unwrap_or(computed)
+    };
     let (mut zones, mut nodes, mut total_reserve) = (Vec::new(), Vec::new(), 0);
     let mut first_frame = 0;
     for (number, (node, pages)) in settings.nodes.iter().zip(&budget.zone_pages).enumerate() {
@@ -312,12 +330,18 @@ fn lay_out(
             .iter()
             .map(|zone| zone.lowmem_reserve_ratio)
             .collect();
-        let marks: Vec<_> = pages
+        let marks: Vec<_> = node
+            .zones
             .iter()
-            .map(|&managed| watermark::watermarks(min_free_kib, managed, lowmem_pages, spacing))
+            .zip(pages)
+            .map(|(zone, &managed)| marks_of(zone, managed))
             .collect();
         for (at, zone) in node.zones.iter().enumerate() {
-            let reserve = |class| watermark::lowmem_reserve(pages, &ratios, at, class);
+            let computed = |class| watermark::lowmem_reserve(pages, &ratios, at, class);
+            let reserve = |class| match &zone.lowmem_reserve_pages {
+                Some(given) => given.get(class).copied().unwrap_or(0),
+                None => computed(class),
+            };
             let plan = ZonePlan {
                 number: zones.len(),
                 name: zone.name.clone(),
@@ -330,8 +354,10 @@ fn lay_out(
             first_frame += pages[at] as u32;
             zones.push(Zone::new(plan, frames));
         }
-        let high: Vec<u64> = marks.iter().map(|marks| marks.high).collect();
-        total_reserve += watermark::total_reserve(pages, &ratios, &high);
+        total_reserve += zones[first_zone..]
+            .iter()
+            .map(Zone::reserved_pages)
+            .sum::<u64>();
         nodes.push(Node::new(number, first_zone..zones.len()));
     }
     (zones, nodes, total_reserve)

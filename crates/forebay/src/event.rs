@@ -56,6 +56,34 @@ pub struct PauseRecord {
     pub pause_us: u64,
 }
 
+/// Pages of a zone, or of all, at the time of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageLevels {
+    /// Free frames.
+    pub free: u64,
+    /// Inactive file pages.
+    pub inactive_file: u64,
+    /// Active file pages.
+    pub active_file: u64,
+    /// File pages that reclaimers have taken off the lists.
+    pub isolated_file: u64,
+    /// Dirty file pages.
+    pub dirty: u64,
+    /// Pages under writeback or unstable.
+    pub writeback: u64,
+}
+
+impl PageLevels {
+    pub(crate) fn add(&mut self, other: PageLevels) {
+        self.free += other.free;
+        self.inactive_file += other.inactive_file;
+        self.active_file += other.active_file;
+        self.isolated_file += other.isolated_file;
+        self.dirty += other.dirty;
+        self.writeback += other.writeback;
+    }
+}
+
 /// Something that happened, as the kernel's tracepoint of the same name tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -173,6 +201,41 @@ pub enum Event {
         usec_delayed: u64,
         /// For what.
         reason: ThrottleReason,
+        /// Who waited: kswapd, or a caller.
+        is_kswapd: bool,
+    },
+    /// Somebody waited until no store is congested, or for a time (before 5.16).
+    WritebackCongestionWait {
+        /// Longest that it would have waited, us.
+        usec_timeout: u64,
+        /// How long it waited, us.
+        usec_delayed: u64,
+        /// Who waited: kswapd, or a caller.
+        is_kswapd: bool,
+    },
+    /// The same, but not at all where nothing is congested (before 5.16).
+    WritebackWaitIffCongested {
+        /// Longest that it would have waited, us.
+        usec_timeout: u64,
+        /// How long it waited, us.
+        usec_delayed: u64,
+        /// Who waited: kswapd, or a caller.
+        is_kswapd: bool,
+    },
+    /// Reclaim submitted a page for writing.
+    MmVmscanWriteFolio {
+        /// Node.
+        nid: usize,
+        /// Number of the zone among all zones.
+        zone: usize,
+        /// A file page, or anonymous.
+        is_file: bool,
+        /// Who wrote: kswapd, or a caller.
+        is_kswapd: bool,
+        /// The zone at that time.
+        levels: PageLevels,
+        /// All zones together.
+        levels_of_all: PageLevels,
     },
     /// A write failed; its pages are dirty again and kept.
     WritebackFailed {

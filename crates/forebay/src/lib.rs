@@ -47,10 +47,11 @@ pub use counters::Counter;
 pub use error::{AccessError, BuildError, SyncError};
 pub use file::{Advice, File, ReadRequest};
 pub use forebay_law::limits::DirtyKnobs;
+pub use forebay_law::watermark::Watermarks;
 pub use guard::PageGuard;
 pub use policy::{
     ActiveReferences, DirtyThrottle, FileWritesFromReclaim, InactiveShare, KswapdSleep, Policy,
     ZoneDirtyLimits,
 };
-pub use settings::{BackingSettings, NodeSettings, Parts, Settings, ZoneSettings};
+pub use settings::{BackingSettings, NodeSettings, PageMemory, Parts, Settings, ZoneSettings};
 pub use statistics::{BackingStatistics, Statistics, ZoneStatistics};

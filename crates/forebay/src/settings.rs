@@ -5,6 +5,7 @@ use crate::event::EventSink;
 use crate::policy::Policy;
 use forebay_base::Span;
 use forebay_law::limits::DirtyKnobs;
+use forebay_law::watermark::Watermarks;
 use forebay_rt::Rt;
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +20,40 @@ pub struct ZoneSettings {
     /// Frames of lower zones that requests for higher ones leave alone: one in this many of the
     /// higher zones' frames; 0 for none (lowmem_reserve_ratio).
     pub lowmem_reserve_ratio: u64,
+    /// Its frames, exactly, in place of a part by weight: for every zone of the cache or for none,
+    /// and then `memory_bytes` does not count. A zone of none is there for its class alone.
+    pub managed_pages: Option<u64>,
+    /// Its watermarks, in place of those that follow from its size.
+    pub marks: Option<Watermarks>,
+    /// Frames that requests of each class must leave, by class, in place of what
+    /// `lowmem_reserve_ratio` says. A class that is not listed leaves none.
+    pub lowmem_reserve_pages: Option<Vec<u64>>,
+}
+
+impl Default for ZoneSettings {
+    fn default() -> ZoneSettings {
+        ZoneSettings {
+            name: "Normal".into(),
+            weight: 1,
+            lowmem_reserve_ratio: 0,
+            managed_pages: None,
+            marks: None,
+            lowmem_reserve_pages: None,
+        }
+    }
+}
+
+/// Whether pages have bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageMemory {
+    /// They do.
+    #[default]
+    Real,
+    /// They have none: copies in and out are skipped, a read leaves its buffer as it was, and
+    /// requests to stores carry pages of which only the number counts
+    /// ([`forebay_store::Io::has_bytes`]). A page then costs what it costs beside its bytes, 64
+    /// bytes at most: for simulations of large machines.
+    Phantom,
 }
 
 /// One node: zones in order of scarcity, the most preferred last.
@@ -31,11 +66,7 @@ pub struct NodeSettings {
 impl Default for NodeSettings {
     fn default() -> NodeSettings {
         NodeSettings {
-            zones: vec![ZoneSettings {
-                name: "Normal".into(),
-                weight: 1,
-                lowmem_reserve_ratio: 0,
-            }],
+            zones: vec![ZoneSettings::default()],
         }
     }
 }
@@ -77,6 +108,8 @@ pub struct Settings {
     pub objects_limit: u32,
     /// Touch all memory at start, so that no later access meets a fault of the system.
     pub prefault: bool,
+    /// Whether pages have bytes.
+    pub page_memory: PageMemory,
     /// The historic choices.
     pub policy: Policy,
 }
@@ -98,6 +131,7 @@ impl Default for Settings {
             held_timeout: Span::from_secs(5),
             objects_limit: 65_536,
             prefault: true,
+            page_memory: PageMemory::Real,
             policy: Policy::default(),
         }
     }
@@ -124,14 +158,7 @@ impl Settings {
         if zones > crate::state::shadow::ZONES_LIMIT {
             return bad("nodes", zones as u64, "at most 16 zones in all");
         }
-        if self
-            .nodes
-            .iter()
-            .flat_map(|node| &node.zones)
-            .any(|zone| zone.weight == 0)
-        {
-            return bad("weight", 0, "a zone has a weight of at least 1");
-        }
+        self.check_zones()?;
         let knobs = &self.dirty;
         if knobs.dirty_ratio_percent > 100 || knobs.background_ratio_percent > 100 {
             let given = knobs
@@ -164,6 +191,35 @@ impl Settings {
             );
         }
         Ok(())
+    }
+
+    fn check_zones(&self) -> Result<(), BuildError> {
+        let bad = |setting, zone: &ZoneSettings, allowed| {
+            Err(BuildError::BadSetting {
+                setting,
+                given: format!("{zone:?}"),
+                allowed,
+            })
+        };
+        let sizes_are_given = self.zones().any(|zone| zone.managed_pages.is_some());
+        for zone in self.zones() {
+            if zone.weight == 0 {
+                return bad("weight", zone, "a zone has a weight of at least 1");
+            }
+            if sizes_are_given && zone.managed_pages.is_none() {
+                return bad("managed_pages", zone, "given for every zone or for none");
+            }
+            if let Some(Watermarks { min, low, high }) = zone.marks
+                && !(min <= low && low <= high)
+            {
+                return bad("marks", zone, "min at most low, low at most high");
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn zones(&self) -> impl Iterator<Item = &ZoneSettings> {
+        self.nodes.iter().flat_map(|node| &node.zones)
     }
 }
 

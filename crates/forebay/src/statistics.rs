@@ -2,6 +2,8 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
+use crate::flow::zone_dirtyable_pages;
+use crate::settings::PageMemory;
 use crate::state::zone::List;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
@@ -32,6 +34,16 @@ pub struct ZoneStatistics {
     pub inactive_file: u64,
     /// See `inactive_anon`.
     pub active_file: u64,
+    /// Pages that reclaimers have taken off the lists, anonymous.
+    pub isolated_anon: u64,
+    /// See `isolated_anon`.
+    pub isolated_file: u64,
+    /// Frames that requests of each class must leave.
+    pub lowmem_reserve: Vec<u64>,
+    /// Its part of the dirty limit ([`crate::ZoneDirtyLimits`]), pages.
+    pub dirty_limit: u64,
+    /// Memory of it that may be dirtied, pages.
+    pub dirtyable: u64,
     /// Dirty file pages.
     pub dirty: u64,
     /// Pages under writeback or unstable.
@@ -139,13 +151,21 @@ impl Engine {
             zones: self.zone_statistics(),
             backings: self.backing_statistics(limits.thresh),
             frames,
-            memory_bytes: frames * PAGE_BYTES as u64 + overhead_bytes,
+            memory_bytes: frames * self.page_bytes() + overhead_bytes,
             overhead_bytes_per_page: overhead_bytes.div_ceil(frames),
             shadows: self.shadows.len() as u64,
             swap_slots_used: self
                 .swap
                 .get()
                 .map_or(0, |swap| swap.slots.total() - swap.slots.free_slots()),
+        }
+    }
+
+    /// What a page takes of the system beside its overhead.
+    fn page_bytes(&self) -> u64 {
+        match self.settings.page_memory {
+            PageMemory::Real => PAGE_BYTES as u64,
+            PageMemory::Phantom => 0,
         }
     }
 
@@ -162,6 +182,11 @@ impl Engine {
             active_anon: zone.size(List::ActiveAnon),
             inactive_file: zone.size(List::InactiveFile),
             active_file: zone.size(List::ActiveFile),
+            isolated_anon: zone.isolated(false),
+            isolated_file: zone.isolated(true),
+            lowmem_reserve: zone.lowmem_reserve.clone(),
+            dirty_limit: self.zone_dirty_limit(zone),
+            dirtyable: zone_dirtyable_pages(zone),
             dirty: zone.dirty.load(Ordering::Relaxed),
             writeback: zone.writeback.load(Ordering::Relaxed),
         };

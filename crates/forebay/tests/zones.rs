@@ -18,6 +18,7 @@ fn zone(name: &str, weight: u64, lowmem_reserve_ratio: u64) -> ZoneSettings {
         name: name.into(),
         weight,
         lowmem_reserve_ratio,
+        ..ZoneSettings::default()
     }
 }
 

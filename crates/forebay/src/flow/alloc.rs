@@ -42,6 +42,16 @@ impl<'a> FreshFrame<'a> {
     }
 }
 
+/// Memory of the zone that may be dirtied, pages.
+pub(crate) fn zone_dirtyable_pages(zone: &Zone) -> u64 {
+    let sizes = zone.sizes();
+    limits::zone_dirtyable(
+        zone.free_pages(),
+        sizes.inactive_file + sizes.active_file,
+        zone.reserved_pages(),
+    )
+}
+
 impl Drop for FreshFrame<'_> {
     fn drop(&mut self) {
         if let Some(hold) = self.hold.take() {
@@ -179,16 +189,15 @@ impl Engine {
         if self.zones.len() == 1 || self.settings.policy.zone_dirty_limits == ZoneDirtyLimits::Off {
             return true;
         }
-        let sizes = zone.sizes();
-        let reserve = zone.lowmem_reserve.iter().max().copied().unwrap_or(0) + zone.marks.high;
-        let dirtyable = limits::zone_dirtyable(
-            zone.free_pages(),
-            sizes.inactive_file + sizes.active_file,
-            reserve.min(zone.managed_pages),
-        );
-        let limit = limits::zone_limit(dirtyable, self.dirtyable_pages(), &self.settings.dirty);
+        let limit = self.zone_dirty_limit(zone);
         let used = zone.dirty.load(Ordering::Relaxed) + zone.writeback.load(Ordering::Relaxed);
         limits::zone_is_ok(used, limit)
+    }
+
+    /// The zone's part of the dirty limit, pages.
+    pub(crate) fn zone_dirty_limit(&self, zone: &Zone) -> u64 {
+        let dirtyable = zone_dirtyable_pages(zone);
+        limits::zone_limit(dirtyable, self.dirtyable_pages(), &self.settings.dirty)
     }
 
     pub(crate) fn wake_kswapds(&self, first: usize) {

@@ -18,7 +18,7 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, pages_for};
 use forebay_law::readahead::{ReadaheadDecision, ReadaheadInputs, Window, decide};
 use forebay_law::refault::{WorkingsetSizes, activates, refault_distance};
-use forebay_store::{Io, IoKind, PagePointer, Request};
+use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -333,11 +333,6 @@ impl Engine {
             offset_bytes,
             length_bytes,
         };
-        store.submit(Io::new(
-            request,
-            pages,
-            self.clone(),
-            token(object.number, 0),
-        ));
+        store.submit(self.page_io(request, pages, token(object.number, 0)));
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
+use crate::event::{Event, PageLevels};
 use crate::flow::reclaim::{Tally, Who};
 use crate::policy::ActiveReferences;
 use crate::state::frame::{ExclusiveHold, flag};
@@ -75,7 +76,7 @@ impl Engine {
                 Verdict::PageOut => {
                     judged.paged_out += 1;
                     judged.kept.push(frame);
-                    self.page_out(hold);
+                    self.page_out(hold, who);
                 }
             }
         }
@@ -125,6 +126,26 @@ impl Engine {
             true if self.gives_slot(hold) => Verdict::PageOut,
             true => Verdict::Activate,
         }
+    }
+
+    /// Counts a page that reclaim submitted for writing.
+    pub(crate) fn note_reclaim_write(&self, frame: u32, who: Who, is_file: bool) {
+        self.count(Counter::NrVmscanWrite, 1);
+        let zone = self.zone_of(frame);
+        self.record_with(|| {
+            let mut levels_of_all = PageLevels::default();
+            for zone in &self.zones {
+                levels_of_all.add(zone.levels());
+            }
+            Event::MmVmscanWriteFolio {
+                nid: zone.node,
+                zone: zone.number,
+                is_file,
+                is_kswapd: who == Who::Kswapd,
+                levels: zone.levels(),
+                levels_of_all,
+            }
+        });
     }
 
     /// Frees a clean page: a shadow stays in its place.

@@ -35,12 +35,13 @@ mod read;
 mod reclaim;
 mod resize;
 mod swap;
-mod sync;
+pub(crate) mod sync;
 mod throttle;
 mod ticket;
 mod wait;
 mod write;
 mod writeout;
 
+pub(crate) use alloc::zone_dirtyable_pages;
 pub(crate) use read::Missing;
 pub(crate) use throttle::Dirtier;

@@ -130,7 +130,7 @@ impl Engine {
                     node.queue(ThrottleReason::NoProgress).wake_all();
                 }
                 Progress::Sleep => {
-                    self.reclaim_throttle(node, ThrottleReason::NoProgress)
+                    self.reclaim_throttle(node, Who::Direct, ThrottleReason::NoProgress)
                         .await;
                 }
             }
@@ -173,10 +173,12 @@ impl Engine {
                 node.flags.congested.store(true, Ordering::Relaxed);
             }
             if tally.immediate > 0 {
-                self.reclaim_throttle(node, ThrottleReason::Writeback).await;
+                self.reclaim_throttle(node, Who::Kswapd, ThrottleReason::Writeback)
+                    .await;
             }
         } else if node.flags.congested.load(Ordering::Relaxed) {
-            self.reclaim_throttle(node, ThrottleReason::Congested).await;
+            self.reclaim_throttle(node, Who::Direct, ThrottleReason::Congested)
+                .await;
         }
     }
 
@@ -279,7 +281,8 @@ impl Engine {
         let is_file = list.is_file();
         let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), true);
         if too_many() {
-            self.reclaim_throttle(node, ThrottleReason::Isolated).await;
+            self.reclaim_throttle(node, Who::Direct, ThrottleReason::Isolated)
+                .await;
             if too_many() {
                 return false;
             }

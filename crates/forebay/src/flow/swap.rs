@@ -6,6 +6,7 @@ use crate::error::{AccessError, BuildError};
 use crate::file::Handle;
 use crate::flow::accounts::less;
 use crate::flow::alloc::Want;
+use crate::flow::reclaim::Who;
 use crate::flow::writeout::token;
 use crate::state::backing::Backing;
 use crate::state::frame::{ExclusiveHold, flag};
@@ -14,7 +15,7 @@ use crate::state::object::{ObjectState, Origin};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::{AtomicU32, Ordering};
 use forebay_base::units::{byte_of, pages_for};
-use forebay_store::{FinishedIo, Io, IoKind, Request};
+use forebay_store::{FinishedIo, IoKind, Request};
 use std::sync::Arc;
 
 /// The slot of a page of an anonymous object.
@@ -72,7 +73,7 @@ impl Engine {
     }
 
     /// Submits the write of a dirty anonymous page that has a slot.
-    pub(crate) fn page_out(&self, mut hold: ExclusiveHold<'_>) {
+    pub(crate) fn page_out(&self, mut hold: ExclusiveHold<'_>, who: Who) {
         let swap = self.swap.get().expect("a page with a slot has swap");
         let owner = hold.owner();
         let object = self.anonymous_owner(owner);
@@ -85,7 +86,7 @@ impl Engine {
         swap.backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         drop(hold);
-        self.count(Counter::NrVmscanWrite, 1);
+        self.note_reclaim_write(frame, who, false);
         self.count(Counter::Pswpout, 1);
         let mut pages = self.vectors.take();
         pages.push(self.frames.arena().pointer(frame));
@@ -95,7 +96,7 @@ impl Engine {
             offset_bytes: byte_of(u64::from(slot)),
             length_bytes: PAGE_BYTES as u64,
         };
-        let io = Io::new(request, pages, self.shared(), token(object.number, 0));
+        let io = self.page_io(request, pages, token(object.number, 0));
         swap.backing.store.submit(io);
     }
 

@@ -5,6 +5,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::Event;
+use crate::flow::reclaim::Who;
 use crate::state::backing::Backing;
 use crate::state::index::page_of;
 use crate::state::node::Node;
@@ -114,7 +115,7 @@ impl Engine {
 
     /// Lets a reclaimer wait for `reason` on `node` (spec/reclaim.md 5.4): until the event that
     /// the reason names, or the time-out.
-    pub(crate) async fn reclaim_throttle(&self, node: &Node, reason: ThrottleReason) {
+    pub(crate) async fn reclaim_throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {
         let brief = matches!(
             reason,
             ThrottleReason::NoProgress | ThrottleReason::Congested
@@ -139,6 +140,7 @@ impl Engine {
             usec_timeout: timeout.as_micros(),
             usec_delayed: delayed_us,
             reason,
+            is_kswapd: who == Who::Kswapd,
         });
     }
 

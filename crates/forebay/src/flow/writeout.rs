@@ -51,11 +51,11 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Every page with `tag`.
-    pub(crate) fn all(tag: Tag) -> Selection {
+    /// Every page of `pages` with `tag`.
+    pub(crate) fn all(tag: Tag, pages: Range<u64>) -> Selection {
         Selection {
             tag,
-            pages: 0..u64::MAX,
+            pages,
             limit: u64::MAX,
         }
     }
@@ -105,6 +105,16 @@ impl Engine {
                 return;
             }
             listener.await;
+        }
+    }
+
+    /// A request for pages of this cache.
+    pub(crate) fn page_io(&self, request: Request, pages: Vec<PagePointer>, token: u64) -> Io {
+        let io = Io::new(request, pages, self.shared(), token);
+        if self.frames.arena().is_phantom() {
+            io.without_bytes()
+        } else {
+            io
         }
     }
 
@@ -199,7 +209,7 @@ impl Engine {
         backing.write_joins(object.number, sequence);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
-        let io = Io::new(request, pages, self.clone(), token(object.number, sequence));
+        let io = self.page_io(request, pages, token(object.number, sequence));
         backing.store.submit(io);
     }
 }

@@ -4,9 +4,14 @@
 //! shared hold or by a store that writes them out, and written under an exclusive hold or by a
 //! store that fills them. The accessors here ask for the hold as an argument, so that the
 //! compiler sees the rule.
+//!
+//! The pages of a phantom arena have addresses and no bytes: nothing here touches them, so that the
+//! system never backs the mapping with memory. They are valid addresses all the same, and a store
+//! that insists on reading them finds zeros.
 
 #![allow(unsafe_code)]
 
+use crate::settings::PageMemory;
 use crate::state::frame::{ExclusiveHold, SharedHold};
 use forebay_base::PAGE_BYTES;
 use forebay_store::PagePointer;
@@ -35,6 +40,7 @@ pub(crate) struct Arena {
     base: NonNull<u8>,
     frames: u32,
     mapped_bytes: usize,
+    is_phantom: bool,
 }
 
 // SAFETY: the arena is an address range that lives as long as the value; access to its bytes goes
@@ -48,8 +54,9 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 impl Arena {
     /// Maps memory for `frames` pages, in huge pages where the system gives them, and touches
-    /// each page once if `prefault`, so that no later access meets a fault.
-    pub(crate) fn new(frames: u32, prefault: bool) -> std::io::Result<Arena> {
+    /// each page once if `prefault`, so that no later access meets a fault. Phantom pages get
+    /// addresses only.
+    pub(crate) fn new(frames: u32, memory: PageMemory, prefault: bool) -> std::io::Result<Arena> {
         let bytes = frames as usize * PAGE_BYTES;
         let mapped_bytes = (bytes + HUGE_PAGE_BYTES).next_multiple_of(HUGE_PAGE_BYTES);
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
@@ -65,9 +72,15 @@ impl Arena {
         let aligned = start
             .cast::<u8>()
             .wrapping_add(start.addr().next_multiple_of(HUGE_PAGE_BYTES) - start.addr());
+        let is_phantom = memory == PageMemory::Phantom;
+        let backed_by = if is_phantom {
+            Advice::LinuxNoHugepage
+        } else {
+            Advice::LinuxHugepage
+        };
         // SAFETY: the range lies inside the mapping just made; the advice changes how it is
         // backed, never what it holds. Refusal is harmless.
-        let _ = unsafe { rustix::mm::madvise(aligned.cast(), bytes, Advice::LinuxHugepage) };
+        let _ = unsafe { rustix::mm::madvise(aligned.cast(), bytes, backed_by) };
         let slack = aligned.addr() - start.addr();
         if slack > 0 {
             // SAFETY: the bytes before the aligned start belong to the mapping and are not used.
@@ -78,8 +91,9 @@ impl Arena {
             base,
             frames,
             mapped_bytes: mapped_bytes - slack,
+            is_phantom,
         };
-        if prefault {
+        if prefault && !is_phantom {
             arena.touch_all();
         }
         Ok(arena)
@@ -96,6 +110,16 @@ impl Arena {
         assert!(frame < self.frames, "frame {frame} of {}", self.frames);
         // SAFETY: the frame was checked to lie inside the mapping.
         unsafe { self.base.add(frame as usize * PAGE_BYTES) }
+    }
+
+    pub(crate) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Whether the pages have no bytes.
+    #[inline]
+    pub(crate) fn is_phantom(&self) -> bool {
+        self.is_phantom
     }
 
     /// The page of `frame` as a store sees it. The caller puts it into a request only while the
@@ -121,12 +145,16 @@ impl Arena {
         (self.pointer(0), self.frames as usize * PAGE_BYTES)
     }
 
-    /// Copies out of a held page, from its byte `start`, into `bytes`.
+    /// Copies out of a held page, from its byte `start`, into `bytes`. Of a phantom page nothing:
+    /// `bytes` stay as they are.
     pub(crate) fn copy_out(&self, hold: &SharedHold<'_>, start: usize, bytes: &mut [u8]) {
         assert!(
             start + bytes.len() <= PAGE_BYTES,
             "the copy stays in its page"
         );
+        if self.is_phantom {
+            return;
+        }
         // SAFETY: a shared hold keeps every writer of this page off (invariant F1), the page and
         // the caller's buffer are distinct memory, and the bound was checked.
         unsafe {
@@ -142,6 +170,9 @@ impl Arena {
             start + bytes.len() <= PAGE_BYTES,
             "the copy stays in its page"
         );
+        if self.is_phantom {
+            return;
+        }
         // SAFETY: an exclusive hold keeps every reader and writer of this program off (invariant
         // F2), the page and the caller's buffer are distinct memory, and the bound was checked.
         unsafe {
@@ -154,6 +185,9 @@ impl Arena {
     /// Zeros `length` bytes of a page that is held alone, from its byte `start`.
     pub(crate) fn zero(&self, hold: &mut ExclusiveHold<'_>, start: usize, length: usize) {
         assert!(start + length <= PAGE_BYTES, "the zeros stay in their page");
+        if self.is_phantom {
+            return;
+        }
         // SAFETY: as in `copy_in`.
         unsafe { self.address(hold.frame()).add(start).write_bytes(0, length) };
     }
@@ -169,6 +203,9 @@ impl Arena {
     /// memory answers while the frame word is still being settled.
     #[inline]
     pub(crate) fn prefetch(&self, frame: u32, lines: usize) {
+        if self.is_phantom {
+            return;
+        }
         let page = self.base.as_ptr().wrapping_add(frame as usize * PAGE_BYTES);
         for line in 0..lines {
             prefetch_line(page.wrapping_add(line * LINE_BYTES));

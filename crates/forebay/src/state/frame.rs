@@ -139,7 +139,7 @@ pub(crate) struct FrameTable {
 }
 
 impl FrameTable {
-    pub(crate) fn new(count: u32, queues: usize, prefault: bool) -> std::io::Result<FrameTable> {
+    pub(crate) fn new(arena: Arena, queues: usize) -> FrameTable {
         let empty = || Frame {
             word: AtomicU64::new(0),
             owner: AtomicU64::new(0),
@@ -147,11 +147,11 @@ impl FrameTable {
             newer: AtomicU32::new(NO_FRAME),
             older: AtomicU32::new(NO_FRAME),
         };
-        Ok(FrameTable {
-            frames: (0..count).map(|_| empty()).collect(),
-            arena: Arena::new(count, prefault)?,
+        FrameTable {
+            frames: (0..arena.frames()).map(|_| empty()).collect(),
+            arena,
             waiting: (0..queues).map(|_| WaitQueue::new()).collect(),
-        })
+        }
     }
 
     pub(crate) fn len(&self) -> u32 {

@@ -4,6 +4,8 @@
 //! The bytes of a page stand in a cell that the explorer watches: two threads in it at once, one
 //! of them writing, or one that does not see what the last one wrote, are reported.
 
+use crate::settings::PageMemory;
+use crate::state::arena::Arena;
 use crate::state::frame::{FrameTable, HOLDS, claimable, flag};
 use crate::state::index::{Index, key};
 use crate::state::object::{ObjectState, Origin};
@@ -55,8 +57,9 @@ fn world(frames: u32) -> Arc<World> {
         watched: UnsafeCell::new(()),
         content: AtomicU64::new(0),
     };
+    let arena = Arena::new(frames, PageMemory::Real, false).expect("a few pages can be mapped");
     Arc::new(World {
-        frames: FrameTable::new(frames, 1, false).expect("a few pages can be mapped"),
+        frames: FrameTable::new(arena, 1),
         index: Index::new(frames),
         bytes: (0..frames).map(|_| bytes()).collect(),
     })

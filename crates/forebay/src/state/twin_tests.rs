@@ -1,6 +1,8 @@
 //! Frame words, index, lists and shadows together, under random operations, each of which a naive
 //! twin of maps and queues does too. What must hold after each is in the sibling that walks.
 
+use crate::settings::PageMemory;
+use crate::state::arena::Arena;
 use crate::state::frame::{FrameTable, Refused, SharedHold, claimable, flag};
 use crate::state::index::{Index, key};
 use crate::state::shadow::{Shadow, Shadows};
@@ -23,7 +25,10 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new() -> Machine {
-        let frames = FrameTable::new(FRAMES, 2, false).expect("twenty pages can be mapped");
+        let frames = FrameTable::new(
+            Arena::new(FRAMES, PageMemory::Real, false).expect("twenty pages can be mapped"),
+            2,
+        );
         let mut first_frame = 0;
         let zone = |(node, managed_pages)| {
             let plan = ZonePlan {

@@ -6,6 +6,7 @@
 //! invariant Z3: a frame carries `LISTED` exactly while it is linked into a list, which is the
 //! one that its `ANON` and `ACTIVE` flags name as they were when it was linked.
 
+use crate::event::PageLevels;
 use crate::state::frame::{ExclusiveHold, FrameTable, NO_FRAME, flag};
 use forebay_base::sync::{
     Mutex,
@@ -180,6 +181,12 @@ impl Zone {
         frame >= self.first_frame && u64::from(frame - self.first_frame) < self.managed_pages
     }
 
+    /// Pages that never count as dirtyable: what requests must leave, and the high mark.
+    pub(crate) fn reserved_pages(&self) -> u64 {
+        let most = self.lowmem_reserve.iter().max().copied().unwrap_or(0);
+        self.managed_pages.min(most + self.marks.high)
+    }
+
     pub(crate) fn free_pages(&self) -> u64 {
         self.free_pages.load(Ordering::Relaxed)
     }
@@ -229,6 +236,17 @@ impl Zone {
     /// Frames of the type that reclaimers have taken off the lists.
     pub(crate) fn isolated(&self, is_file: bool) -> u64 {
         self.isolated[usize::from(is_file)].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn levels(&self) -> PageLevels {
+        PageLevels {
+            free: self.free_pages(),
+            inactive_file: self.size(List::InactiveFile),
+            active_file: self.size(List::ActiveFile),
+            isolated_file: self.isolated(true),
+            dirty: self.dirty.load(Ordering::Relaxed),
+            writeback: self.writeback.load(Ordering::Relaxed),
+        }
     }
 
     pub(crate) fn age(&self) -> u64 {
