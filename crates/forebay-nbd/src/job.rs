@@ -18,8 +18,8 @@ pub(crate) enum Job {
     Read(Range<u64>),
     /// Out of the buffer.
     Write(Range<u64>),
-    /// Make durable what is in the cache.
-    Flush,
+    /// Make durable what of these bytes is in the cache.
+    Flush(Range<u64>),
     Trim(Range<u64>),
     Zero {
         range: Range<u64>,
@@ -94,7 +94,7 @@ async fn attempt(
             let length = (range.end - range.start) as usize;
             file.write_at(&buffer[..length], range.start).await?;
         }
-        Job::Flush => flush(file).await?,
+        Job::Flush(range) => flush(file, range).await?,
         Job::Zero {
             range,
             no_hole: true,
@@ -125,10 +125,10 @@ async fn read(file: &File, range: Range<u64>, buffer: &mut [u8]) -> Result<usize
 }
 
 /// Syncs, however long it takes, while the store writes on: only one that stands still has failed.
-async fn flush(file: &File) -> Result<(), SyncError> {
+async fn flush(file: &File, range: Range<u64>) -> Result<(), SyncError> {
     let mut left_before = u64::MAX;
     loop {
-        match file.sync().await {
+        match file.sync_range(range.clone()).await {
             Err(SyncError::NotAnswering { pages_left, .. }) if pages_left < left_before => {
                 left_before = pages_left;
             }

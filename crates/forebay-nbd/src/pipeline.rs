@@ -56,8 +56,8 @@ struct Asked {
     answer: Answer,
     /// Pieces that have not ended, issued or not.
     pieces_left: u32,
-    /// To be flushed before it is answered.
-    durable: bool,
+    /// To be made durable before it is answered.
+    durable: Option<Range<u64>>,
     /// The first thing that went wrong.
     trouble: Option<Trouble>,
     /// The next byte of a stream.
@@ -222,9 +222,11 @@ where
                 if let Err(trouble) = outcome {
                     asked.trouble.get_or_insert_with(|| trouble.clone());
                 }
-                if is_last && asked.durable && asked.trouble.is_none() {
-                    asked.durable = false;
-                    self.rerun_as_flush(slot);
+                if is_last
+                    && asked.trouble.is_none()
+                    && let Some(range) = asked.durable.take()
+                {
+                    self.rerun_as_flush(slot, range);
                     return Ok(true);
                 }
                 if is_last {
@@ -241,10 +243,11 @@ where
         Ok(true)
     }
 
-    /// The last piece of a request that is to be durable becomes the flush of all of it.
-    fn rerun_as_flush(&mut self, slot: usize) {
+    /// The last piece of a request that is to be durable becomes the flush of all of it, and of
+    /// nothing else: who writes a journal so waits for no other's data.
+    fn rerun_as_flush(&mut self, slot: usize, range: Range<u64>) {
         self.finished &= !(1 << slot);
-        if let Some(finished) = self.slots.start(slot, Job::Flush) {
+        if let Some(finished) = self.slots.start(slot, Job::Flush(range)) {
             self.note(slot, finished);
         }
     }
@@ -301,7 +304,7 @@ where
                     }
                     _ => Answer::Plain,
                 };
-                let asked = self.ask(request.cookie, answer, 1, false);
+                let asked = self.ask(request.cookie, answer, 1, None);
                 self.asked[asked].as_mut().expect("just asked").trouble = Some(trouble);
                 let has_payload = request.kind == command::WRITE;
                 self.issuing = Some(Issuing::Refused {
@@ -326,7 +329,7 @@ where
                 } else {
                     Answer::Stream
                 };
-                let request = self.ask(cookie, answer, pieces(&left) as u32, false);
+                let request = self.ask(cookie, answer, pieces(&left) as u32, None);
                 self.asked[request].as_mut().expect("just asked").next_byte = left.start;
                 self.issue_read(request, left);
             }
@@ -334,34 +337,45 @@ where
                 range: left,
                 durable,
             } => {
+                let durable = durable.then(|| left.clone());
                 let request = self.ask(cookie, Answer::Plain, pieces(&left) as u32, durable);
                 self.issuing = Some(Issuing::Write { request, left });
             }
-            Command::Flush => self.begin_one(cookie, false, Job::Flush),
+            Command::Flush => self.begin_one(cookie, None, Job::Flush(0..u64::MAX)),
             Command::Trim { range, durable } => {
+                let durable = durable.then(|| range.clone());
                 self.begin_one(cookie, durable, Job::Trim(range));
             }
             Command::WriteZeroes {
                 range,
                 durable,
                 no_hole,
-            } => self.begin_one(cookie, durable, Job::Zero { range, no_hole }),
-            Command::Cache(range) => self.begin_one(cookie, false, Job::Prefetch(range)),
+            } => {
+                let durable = durable.then(|| range.clone());
+                self.begin_one(cookie, durable, Job::Zero { range, no_hole });
+            }
+            Command::Cache(range) => self.begin_one(cookie, None, Job::Prefetch(range)),
             Command::BlockStatus { range, one_extent } => {
-                let request = self.ask(cookie, Answer::Extents, 1, false);
+                let request = self.ask(cookie, Answer::Extents, 1, None);
                 self.start(request, range.start, Job::Status { range, one_extent });
             }
             Command::Disconnect => self.is_over = true,
         }
     }
 
-    fn begin_one(&mut self, cookie: u64, durable: bool, job: Job) {
+    fn begin_one(&mut self, cookie: u64, durable: Option<Range<u64>>, job: Job) {
         let request = self.ask(cookie, Answer::Plain, 1, durable);
         self.start(request, 0, job);
     }
 
     /// A new entry in the table of requests.
-    fn ask(&mut self, cookie: u64, answer: Answer, pieces_left: u32, durable: bool) -> usize {
+    fn ask(
+        &mut self,
+        cookie: u64,
+        answer: Answer,
+        pieces_left: u32,
+        durable: Option<Range<u64>>,
+    ) -> usize {
         let request = self
             .asked
             .iter()

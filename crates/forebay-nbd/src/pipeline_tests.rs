@@ -19,7 +19,8 @@ struct Medium {
     slow_byte: Cell<Option<u64>>,
     /// Ranges that touch this byte fail.
     bad_byte: Cell<Option<u64>>,
-    flushes: Cell<usize>,
+    /// Ranges that were made durable.
+    flushes: RefCell<Vec<Range<u64>>>,
 }
 
 async fn perform(medium: Rc<Medium>, job: Job, mut buffer: Buffer) -> Finished {
@@ -56,8 +57,8 @@ async fn perform(medium: Rc<Medium>, job: Job, mut buffer: Buffer) -> Finished {
             medium.bytes.borrow_mut()[places(range)].fill(0);
             Ok(0)
         }
-        Job::Flush => {
-            medium.flushes.set(medium.flushes.get() + 1);
+        Job::Flush(range) => {
+            medium.flushes.borrow_mut().push(range.clone());
             Ok(0)
         }
         Job::Prefetch(_) => Ok(0),
@@ -95,7 +96,7 @@ fn talk(structured: bool) -> Talk<impl Fn(Job, Buffer) -> MediumJob, MediumJob> 
         gate: Gate::new(true),
         slow_byte: Cell::new(None),
         bad_byte: Cell::new(None),
-        flushes: Cell::new(0),
+        flushes: RefCell::default(),
     });
     let alarm = Arc::new(Alarm::new().unwrap());
     let session = Session {
@@ -313,7 +314,9 @@ fn what_is_written_can_be_read_however_long() {
         said.extend(request(command::FLUSH, 0, 2, 0, 0));
         talk.say(&said).unwrap();
         assert!(talk.medium.bytes.borrow()[333..300_333] == payload);
-        assert_eq!(talk.medium.flushes.get(), 2);
+        let flushes = talk.medium.flushes.borrow();
+        assert_eq!(*flushes, [333..300_333, 0..u64::MAX], "what FUA covers");
+        drop(flushes);
         assert_eq!(talk.replies().len(), 2);
     }
 }
@@ -330,7 +333,7 @@ fn a_failed_write_is_answered_after_its_payload_and_not_flushed() {
     let replies = talk.replies();
     assert_eq!(replies.len(), 1);
     assert_eq!(replies[0].errno, Errno::Io as u32);
-    assert_eq!(talk.medium.flushes.get(), 0);
+    assert_eq!(*talk.medium.flushes.borrow(), []);
 }
 
 #[test]

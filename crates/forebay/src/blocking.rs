@@ -139,6 +139,14 @@ impl File {
         block_on(self.inner.sync())
     }
 
+    /// See [`crate::File::sync_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync_range(&self, range: Range<u64>) -> Result<(), SyncError> {
+        block_on(self.inner.sync_range(range))
+    }
+
     /// See [`crate::File::truncate`].
     ///
     /// # Errors

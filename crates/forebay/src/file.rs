@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::{AccessError, SyncError};
+use crate::flow::sync::ALL_PAGES;
 use crate::flow::{Dirtier, Missing};
 use crate::guard::PageGuard;
 use crate::state::backing::Backing;
@@ -14,9 +15,8 @@ use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
-    lock,
 };
-use forebay_base::units::{byte_of, page_of};
+use forebay_base::units::{byte_of, page_of, pages_for};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
@@ -330,17 +330,41 @@ impl File {
     /// [`SyncError::Store`] if a write or the commit failed since this handle last asked: what
     /// could not be written is kept and tried again. `NotAnswering` if the store is silent.
     pub async fn sync(&self) -> Result<(), SyncError> {
+        self.sync_pages(ALL_PAGES).await
+    }
+
+    /// Returns when what was written to a range of bytes before the call is durable, with the
+    /// length. Pages beside it are left to the flusher.
+    ///
+    /// ```
+    /// # forebay_rt::block_on(async {
+    /// # use forebay::{Cache, Settings};
+    /// # use forebay_store::{MemoryStore, ObjectId};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let backing = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+    /// let journal = cache.open(&backing, ObjectId(1), 0)?;
+    /// journal.write_at(&[7; 1 << 20], 0).await?;
+    /// journal.sync_range(0..4096).await?;
+    /// assert_eq!(cache.statistics().nr_dirty, 255);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`File::sync`], also of pages beside the range.
+    pub async fn sync_range(&self, range: Range<u64>) -> Result<(), SyncError> {
+        self.sync_pages(page_of(range.start)..pages_for(range.end))
+            .await
+    }
+
+    async fn sync_pages(&self, pages: Range<u64>) -> Result<(), SyncError> {
         let Handle {
             engine,
             object,
             cursor,
             ..
         } = &*self.handle;
-        engine.sync_object(object).await?;
-        match object.errors.check_and_advance(&mut lock(cursor)) {
-            None => Ok(()),
-            Some(error) => Err(error.into()),
-        }
+        engine.sync_pages(object, pages, cursor).await
     }
 
     /// Makes the object `length_bytes` long; what is behind is dropped, dirty or not.

@@ -101,6 +101,8 @@ impl Engine {
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
         if !unstable {
+            // Before the pages count as written: a sync that finds them so has to commit them.
+            object.changed();
             let mut dirty = lock(&object.dirty);
             for page in first..first + io.pages.len() as u64 {
                 dirty.landed(&self.slab, page);
@@ -117,8 +119,10 @@ impl Engine {
             }
             self.frames.clear(frame, flag::WRITEBACK);
         }
-        // After the pages are marked: a commit that covers this change has to see them.
-        object.changed();
+        if unstable {
+            // After the pages are marked: a commit that covers this change has to see them.
+            object.changed();
+        }
         self.count(Counter::Pgrotated, rotated);
     }
 
@@ -142,20 +146,28 @@ impl Engine {
         io: &FinishedIo,
         error: StoreError,
     ) {
-        object.errors.set(error);
-        let first = page_of(io.request.offset_bytes);
-        for (at, &page) in io.pages.iter().enumerate() {
-            let frame = self.frames.frame_at(page);
-            // The flag first: a flusher that takes a tagged page without it believes it clean.
-            let before = self.frames.set(frame, flag::DIRTY | flag::FAILED);
-            lock(&object.dirty).untake(&self.slab, first + at as u64, Tag::Dirty);
-            if before & flag::DIRTY == 0 {
+        let frames = || io.pages.iter().map(|&page| self.frames.frame_at(page));
+        for frame in frames() {
+            // The flag before the tag: a flusher that takes a tagged page without it believes it
+            // clean.
+            if self.frames.set(frame, flag::DIRTY | flag::FAILED) & flag::DIRTY == 0 {
                 self.account_redirtied(backing, frame);
             }
+        }
+        let pages = io.pages.len() as u64;
+        let first = page_of(io.request.offset_bytes);
+        {
+            // Together: a sync finds its pages dirty again or is told of the failure.
+            let mut dirty = lock(&object.dirty);
+            for page in first..first + pages {
+                dirty.untake(&self.slab, page, Tag::Dirty);
+            }
+            object.errors.set(error);
+        }
+        for frame in frames() {
             self.account_writeback_ends(backing, frame);
             self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
-        let pages = io.pages.len() as u64;
         self.account_failed(backing, object, pages);
         self.put_off(object);
         self.requeue_dirty(object, backing);

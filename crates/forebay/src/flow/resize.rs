@@ -9,6 +9,7 @@ use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
 use crate::flow::accounts::account_failure_over;
 use crate::flow::commit::of_object;
+use crate::flow::sync::ALL_PAGES;
 use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{key, object_of, page_of as index_of};
@@ -84,7 +85,7 @@ impl Engine {
             return Err(error);
         }
         // What was submitted before must not land after the cut.
-        self.writes_end(backing, object).await;
+        self.writes_end(backing, object, &ALL_PAGES).await;
         if let Err(error) = self.tell_length(backing, object, &guard).await {
             guard.set_length(before);
             return Err(error.into());

@@ -9,32 +9,59 @@ use crate::flow::commit::Committed;
 use crate::flow::writeout::Selection;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
+use crate::state::errseq::Cursor;
 use crate::state::frame::flag;
 use crate::state::index::key;
 use crate::state::object::ObjectState;
 use forebay_base::Span;
-use forebay_base::sync::lock;
+use forebay_base::sync::{Mutex, lock};
 use forebay_base::units::pages_for;
+use std::ops::Range;
 use std::sync::Arc;
 
+/// All pages of an object.
+pub(crate) const ALL_PAGES: Range<u64> = 0..u64::MAX;
+
 impl Engine {
-    /// Writes what is dirty in `object` now and commits it. Errors of writes go to the object's
-    /// sequence; the caller asks there. Returns an error only if the store does not answer.
-    pub(crate) async fn sync_object(
+    /// Makes durable what of `pages` of `object` is dirty now. A failure during the call is told,
+    /// and one of which the handle of `cursor` has not heard yet.
+    pub(crate) async fn sync_pages(
         self: &Arc<Self>,
         object: &Arc<ObjectState>,
+        pages: Range<u64>,
+        cursor: &Mutex<Cursor>,
     ) -> Result<(), SyncError> {
         if object.is_anonymous() {
             return Ok(());
         }
+        let mark = {
+            // Together: a write that fails says so and makes its pages dirty again in one step
+            // too, so it is either tagged here or told below.
+            let mut dirty = lock(&object.dirty);
+            dirty.tag_for_writing(&self.slab, pages.clone());
+            object.errors.mark()
+        };
+        self.sync_tagged(object, &pages).await?;
+        match object.errors.check_and_advance(&mut lock(cursor), mark) {
+            None => Ok(()),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes the tagged pages and commits them. Errors of writes go to the object's sequence.
+    /// Fails only if the store does not answer.
+    async fn sync_tagged(
+        self: &Arc<Self>,
+        object: &Arc<ObjectState>,
+        pages: &Range<u64>,
+    ) -> Result<(), SyncError> {
         let backing = self.backing_of(object);
         let longest = self.settings.answer_timeout;
-        lock(&object.dirty).tag_for_writing(&self.slab, 0..u64::MAX);
         loop {
+            let tagged = Selection::all(Tag::ToWrite, pages.clone());
             let written = async {
-                self.writeout(&backing, object, Selection::all(Tag::ToWrite))
-                    .await;
-                self.writes_end(&backing, object).await;
+                self.writeout(&backing, object, tagged).await;
+                self.writes_end(&backing, object, pages).await;
             };
             if self
                 .while_answering(&backing, longest, written)
@@ -48,10 +75,10 @@ impl Engine {
                 Committed::Failed(_) => return Ok(()),
                 Committed::NoAnswer => return Err(unanswered(object, longest)),
             }
-            if !self.has_left_to_write(object) {
+            let Some(left) = self.next_to_write(object, pages) else {
                 return Ok(());
-            }
-            if !self.busy_page_settles(object, longest).await {
+            };
+            if !self.busy_page_settles(object, left, longest).await {
                 return Err(unanswered(object, longest));
             }
         }
@@ -61,38 +88,46 @@ impl Engine {
     pub(crate) async fn sync_all(self: &Arc<Self>) -> Result<(), SyncError> {
         let mut result = Ok(());
         for object in self.objects.all() {
-            let mut cursor = object.errors.sample();
-            let synced = self.sync_object(&object).await;
-            let failed = object.errors.check_and_advance(&mut cursor);
-            result = result
-                .and(synced)
-                .and(failed.map_or(Ok(()), |error| Err(error.into())));
+            let cursor = Mutex::new(object.errors.sample());
+            result = result.and(self.sync_pages(&object, ALL_PAGES, &cursor).await);
         }
         result
     }
 
-    fn has_left_to_write(&self, object: &ObjectState) -> bool {
-        lock(&object.dirty)
-            .next_tagged(&self.slab, Tag::ToWrite, 0)
-            .is_some()
+    /// The first of `pages` that is still to be written.
+    fn next_to_write(&self, object: &ObjectState, pages: &Range<u64>) -> Option<u64> {
+        self.next_in(object, Tag::ToWrite, pages)
     }
 
-    /// Waits until every write of the object that was submitted up to now has ended.
-    pub(crate) async fn writes_end(&self, backing: &Backing, object: &ObjectState) {
+    fn next_in(&self, object: &ObjectState, tag: Tag, pages: &Range<u64>) -> Option<u64> {
+        let next = lock(&object.dirty).next_tagged(&self.slab, tag, pages.start);
+        next.filter(|page| *page < pages.end)
+    }
+
+    /// Waits until every write of `pages` that was submitted up to now has ended.
+    pub(crate) async fn writes_end(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        pages: &Range<u64>,
+    ) {
         let sequence = backing.next_sequence();
         loop {
             let listener = object.written.listen();
-            if !backing.has_writes_before(object.number, sequence) {
+            // A page that is written again and again is in flight at every look; unstable ones
+            // are until they are committed.
+            if self.next_in(object, Tag::InFlight, pages).is_none()
+                || !backing.has_writes_before(object.number, sequence)
+            {
                 return;
             }
             listener.await;
         }
     }
 
-    /// A page that is to be written could not be taken: somebody has it. Waits for that one.
-    async fn busy_page_settles(&self, object: &ObjectState, longest: Span) -> bool {
-        let next = lock(&object.dirty).next_tagged(&self.slab, Tag::ToWrite, 0);
-        let Some(page) = next else { return true };
+    /// The page `page` is to be written and could not be taken: somebody has it. Waits for that
+    /// one.
+    async fn busy_page_settles(&self, object: &ObjectState, page: u64, longest: Span) -> bool {
         if page >= pages_for(object.length_bytes()) {
             // It is being cut off.
             return self.resize_ends(object).await.is_ok();

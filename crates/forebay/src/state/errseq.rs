@@ -1,8 +1,10 @@
-//! A file's write-error sequence: each handle hears of each failure once (spec/writeback.md 7.9).
+//! A file's write-error sequence: each handle hears of each failure once (spec/writeback.md 7.9),
+//! and so does each of its syncs that was under way when it happened.
 //!
 //! invariant E1: an error that nobody has seen is reported to the next check of every handle,
 //! opened before or after it.
-//! invariant E2: one handle is told of one error once.
+//! invariant E2: one handle is told of one error once, but for syncs under way at the same time.
+//! invariant E3: a check is told of every failure that came after its mark, whoever saw it before.
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::StoreError;
@@ -16,6 +18,8 @@ pub(crate) struct ErrorSequence {
 struct State {
     /// Failures so far, unseen ones in a row counted once.
     count: u64,
+    /// Failures so far.
+    failures: u64,
     seen: bool,
     latest: Option<StoreError>,
 }
@@ -24,6 +28,10 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor(u64);
 
+/// The moment at which a sync began: what fails after it concerns that sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark(u64);
+
 impl ErrorSequence {
     /// Records a failure.
     pub(crate) fn set(&self, error: StoreError) {
@@ -31,6 +39,7 @@ impl ErrorSequence {
         if state.seen || state.count == 0 {
             state.count += 1;
         }
+        state.failures += 1;
         state.seen = false;
         state.latest = Some(error);
     }
@@ -45,10 +54,17 @@ impl ErrorSequence {
         })
     }
 
-    /// The error that this handle has not heard of, if any; it has now.
-    pub(crate) fn check_and_advance(&self, cursor: &mut Cursor) -> Option<StoreError> {
+    /// Now, for a later [`ErrorSequence::check_and_advance`].
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(lock(&self.state).failures)
+    }
+
+    /// The error that this handle has not heard of, or that came after `mark`, if any; it has
+    /// heard of it now. Another sync of the same handle may have been told in between: what failed
+    /// meanwhile is no less the failure of this one.
+    pub(crate) fn check_and_advance(&self, cursor: &mut Cursor, mark: Mark) -> Option<StoreError> {
         let mut state = lock(&self.state);
-        if cursor.0 == state.count {
+        if cursor.0 == state.count && mark.0 == state.failures {
             return None;
         }
         cursor.0 = state.count;
@@ -72,33 +88,31 @@ mod tests {
         .error(Failure::Device(errno))
     }
 
+    /// What a sync is told during which nothing fails.
+    fn check(sequence: &ErrorSequence, cursor: &mut Cursor) -> Option<StoreError> {
+        let mark = sequence.mark();
+        sequence.check_and_advance(cursor, mark)
+    }
+
     #[test]
     fn the_trace_of_the_specification() {
         let sequence = ErrorSequence::default();
         let mut a = sequence.sample();
         sequence.set(error(5));
         let mut b = sequence.sample();
-        assert_eq!(sequence.check_and_advance(&mut a), Some(error(5)));
-        assert_eq!(sequence.check_and_advance(&mut a), None);
+        assert_eq!(check(&sequence, &mut a), Some(error(5)));
+        assert_eq!(check(&sequence, &mut a), None);
         let mut c = sequence.sample();
-        assert_eq!(sequence.check_and_advance(&mut b), Some(error(5)));
+        assert_eq!(check(&sequence, &mut b), Some(error(5)));
         assert_eq!(
-            sequence.check_and_advance(&mut c),
+            check(&sequence, &mut c),
             None,
             "it was seen before c was opened"
         );
         sequence.set(error(28));
         sequence.set(error(5));
-        assert_eq!(
-            sequence.check_and_advance(&mut c),
-            Some(error(5)),
-            "the latest one"
-        );
-        assert_eq!(
-            sequence.check_and_advance(&mut c),
-            None,
-            "told once (invariant E2)"
-        );
+        assert_eq!(check(&sequence, &mut c), Some(error(5)), "the latest one");
+        assert_eq!(check(&sequence, &mut c), None, "told once (invariant E2)");
     }
 
     #[test]
@@ -107,9 +121,22 @@ mod tests {
         sequence.set(error(5));
         let mut late = sequence.sample();
         assert_eq!(
-            sequence.check_and_advance(&mut late),
+            check(&sequence, &mut late),
             Some(error(5)),
             "not lost (invariant E1)"
         );
+    }
+
+    #[test]
+    fn two_syncs_of_one_handle_are_both_told_of_what_failed_meanwhile() {
+        let sequence = ErrorSequence::default();
+        let mut cursor = sequence.sample();
+        let (first, second) = (sequence.mark(), sequence.mark());
+        sequence.set(error(5));
+        let third = sequence.mark();
+        let mut told = |mark| sequence.check_and_advance(&mut cursor, mark);
+        assert_eq!(told(first), Some(error(5)));
+        assert_eq!(told(second), Some(error(5)), "(invariant E3)");
+        assert_eq!(told(third), None, "it began later (invariant E2)");
     }
 }

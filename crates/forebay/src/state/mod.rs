@@ -12,7 +12,7 @@
 //! 4. the block slab
 //! 5. a bucket of the index
 //! 6. `Zone::lists`, `Zone::free`
-//! 7. `Backing::rates`, the cache's limits, counters
+//! 7. `Backing::rates`, the cache's limits, counters, the error sequence of an object
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
 //! is waited for under one.

@@ -1,0 +1,221 @@
+//! `sync_range`: what was written to a range is durable when it returns, and nothing else is
+//! waited for.
+
+mod support;
+
+use forebay::{Settings, SyncError};
+use forebay_base::Span;
+use forebay_store::{
+    Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, Store,
+};
+use support::{Bench, OfSize, PAGE, has_page, simulate, write_pages};
+
+const BROKEN: Failure = Failure::Device(5);
+
+fn bytes(pages: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    pages.start * PAGE as u64..pages.end * PAGE as u64
+}
+
+/// `action` for each write that touches `pages`.
+fn writes_of(pages: std::ops::Range<u64>, action: FaultAction) -> Fault {
+    Fault {
+        range_bytes: Some(bytes(pages)),
+        ..Fault::each(IoKind::Write, action)
+    }
+}
+
+fn failure(result: Result<(), SyncError>) -> Option<Failure> {
+    match result {
+        Err(SyncError::Store(error)) => Some(error.failure),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_pages_that_the_range_touches_are_durable_and_the_others_dirty() {
+    for durability in [
+        Durability::OnFinish,
+        Durability::OnCommit,
+        Durability::Unstable,
+    ] {
+        simulate(1, |rt| async move {
+            let geometry = MemoryStore::new().geometry();
+            let memory = MemoryStore::with(Geometry {
+                durability,
+                ..geometry
+            });
+            let (bench, _) = Bench::faulty_over(rt, Settings::of_mib(32), memory);
+            let file = bench.open(0);
+            write_pages(&file, 0..200).await.expect("memory takes it");
+            // From the last byte of a page to the first byte of another one.
+            let range = 10 * PAGE as u64 - 1..20 * PAGE as u64 + 1;
+            assert_eq!(file.sync_range(range).await, Ok(()));
+            assert!(bench.has_stored(9..21), "{durability:?}");
+            let statistics = bench.cache.statistics();
+            assert_eq!(statistics.dirty(), 200 - 12, "{durability:?}");
+            assert_eq!(file.sync_range(bytes(0..0)).await, Ok(()));
+            assert_eq!(file.sync_range(5..u64::MAX).await, Ok(()));
+            assert!(bench.has_stored(0..200));
+            assert_eq!(bench.cache.statistics().dirty(), 0);
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn a_write_beside_the_range_that_is_never_answered_is_not_waited_for() {
+    simulate(2, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 50..60).await.expect("memory takes it");
+        faults.inject(writes_of(50..60, FaultAction::NeverAnswer));
+        let other = file.clone();
+        let stuck = bench.rt.spawn("stuck", async move {
+            assert_eq!(other.sync().await, Ok(()));
+        });
+        bench.rt.sleep(Span::from_millis(10)).await;
+        assert_eq!(faults.injected(IoKind::Write), 1);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        let began = bench.rt.now();
+        assert_eq!(file.sync_range(bytes(0..10)).await, Ok(()));
+        assert!(bench.rt.now().since(began) < Span::from_millis(100));
+        assert!(bench.has_stored(0..10) && !stuck.is_finished());
+        faults.clear();
+        faults.release();
+        stuck.join().await;
+        assert!(bench.has_stored(50..60));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_write_of_the_range_that_is_under_way_is_waited_for() {
+    simulate(3, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        let delay = Span::from_millis(300);
+        faults.inject(writes_of(0..10, FaultAction::Delay(delay)));
+        let other = file.clone();
+        let first = bench.rt.spawn("first", async move {
+            assert_eq!(other.sync().await, Ok(()));
+        });
+        bench.rt.sleep(Span::from_millis(10)).await;
+        assert_eq!(file.sync_range(bytes(3..4)).await, Ok(()));
+        assert!(bench.has_stored(0..10), "it was on its way");
+        first.join().await;
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_failure_of_the_range_is_told_and_the_pages_kept() {
+    simulate(4, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let (file, other) = (bench.open(0), bench.open(0));
+        write_pages(&file, 0..20).await.expect("memory takes it");
+        faults.inject(writes_of(0..10, FaultAction::Fail(BROKEN)));
+        assert_eq!(failure(file.sync_range(bytes(0..10)).await), Some(BROKEN));
+        assert_eq!(file.failed_pages(), 10);
+        assert_eq!(
+            failure(file.sync_range(bytes(0..1)).await),
+            Some(BROKEN),
+            "it was tried again, and failed again"
+        );
+        assert_eq!(file.sync_range(bytes(10..20)).await, Ok(()));
+        assert!(bench.has_stored(10..20));
+        assert_eq!(
+            failure(other.sync_range(bytes(10..20)).await),
+            Some(BROKEN),
+            "every handle hears"
+        );
+        faults.clear();
+        assert_eq!(file.sync_range(bytes(0..10)).await, Ok(()));
+        assert!(bench.has_stored(0..20) && file.failed_pages() == 0);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn two_syncs_of_one_handle_are_both_told_of_their_failures() {
+    simulate(5, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..2).await.expect("memory takes it");
+        faults.inject(writes_of(0..2, FaultAction::Fail(Failure::NoSpace)));
+        let mut results = Vec::new();
+        {
+            // Both are begun before either ends, and the first consumes what the handle has not
+            // heard.
+            let mut first = std::pin::pin!(file.sync_range(bytes(0..1)));
+            let mut second = std::pin::pin!(file.sync_range(bytes(1..2)));
+            let ends = std::future::poll_fn(|context| {
+                for sync in [&mut first, &mut second] {
+                    if results.len() < 2
+                        && let std::task::Poll::Ready(result) = sync.as_mut().poll(context)
+                    {
+                        results.push(failure(result));
+                    }
+                }
+                if results.len() == 2 {
+                    std::task::Poll::Ready(())
+                } else {
+                    std::task::Poll::Pending
+                }
+            });
+            ends.await;
+        }
+        assert_eq!(results, [Some(Failure::NoSpace); 2]);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_commit_that_fails_is_told_and_asked_for_again() {
+    for durability in [Durability::OnCommit, Durability::Unstable] {
+        simulate(6, |rt| async move {
+            let geometry = MemoryStore::new().geometry();
+            let memory = MemoryStore::with(Geometry {
+                durability,
+                ..geometry
+            });
+            let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
+            let file = bench.open(0);
+            write_pages(&file, 0..5).await.expect("memory takes it");
+            faults.inject(Fault {
+                when: FaultWhen::First(1),
+                ..Fault::each(IoKind::Commit, FaultAction::Fail(BROKEN))
+            });
+            assert_eq!(failure(file.sync_range(bytes(0..5)).await), Some(BROKEN));
+            assert_eq!(file.sync_range(bytes(0..5)).await, Ok(()));
+            assert_eq!(bench.cache.statistics().dirty(), 0, "{durability:?}");
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn it_ends_while_others_write_the_same_range_without_rest() {
+    simulate(7, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        faults.inject(writes_of(0..64, FaultAction::Delay(Span::from_millis(2))));
+        let file = bench.open(0);
+        write_pages(&file, 0..64).await.expect("memory takes it");
+        let (writer, rt) = (file.clone(), bench.rt.clone());
+        let writing = bench.rt.spawn("writer", async move {
+            for round in 0..20_000_u64 {
+                write_pages(&writer, round % 64..round % 64 + 1)
+                    .await
+                    .expect("memory takes it");
+                rt.sleep(Span::from_micros(50)).await;
+            }
+        });
+        for _ in 0..20 {
+            assert_eq!(file.sync_range(bytes(8..16)).await, Ok(()));
+        }
+        assert!(!writing.is_finished(), "it was not outwaited");
+        writing.join().await;
+        assert_eq!(has_page(&file, 9).await, Ok(true));
+        bench.assert_consistent();
+    });
+}
