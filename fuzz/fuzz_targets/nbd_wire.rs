@@ -30,6 +30,7 @@ fn talk(exports: &[ExportFacts], input: &[u8], step: usize) -> Talk {
                 assert!(count > 0 && taken <= seen);
                 match progress {
                     Progress::Options => {}
+                    Progress::Tls => unreachable!("TLS was not offered"),
                     Progress::Transmission(agreement) => break Ok(Some(agreement)),
                     Progress::Over => break Ok(None),
                 }

@@ -1,18 +1,18 @@
 //! One client on one thread: its socket, its requests, and the wait for either.
 
 use crate::alarm::Alarm;
+use crate::channel::Channel;
 use crate::export::Export;
-use crate::handshake::{
-    Agreement, ExportFacts, Handshake, HandshakeError, OPTION_LIMIT_BYTES, Progress, greeting,
-};
+use crate::handshake::{ExportFacts, OPTION_LIMIT_BYTES};
 use crate::job::{Finished, Job, perform};
+use crate::opening::{Opening, OpeningError};
 use crate::pipeline::{Pipeline, TransmissionError};
 use crate::queue::ByteQueue;
 use crate::session::{PIECE_BYTES, Session};
 use crate::slots::{Buffer, SLOTS, Slots};
 use crate::socket::{Moved, Socket};
-use forebay_base::Span;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::tls::TlsCredentials;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::future::Future;
 use std::sync::Arc;
@@ -22,8 +22,6 @@ use thiserror::Error;
 const INPUT_BYTES: usize = 256 << 10;
 /// Bytes of replies that wait for their client at most.
 const OUTPUT_BYTES: usize = 256 << 10;
-/// A client that says nothing for so long during the handshake is let go.
-const HANDSHAKE_PATIENCE: Span = Span::from_secs(30);
 
 const _: () = assert!(INPUT_BYTES >= 2 * OPTION_LIMIT_BYTES && INPUT_BYTES >= 2 * PIECE_BYTES);
 
@@ -34,22 +32,28 @@ pub(crate) const BUFFER_BYTES: usize = INPUT_BYTES + OUTPUT_BYTES + SLOTS * PIEC
 #[derive(Debug, Error)]
 pub(crate) enum ConnectionError {
     #[error("{0}")]
-    Handshake(#[from] HandshakeError),
+    Opening(#[from] OpeningError),
     #[error("{0}")]
     Transmission(#[from] TransmissionError),
-    #[error("the client said nothing for {HANDSHAKE_PATIENCE} during the handshake")]
-    Silent,
     #[error("the connection broke with requests under way")]
     Broken,
     #[error("waiting for the client: {0}")]
     System(#[from] Errno),
 }
 
-/// Serves a client until it leaves.
-pub(crate) fn serve(socket: &Socket, exports: &[Export]) -> Result<(), ConnectionError> {
+/// Serves a client until it leaves; with `credentials`, one that knows TLS and shows who it is.
+pub(crate) fn serve(
+    socket: &Socket,
+    exports: &[Export],
+    credentials: Option<&TlsCredentials>,
+) -> Result<(), ConnectionError> {
     let facts: Vec<ExportFacts> = exports.iter().map(|export| export.facts.clone()).collect();
     let mut input = ByteQueue::new(INPUT_BYTES);
-    let Some(agreement) = shake_hands(socket, &facts, &mut input)? else {
+    let mut channel = Channel::new(socket);
+    let opening = Opening::new(&mut channel, &mut input, &facts, credentials);
+    let agreed = opening.run()?;
+    let Some(agreement) = agreed else {
+        channel.close();
         return Ok(());
     };
     let export = &exports[agreement.export];
@@ -63,97 +67,23 @@ pub(crate) fn serve(socket: &Socket, exports: &[Export]) -> Result<(), Connectio
     let alarm = Arc::new(Alarm::new()?);
     let make = |job: Job, buffer: Buffer| perform(export, &file, job, buffer);
     let slots = Slots::new(make, &alarm);
-    Transmission {
-        socket,
+    let transmission = Transmission {
+        channel: &mut channel,
         alarm: &alarm,
         pipeline: Pipeline::new(session, slots),
         input,
         output: ByteQueue::new(OUTPUT_BYTES),
         has_input: true,
         is_broken: false,
-    }
-    .run()
-}
-
-/// Agrees on an export; `None` if the client left in order.
-fn shake_hands(
-    socket: &Socket,
-    facts: &[ExportFacts],
-    input: &mut ByteQueue,
-) -> Result<Option<Agreement>, ConnectionError> {
-    let mut handshake = Handshake::new(facts);
-    let mut output = greeting().to_vec();
-    loop {
-        if !send_all(socket, &output)? {
-            return Ok(None);
-        }
-        output.clear();
-        let step = handshake.advance(input.filled(), &mut output);
-        if step.is_err() {
-            send_all(socket, &output)?;
-        }
-        let (taken, progress) = step?;
-        input.consume(taken);
-        match progress {
-            Progress::Transmission(agreement) => {
-                return Ok(send_all(socket, &output)?.then_some(agreement));
-            }
-            Progress::Over => {
-                send_all(socket, &output)?;
-                return Ok(None);
-            }
-            Progress::Options if taken == 0 => {
-                if !receive_some(socket, input)? {
-                    return Ok(None);
-                }
-            }
-            Progress::Options => {}
-        }
-    }
-}
-
-/// Sends `bytes` however long it takes within reason. False if the client is gone.
-fn send_all(socket: &Socket, bytes: &[u8]) -> Result<bool, ConnectionError> {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match socket.send(&bytes[sent..]) {
-            Moved::Bytes(count) => sent += count,
-            Moved::NotNow => await_client(socket, PollFlags::OUT)?,
-            Moved::Closed | Moved::Broken => return Ok(false),
-        }
-    }
-    Ok(true)
-}
-
-/// Waits for bytes of the client. False if it is gone.
-fn receive_some(socket: &Socket, input: &mut ByteQueue) -> Result<bool, ConnectionError> {
-    loop {
-        match socket.receive(input.spare()) {
-            Moved::Bytes(count) => {
-                input.commit(count);
-                return Ok(true);
-            }
-            Moved::NotNow => await_client(socket, PollFlags::IN)?,
-            Moved::Closed | Moved::Broken => return Ok(false),
-        }
-    }
-}
-
-fn await_client(socket: &Socket, what: PollFlags) -> Result<(), ConnectionError> {
-    let patience = Timespec {
-        tv_sec: HANDSHAKE_PATIENCE.as_millis() as i64 / 1000,
-        tv_nsec: 0,
     };
-    match poll(&mut [PollFd::new(socket, what)], Some(&patience)) {
-        Ok(0) => Err(ConnectionError::Silent),
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
+    let result = transmission.run();
+    channel.close();
+    result
 }
 
 /// The transmission phase of a connection.
-struct Transmission<'a, M, F> {
-    socket: &'a Socket,
+struct Transmission<'a, 'c, M, F> {
+    channel: &'a mut Channel<'c>,
     alarm: &'a Alarm,
     pipeline: Pipeline<M, F>,
     input: ByteQueue,
@@ -164,7 +94,7 @@ struct Transmission<'a, M, F> {
     is_broken: bool,
 }
 
-impl<M, F> Transmission<'_, M, F>
+impl<M, F> Transmission<'_, '_, M, F>
 where
     M: Fn(Job, Buffer) -> F,
     F: Future<Output = Finished>,
@@ -196,15 +126,26 @@ where
 
     fn has_ended(&self) -> bool {
         let hears_more = self.has_input && !self.pipeline.is_over();
-        !hears_more && self.pipeline.is_idle() && self.output.is_empty()
+        !hears_more && self.pipeline.is_idle() && self.has_said_all()
+    }
+
+    fn has_said_all(&self) -> bool {
+        self.output.is_empty() && (self.is_broken || !self.channel.has_unsent())
     }
 
     /// Sends what there is. True if that made room.
     fn send(&mut self) -> bool {
-        if self.output.is_empty() {
+        if self.has_said_all() {
             return false;
         }
-        match self.socket.send(self.output.filled()) {
+        if self.output.is_empty() {
+            // It makes no room in the queue of replies, so there is nothing to do again.
+            if self.channel.flush() == Moved::Broken {
+                self.give_up();
+            }
+            return self.is_broken;
+        }
+        match self.channel.send(self.output.filled()) {
             Moved::Bytes(count) => {
                 self.output.consume(count);
                 true
@@ -222,7 +163,7 @@ where
         if !self.wants_input() {
             return false;
         }
-        match self.socket.receive(self.input.spare()) {
+        match self.channel.receive(self.input.spare()) {
             Moved::Bytes(count) => {
                 self.input.commit(count);
                 true
@@ -259,10 +200,10 @@ where
         }
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, self.wants_input());
-        wanted.set(PollFlags::OUT, !self.output.is_empty());
+        wanted.set(PollFlags::OUT, !self.has_said_all());
         let mut fds = [
             PollFd::new(self.alarm, PollFlags::IN),
-            PollFd::new(self.socket, wanted),
+            PollFd::new(&*self.channel, wanted),
         ];
         // A socket that nothing is wanted of would still report that its other end is gone.
         let count = if wanted.is_empty() { 1 } else { 2 };

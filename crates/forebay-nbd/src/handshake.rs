@@ -3,12 +3,13 @@
 //! Fixed newstyle only. Each call of [`Handshake::advance`] takes at most one option, so that
 //! what is to be sent in between stays as short as one answer.
 
+use crate::option_fields::{
+    asks_for_allocation, block_sizes, push_invalid, push_reply, push_text, split_infos, split_text,
+};
 use crate::wire::{
     ALLOCATION_CONTEXT, ALLOCATION_CONTEXT_ID, NBD_MAGIC, OPTION_HEAD_BYTES, OPTION_MAGIC,
-    OPTION_REPLY_MAGIC, PAYLOAD_LIMIT_BYTES, handshake_flag, info, option, option_reply, u16_at,
-    u32_at, u64_at,
+    handshake_flag, info, option, option_reply, u16_at, u32_at, u64_at,
 };
-use forebay_base::PAGE_BYTES;
 use thiserror::Error;
 
 /// Longest option that is read: a name and some dozens of queries fit.
@@ -45,6 +46,8 @@ pub struct Agreement {
 pub enum Progress {
     /// The next option, or the rest of this one.
     Options,
+    /// TLS, from the client's next byte on; then [`Handshake::secured`] and options again.
+    Tls,
     /// Requests.
     Transmission(Agreement),
     /// The end: the client said so.
@@ -73,6 +76,20 @@ pub enum HandshakeError {
     /// There is no such export, and the client asked in the way that has no other answer.
     #[error("the client asked for an export that is not served")]
     UnknownExport,
+    /// The client went on in the clear where it may not, in the way that has no other answer.
+    #[error("the client asked for an export without TLS, which this address demands")]
+    NotSecured,
+}
+
+/// What stands between a client and its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Privacy {
+    /// Nothing: options are taken in the clear.
+    Clear,
+    /// TLS is demanded and not there yet.
+    Demanded,
+    /// TLS is there.
+    Secured,
 }
 
 /// The server's side of one handshake.
@@ -91,6 +108,7 @@ pub struct Handshake<'a> {
     exports: &'a [ExportFacts],
     /// Whether the client's flags came.
     is_greeted: bool,
+    privacy: Privacy,
     no_zeroes: bool,
     structured: bool,
     /// The export for which the client chose the allocation context.
@@ -113,10 +131,23 @@ impl<'a> Handshake<'a> {
         Handshake {
             exports,
             is_greeted: false,
+            privacy: Privacy::Clear,
             no_zeroes: false,
             structured: false,
             allocation_of: None,
         }
+    }
+
+    /// The same for clients that have to ask for TLS before anything else.
+    #[must_use]
+    pub fn behind_tls(mut self) -> Handshake<'a> {
+        self.privacy = Privacy::Demanded;
+        self
+    }
+
+    /// Says that what follows comes through TLS.
+    pub fn secured(&mut self) {
+        self.privacy = Privacy::Secured;
     }
 
     /// Takes the next step from `input` if it is there in full, and appends the answer to
@@ -176,12 +207,15 @@ impl<'a> Handshake<'a> {
         data: &[u8],
         output: &mut Vec<u8>,
     ) -> Result<Progress, HandshakeError> {
+        if option == option::ABORT {
+            push_reply(output, option, option_reply::ACK, &[]);
+            return Ok(Progress::Over);
+        }
+        if self.privacy == Privacy::Demanded {
+            return demand_tls(option, data, output);
+        }
         match option {
             option::EXPORT_NAME => return self.begin_by_name(data, output),
-            option::ABORT => {
-                push_reply(output, option, option_reply::ACK, &[]);
-                return Ok(Progress::Over);
-            }
             option::INFO | option::GO => return Ok(self.describe(option, data, output)),
             option::LIST if data.is_empty() => self.list(output),
             option::STRUCTURED_REPLY if data.is_empty() => {
@@ -193,6 +227,9 @@ impl<'a> Handshake<'a> {
             }
             option::LIST | option::STRUCTURED_REPLY => {
                 push_invalid(output, option, "this option has no data");
+            }
+            option::STARTTLS if self.privacy == Privacy::Secured => {
+                push_invalid(output, option, "this is TLS already");
             }
             _ => {
                 let reply = option_reply::ERR_UNSUP;
@@ -311,57 +348,21 @@ impl<'a> Handshake<'a> {
     }
 }
 
-/// Least, preferred and largest block of every export.
-fn block_sizes() -> [u8; 12] {
-    let mut bytes = [0; 12];
-    bytes[..4].copy_from_slice(&1_u32.to_be_bytes());
-    bytes[4..8].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());
-    bytes[8..].copy_from_slice(&PAYLOAD_LIMIT_BYTES.to_be_bytes());
-    bytes
-}
-
-/// A text with its length before it, and what follows.
-fn split_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let length = u32_at(data.get(..4)?, 0) as usize;
-    let text = data[4..].get(..length)?;
-    (length <= NAME_LIMIT_BYTES).then_some((text, &data[4 + length..]))
-}
-
-/// A name and the kinds of facts that are asked for behind it, two bytes each.
-fn split_infos<'d>((name, rest): (&'d [u8], &'d [u8])) -> Option<(&'d [u8], &'d [u8])> {
-    let count = usize::from(u16_at(rest.get(..2)?, 0));
-    (rest.len() == 2 + 2 * count).then_some((name, &rest[2..]))
-}
-
-/// Whether one of the queries in `data` means the allocation context; `None` if the lengths do
-/// not add up. Who lists may ask for nothing, or for a whole namespace.
-fn asks_for_allocation(data: &[u8], lists: bool) -> Option<bool> {
-    let count = u32_at(data.get(..4)?, 0);
-    let mut rest = &data[4..];
-    let mut wanted = lists && count == 0;
-    for _ in 0..count {
-        let (query, after) = split_text(rest)?;
-        wanted |= query == ALLOCATION_CONTEXT.as_bytes() || (lists && query == b"base:");
-        rest = after;
+/// Answers an option of a client that has to ask for TLS first.
+fn demand_tls(option: u32, data: &[u8], output: &mut Vec<u8>) -> Result<Progress, HandshakeError> {
+    match option {
+        option::EXPORT_NAME => return Err(HandshakeError::NotSecured),
+        option::STARTTLS if data.is_empty() => {
+            push_reply(output, option, option_reply::ACK, &[]);
+            return Ok(Progress::Tls);
+        }
+        option::STARTTLS => push_invalid(output, option, "this option has no data"),
+        _ => {
+            let reply = option_reply::ERR_TLS_REQD;
+            push_reply(output, option, reply, b"ask for TLS first");
+        }
     }
-    rest.is_empty().then_some(wanted)
-}
-
-fn push_text(output: &mut Vec<u8>, text: &str) {
-    output.extend((text.len() as u32).to_be_bytes());
-    output.extend(text.as_bytes());
-}
-
-fn push_invalid(output: &mut Vec<u8>, option: u32, why: &str) {
-    push_reply(output, option, option_reply::ERR_INVALID, why.as_bytes());
-}
-
-fn push_reply(output: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
-    output.extend(OPTION_REPLY_MAGIC.to_be_bytes());
-    output.extend(option.to_be_bytes());
-    output.extend(kind.to_be_bytes());
-    output.extend((data.len() as u32).to_be_bytes());
-    output.extend(data);
+    Ok(Progress::Options)
 }
 
 #[cfg(test)]

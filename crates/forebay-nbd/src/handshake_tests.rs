@@ -1,5 +1,6 @@
 use super::*;
-use crate::wire::option_reply::{ACK, ERR_INVALID, ERR_UNKNOWN, ERR_UNSUP, INFO};
+use crate::wire::OPTION_REPLY_MAGIC;
+use crate::wire::option_reply::{ACK, ERR_INVALID, ERR_TLS_REQD, ERR_UNKNOWN, ERR_UNSUP, INFO};
 use crate::wire::transmission_flag;
 use proptest::prelude::*;
 
@@ -219,6 +220,80 @@ fn what_is_no_nbd_client_is_refused() {
         end,
         Err(HandshakeError::TooLong { option: 3, .. })
     ));
+}
+
+/// Flags, then `options` one by one, until one leads elsewhere.
+fn speak_behind_tls(
+    handshake: &mut Handshake<'_>,
+    options: &[Vec<u8>],
+) -> (Vec<u32>, Result<Progress, HandshakeError>) {
+    let mut output = Vec::new();
+    let mut end = Ok(Progress::Options);
+    for option in options {
+        end = handshake
+            .advance(option, &mut output)
+            .map(|(_, progress)| progress);
+    }
+    (kinds(&split_replies(&output)), end)
+}
+
+#[test]
+fn without_tls_nothing_is_told_where_it_is_demanded() {
+    let exports = exports();
+    let mut handshake = Handshake::new(&exports).behind_tls();
+    let asked = [
+        vec![0, 0, 0, 3],
+        option(option::LIST, &[]),
+        option(option::STRUCTURED_REPLY, &[]),
+        option(option::GO, &go("a", &[])),
+        option(option::INFO, &go("a", &[])),
+        option(
+            option::SET_META_CONTEXT,
+            &contexts("a", &["base:allocation"]),
+        ),
+        option(77, &[]),
+        option(option::STARTTLS, b"data"),
+    ];
+    let (replies, end) = speak_behind_tls(&mut handshake, &asked);
+    let mut expected = vec![ERR_TLS_REQD; 6];
+    expected.push(ERR_INVALID);
+    assert_eq!((replies, end), (expected, Ok(Progress::Options)));
+    let wish = [option(option::STARTTLS, &[])];
+    let (replies, end) = speak_behind_tls(&mut handshake, &wish);
+    assert_eq!((replies, end), (vec![ACK], Ok(Progress::Tls)));
+    handshake.secured();
+    let again = [wish[0].clone(), option(option::GO, &go("a", &[]))];
+    let (replies, end) = speak_behind_tls(&mut handshake, &again);
+    assert_eq!(replies, [ERR_INVALID, INFO, ACK]);
+    // What was asked for in the clear does not count.
+    let expected = Agreement {
+        export: 0,
+        structured: false,
+        allocation: false,
+    };
+    assert_eq!(end, Ok(Progress::Transmission(expected)));
+}
+
+#[test]
+fn the_old_way_in_ends_where_tls_is_demanded() {
+    let exports = exports();
+    let mut handshake = Handshake::new(&exports).behind_tls();
+    let asked = [vec![0, 0, 0, 3], option(option::EXPORT_NAME, b"a")];
+    let (replies, end) = speak_behind_tls(&mut handshake, &asked);
+    assert_eq!((replies, end), (vec![], Err(HandshakeError::NotSecured)));
+    let mut handshake = Handshake::new(&exports).behind_tls();
+    let asked = [vec![0, 0, 0, 3], option(option::ABORT, &[])];
+    let (replies, end) = speak_behind_tls(&mut handshake, &asked);
+    assert_eq!((replies, end), (vec![ACK], Ok(Progress::Over)));
+}
+
+#[test]
+fn tls_that_is_not_offered_is_refused_and_the_handshake_goes_on() {
+    let (replies, end) = speak(&[option(option::STARTTLS, &[])]);
+    assert_eq!(
+        (kinds(&replies), end),
+        (vec![ERR_UNSUP], Ok(Progress::Options))
+    );
 }
 
 proptest! {

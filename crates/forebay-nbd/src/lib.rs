@@ -26,16 +26,20 @@
 //! ```
 
 mod alarm;
+mod channel;
 mod connection;
 mod export;
 mod holes;
 mod job;
 mod listener;
+mod opening;
+mod option_fields;
 mod pipeline;
 mod queue;
 mod server;
 mod slots;
 mod socket;
+mod tls;
 mod written;
 
 pub mod handshake;
@@ -46,3 +50,4 @@ pub use export::Export;
 pub use holes::{Extent, FileHoles, Holes};
 pub use listener::{ListenError, Listener};
 pub use server::{CONNECTION_BYTES, Notice, Server, ServerSettings, StartError};
+pub use tls::{TlsCredentials, TlsError};

@@ -1,6 +1,7 @@
 //! Where clients find the server.
 
 use crate::socket::Socket;
+use crate::tls::TlsCredentials;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, chmod};
 use std::io;
@@ -28,8 +29,8 @@ pub enum ListenError {
     },
     /// The address can be reached from other machines.
     #[error(
-        "{address} can be reached from other machines, and this server has no TLS: give a \
-         loopback address or a unix socket, and let ssh or stunnel carry it"
+        "{address} can be reached from other machines, and TLS is not set up: give credentials for \
+         TLS, a loopback address or a unix socket"
     )]
     NotLoopback {
         /// The address.
@@ -49,6 +50,7 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listener {
     kind: Kind,
+    credentials: Option<TlsCredentials>,
 }
 
 #[derive(Debug)]
@@ -126,6 +128,21 @@ impl Listener {
         if !address.ip().to_canonical().is_loopback() {
             return Err(ListenError::NotLoopback { address });
         }
+        Listener::bind(address)
+    }
+
+    /// A TCP address of any kind, for clients that use TLS and have a certificate that
+    /// `credentials` know.
+    ///
+    /// # Errors
+    /// [`ListenError::System`].
+    pub fn tls(address: SocketAddr, credentials: TlsCredentials) -> Result<Listener, ListenError> {
+        let mut listener = Listener::bind(address)?;
+        listener.credentials = Some(credentials);
+        Ok(listener)
+    }
+
+    fn bind(address: SocketAddr) -> Result<Listener, ListenError> {
         let failed = |source| ListenError::System {
             place: address.to_string(),
             source,
@@ -139,7 +156,15 @@ impl Listener {
             Kind::Unix { listener, .. } => listener.set_nonblocking(true)?,
             Kind::Tcp(listener) => listener.set_nonblocking(true)?,
         }
-        Ok(Listener { kind })
+        Ok(Listener {
+            kind,
+            credentials: None,
+        })
+    }
+
+    /// What clients have to be checked by, if they have to.
+    pub(crate) fn credentials(&self) -> Option<&TlsCredentials> {
+        self.credentials.as_ref()
     }
 
     /// How clients name it: an NBD URI.
@@ -148,8 +173,17 @@ impl Listener {
             Kind::Unix { name, .. } => format!("nbd+unix:///?socket={}", name.path.display()),
             Kind::Tcp(listener) => listener
                 .local_addr()
-                .map_or_else(|_| "nbd://".into(), |address| format!("nbd://{address}")),
+                .map_or_else(|_| String::new(), |address| self.uri_of(address)),
         }
+    }
+
+    fn uri_of(&self, address: SocketAddr) -> String {
+        let scheme = if self.credentials.is_some() {
+            "nbds"
+        } else {
+            "nbd"
+        };
+        format!("{scheme}://{address}")
     }
 
     /// The next client, if one waits.

@@ -4,6 +4,7 @@ use crate::connection;
 use crate::export::Export;
 use crate::listener::Listener;
 use crate::socket::Socket;
+use crate::tls::TlsCredentials;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -234,7 +235,7 @@ fn check_names(exports: &[Export]) -> Result<(), StartError> {
 fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
     while !shared.is_draining.load(Ordering::SeqCst) {
         match listener.accept() {
-            Ok(Some(socket)) => admit(shared, socket),
+            Ok(Some(socket)) => admit(shared, socket, listener.credentials()),
             Ok(None) => await_client(shared, listener),
             Err(error) => {
                 shared.refuse(error.to_string());
@@ -260,7 +261,8 @@ fn await_client(shared: &Shared, listener: &Listener) {
 }
 
 /// Starts the thread of a new client, unless there are too many.
-fn admit(shared: &Arc<Shared>, socket: Socket) {
+fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentials>) {
+    let credentials = credentials.cloned();
     let number = match shared.enter(&socket) {
         Ok(number) => number,
         Err(reason) => return shared.refuse(reason),
@@ -272,7 +274,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket) {
     let started = thread::spawn("nbd-client", move || {
         let shared = place.shared.clone();
         shared.tell(|connections| Notice::Connected { connections });
-        let outcome = connection::serve(&socket, &shared.exports);
+        let outcome = connection::serve(&socket, &shared.exports, credentials.as_ref());
         socket.shut_down(Shutdown::Both);
         drop(place);
         match outcome {

@@ -2,8 +2,8 @@
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
-use std::io;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
+use std::io::{self, IoSlice};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 
@@ -53,6 +53,15 @@ impl Socket {
 
     pub(crate) fn send(&self, bytes: &[u8]) -> Moved {
         match send(self, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(count) => Moved::Bytes(count),
+            Err(errno) => not_moved(errno),
+        }
+    }
+
+    /// As [`Socket::send`], of bytes that lie in several places.
+    pub(crate) fn send_parts(&self, parts: &[IoSlice<'_>]) -> Moved {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match sendmsg(self, parts, &mut SendAncillaryBuffer::default(), flags) {
             Ok(count) => Moved::Bytes(count),
             Err(errno) => not_moved(errno),
         }

@@ -71,6 +71,8 @@ pub mod option_reply {
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
     /// The option is malformed or comes at the wrong time.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
+    /// TLS has to come first.
+    pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
     /// The option is too long.

@@ -1,0 +1,143 @@
+//! Who the server is and whose clients it takes, where a connection crosses a network.
+
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Why TLS credentials cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read, or does not hold what it should.
+    #[error("{}: {reason}; it must hold {wanted} in PEM", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What it must hold.
+        wanted: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The files do not go together.
+    #[error("the TLS credentials cannot be used: {0}")]
+    Unusable(String),
+}
+
+/// A server's certificate with its key, and the authority that signs its clients' certificates.
+///
+/// ```no_run
+/// use forebay_nbd::{Listener, TlsCredentials};
+/// use std::path::Path;
+/// let credentials = TlsCredentials::folder(Path::new("/etc/pki/qemu"))?;
+/// let listener = Listener::tls("0.0.0.0:10809".parse()?, credentials)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct TlsCredentials {
+    pub(crate) config: Arc<ServerConfig>,
+}
+
+impl fmt::Debug for TlsCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsCredentials").finish_non_exhaustive()
+    }
+}
+
+impl TlsCredentials {
+    /// Reads PEM files: the server's certificate with what signs it in between, its key, and the
+    /// certificates of the authorities by which a client's certificate must be signed.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn load(
+        certificate: &Path,
+        key: &Path,
+        client_authority: &Path,
+    ) -> Result<TlsCredentials, TlsError> {
+        let chain = certificates(certificate)?;
+        let key = PrivateKeyDer::from_pem_file(key).map_err(file(key, "a private key"))?;
+        let mut authorities = RootCertStore::empty();
+        for authority in certificates(client_authority)? {
+            authorities
+                .add(authority)
+                .map_err(file(client_authority, "certificates"))?;
+        }
+        let provider = Arc::new(ring::default_provider());
+        let authorities = Arc::new(authorities);
+        let clients =
+            WebPkiClientVerifier::builder_with_provider(authorities, provider.clone()).build();
+        let clients = clients.map_err(unusable)?;
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(chain, key)
+            .map_err(unusable)?;
+        Ok(TlsCredentials {
+            config: Arc::new(config),
+        })
+    }
+
+    /// Reads `server-cert.pem`, `server-key.pem` and `ca-cert.pem` in `folder`, the names that
+    /// qemu and nbdkit use.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn folder(folder: &Path) -> Result<TlsCredentials, TlsError> {
+        TlsCredentials::load(
+            &folder.join("server-cert.pem"),
+            &folder.join("server-key.pem"),
+            &folder.join("ca-cert.pem"),
+        )
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wanted = "certificates";
+    let found: Result<Vec<_>, pem::Error> =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let found = found.map_err(file(path, wanted))?;
+    if found.is_empty() {
+        return Err(file(path, wanted)("there is none in it"));
+    }
+    Ok(found)
+}
+
+fn file<E: ToString>(path: &Path, wanted: &'static str) -> impl Fn(E) -> TlsError {
+    move |reason| TlsError::File {
+        path: path.to_owned(),
+        wanted,
+        reason: reason.to_string(),
+    }
+}
+
+fn unusable(reason: impl fmt::Display) -> TlsError {
+    TlsError::Unusable(reason.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said_with_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = TlsCredentials::folder(folder.path())
+            .unwrap_err()
+            .to_string();
+        assert!(missing.contains("server-cert.pem"), "{missing}");
+        let path = folder.path().join("server-cert.pem");
+        std::fs::write(&path, "no PEM\n").unwrap();
+        let empty = TlsCredentials::folder(folder.path())
+            .unwrap_err()
+            .to_string();
+        assert!(empty.contains("there is none in it"), "{empty}");
+    }
+}
