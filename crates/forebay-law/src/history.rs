@@ -2,8 +2,10 @@
 //! measured. Each says when it held.
 
 use crate::arithmetic::scaled;
-use crate::scan::{Fractions, MAX_SWAPPINESS};
-use crate::throttle::Progress;
+use crate::scan::{
+    BalanceMode, Fractions, MAX_SWAPPINESS, SWAP_CLUSTER_MAX, ScanInputs, ScanTargets, targets_of,
+};
+use crate::throttle::{Progress, ThrottleReason};
 
 /// What background and direct reclaim found on the lists of one kind, decayed (up to Linux 5.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +74,83 @@ pub fn fractions_by_rotation(
     }
 }
 
+/// What a pass by rotations knows beside the lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RotationScan {
+    /// What was found among anonymous pages.
+    pub anon: RotationCounts,
+    /// What was found among file pages.
+    pub file: RotationCounts,
+    /// How the kinds are weighed.
+    pub weights: RotationWeights,
+    /// Whether background reclaim scans.
+    pub is_kswapd: bool,
+}
+
+/// How many pages of each list a pass looks at, by rotations (up to Linux 5.7).
+///
+/// ```
+/// use forebay_law::history::{
+///     RotationCounts, RotationScan, RotationWeights, scan_targets_by_rotation,
+/// };
+/// use forebay_law::scan::{ListSizes, ScanInputs};
+/// let inputs = ScanInputs {
+///     sizes: ListSizes {
+///         inactive_anon: 50_000,
+///         active_anon: 150_000,
+///         inactive_file: 100_000,
+///         active_file: 80_000,
+///     },
+///     priority: 10,
+///     swappiness: 60,
+///     swap_has_room: true,
+///     may_deactivate_file: true,
+///     ..ScanInputs::default()
+/// };
+/// let scan = RotationScan {
+///     anon: RotationCounts { scanned: 20_000, rotated: 10_000 },
+///     file: RotationCounts { scanned: 40_000, rotated: 1_000 },
+///     weights: RotationWeights::Plain,
+///     is_kswapd: false,
+/// };
+/// assert_eq!(scan_targets_by_rotation(&inputs, &scan).active_anon, 3);
+/// ```
+pub fn scan_targets_by_rotation(inputs: &ScanInputs, scan: &RotationScan) -> ScanTargets {
+    let sizes = &inputs.sizes;
+    let file = sizes.active_file.saturating_add(sizes.inactive_file);
+    let mode = if !inputs.swap_has_room {
+        BalanceMode::File
+    } else if inputs.priority == 0 && inputs.swappiness != 0 {
+        BalanceMode::Equal
+    } else if file.saturating_add(inputs.free_pages) <= inputs.high_mark_sum {
+        BalanceMode::Anon
+    } else if scan.weights == RotationWeights::Plain
+        && !inputs.may_deactivate_file
+        && sizes.inactive_file >> inputs.priority > 0
+    {
+        BalanceMode::File
+    } else {
+        BalanceMode::Fraction
+    };
+    let mut targets = targets_of(inputs, mode, || {
+        fractions_by_rotation(scan.anon, scan.file, inputs.swappiness, scan.weights)
+    });
+    let anon = sizes.active_anon.saturating_add(sizes.inactive_anon);
+    let is_small = anon.saturating_add(file) >> inputs.priority < SWAP_CLUSTER_MAX;
+    if scan.weights == RotationWeights::PlusOne && scan.is_kswapd && is_small {
+        // Small zones would be left alone until the priority has dropped far.
+        if mode != BalanceMode::File {
+            targets.inactive_anon = SWAP_CLUSTER_MAX.min(sizes.inactive_anon);
+            targets.active_anon = SWAP_CLUSTER_MAX.min(sizes.active_anon);
+        }
+        if mode != BalanceMode::Anon {
+            targets.inactive_file = SWAP_CLUSTER_MAX.min(sizes.inactive_file);
+            targets.active_file = SWAP_CLUSTER_MAX.min(sizes.active_file);
+        }
+    }
+    targets
+}
+
 /// Whether a zone counts as hopeless: all it could free was looked at six times since a page was
 /// last freed (Linux 3.0 to 4.6).
 ///
@@ -132,6 +211,91 @@ pub fn consider_throttle_early(
     } else {
         Progress::Nothing
     }
+}
+
+/// The longest sleep in the first versions of throttling by event, in milliseconds. There were no
+/// sleeps because of congestion: those were for writeback.
+///
+/// ```
+/// use forebay_law::history::{EarlyProgress, early_timeout_ms};
+/// use forebay_law::throttle::ThrottleReason;
+/// let posted = early_timeout_ms(ThrottleReason::NoProgress, EarlyProgress::AnyPage);
+/// let candidate = early_timeout_ms(ThrottleReason::NoProgress, EarlyProgress::AnEighth);
+/// assert_eq!((posted, candidate), (100, 500));
+/// ```
+pub fn early_timeout_ms(reason: ThrottleReason, version: EarlyProgress) -> u64 {
+    match (reason, version) {
+        (_, EarlyProgress::AnyPage)
+        | (ThrottleReason::Writeback | ThrottleReason::Congested, EarlyProgress::AnEighth) => 100,
+        (ThrottleReason::Isolated, EarlyProgress::AnEighth) => 20,
+        (ThrottleReason::NoProgress, EarlyProgress::AnEighth) => 500,
+    }
+}
+
+/// What a writer that throttles itself knows of its store (spec/writeback.md 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskLimits {
+    /// More dirty pages of the store than this stop the writer.
+    pub task_thresh: u64,
+    /// Not more than this, and the store no longer counts as exceeded.
+    pub clear_thresh: u64,
+}
+
+/// The limits of a writer that made `numerator` of the last `denominator` dirty pages: who dirties
+/// much is stopped up to an eighth earlier (Linux 2.6.24 to 3.1).
+///
+/// ```
+/// use forebay_law::history::task_limits;
+/// assert_eq!(task_limits(200_000, 1, 2).task_thresh, 187_500);
+/// assert_eq!(task_limits(200_000, 0, 1).clear_thresh, 175_000);
+/// ```
+pub fn task_limits(store_thresh: u64, numerator: u64, denominator: u64) -> TaskLimits {
+    let eighth = store_thresh / 8;
+    let own = scaled(eighth, numerator, denominator.max(1));
+    TaskLimits {
+        task_thresh: store_thresh.saturating_sub(own).max(store_thresh / 2),
+        clear_thresh: store_thresh - eighth,
+    }
+}
+
+/// Pages that may be dirtied on one processor before a writer is evaluated (up to Linux 3.1).
+///
+/// ```
+/// use forebay_law::history::foreground_ratelimit;
+/// assert_eq!(foreground_ratelimit(1 << 20, 4, false), 1_024);
+/// assert_eq!(foreground_ratelimit(1 << 20, 4, true), 8);
+/// ```
+pub fn foreground_ratelimit(total_pages: u64, processors: u64, exceeded: bool) -> u64 {
+    if exceeded {
+        8
+    } else {
+        (total_pages / (32 * processors.max(1))).clamp(16, 1_024)
+    }
+}
+
+/// Pages that a writer has to write once it dirtied `dirtied` since its last evaluation (up to
+/// Linux 3.1).
+///
+/// ```
+/// assert_eq!(forebay_law::history::foreground_chunk(1_024, 1_024), 1_536);
+/// ```
+pub fn foreground_chunk(dirtied: u64, ratelimit_pages: u64) -> u64 {
+    let pages = dirtied.max(ratelimit_pages);
+    pages.saturating_add(pages / 2)
+}
+
+/// The nap after one of `pause_ms`: twice as long, up to 100 ms (up to Linux 3.1).
+///
+/// ```
+/// use forebay_law::history::next_nap_ms;
+/// let mut naps = vec![1];
+/// while naps.len() < 9 {
+///     naps.push(next_nap_ms(naps[naps.len() - 1]));
+/// }
+/// assert_eq!(naps, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
+/// ```
+pub fn next_nap_ms(pause_ms: u64) -> u64 {
+    pause_ms.saturating_mul(2).min(100)
 }
 
 /// The queued requests of a device at which it began and ceased to count as congested (before

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::scan::{ListSizes, TOP_PRIORITY};
 
 const ANON: RotationCounts = RotationCounts {
     scanned: 20_000,
@@ -32,6 +33,107 @@ fn vector_v7_parts_by_rotation() {
             .map(|(size, part)| (size >> 10) * part / parts.denominator)
             .collect();
         assert_eq!(got, targets);
+    }
+}
+
+#[test]
+fn vector_v7_targets_by_rotation() {
+    let inputs = ScanInputs {
+        sizes: ListSizes {
+            inactive_anon: 50_000,
+            active_anon: 150_000,
+            inactive_file: 100_000,
+            active_file: 80_000,
+        },
+        priority: 10,
+        swappiness: 60,
+        swap_has_room: true,
+        may_deactivate_file: true,
+        ..ScanInputs::default()
+    };
+    let scan = |weights| RotationScan {
+        anon: RotationCounts {
+            scanned: 20_000,
+            rotated: 10_000,
+        },
+        file: RotationCounts {
+            scanned: 40_000,
+            rotated: 1_000,
+        },
+        weights,
+        is_kswapd: false,
+    };
+    let targets = |weights| {
+        let targets = scan_targets_by_rotation(&inputs, &scan(weights));
+        [
+            targets.inactive_anon,
+            targets.active_anon,
+            targets.inactive_file,
+            targets.active_file,
+        ]
+    };
+    assert_eq!(targets(RotationWeights::Plain), [0, 3, 94, 76]);
+    assert_eq!(targets(RotationWeights::PlusOne), [1, 3, 94, 76]);
+}
+
+#[test]
+fn the_first_kswapd_looks_at_a_batch_of_each_small_list() {
+    let inputs = ScanInputs {
+        sizes: ListSizes {
+            inactive_file: 3_000,
+            active_file: 20,
+            ..ListSizes::default()
+        },
+        priority: TOP_PRIORITY,
+        swappiness: 60,
+        ..ScanInputs::default()
+    };
+    let by = |is_kswapd| {
+        let counts = RotationCounts::default();
+        let scan = RotationScan {
+            anon: counts,
+            file: counts,
+            weights: RotationWeights::PlusOne,
+            is_kswapd,
+        };
+        let targets = scan_targets_by_rotation(&inputs, &scan);
+        (targets.inactive_file, targets.active_file)
+    };
+    assert_eq!((by(true), by(false)), ((32, 20), (0, 0)));
+}
+
+#[test]
+fn vector_6_2_limits_of_a_writer() {
+    for (part, task_thresh) in [
+        ((1, 1), 175_000),
+        ((1, 2), 187_500),
+        ((1, 10), 197_500),
+        ((0, 1), 200_000),
+    ] {
+        let limits = task_limits(200_000, part.0, part.1);
+        assert_eq!(
+            (limits.task_thresh, limits.clear_thresh),
+            (task_thresh, 175_000)
+        );
+    }
+    assert_eq!(
+        task_limits(7, 1, 1).task_thresh,
+        7,
+        "an eighth of so few is none"
+    );
+}
+
+#[test]
+fn vector_5_4_timeouts_of_the_first_versions() {
+    use ThrottleReason::{Congested, Isolated, NoProgress, Writeback};
+    for (reason, posted, candidate) in [
+        (Writeback, 100, 100),
+        (Isolated, 100, 20),
+        (NoProgress, 100, 500),
+        (Congested, 100, 100),
+    ] {
+        assert_eq!(early_timeout_ms(reason, EarlyProgress::AnyPage), posted);
+        assert_eq!(early_timeout_ms(reason, EarlyProgress::AnEighth), candidate);
     }
 }
 

@@ -277,12 +277,22 @@ pub fn fractions(cost: ReclaimCost, swappiness: u64) -> Fractions {
 
 /// How many pages of each list the pass looks at.
 pub fn scan_targets(inputs: &ScanInputs) -> ScanTargets {
-    let (anon, file, denominator) = match balance_mode(inputs) {
+    let parts = || fractions(inputs.cost, inputs.swappiness);
+    targets_of(inputs, balance_mode(inputs), parts)
+}
+
+/// The targets in `mode`, for [`BalanceMode::Fraction`] by `parts`.
+pub(crate) fn targets_of(
+    inputs: &ScanInputs,
+    mode: BalanceMode,
+    parts: impl FnOnce() -> Fractions,
+) -> ScanTargets {
+    let (anon, file, denominator) = match mode {
         BalanceMode::File => (0, 1, 1),
         BalanceMode::Anon => (1, 0, 1),
         BalanceMode::Equal => (1, 1, 1),
         BalanceMode::Fraction => {
-            let parts = fractions(inputs.cost, inputs.swappiness);
+            let parts = parts();
             (parts.anon, parts.file, parts.denominator)
         }
     };
