@@ -2,3 +2,4 @@
 //! changes measured again.
 
 pub mod outcome;
+pub mod report;

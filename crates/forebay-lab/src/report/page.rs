@@ -1,0 +1,177 @@
+//! One HTML page that needs nothing else: its style and its pictures are inside.
+
+use super::comparison::{Block, Comparison, MergedCell, StallList};
+use super::escape;
+use super::pictures::{Gallery, galleries};
+use super::table::number;
+use crate::outcome::Outcome;
+
+const STYLE: &str = include_str!("page.css");
+
+/// The page of one comparison: tables first, then the pictures.
+pub fn of_runs(title: &str, outcomes: &[Outcome]) -> String {
+    let comparison = Comparison::of(outcomes);
+    let mut parts = vec![
+        format!("<h1>{}</h1>\n", escape(title)),
+        format!(
+            "<p>{} on {}.</p>\n",
+            escape(&comparison.workload),
+            escape(&comparison.machine)
+        ),
+    ];
+    let pictures = galleries(outcomes);
+    parts.extend(pictures.iter().map(gallery));
+    parts.push(tables(&comparison));
+    document(title, &parts.concat())
+}
+
+/// A whole page around `body`.
+pub fn document(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
+         </body>\n</html>\n",
+        escape(title)
+    )
+}
+
+/// Pictures with their heading.
+pub fn gallery(gallery: &Gallery) -> String {
+    let charts = gallery.charts.iter();
+    let figures: Vec<String> = charts
+        .map(|chart| format!("<figure>{}</figure>\n", chart.render()))
+        .collect();
+    let figures = figures.concat();
+    format!(
+        "<h2>{}</h2>\n<p>{}</p>\n<div class=\"gallery\">\n{figures}</div>\n",
+        escape(&gallery.heading),
+        escape(&gallery.text)
+    )
+}
+
+/// A table of texts under a head of texts; the first `left` columns are words.
+pub fn table(head: &[String], rows: &[Vec<String>], left: usize) -> String {
+    let cell = |(column, text): (usize, &String), tag: &str| {
+        let class = if column < left { "" } else { " class=\"n\"" };
+        format!("<{tag}{class}>{}</{tag}>", escape(text))
+    };
+    let line = |texts: &[String], tag: &str| {
+        let cells: String = texts
+            .iter()
+            .enumerate()
+            .map(|each| cell(each, tag))
+            .collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let body: String = rows.iter().map(|row| line(row, "td")).collect();
+    format!(
+        "<div class=\"wide\"><table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n",
+        line(head, "th")
+    )
+}
+
+/// Every block of a comparison as a table.
+pub fn tables(comparison: &Comparison) -> String {
+    let blocks = comparison
+        .blocks
+        .iter()
+        .map(|block| of_block(block, comparison));
+    let stalls = comparison.stalls.iter().map(of_stalls);
+    blocks.chain(stalls).collect()
+}
+
+fn of_block(block: &Block, comparison: &Comparison) -> String {
+    let words = ["", "figure", "unit", "better"];
+    let mut head: Vec<String> = words.map(String::from).into();
+    for (number, column) in comparison.columns.iter().enumerate() {
+        head.extend([column.label.clone(), "spread".into()]);
+        head.extend((number > 0).then(|| "change".to_owned()));
+    }
+    let rows: Vec<Vec<String>> = block
+        .rows
+        .iter()
+        .map(|row| {
+            let mut texts = vec![
+                row.statistic.clone(),
+                row.name.clone(),
+                row.unit.clone(),
+                row.better.word().into(),
+            ];
+            for (number, cell) in row.cells.iter().enumerate() {
+                texts.extend(cell_texts(*cell, number > 0));
+            }
+            texts
+        })
+        .collect();
+    format!(
+        "<h2>{}</h2>\n{}",
+        escape(&block.title),
+        table(&head, &rows, 4)
+    )
+}
+
+fn cell_texts(cell: Option<MergedCell>, with_change: bool) -> Vec<String> {
+    let mut texts = match cell {
+        Some(cell) => vec![
+            number(cell.spread.mean),
+            format!("+- {}", number(cell.spread.stddev)),
+        ],
+        None => vec!["-".into(), String::new()],
+    };
+    if with_change {
+        let change = cell.and_then(|cell| cell.change_percent);
+        texts.push(change.map_or_else(|| "-".into(), |percent| format!("{percent:+.2}%")));
+    }
+    texts
+}
+
+fn of_stalls(list: &StallList) -> String {
+    let head = ["events", "length (us)", "reason"].map(String::from);
+    let rows: Vec<Vec<String>> = list
+        .lines
+        .iter()
+        .map(|line| {
+            vec![
+                line.count.to_string(),
+                line.delayed_us.to_string(),
+                line.reason.clone(),
+            ]
+        })
+        .collect();
+    format!(
+        "<details><summary>Stalls of {} reclaim, {} ({} kinds)</summary>\n{}</details>\n",
+        escape(&list.context),
+        escape(&list.column),
+        rows.len(),
+        table(&head, &rows, 0)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_asks_nothing_of_the_network() {
+        let mut outcome = Outcome::default();
+        outcome.setting.policy = "<script>".into();
+        outcome.elapsed_s = 1.0;
+        let page = of_runs("a run", &[outcome]);
+        assert!(page.starts_with("<!DOCTYPE html>"));
+        for asks in ["src=", "href=", "url(", "@import", "<script"] {
+            assert!(!page.contains(asks), "{asks}");
+        }
+        assert!(page.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn dark_and_light_both_have_every_colour() {
+        let defined = |name: &str| STYLE.matches(&format!("{name}:")).count();
+        for number in 0..8 {
+            assert_eq!(defined(&format!("--c{number}")), 2, "colour {number}");
+        }
+        assert!(STYLE.contains("prefers-color-scheme: dark"));
+    }
+}

@@ -1,0 +1,385 @@
+//! Which pictures a set of runs has: levels, pauses, bandwidth, rates, latencies, stalls.
+//!
+//! Levels and rates are those of each policy's first run; distributions and stalls are summed over
+//! its runs.
+
+use super::chart::{Axis, Bar, Chart, Layer, Shape, share_axes};
+use super::comparison::{group, label};
+use crate::outcome::{Column, Distribution, Outcome, Series};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pictures that are looked at together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gallery {
+    /// What they show.
+    pub heading: String,
+    /// How to read them.
+    pub text: String,
+    /// One a policy, or one for all.
+    pub charts: Vec<Chart>,
+}
+
+/// The runs of one policy.
+struct Policy<'a> {
+    label: String,
+    colour: usize,
+    runs: Vec<&'a Outcome>,
+}
+
+/// Every picture that `outcomes`, of one workload on one machine, have something for.
+pub fn galleries(outcomes: &[Outcome]) -> Vec<Gallery> {
+    let groups = group(outcomes);
+    let policies: Vec<Policy<'_>> = groups
+        .iter()
+        .enumerate()
+        .map(|(colour, runs)| Policy {
+            label: label(runs, &groups),
+            colour,
+            runs: runs.clone(),
+        })
+        .collect();
+    let all = [
+        levels(&policies),
+        pauses_over_time(&policies),
+        pause_histogram(&policies),
+        bandwidth(&policies),
+        rates(&policies),
+        zones(&policies),
+        latencies(&policies),
+        stalls(&policies),
+    ];
+    let drawn = all.into_iter().filter(|gallery| !gallery.charts.is_empty());
+    drawn.collect()
+}
+
+/// A picture of columns over time for each policy, all with the same axes.
+fn over_time(
+    policies: &[Policy<'_>],
+    title: &str,
+    y_title: &str,
+    layers: impl Fn(&Series) -> Vec<Layer>,
+) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for policy in policies {
+        let run = policy.runs[0];
+        let title = format!("{title}: {}", policy.label);
+        let mut chart = Chart::new(&title, Axis::linear("time (s)"), Axis::linear(y_title));
+        for layer in layers(&run.series) {
+            chart.add(layer);
+        }
+        chart.note = note(run);
+        charts.extend((!chart.is_empty()).then_some(chart));
+    }
+    share_axes(&mut charts);
+    charts
+}
+
+fn note(run: &Outcome) -> String {
+    let seed = run.setting.seed;
+    match run.series.at_s.as_slice() {
+        [first, second, ..] if run.series.at_s.len() > 600 => format!(
+            "seed {seed}; a sample each {:.3} s; line: mean, band: least to most",
+            second - first
+        ),
+        [first, second, ..] => format!("seed {seed}; a sample each {:.3} s", second - first),
+        _ => format!("seed {seed}"),
+    }
+}
+
+fn points(series: &Series, column: &Column) -> Vec<(f64, f64)> {
+    let pairs = series
+        .at_s
+        .iter()
+        .copied()
+        .zip(column.values.iter().copied());
+    pairs.collect()
+}
+
+fn named(series: &Series, name: &str) -> Vec<(f64, f64)> {
+    let column = series.column(name);
+    column.map_or_else(Vec::new, |column| points(series, column))
+}
+
+/// Two columns added up, row by row; nothing if either is missing.
+fn summed(series: &Series, one: &str, other: &str) -> Vec<(f64, f64)> {
+    let (one, other) = (named(series, one), named(series, other));
+    let pairs = one.into_iter().zip(other);
+    pairs.map(|((at, a), (_, b))| (at, a + b)).collect()
+}
+
+fn levels(policies: &[Policy<'_>]) -> Gallery {
+    let layers = |series: &Series| {
+        vec![
+            Layer::new(
+                "dirty + writeback",
+                0,
+                Shape::Line(summed(series, "dirty", "writeback")),
+            ),
+            Layer::new("writeback", 5, Shape::Line(named(series, "writeback"))),
+            Layer::new("limit", 1, Shape::Dashed(named(series, "thresh"))),
+            Layer::new("setpoint", 2, Shape::Dashed(named(series, "setpoint"))),
+            Layer::new("background", 4, Shape::Dashed(named(series, "background"))),
+        ]
+    };
+    Gallery {
+        heading: "Dirty memory".into(),
+        text: "The level against the limits: the flusher starts at the background line, writers \
+               are slowed from the middle between it and the limit, and balance near the setpoint."
+            .into(),
+        charts: over_time(policies, "Dirty pages", "pages", layers),
+    }
+}
+
+fn pauses_over_time(policies: &[Policy<'_>]) -> Gallery {
+    let layers = |series: &Series| {
+        let paused = |column: &&Column| column.unit == "ms" && column.name.contains("pause");
+        let columns = series.columns.iter().filter(paused).enumerate();
+        columns
+            .map(|(colour, column)| {
+                let pauses = points(series, column)
+                    .into_iter()
+                    .filter(|(_, ms)| *ms > 0.0);
+                Layer::new(&column.name, colour, Shape::Dots(pauses.collect()))
+            })
+            .collect()
+    };
+    Gallery {
+        heading: "Pauses over time".into(),
+        text: "How long writers were put to sleep; intervals without a pause have no dot.".into(),
+        charts: over_time(policies, "Pauses", "pause (ms)", layers),
+    }
+}
+
+/// A histogram of each distribution of pauses, the policies side by side.
+fn pause_histogram(policies: &[Policy<'_>]) -> Gallery {
+    let names = distribution_names(policies, |name| name.contains("pause"));
+    let charts = names.iter().map(|name| {
+        let unit = unit(policies, name);
+        let title = format!("How long: {name}");
+        let mut chart = Chart::new(
+            &title,
+            Axis::log(&format!("length ({unit})")),
+            Axis::linear("share (%)"),
+        );
+        for policy in policies {
+            let bars = log_bars(&merged_buckets(policy, name));
+            chart.add(Layer::new(&policy.label, policy.colour, Shape::Bars(bars)));
+        }
+        chart
+    });
+    Gallery {
+        heading: "Pauses".into(),
+        text: "Share of the pauses by length, on a logarithmic axis with ten buckets a decade."
+            .into(),
+        charts: charts.filter(|chart| !chart.is_empty()).collect(),
+    }
+}
+
+/// Buckets of equal ratio, ten a decade, in percent of all.
+fn log_bars(buckets: &BTreeMap<u64, u64>) -> Vec<Bar> {
+    let total: u64 = buckets.values().sum();
+    let mut bars: BTreeMap<i32, u64> = BTreeMap::new();
+    for (bits, count) in buckets {
+        let upper = f64::from_bits(*bits);
+        // A bucket's upper end belongs to it, so what ends at a bar's right end is inside that bar.
+        let place = (upper.max(1e-6).log10() * 10.0 - 1e-9).floor() as i32;
+        *bars.entry(place).or_default() += count;
+    }
+    let bar = |(place, count): (i32, u64)| Bar {
+        from: 10_f64.powf(f64::from(place) / 10.0),
+        to: 10_f64.powf(f64::from(place + 1) / 10.0),
+        height: 100.0 * count as f64 / total.max(1) as f64,
+    };
+    bars.into_iter().map(bar).collect()
+}
+
+/// Upper bounds as bits, which sort like the positive numbers they are, and counts.
+fn merged_buckets(policy: &Policy<'_>, name: &str) -> BTreeMap<u64, u64> {
+    let mut merged = BTreeMap::new();
+    for (upper, count) in spreads(policy, name).flat_map(|spread| &spread.buckets) {
+        *merged.entry(upper.max(0.0).to_bits()).or_default() += count;
+    }
+    merged
+}
+
+fn spreads<'a>(policy: &Policy<'a>, name: &str) -> impl Iterator<Item = &'a Distribution> {
+    let runs = policy.runs.clone();
+    runs.into_iter()
+        .filter_map(move |run| run.distributions.get(name))
+}
+
+fn distribution_names(policies: &[Policy<'_>], wanted: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let runs = policies.iter().flat_map(|policy| &policy.runs);
+    let names = runs.flat_map(|run| run.distributions.keys());
+    names.filter(|name| wanted(name)).cloned().collect()
+}
+
+fn unit(policies: &[Policy<'_>], name: &str) -> String {
+    let mut units = policies.iter().flat_map(|policy| spreads(policy, name));
+    units
+        .next()
+        .map_or_else(String::new, |spread| spread.unit.clone())
+}
+
+fn bandwidth(policies: &[Policy<'_>]) -> Gallery {
+    let of = |series: &Series, prefix: &str, shape: fn(Vec<(f64, f64)>) -> Shape, first: usize| {
+        let columns = series
+            .columns
+            .iter()
+            .filter(|column| column.name.starts_with(prefix));
+        let scaled = |column: &Column| {
+            let points = points(series, column).into_iter();
+            points
+                .map(|(at, bytes)| (at, bytes / 1_048_576.0))
+                .collect()
+        };
+        let layer = |(number, column): (usize, &Column)| {
+            Layer::new(&column.name, first + 2 * number, shape(scaled(column)))
+        };
+        columns.enumerate().map(layer).collect::<Vec<Layer>>()
+    };
+    let layers = |series: &Series| {
+        let mut layers = of(series, "device_rate", Shape::Line, 1);
+        layers.extend(of(series, "write_bandwidth", Shape::Steps, 0));
+        layers
+    };
+    Gallery {
+        heading: "Bandwidth".into(),
+        text: "What the engine believes a device writes (write_bandwidth) and what the device did \
+               write (device_rate)."
+            .into(),
+        charts: over_time(policies, "Estimate and truth", "MiB/s", layers),
+    }
+}
+
+fn rates(policies: &[Policy<'_>]) -> Gallery {
+    let shown = |name: &str| {
+        let rate = name.starts_with("pgscan") || name.starts_with("pgsteal");
+        rate && !name.contains('@')
+    };
+    let layers = |series: &Series| {
+        let columns = series.columns.iter().filter(|column| shown(&column.name));
+        let layer = |(colour, column): (usize, &Column)| {
+            Layer::new(&column.name, colour, Shape::Line(points(series, column)))
+        };
+        columns.enumerate().map(layer).collect()
+    };
+    Gallery {
+        heading: "Reclaim".into(),
+        text: "Pages looked at and pages freed a second; the distance between the two is work for \
+               nothing."
+            .into(),
+        charts: over_time(policies, "Scan and steal", "pages/s", layers),
+    }
+}
+
+fn zones(policies: &[Policy<'_>]) -> Gallery {
+    let layers = |series: &Series| {
+        let columns = series
+            .columns
+            .iter()
+            .filter(|column| column.name.starts_with("dirty@"));
+        let layer = |(colour, column): (usize, &Column)| {
+            Layer::new(&column.name, colour, Shape::Line(points(series, column)))
+        };
+        columns.enumerate().map(layer).collect()
+    };
+    Gallery {
+        heading: "Dirty memory by zone".into(),
+        text: "Dirty pages of each zone.".into(),
+        charts: over_time(policies, "Dirty pages by zone", "pages", layers),
+    }
+}
+
+/// Each distribution that is not of pauses: value over percentile, the tail stretched.
+fn latencies(policies: &[Policy<'_>]) -> Gallery {
+    let names = distribution_names(policies, |name| !name.contains("pause"));
+    let charts = names.iter().map(|name| {
+        let y = Axis::log(&unit(policies, name));
+        let mut chart = Chart::new(name, Axis::nines("percentile (%)"), y);
+        for policy in policies {
+            let merged = merged_buckets(policy, name);
+            let curve = if merged.is_empty() {
+                let first = spreads(policy, name).take(1);
+                first.flat_map(|one| one.percentiles.clone()).collect()
+            } else {
+                by_percentile(&merged)
+            };
+            chart.add(Layer::new(
+                &policy.label,
+                policy.colour,
+                Shape::Steps(curve),
+            ));
+        }
+        chart
+    });
+    Gallery {
+        heading: "Latencies".into(),
+        text: "The value that so many percent do not exceed; the right half of a picture is the \
+               slowest tenth."
+            .into(),
+        charts: charts.filter(|chart| !chart.is_empty()).collect(),
+    }
+}
+
+/// For each bucket the percentage below it and its upper bound.
+fn by_percentile(buckets: &BTreeMap<u64, u64>) -> Vec<(f64, f64)> {
+    let total: u64 = buckets.values().sum();
+    let mut below = 0;
+    let mut curve = Vec::new();
+    for (bits, count) in buckets {
+        curve.push((100.0 * below as f64 / total as f64, f64::from_bits(*bits)));
+        below += count;
+    }
+    let last = curve.last().map(|(_, value)| (100.0, *value));
+    curve.extend(last);
+    curve
+}
+
+/// A histogram for each context and reason, in steps of the tick.
+fn stalls(policies: &[Policy<'_>]) -> Gallery {
+    let runs = policies.iter().flat_map(|policy| &policy.runs);
+    let stalls = runs.flat_map(|run| &run.stalls);
+    let kinds: BTreeSet<(&String, &String)> = stalls
+        .map(|stall| (&stall.context, &stall.reason))
+        .collect();
+    let charts = kinds.into_iter().map(|(context, reason)| {
+        let title = format!("{reason}, {context} reclaim");
+        let mut y = Axis::log("events");
+        y.bounds = Some((0.5, 1.0));
+        let mut chart = Chart::new(&title, Axis::linear("length (ms)"), y);
+        chart.x.bounds = Some((0.0, 112.0));
+        for policy in policies {
+            let bars = stall_bars(policy, context, reason);
+            chart.add(Layer::new(&policy.label, policy.colour, Shape::Bars(bars)));
+        }
+        chart
+    });
+    Gallery {
+        heading: "Waits in reclaim".into(),
+        text: "How often and how long somebody who needed memory waited, by reason, in ticks of \
+               4 ms; summed over a policy's runs."
+            .into(),
+        charts: charts.collect(),
+    }
+}
+
+fn stall_bars(policy: &Policy<'_>, context: &str, reason: &str) -> Vec<Bar> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for stall in policy.runs.iter().flat_map(|run| &run.stalls) {
+        if stall.context == context && stall.reason == reason {
+            *counts.entry(stall.delayed_us).or_default() += stall.count;
+        }
+    }
+    let bar = |(delayed_us, count): (u64, u64)| Bar {
+        from: delayed_us as f64 / 1000.0,
+        to: delayed_us as f64 / 1000.0 + 4.0,
+        height: count as f64,
+    };
+    counts.into_iter().map(bar).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "small whole numbers are exact")]
+#[path = "pictures_tests.rs"]
+mod tests;

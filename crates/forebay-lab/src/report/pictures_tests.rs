@@ -1,0 +1,124 @@
+//! Pictures of made-up runs.
+
+use super::*;
+use crate::outcome::Stall;
+
+fn series(rows: u32) -> Series {
+    let column = |name: &str, unit: &str, value: fn(f64) -> f64| Column {
+        name: name.into(),
+        unit: unit.into(),
+        values: (0..rows).map(|row| value(f64::from(row))).collect(),
+    };
+    Series {
+        at_s: (0..rows).map(f64::from).collect(),
+        columns: vec![
+            column("dirty", "pages", |row| 100.0 + row),
+            column("writeback", "pages", |_| 50.0),
+            column("thresh", "pages", |_| 400.0),
+            column("dirty@Normal", "pages", |row| row),
+            column("pause", "ms", |row| row % 3.0),
+            column("pgscan_direct", "pages/s", |row| row),
+            column("write_bandwidth@disk0", "bytes/s", |_| 1e8),
+            column("device_rate@disk0", "bytes/s", |_| 9e7),
+        ],
+    }
+}
+
+fn run(policy: &str) -> Outcome {
+    let mut outcome = Outcome {
+        series: series(30),
+        stalls: vec![Stall {
+            context: "direct".into(),
+            reason: "WRITEBACK".into(),
+            delayed_us: 104_000,
+            count: 3,
+        }],
+        ..Outcome::default()
+    };
+    outcome.setting.policy = policy.into();
+    for name in ["pause", "write_latency"] {
+        outcome.distributions.insert(
+            name.into(),
+            Distribution {
+                unit: "ms".into(),
+                count: 4,
+                buckets: vec![(1.0, 1), (10.0, 2), (100.0, 1)],
+                ..Distribution::default()
+            },
+        );
+    }
+    outcome
+}
+
+#[test]
+fn every_kind_of_picture_is_drawn_for_both_policies() {
+    let drawn = galleries(&[run("before"), run("after")]);
+    let headings: Vec<&str> = drawn
+        .iter()
+        .map(|gallery| gallery.heading.as_str())
+        .collect();
+    let expected = [
+        "Dirty memory",
+        "Pauses over time",
+        "Pauses",
+        "Bandwidth",
+        "Reclaim",
+        "Dirty memory by zone",
+        "Latencies",
+        "Waits in reclaim",
+    ];
+    assert_eq!(headings, expected);
+    assert_eq!(
+        drawn[0].charts.len(),
+        2,
+        "a picture of levels for each policy"
+    );
+    assert_eq!(drawn[0].charts[0].y_range(), drawn[0].charts[1].y_range());
+}
+
+#[test]
+fn the_level_is_dirty_and_writeback_together() {
+    let drawn = galleries(&[run("only")]);
+    let Shape::Line(points) = &drawn[0].charts[0].layers[0].shape else {
+        panic!("a line");
+    };
+    assert_eq!(points[10], (10.0, 160.0));
+}
+
+#[test]
+fn a_histogram_is_in_percent_of_all_and_its_bars_hold_their_values() {
+    let one = run("only");
+    let policies = [Policy {
+        label: "only".into(),
+        colour: 0,
+        runs: vec![&one, &one],
+    }];
+    let bars = log_bars(&merged_buckets(&policies[0], "pause"));
+    let heights: Vec<f64> = bars.iter().map(|bar| bar.height).collect();
+    assert_eq!(heights, [25.0, 50.0, 25.0]);
+    assert!(
+        bars.iter()
+            .zip([1.0, 10.0, 100.0])
+            .all(|(bar, upper)| { bar.from < upper && upper <= bar.to * 1.000_001 })
+    );
+}
+
+#[test]
+fn a_curve_ends_at_the_largest_value() {
+    let one = run("only");
+    let policy = Policy {
+        label: "only".into(),
+        colour: 0,
+        runs: vec![&one],
+    };
+    let curve = by_percentile(&merged_buckets(&policy, "write_latency"));
+    assert_eq!(
+        curve,
+        [(0.0, 1.0), (25.0, 10.0), (75.0, 100.0), (100.0, 100.0)]
+    );
+}
+
+#[test]
+fn runs_without_series_have_no_pictures() {
+    assert!(galleries(&[Outcome::default()]).is_empty());
+}
