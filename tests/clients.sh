@@ -244,6 +244,75 @@ check_metrics_are_told() (
   end
 )
 
+# An authority, and what it signs for the server and a client, in the files that qemu names.
+make_certificates() {
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+    -subj /CN=authority -keyout "$1/ca-key.pem" -out "$1/ca-cert.pem"
+  local who
+  for who in server client; do
+    # With an extension, for a certificate without one is of version 1, which rustls refuses.
+    echo 'subjectAltName = DNS:localhost, IP:127.0.0.1' >extensions
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$who" \
+      -keyout "$1/$who-key.pem" -out request.pem
+    openssl x509 -req -in request.pem -days 2 -CA "$1/ca-cert.pem" -CAkey "$1/ca-key.pem" \
+      -CAcreateserial -extfile extensions -out "$1/$who-cert.pem"
+  done
+}
+
+# Serves disk.img to the network, sets port, and returns when clients may come.
+serve_tls() {
+  rm -f started
+  mkfifo started
+  "$forebay" serve nbd disk.img --listen 0.0.0.0:0 --tls-certificates pki "$@" >started \
+    2>>server.log &
+  server=$!
+  local line
+  read -r line <started
+  port=${line##*:}
+  [ "$line" = "nbds://0.0.0.0:$port" ]
+}
+
+check_tls_is_spoken_and_demanded() (
+  set -e
+  trap kill_server EXIT
+  mkdir -p pki other
+  make_certificates pki
+  make_certificates other
+  serve_tls --create 64M --memory 16M
+  secured="nbds://localhost:$port/?tls-certificates=$PWD/pki"
+  [ "$(nbdinfo --size "$secured")" = 67108864 ]
+  head -c 64M /dev/urandom >original
+  nbdcopy --flush original "$secured"
+  nbdcopy "$secured" copy
+  cmp original copy
+  # Neither in the clear, nor with the certificate of an authority that the server does not know.
+  lacks_size() { ! nbdinfo --size "$1"; }
+  lacks_size "nbd://localhost:$port"
+  cp pki/ca-cert.pem other/ca-cert.pem
+  lacks_size "nbds://localhost:$port/?tls-certificates=$PWD/other"
+  rm -f pki/client-*
+  lacks_size "$secured"
+  end
+  cmp original disk.img
+  rm -rf original copy pki other
+)
+
+check_qemu_speaks_tls() (
+  set -e
+  trap kill_server EXIT
+  mkdir -p pki
+  make_certificates pki
+  serve_tls --create 64M --memory 16M
+  credentials="tls-creds-x509,id=tls,dir=$PWD/pki,endpoint=client,verify-peer=on"
+  image="driver=nbd,host=localhost,port=$port,tls-creds=tls"
+  qemu-io --object "$credentials" --image-opts "$image" -c 'write -P 9 1000 3000000' -c flush \
+    -c 'read -P 9 1000 3000000' -c 'read -P 0 3001000 100000' >io.log
+  lacks 'verification failed' io.log
+  qemu-img info --object "$credentials" --image-opts "$image" | grep -q '64 MiB'
+  end
+  rm -rf pki
+)
+
 check fio_verifies_random_writes fio
 check fio_finds_its_data_after_a_restart fio
 check nbdcopy_brings_back_what_it_took nbdcopy
@@ -253,6 +322,8 @@ check a_qcow2_inside_stays_whole qemu-img qemu-io
 check nbdkit_passes_it_on nbdkit nbdcopy
 check ext4_is_clean mke2fs e2fsck debugfs nbdcopy
 check metrics_are_told fio curl
+check tls_is_spoken_and_demanded openssl nbdinfo nbdcopy
+check qemu_speaks_tls openssl qemu-io qemu-img
 if [ -b /dev/nbd0 ]; then
   check ext4_through_the_kernel nbd-client mke2fs e2fsck
 else

@@ -352,5 +352,5 @@ fn an_address_that_others_can_reach_is_refused() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("TLS"), "{text}");
+    assert!(text.contains("--tls-certificates"), "{text}");
 }

@@ -36,9 +36,11 @@ struct TypedNbd {
     /// Listen on a unix socket that only this user may connect to
     #[arg(long, value_name = "SOCK", required_unless_present = "listen")]
     socket: Option<PathBuf>,
-    /// Listen on a TCP address of this machine
+    /// Listen on a TCP address; one that other machines can reach needs TLS
     #[arg(long, value_name = "ADDR", conflicts_with = "socket")]
     listen: Option<SocketAddr>,
+    #[command(flatten)]
+    tls: TypedTls,
     /// Memory of the cache, all in
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     memory: u64,
@@ -61,6 +63,25 @@ struct TypedNbd {
     clients: u16,
 }
 
+#[derive(Args)]
+struct TypedTls {
+    /// Demand TLS and a client's certificate, by server-cert.pem, server-key.pem and ca-cert.pem
+    /// in DIR
+    #[arg(long = "tls-certificates", value_name = "DIR", requires = "listen",
+          conflicts_with_all = ["certificate", "key", "client_authority"])]
+    folder: Option<PathBuf>,
+    /// The server's certificate, in PEM
+    #[arg(long = "tls-cert", value_name = "FILE",
+          requires_all = ["listen", "key", "client_authority"])]
+    certificate: Option<PathBuf>,
+    /// The key of the server's certificate, in PEM
+    #[arg(long = "tls-key", value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// Certificates of the authorities that sign the clients' certificates, in PEM
+    #[arg(long = "tls-client-ca", value_name = "FILE", requires = "certificate")]
+    client_authority: Option<PathBuf>,
+}
+
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -68,6 +89,21 @@ pub(crate) enum Place {
     Unix(PathBuf),
     /// A TCP address.
     Tcp(SocketAddr),
+    /// A TCP address, for clients that use TLS.
+    Tls(SocketAddr, TlsFiles),
+}
+
+/// Where the credentials for TLS are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TlsFiles {
+    /// Under their usual names in a folder.
+    Folder(PathBuf),
+    /// Each by itself.
+    Each {
+        certificate: PathBuf,
+        key: PathBuf,
+        client_authority: PathBuf,
+    },
 }
 
 /// An image and the name of its export.
@@ -98,7 +134,10 @@ impl TypedServe {
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<ServeArguments, clap::Error> {
         let TypedFront::Nbd(typed) = self.front;
         let place = match (typed.socket, typed.listen) {
-            (_, Some(address)) => Place::Tcp(address),
+            (_, Some(address)) => match typed.tls.files() {
+                Some(files) => Place::Tls(address, files),
+                None => Place::Tcp(address),
+            },
             (Some(path), None) => Place::Unix(path),
             (None, None) => {
                 let text = "give --socket or --listen";
@@ -115,6 +154,19 @@ impl TypedServe {
             create_bytes: typed.create,
             metrics: typed.metrics,
             clients: usize::from(typed.clients),
+        })
+    }
+}
+
+impl TypedTls {
+    fn files(self) -> Option<TlsFiles> {
+        if let Some(folder) = self.folder {
+            return Some(TlsFiles::Folder(folder));
+        }
+        Some(TlsFiles::Each {
+            certificate: self.certificate?,
+            key: self.key?,
+            client_authority: self.client_authority?,
         })
     }
 }
@@ -222,6 +274,40 @@ mod tests {
             names(&["--export", "one", "--export", "two"]),
             ["one", "two"]
         );
+    }
+
+    #[test]
+    fn credentials_for_tls_come_as_a_folder_or_one_by_one() {
+        let place = |more: &[&str]| {
+            let common = ["a", "--listen", "[::]:10809", "--memory", "64M"];
+            typed(&[&common, more].concat()).map(|arguments| arguments.place)
+        };
+        let address = "[::]:10809".parse().unwrap();
+        let folder = TlsFiles::Folder("pki".into());
+        assert_eq!(
+            place(&["--tls-certificates", "pki"]).unwrap(),
+            Place::Tls(address, folder)
+        );
+        let each = ["--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a"];
+        let files = TlsFiles::Each {
+            certificate: "c".into(),
+            key: "k".into(),
+            client_authority: "a".into(),
+        };
+        assert_eq!(place(&each).unwrap(), Place::Tls(address, files));
+        assert_eq!(place(&each[..4]).unwrap_err().exit_code(), 2);
+        let both = [&each[..], &["--tls-certificates", "pki"]].concat();
+        assert_eq!(place(&both).unwrap_err().exit_code(), 2);
+        let unix = [
+            "a",
+            "--socket",
+            "s",
+            "--memory",
+            "64M",
+            "--tls-certificates",
+            "pki",
+        ];
+        assert_eq!(typed(&unix).unwrap_err().exit_code(), 2);
     }
 
     #[test]

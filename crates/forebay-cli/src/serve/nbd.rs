@@ -1,6 +1,6 @@
 //! `forebay serve nbd`: images behind a cache behind a socket.
 
-use super::arguments::{Place, ServeArguments};
+use super::arguments::{Place, ServeArguments, TlsFiles};
 use super::ending::{Ending, write_all};
 use super::{images, memory, metrics, scrape};
 use crate::error::CommandError;
@@ -8,7 +8,9 @@ use forebay::{Cache, Parts, Settings};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
-use forebay_nbd::{CONNECTION_BYTES, Export, Listener, Notice, Server, ServerSettings};
+use forebay_nbd::{
+    CONNECTION_BYTES, Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials,
+};
 use forebay_rt::{Rt, block_on};
 use forebay_store::{FileStore, FileStoreSettings};
 
@@ -18,11 +20,7 @@ const DRAIN_PATIENCE: Span = Span::from_secs(10);
 /// Serves until a signal asks for the end.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let unmarked = memory::become_flusher();
-    let listener = match &arguments.place {
-        Place::Unix(path) => Listener::unix(path),
-        Place::Tcp(address) => Listener::tcp(*address),
-    };
-    let listener = listener.map_err(|error| CommandError::Served(error.to_string()))?;
+    let listener = listen(&arguments.place)?;
     let uri = listener.uri();
     let rt = Rt::real();
     let (cache, exports) = build(arguments, &rt)?;
@@ -59,6 +57,33 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     *lock(&is_written) = true;
     eprintln!("forebay: everything is written");
     Ok(())
+}
+
+fn listen(place: &Place) -> Result<Listener, CommandError> {
+    let listener = match place {
+        Place::Unix(path) => Listener::unix(path),
+        Place::Tcp(address) => Listener::tcp(*address),
+        Place::Tls(address, files) => Listener::tls(*address, credentials(files)?),
+    };
+    listener.map_err(|error| match error {
+        ListenError::NotLoopback { address } => CommandError::Served(format!(
+            "{address} can be reached from other machines: give --tls-certificates DIR, or a \
+             loopback address, or --socket"
+        )),
+        error => CommandError::Served(error.to_string()),
+    })
+}
+
+fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
+    let credentials = match files {
+        TlsFiles::Folder(folder) => TlsCredentials::folder(folder),
+        TlsFiles::Each {
+            certificate,
+            key,
+            client_authority,
+        } => TlsCredentials::load(certificate, key, client_authority),
+    };
+    credentials.map_err(|error| CommandError::Served(error.to_string()))
 }
 
 /// The cache and what it serves.
