@@ -3,6 +3,7 @@
 use crate::error::{Failure, StoreError};
 use forebay_base::PAGE_BYTES;
 use std::fmt;
+use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -137,6 +138,12 @@ struct Parts {
     has_bytes: bool,
 }
 
+/// The address of pages without bytes: aligned, and nobody's.
+const NOWHERE: NonNull<u8> = NonNull::without_provenance(match NonZero::new(PAGE_BYTES) {
+    Some(address) => address,
+    None => unreachable!(),
+});
+
 const UNFINISHED: &str = "an Io has its parts until it is finished";
 
 impl Io {
@@ -181,6 +188,38 @@ impl Io {
     pub fn without_bytes(mut self) -> Io {
         self.parts.as_mut().expect(UNFINISHED).has_bytes = false;
         self
+    }
+
+    /// The request `request` for as many pages as it needs, none of which has bytes.
+    ///
+    /// ```
+    /// use forebay_store::{Finish, FinishedIo, Io, IoKind, MemoryStore, ObjectId, Request, Store};
+    /// struct Done;
+    /// impl Finish for Done {
+    ///     fn finished(&self, io: FinishedIo) {
+    ///         assert_eq!((io.pages.len(), io.result), (3, Ok(())));
+    ///     }
+    /// }
+    /// let request = Request {
+    ///     kind: IoKind::Write,
+    ///     object: ObjectId(1),
+    ///     offset_bytes: 0,
+    ///     length_bytes: 10_000,
+    /// };
+    /// let store = MemoryStore::new();
+    /// store.submit(Io::phantom(request, std::sync::Arc::new(Done), 0));
+    /// assert_eq!(store.snapshot(ObjectId(1)), [0; 10_000]);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Io::new`].
+    pub fn phantom(request: Request, finisher: Arc<dyn Finish>, token: u64) -> Io {
+        let pages = match request.kind {
+            IoKind::Read | IoKind::Write => request.length_bytes.div_ceil(PAGE_BYTES as u64),
+            IoKind::Commit | IoKind::Discard | IoKind::SetLength => 0,
+        };
+        let pages = vec![PagePointer(NOWHERE); pages as usize];
+        Io::new(request, pages, finisher, token).without_bytes()
     }
 
     /// Whether the pages have bytes. A store that hands addresses to a device should not be asked
