@@ -1,5 +1,6 @@
 //! A simulated machine for the Forebay engine: devices, workloads, historic policies, the five
 //! changes measured again.
 
+pub mod device;
 pub mod outcome;
 pub mod report;

@@ -1,0 +1,138 @@
+//! Simulated devices (spec/workloads.md 5).
+//!
+//! A [`Device`] is an address space in which transfers take as long as they would on the real
+//! thing: an elevator ([`QueueSettings`]) before a drive, or several such side by side. What the
+//! engine writes to is a store on it: a file system ([`crate::filesystem`]) or a [`Partition`].
+//! Several of them on one device share its arm and its queue. A [`Server`] is a store by itself.
+//!
+//! ```
+//! use forebay_base::Span;
+//! use forebay_lab::device::{Device, DeviceSettings, Transfer, TransferKind, build};
+//! use forebay_rt::{Virtual, VirtualSettings};
+//!
+//! let machine = Virtual::new(VirtualSettings::default());
+//! let stick = DeviceSettings::named("USB-fast").expect("the catalogue has it");
+//! let stick = build(&machine.rt(), "stick", &stick)?;
+//! for start in [0, 1 << 20, 2 << 20, 3 << 20] {
+//!     stick.submit(Transfer::unheard(TransferKind::Write, start, 1 << 20));
+//! }
+//! machine.run_for(Span::from_millis(270));
+//! assert_eq!(stick.statistics().writes.bytes, 4 << 20);
+//! # Ok::<(), forebay_lab::device::SettingError>(())
+//! ```
+
+mod block;
+mod catalogue;
+mod disk;
+mod drive;
+mod elevator;
+pub(crate) mod figures;
+mod pace;
+mod partition;
+mod rated;
+mod server;
+mod settings;
+mod solid;
+mod statistics;
+mod stick;
+mod stripe;
+mod surface;
+#[cfg(test)]
+mod testing;
+pub(crate) mod transfer;
+
+pub use block::BlockDevice;
+pub use pace::FULL_PACE;
+pub use partition::Partition;
+pub use server::{Server, ServerSettings, ServerStatistics};
+pub use settings::{
+    DeviceSettings, DiskSettings, QueueSettings, RatedSettings, SettingError, SolidSettings,
+    StickSettings, StripeSettings,
+};
+pub use statistics::{Passed, Statistics};
+pub use stripe::Stripe;
+pub use surface::Surface;
+pub use transfer::{Transfer, TransferKind};
+
+use disk::Disk;
+use drive::Drive;
+use forebay_base::sync::Arc;
+use forebay_rt::Rt;
+use forebay_store::Rate;
+use rated::Rated;
+use solid::Solid;
+use stick::Stick;
+
+/// What stores on a device have to know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes that it holds.
+    pub capacity_bytes: u64,
+    /// Bytes of its largest request.
+    pub largest_bytes: u64,
+    /// Requests of one direction that it has room for.
+    pub queue_depth: u32,
+}
+
+/// An address space in which transfers take time.
+pub trait Device: Send + Sync + 'static {
+    /// What it is like.
+    fn shape(&self) -> Shape;
+
+    /// Takes a transfer within the capacity. It ends some time; `submit` does not wait.
+    fn submit(&self, transfer: Transfer);
+
+    /// Whether this direction has more requests than it should. Reads and writes are told apart.
+    fn is_congested(&self, kind: TransferKind) -> bool;
+
+    /// What it has done so far.
+    fn statistics(&self) -> Statistics;
+
+    /// From now on it runs at so many thousandths of its figures; at 0 it stands still with what
+    /// it has, at [`FULL_PACE`] it is itself again.
+    fn set_pace(&self, thousandths: u32);
+
+    /// Changes the speed of a rated device from now on; false if it is of another kind.
+    fn set_rate(&self, rate: Rate) -> bool;
+}
+
+/// Makes a device. Its chance is the stream `name` of the runtime.
+///
+/// # Errors
+/// [`SettingError`] if it cannot be.
+pub fn build(
+    rt: &Rt,
+    name: &str,
+    settings: &DeviceSettings,
+) -> Result<Arc<dyn Device>, SettingError> {
+    settings.check()?;
+    let queue = settings.queue();
+    let (drive, capacity_bytes): (Box<dyn Drive>, u64) = match settings {
+        DeviceSettings::Disk(disk) => {
+            let drive = Disk::new(disk.clone(), rt.stream(name));
+            (Box::new(drive), disk.capacity_bytes)
+        }
+        DeviceSettings::Stick(stick) => (Box::new(Stick::new(stick.clone())), stick.capacity_bytes),
+        DeviceSettings::Solid(solid) => (Box::new(Solid::new(solid.clone())), solid.capacity_bytes),
+        DeviceSettings::Rated(rated) => {
+            let drive = Rated::new(rated.rate(), queue.requests as usize);
+            (Box::new(drive), rated.capacity_bytes)
+        }
+        DeviceSettings::Stripe(stripe) => return build_stripe(rt, name, stripe),
+    };
+    let device = BlockDevice::new(rt.clone(), drive, queue, capacity_bytes);
+    Ok(Arc::new(device))
+}
+
+fn build_stripe(
+    rt: &Rt,
+    name: &str,
+    stripe: &StripeSettings,
+) -> Result<Arc<dyn Device>, SettingError> {
+    let member = DeviceSettings::named(&stripe.of).expect("the settings were checked");
+    let mut members = Vec::with_capacity(stripe.members as usize);
+    for index in 0..stripe.members {
+        members.push(build(rt, &format!("{name}/{index}"), &member)?);
+    }
+    Ok(Arc::new(Stripe::new(members, stripe.chunk_bytes)))
+}
