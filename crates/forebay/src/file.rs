@@ -15,6 +15,7 @@ use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
+    lock,
 };
 use forebay_base::units::{byte_of, page_of, pages_for};
 use std::io::{IoSlice, IoSliceMut};
@@ -411,6 +412,31 @@ impl File {
     /// Pages of this object whose last write failed: they are dirty, kept and tried again.
     pub fn failed_pages(&self) -> u64 {
         self.handle.object.failed_pages.load(Ordering::Relaxed)
+    }
+
+    /// Pages of this object that are dirty, without those that are being written.
+    pub fn dirty_pages(&self) -> u64 {
+        lock(&self.handle.object.dirty).dirty_pages()
+    }
+
+    /// Whether the store has every byte that was written, durable or not.
+    pub fn is_written(&self) -> bool {
+        lock(&self.handle.object.dirty).is_clean()
+    }
+
+    /// Says whether a write failed since this handle last asked, without writing anything: what a
+    /// program wants to know when it closes a file. What could not be written is kept and tried
+    /// again.
+    ///
+    /// # Errors
+    /// [`SyncError::Store`] once for each failure.
+    pub fn take_failure(&self) -> Result<(), SyncError> {
+        let Handle { object, cursor, .. } = &*self.handle;
+        let mark = object.errors.mark();
+        match object.errors.check_and_advance(&mut lock(cursor), mark) {
+            None => Ok(()),
+            Some(error) => Err(error.into()),
+        }
     }
 
     /// What kept a read from being served at once, for the blocking face.

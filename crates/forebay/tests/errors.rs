@@ -80,6 +80,26 @@ fn every_open_handle_hears_of_a_failure_once() {
 }
 
 #[test]
+fn a_handle_that_closes_hears_of_a_failure_without_writing() {
+    simulate(2, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let (writer, other) = (bench.open(0), bench.open(0));
+        assert!(writer.is_written());
+        write_pages(&writer, 0..2).await.expect("memory takes it");
+        assert_eq!((writer.dirty_pages(), writer.is_written()), (2, false));
+        assert_eq!(writer.take_failure(), Ok(()), "nothing was tried yet");
+        assert_eq!(writer.dirty_pages(), 2, "asking writes nothing");
+        faults.inject(fails(IoKind::Write));
+        assert_eq!(sync_failure(other.sync().await), Some(BROKEN));
+        assert_eq!(sync_failure(writer.take_failure()), Some(BROKEN));
+        assert_eq!(writer.take_failure(), Ok(()), "once");
+        faults.clear();
+        assert_eq!(writer.sync().await, Ok(()));
+        assert!(writer.is_written());
+    });
+}
+
+#[test]
 fn a_failure_that_nobody_heard_of_waits_for_the_next_who_opens() {
     simulate(3, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
