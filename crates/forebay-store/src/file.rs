@@ -142,6 +142,26 @@ impl FileStore {
         self.files.open(path, mode, self.settings.direct)
     }
 
+    /// Lets `object`, which was opened for reading only, be written from now on; `path` has to lead
+    /// to the same file. Says whether it was open.
+    ///
+    /// # Errors
+    /// As [`FileStore::open`]; the object is then as it was.
+    ///
+    /// ```
+    /// use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("data");
+    /// std::fs::write(&path, b"data")?;
+    /// let store = FileStore::new(FileStoreSettings::default())?;
+    /// let opened = store.open(&path, OpenMode::ReadOnly)?;
+    /// assert!(store.make_writable(opened.object, &path)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn make_writable(&self, object: ObjectId, path: &Path) -> Result<bool, OpenError> {
+        self.files.make_writable(object, path, self.settings.direct)
+    }
+
     /// Forgets `object`, and says whether it was open. Requests that are under way are carried
     /// out; later ones fail with [`Failure::Gone`].
     pub fn close(&self, object: ObjectId) -> bool {

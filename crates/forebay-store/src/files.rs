@@ -158,6 +158,23 @@ impl Files {
         closed.is_some()
     }
 
+    /// Opens `path`, which is the file `object`, for writing too. Requests that have begun go on
+    /// with what was open before.
+    pub(crate) fn make_writable(
+        &self,
+        object: ObjectId,
+        path: &Path,
+        direct: bool,
+    ) -> Result<bool, OpenError> {
+        let file = open_file(path, OpenMode::ReadWrite, direct)?;
+        let mut table = lock(&self.table);
+        let Some(entry) = table.open.get_mut(&object) else {
+            return Ok(false);
+        };
+        *entry = Arc::new(file);
+        Ok(true)
+    }
+
     /// Opens `path`; past the kernel's cache if `direct` and the file system lets it.
     pub(crate) fn open(
         &self,

@@ -76,6 +76,8 @@ fn a_file_opened_for_reading_is_not_written() {
         }
         assert!(driver.read(object, 0, 5000)[..5000] == [7; 5000], "{name}");
         assert_eq!(driver.order(IoKind::Commit, object, 0, 0), Ok(()), "{name}");
+        assert_eq!(store.make_writable(object, &path), Ok(true), "{name}");
+        assert_eq!(driver.write(object, 0, &[7; 4096]), Ok(()), "{name}");
     }
 }
 
