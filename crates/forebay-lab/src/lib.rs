@@ -4,3 +4,4 @@
 pub mod device;
 pub mod outcome;
 pub mod report;
+pub mod seeds;

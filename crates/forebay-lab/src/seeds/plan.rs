@@ -1,0 +1,278 @@
+//! The experiments: which cells are run, on which machine, under which policies.
+//!
+//! A cell is one entry of a published table: a workload on a machine in a variant. Its name is
+//! what tests and published rows refer to.
+
+use super::{Change, Position};
+
+/// One cell of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// `fsmark/512M-4X-xfs`, `dd=100/hdd1-desktop`.
+    pub name: String,
+    /// The experiment.
+    pub change: Change,
+    /// The workload's name.
+    pub workload: &'static str,
+    /// The machine's name.
+    pub machine: &'static str,
+    /// Knobs of workload and machine.
+    pub knobs: Vec<(&'static str, String)>,
+    /// The policies it is run under.
+    pub positions: &'static [Position],
+    /// Run only when everything is asked for: it takes long and others show the same.
+    pub long: bool,
+}
+
+const PAIR: &[Position] = &[Position::Before, Position::After];
+const WITH_BETWEEN: &[Position] = &[Position::Before, Position::Between, Position::After];
+const WITH_CHUNK: &[Position] = &[Position::Before, Position::After, Position::LargeChunk];
+const WITH_SMOOTH: &[Position] = &[Position::Before, Position::After, Position::Smooth];
+
+/// Boots of the 2011 tables: label, machine.
+const BOOTS: [(&str, &str); 3] = [
+    ("512M", "amd4-512m"),
+    ("1024M", "amd4-1024m"),
+    ("4608M", "amd4-4608m"),
+];
+
+/// Variants of the 2011 tables: label, processors, fs_mark processes.
+const VARIANTS: [(&str, u32, u32); 4] = [("1P", 1, 1), ("", 4, 4), ("-4X", 4, 16), ("-16X", 4, 64)];
+
+/// The policy of a position in an experiment.
+pub fn policy(change: Change, position: Position) -> &'static str {
+    use Position::{After, Before, Between, LargeChunk, Smooth};
+    match (change, position) {
+        (Change::WritebackInReclaim | Change::PerZoneDirty, Before) => "linux-3.0",
+        (Change::WritebackInReclaim, _) => "linux-3.0+reclaim-writeback",
+        (Change::ReclaimThrottling, Before) => "linux-5.15",
+        (Change::ReclaimThrottling, _) => "linux-5.15+throttle-v2",
+        (Change::PerZoneDirty, _) => "linux-3.0+zone-dirty-limits",
+        (Change::DirtyThrottling, Before) => "linux-3.1",
+        (Change::DirtyThrottling, LargeChunk) => "linux-3.1+io-less+large-chunk",
+        (Change::DirtyThrottling, Between | After | Smooth) => "linux-3.1+io-less",
+        (Change::KswapdClasszone, Before) => "linux-4.11",
+        (Change::KswapdClasszone, Between) => "linux-4.11+clear",
+        (Change::KswapdClasszone, _) => "linux-4.11+keepawake",
+    }
+}
+
+/// All cells of all experiments.
+pub fn cells() -> Vec<Cell> {
+    [
+        writeback_in_reclaim(),
+        reclaim_throttling(),
+        per_zone_dirty(),
+        dirty_throttling(),
+        kswapd_classzone(),
+    ]
+    .concat()
+}
+
+fn cell(
+    change: Change,
+    name: &str,
+    (workload, machine): (&'static str, &'static str),
+    knobs: &[(&'static str, &str)],
+    positions: &'static [Position],
+) -> Cell {
+    Cell {
+        name: name.into(),
+        change,
+        workload,
+        machine,
+        knobs: knobs
+            .iter()
+            .map(|(knob, value)| (*knob, (*value).into()))
+            .collect(),
+        positions,
+        long: false,
+    }
+}
+
+impl Cell {
+    fn long(mut self) -> Cell {
+        self.long = true;
+        self
+    }
+}
+
+fn writeback_in_reclaim() -> Vec<Cell> {
+    let change = Change::WritebackInReclaim;
+    let mut cells = Vec::new();
+    for (boot, machine) in BOOTS {
+        for (variant, processors, processes) in VARIANTS {
+            let (processors, processes) = (processors.to_string(), processes.to_string());
+            for (printed, workload) in [
+                ("fsmark", "fs-mark"),
+                ("simple-wb", "simple-wb"),
+                ("mmap-strm", "mmap-strm"),
+            ] {
+                let mut knobs = vec![("processors", processors.as_str())];
+                knobs.extend((printed == "fsmark").then_some(("processes", processes.as_str())));
+                let name = format!("{printed}/{boot}{variant}-xfs");
+                let cell = cell(change, &name, (workload, machine), &knobs, PAIR);
+                cells.push(if boot == "512M" { cell } else { cell.long() });
+            }
+        }
+    }
+    for printed in ["fsmark", "simple-wb", "mmap-strm"] {
+        let name = format!("{printed}/laptop");
+        let place = ("laptop", "laptop-usb-1024m");
+        cells.push(cell(change, &name, place, &[("test", printed)], PAIR));
+    }
+    cells
+}
+
+fn reclaim_throttling() -> Vec<Cell> {
+    let place = ("stutterp", "srv16-5.15");
+    vec![cell(
+        Change::ReclaimThrottling,
+        "stutterp",
+        place,
+        &[],
+        PAIR,
+    )]
+}
+
+fn per_zone_dirty() -> Vec<Cell> {
+    let change = Change::PerZoneDirty;
+    let copy = |name: &str, knobs: &[(&'static str, &str)]| {
+        cell(change, name, ("ntfs-copy", "box-4g-3zones"), knobs, PAIR)
+    };
+    let control = |file_system: &str| {
+        let knobs = [
+            ("file_system", file_system),
+            ("bytes", "10G"),
+            ("dirty_ratio", "40"),
+        ];
+        copy(&format!("copy/{file_system}"), &knobs)
+    };
+    vec![
+        copy("copy/fuse-ntfs", &[]),
+        control("xfs"),
+        control("ext4"),
+        control("btrfs"),
+        cell(
+            change,
+            "copy/box-2g-2zones",
+            ("ntfs-copy", "box-2g-2zones"),
+            &[("file_system", "xfs")],
+            PAIR,
+        ),
+        cell(
+            change,
+            "fsmark/box-2g-2zones",
+            ("fs-mark", "box-2g-2zones"),
+            &[("processes", "2"), ("iterations", "25")],
+            PAIR,
+        ),
+    ]
+}
+
+fn dirty_throttling() -> Vec<Cell> {
+    let change = Change::DirtyThrottling;
+    let many = |count: &str, machine: &'static str, positions| {
+        let name = format!("dd={count}/{machine}");
+        cell(
+            change,
+            &name,
+            ("many-dd", machine),
+            &[("writers", count)],
+            positions,
+        )
+    };
+    let mut cells = vec![
+        many("1", "hdd1-desktop", PAIR),
+        many("10", "hdd1-desktop", PAIR),
+        many("100", "hdd1-desktop", PAIR),
+        many("1000", "hdd1-desktop", PAIR),
+        many("50", "hdd1-3g", WITH_CHUNK),
+        cell(
+            change,
+            "rsync/hdd1-3g",
+            ("many-dd", "hdd1-3g"),
+            &[("writers", "50"), ("rsync", "1")],
+            WITH_CHUNK,
+        ),
+        many("1", "raid0-12", PAIR),
+        many("1000", "raid0-12", PAIR),
+        cell(
+            change,
+            "metadata/raid0-12",
+            ("fs-mark", "raid0-12"),
+            &[("file_bytes", "0")],
+            PAIR,
+        ),
+        cell(change, "jbod/hdd-usbkey", ("jbod", "hdd-usbkey"), &[], PAIR),
+    ];
+    for limit in ["1M", "10M", "100M", "1G"] {
+        for writers in ["1", "2", "10"] {
+            let name = format!("nfs/{limit}-{writers}dd");
+            let knobs = [("dirty_bytes", limit), ("writers", writers)];
+            cells.push(cell(
+                change,
+                &name,
+                ("nfs", "nfs-client"),
+                &knobs,
+                WITH_SMOOTH,
+            ));
+        }
+    }
+    cells
+}
+
+fn kswapd_classzone() -> Vec<Cell> {
+    let change = Change::KswapdClasszone;
+    vec![
+        cell(
+            change,
+            "simoop/numa2-4.11",
+            ("simoop", "numa2-4.11"),
+            &[],
+            WITH_BETWEEN,
+        ),
+        cell(change, "simoop/uma-4.11", ("simoop", "uma-4.11"), &[], PAIR),
+    ]
+}
+
+/// Whether `name` is one of `selector`, a list of names separated by spaces in which a `*` stands
+/// for any letters.
+///
+/// ```
+/// use forebay_lab::seeds::plan::selects;
+/// assert!(selects("fsmark/512M*-xfs copy/xfs", "fsmark/512M-4X-xfs"));
+/// assert!(!selects("fsmark/512M*-xfs copy/xfs", "copy/ext4"));
+/// ```
+pub fn selects(selector: &str, name: &str) -> bool {
+    let matches = |pattern: &str| match pattern.split_once('*') {
+        Some((start, end)) => {
+            name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+        }
+        None => pattern == name,
+    };
+    selector.split(' ').any(matches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn cells_have_different_names() {
+        let cells = cells();
+        let names: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+        assert_eq!(names.len(), cells.len());
+    }
+
+    #[test]
+    fn no_position_has_the_policy_of_another_but_where_a_knob_makes_the_difference() {
+        for change in Change::ALL {
+            let before = policy(change, Position::Before);
+            assert_ne!(before, policy(change, Position::After), "{change:?}");
+        }
+        let between = policy(Change::KswapdClasszone, Position::Between);
+        assert_ne!(between, policy(Change::KswapdClasszone, Position::After));
+    }
+}
