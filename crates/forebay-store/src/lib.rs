@@ -82,6 +82,12 @@ pub trait Store: Send + Sync + 'static {
     /// Takes `io` and finishes it some time.
     fn submit(&self, io: Io);
 
+    /// Whether so many writes are queued that nobody who can help it should add one. Only caches
+    /// with a historic policy ask, after each write that they submit and each that ends.
+    fn is_congested(&self) -> bool {
+        false
+    }
+
     /// Says that pages of the `length_bytes` bytes at `base` will come in many requests, so that
     /// a store that can register memory does so. It is a hint; refusal is silent.
     ///

@@ -46,6 +46,8 @@ counters! {
     NrVmscanWriteFile => "nr_vmscan_write_file",
     /// File pages of those that allocating callers submitted.
     NrVmscanWriteFileDirect => "nr_vmscan_write_file_direct",
+    /// File pages of those that their file system refused to write for reclaim.
+    NrVmscanWriteRefused => "nr_vmscan_write_refused",
     /// Dirty file pages that reclaim met and left, under the policies that count them so.
     NrVmscanWriteSkip => "nr_vmscan_write_skip",
     /// Dirty file pages that reclaim marked for reclaim at the end of their writeback.

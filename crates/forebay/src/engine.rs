@@ -4,9 +4,11 @@ use crate::budget::Budget;
 use crate::counters::{Counter, Counters};
 use crate::error::BuildError;
 use crate::event::{Event, EventSink};
+use crate::policy::WatermarkSpacing;
 use crate::settings::{BackingSettings, Parts, Settings, ZoneSettings};
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
+use crate::state::congestion::Congestion;
 use crate::state::dirty_index::BlockSlab;
 use crate::state::frame::FrameTable;
 use crate::state::global::GlobalDirty;
@@ -54,6 +56,7 @@ pub(crate) struct Engine {
     pub(crate) global: GlobalDirty,
     pub(crate) swap: OnceLock<Swap>,
     pub(crate) vectors: IoVectors,
+    pub(crate) congestion: Congestion,
     closing: AtomicBool,
     pub(crate) closed: WaitQueue,
 }
@@ -106,6 +109,7 @@ impl Engine {
             min_percent_sum: AtomicU64::new(0),
             global: GlobalDirty::default(),
             swap: OnceLock::new(),
+            congestion: Congestion::default(),
             closing: AtomicBool::new(false),
             closed: WaitQueue::new(),
             settings,
@@ -314,8 +318,11 @@ fn lay_out(
     let lowmem_pages = u64::from(budget.frames);
     let computed = watermark::min_free_kib(lowmem_pages * 4, CAP_KIB);
     let min_free_kib = computed.max(settings.min_free_kib).min(lowmem_pages);
-    let spacing = MarkSpacing::Scale {
-        per_ten_thousand: settings.watermark_scale_factor,
+    let spacing = match settings.policy.watermark_spacing {
+        WatermarkSpacing::Quarter => MarkSpacing::Quarter,
+        WatermarkSpacing::Scale => MarkSpacing::Scale {
+            per_ten_thousand: settings.watermark_scale_factor,
+        },
     };
     let marks_of = |zone: &ZoneSettings, managed| {
         let computed = watermark::watermarks(min_free_kib, managed, lowmem_pages, spacing);

@@ -50,8 +50,11 @@ pub use forebay_law::limits::DirtyKnobs;
 pub use forebay_law::watermark::Watermarks;
 pub use guard::PageGuard;
 pub use policy::{
-    ActiveReferences, DirtyThrottle, FileWritesFromReclaim, InactiveShare, KswapdSleep, Policy,
-    ZoneDirtyLimits,
+    ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, Knob, KnobError, KswapdBalance,
+    KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance,
+    WatermarkSpacing, ZoneDirtyLimits,
 };
-pub use settings::{BackingSettings, NodeSettings, PageMemory, Parts, Settings, ZoneSettings};
+pub use settings::{
+    BackingSettings, NodeSettings, PageMemory, Parts, ReclaimWrites, Settings, ZoneSettings,
+};
 pub use statistics::{BackingStatistics, Statistics, ZoneStatistics};

@@ -1,113 +1,141 @@
-//! The historic choices, each a small enum, and the sets of them that have names.
+//! Policy: one value for each historic choice, and the sets of values that have names.
 
-/// Who may write another's dirty file page (spec/reclaim.md 3.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FileWritesFromReclaim {
-    /// Nobody who reclaims: the flusher alone writes file pages (preset h, 6.16 and later).
-    #[default]
-    Never,
+mod choices;
+mod presets;
+
+pub use choices::{
+    ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance, KswapdSleep,
+    ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, WatermarkSpacing, ZoneDirtyLimits,
+};
+
+/// A knob of [`Policy`], with the names of what it may be set to, the oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knob {
+    /// Its name.
+    pub name: &'static str,
+    /// The names of its values.
+    pub values: &'static [&'static str],
 }
 
-/// How a writer that dirties too fast is slowed (spec/writeback.md 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DirtyThrottle {
-    /// It sleeps so long that its rate meets the store's measured bandwidth, a little after each
-    /// of its writes.
-    #[default]
-    Paced,
-    /// The same rate by sleeps of 10 ms and more, as Linux does (3.2 and later).
-    IoLess,
+/// Why [`Policy::set`] refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KnobError {
+    /// What is set is not of the form `knob=value`.
+    #[error("'{given}' is no setting: write knob=value")]
+    NoValue {
+        /// What was given.
+        given: String,
+    },
+    /// There is no such knob.
+    #[error("no knob is called '{knob}'; the knobs are {}", known.join(", "))]
+    UnknownKnob {
+        /// What was given.
+        knob: String,
+        /// The names that there are.
+        known: Vec<&'static str>,
+    },
+    /// The knob has no such value.
+    #[error("{knob} cannot be '{value}'; it can be {}", known.join(", "))]
+    UnknownValue {
+        /// The knob.
+        knob: &'static str,
+        /// What was given.
+        value: String,
+        /// The names that there are.
+        known: &'static [&'static str],
+    },
 }
 
-/// Whether zones have dirty limits of their own (spec/reclaim.md 1.10).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ZoneDirtyLimits {
-    /// Each zone takes its share of the dirty limit; allocations for writing pass over a zone
-    /// that has it (3.3 and later).
-    #[default]
-    Proportional,
-    /// Dirty pages go wherever a frame is free (before 3.3).
-    Off,
+macro_rules! policy {
+    ($($(#[$doc:meta])* $knob:ident: $choice:ident,)*) => {
+        /// One value for each choice. [`Policy::default`] is today's best.
+        ///
+        /// ```
+        /// use forebay::{Policy, ReclaimWriteback};
+        /// assert_eq!(Policy::preset("forebay"), Some(Policy::default()));
+        /// assert!(Policy::preset("linux-1.0").is_none());
+        /// let mut policy = Policy::default();
+        /// policy.set("reclaim_writeback=a")?;
+        /// assert_eq!(policy.reclaim_writeback, ReclaimWriteback::Anybody);
+        /// assert!(policy.set("reclaim_writeback=z").is_err());
+        /// # Ok::<(), forebay::KnobError>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Policy {
+            $($(#[$doc])* pub $knob: $choice,)*
+        }
+
+        impl Policy {
+            /// All knobs and what they may be set to.
+            pub fn knobs() -> &'static [Knob] {
+                &[$(Knob { name: stringify!($knob), values: $choice::NAMES },)*]
+            }
+
+            /// What each knob is set to, in the order of [`Policy::knobs`].
+            pub fn values(&self) -> Vec<&'static str> {
+                vec![$(self.$knob.name(),)*]
+            }
+
+            fn set_knob(&mut self, knob: &str, value: &str) -> Result<(), KnobError> {
+                match knob {
+                    $(stringify!($knob) => {
+                        self.$knob =
+                            $choice::named(value).ok_or_else(|| KnobError::UnknownValue {
+                                knob: stringify!($knob),
+                                value: value.into(),
+                                known: $choice::NAMES,
+                            })?;
+                    })*
+                    _ => return Err(KnobError::UnknownKnob {
+                        knob: knob.into(),
+                        known: Policy::knobs().iter().map(|knob| knob.name).collect(),
+                    }),
+                }
+                Ok(())
+            }
+        }
+    };
 }
 
-/// For which zones kswapd asks whether it may sleep (spec/reclaim.md 4.6 and 4.7).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KswapdSleep {
-    /// For the highest class that was asked of it, or the last one it worked for (5.3 and later).
-    #[default]
-    ForRequestedClass,
-    /// For class 0 when nobody has asked since (4.8 to 4.11): it falls asleep on the smallest zone.
-    ForClassZero,
-}
-
-/// What later touches are worth to an active page (spec/reclaim.md 2.6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ActiveReferences {
-    /// Up to three after the first are counted, and each takes the page once more around the
-    /// active list.
-    #[default]
-    Counted,
-    /// Nothing: it is deactivated all the same, as Linux does with pages that are read by system
-    /// calls.
-    Ignored,
-}
-
-/// How large the inactive list of file pages is kept (spec/reclaim.md 2.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InactiveShare {
-    /// A tenth of the file pages: enough to see a second touch, little to spend on pages that are
-    /// read once.
-    #[default]
-    Tenth,
-    /// A part that falls with the square root of the size; a half up to 1 GiB (4.7 and later).
-    SquareRoot,
-}
-
-/// One value for each choice. [`Policy::default`] is today's best.
-///
-/// ```
-/// use forebay::Policy;
-/// assert_eq!(Policy::preset("forebay"), Some(Policy::default()));
-/// assert!(Policy::preset("linux-1.0").is_none());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+policy! {
     /// Writing of file pages by reclaimers.
-    pub file_writes: FileWritesFromReclaim,
+    reclaim_writeback: ReclaimWriteback,
+    /// Waits of reclaimers.
+    reclaim_throttle: ReclaimThrottle,
     /// Slowing of writers.
-    pub throttle: DirtyThrottle,
+    dirty_throttle: DirtyThrottle,
+    /// Turns of files in the flusher.
+    flush_chunk: FlushChunk,
     /// Dirty limits of zones.
-    pub zone_dirty_limits: ZoneDirtyLimits,
+    zone_dirty_limits: ZoneDirtyLimits,
     /// When kswapd sleeps.
-    pub kswapd_sleep: KswapdSleep,
+    kswapd_sleep: KswapdSleep,
+    /// What it balances.
+    kswapd_balance: KswapdBalance,
     /// What later touches are worth to an active page.
-    pub active_references: ActiveReferences,
+    active_references: ActiveReferences,
     /// Size of the inactive list of file pages.
-    pub inactive_share: InactiveShare,
+    inactive_share: InactiveShare,
+    /// What a return soon after an eviction is worth.
+    refaults: Refaults,
+    /// Shares of anonymous and file pages in reclaim.
+    scan_balance: ScanBalance,
+    /// Distances of the watermarks.
+    watermark_spacing: WatermarkSpacing,
 }
 
 impl Policy {
-    /// The names of the presets.
-    pub const PRESETS: [&'static str; 2] = ["forebay", "linux-6.16"];
-
-    /// The set of choices called `name`, if there is one.
-    pub fn preset(name: &str) -> Option<Policy> {
-        match name {
-            "forebay" => Some(Policy::default()),
-            "linux-6.16" => Some(Policy {
-                active_references: ActiveReferences::Ignored,
-                inactive_share: InactiveShare::SquareRoot,
-                throttle: DirtyThrottle::IoLess,
-                ..Policy::default()
-            }),
-            _ => None,
-        }
+    /// Sets one knob, given as `knob=value`.
+    ///
+    /// # Errors
+    /// [`KnobError`], which names what there is.
+    pub fn set(&mut self, setting: &str) -> Result<(), KnobError> {
+        let Some((knob, value)) = setting.split_once('=') else {
+            return Err(KnobError::NoValue {
+                given: setting.into(),
+            });
+        };
+        self.set_knob(knob.trim(), value.trim())
     }
 }
 
@@ -116,9 +144,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_named_preset_exists() {
-        for name in Policy::PRESETS {
-            assert!(Policy::preset(name).is_some(), "{name}");
+    fn every_value_of_every_knob_can_be_set_by_name() {
+        for knob in Policy::knobs() {
+            for value in knob.values {
+                let mut policy = Policy::default();
+                assert_eq!(policy.set(&format!("{}={value}", knob.name)), Ok(()));
+                let at = Policy::knobs().iter().position(|other| other == knob);
+                let set = at.map(|at| policy.values()[at]);
+                assert_eq!(set, Some(*value), "{}", knob.name);
+            }
         }
+    }
+
+    #[test]
+    fn what_there_is_not_is_answered_with_what_there_is() {
+        let mut policy = Policy::default();
+        let told = |result: Result<(), KnobError>| result.expect_err("refused").to_string();
+        assert!(told(policy.set("flush_chunk=9")).contains("1024, bandwidth"));
+        assert!(told(policy.set("flush=1024")).contains("flush_chunk"));
+        assert!(told(policy.set("flush_chunk")).contains("knob=value"));
+        assert_eq!(policy, Policy::default());
     }
 }

@@ -258,6 +258,27 @@ pub struct BackingSettings {
     pub max_ratio_percent: u64,
     /// Whether its writers are throttled by its own part of the limit alone (strict_limit).
     pub strict_limit: bool,
+    /// What its file system answers when reclaim asks for the write of one page, which only
+    /// historic policies do.
+    pub reclaim_writes: ReclaimWrites,
+    /// Requests that it queues at most: who writes from reclaim, which only historic policies do,
+    /// waits for a place (nr_requests; 128).
+    pub queue_requests: u32,
+}
+
+/// What a file system answers when reclaim asks for the write of one page (spec/writeback.md 8.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReclaimWrites {
+    /// It writes the page.
+    #[default]
+    Always,
+    /// It writes for kswapd and leaves the page dirty for anybody else (XFS).
+    KswapdOnly,
+    /// It writes a page that has its place in the store, and leaves one dirty that the file grew
+    /// by and that was never written (ext4, whose allocation is delayed).
+    Allocated,
+    /// It leaves the page dirty (Btrfs).
+    Never,
 }
 
 impl Default for BackingSettings {
@@ -266,6 +287,8 @@ impl Default for BackingSettings {
             min_ratio_percent: 0,
             max_ratio_percent: 100,
             strict_limit: false,
+            reclaim_writes: ReclaimWrites::Always,
+            queue_requests: 128,
         }
     }
 }

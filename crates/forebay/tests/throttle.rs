@@ -174,7 +174,7 @@ fn every_pause_can_be_computed_again_from_its_record() {
     for throttle in [DirtyThrottle::Paced, DirtyThrottle::IoLess] {
         simulate(2, |rt| async move {
             let policy = Policy {
-                throttle,
+                dirty_throttle: throttle,
                 ..Policy::default()
             };
             let settings = Settings {

@@ -7,7 +7,7 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::policy::ZoneDirtyLimits;
+use crate::policy::{ReclaimThrottle, ZoneDirtyLimits};
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -24,6 +24,28 @@ pub(crate) struct Want {
     pub(crate) node: usize,
     /// It will be dirtied at once: zones over their dirty limit are passed over.
     pub(crate) to_write: bool,
+    /// The store to which the caller is writing.
+    pub(crate) own_store: Option<usize>,
+}
+
+impl Want {
+    /// A frame for a page to read.
+    pub(crate) fn to_read(node: usize) -> Want {
+        Want {
+            node,
+            to_write: false,
+            own_store: None,
+        }
+    }
+
+    /// A frame for a page of `store` to write.
+    pub(crate) fn to_write(node: usize, store: usize) -> Want {
+        Want {
+            node,
+            to_write: true,
+            own_store: Some(store),
+        }
+    }
 }
 
 /// A free frame that was taken for a page. It goes back to its free list if it is dropped.
@@ -107,7 +129,7 @@ impl Engine {
                 return Err(AccessError::Closed);
             }
             self.pass_gate(&self.nodes[want.node]).await;
-            let reclaimed = self.direct_reclaim(want.node).await;
+            let reclaimed = self.direct_reclaim(want).await;
             if let Some(fresh) = self.try_above_min(want.node) {
                 return Ok(fresh);
             }
@@ -117,6 +139,9 @@ impl Engine {
                 fruitless_loops + 1
             };
             if fruitless_loops <= MAX_RECLAIM_RETRIES && self.may_succeed(want.node) {
+                if self.naps() {
+                    self.nap_before_retry(want.node, reclaimed).await;
+                }
                 self.rt.yield_now().await;
                 continue;
             }
@@ -186,12 +211,32 @@ impl Engine {
 
     /// Whether a page may be dirtied in this zone (spec/reclaim.md 1.10).
     fn zone_takes_dirty(&self, zone: &Zone) -> bool {
-        if self.zones.len() == 1 || self.settings.policy.zone_dirty_limits == ZoneDirtyLimits::Off {
+        if self.zones.len() == 1 {
             return true;
         }
-        let limit = self.zone_dirty_limit(zone);
-        let used = zone.dirty.load(Ordering::Relaxed) + zone.writeback.load(Ordering::Relaxed);
-        limits::zone_is_ok(used, limit)
+        match self.settings.policy.zone_dirty_limits {
+            ZoneDirtyLimits::Off => true,
+            ZoneDirtyLimits::Proportional => {
+                limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone))
+            }
+            ZoneDirtyLimits::ForNodes => self.node_takes_dirty(&self.nodes[zone.node]),
+        }
+    }
+
+    /// Whether a page may be dirtied in this node, all of whose zones share one limit.
+    fn node_takes_dirty(&self, node: &Node) -> bool {
+        let (mut free, mut file, mut reserved, mut pending) = (0, 0, 0, 0);
+        for zone in self.zones_up_to(node, node.top_class()) {
+            let sizes = zone.sizes();
+            free += zone.free_pages();
+            file += sizes.inactive_file + sizes.active_file;
+            reserved += zone.reserved_pages();
+            pending += zone.pages_pending();
+        }
+        let dirtyable = limits::node_dirtyable(free, file, reserved);
+        let knobs = &self.settings.dirty;
+        let limit = limits::zone_limit(dirtyable, self.dirtyable_pages(), knobs);
+        limits::zone_is_ok(pending, limit)
     }
 
     /// The zone's part of the dirty limit, pages.
@@ -215,7 +260,9 @@ impl Engine {
             node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES
                 || gate_is_open(free, zones().map(|zone| zone.marks.min).sum())
         };
-        if is_open() {
+        // The gate came in 3.6.
+        let has_gate = self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32;
+        if !has_gate || is_open() {
             return;
         }
         self.count(Counter::PgscanDirectThrottle, 1);
@@ -229,14 +276,7 @@ impl Engine {
     /// Whether reclaiming everything that can be would let a request of `node` pass.
     fn may_succeed(&self, node: usize) -> bool {
         self.zone_list(node).any(|(_, zone, class)| {
-            let sizes = zone.sizes();
-            let anon = if self.swap_has_room() {
-                sizes.inactive_anon + sizes.active_anon
-            } else {
-                0
-            };
-            let reclaimable = sizes.inactive_file + sizes.active_file + anon;
-            let available = zone.free_pages() + reclaimable;
+            let available = zone.free_pages() + self.reclaimable_pages(zone);
             is_above(
                 available,
                 zone.marks.min,
@@ -244,6 +284,17 @@ impl Engine {
                 MarkRelief::default(),
             )
         })
+    }
+
+    /// Pages of the zone that reclaim could free, if all went well.
+    pub(crate) fn reclaimable_pages(&self, zone: &Zone) -> u64 {
+        let sizes = zone.sizes();
+        let anon = if self.swap_has_room() {
+            sizes.inactive_anon + sizes.active_anon
+        } else {
+            0
+        };
+        sizes.inactive_file + sizes.active_file + anon
     }
 
     /// How long a caller is kept waiting for a frame: long while a store may still answer, short

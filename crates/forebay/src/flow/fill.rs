@@ -18,6 +18,7 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, pages_for};
 use forebay_law::readahead::{ReadaheadDecision, ReadaheadInputs, Window, decide};
 use forebay_law::refault::{WorkingsetSizes, activates, refault_distance};
+use forebay_rt::Work;
 use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,6 +66,9 @@ struct PendingRun<'a> {
     object: &'a ObjectState,
     first: u64,
     pages: Vec<PagePointer>,
+    /// Requests submitted so far, and their pages.
+    requests: u64,
+    submitted_pages: u64,
 }
 
 impl PendingRun<'_> {
@@ -72,6 +76,8 @@ impl PendingRun<'_> {
         if self.pages.is_empty() {
             return;
         }
+        self.requests += 1;
+        self.submitted_pages += self.pages.len() as u64;
         let pages = std::mem::replace(&mut self.pages, self.engine.vectors.take());
         self.engine.submit_read(self.object, self.first, pages);
     }
@@ -163,15 +169,14 @@ impl Engine {
         needed: Range<u64>,
         node: usize,
     ) -> Result<(), AccessError> {
-        let want = Want {
-            node,
-            to_write: false,
-        };
+        let want = Want::to_read(node);
         let mut run = PendingRun {
             engine: self,
             object,
             first: 0,
             pages: self.vectors.take(),
+            requests: 0,
+            submitted_pages: 0,
         };
         let most = self.most_pages_of_a_read(object);
         let mut page = plan.pages.start;
@@ -223,6 +228,10 @@ impl Engine {
             page += 1;
         }
         run.submit();
+        let (count, pages) = (run.requests, run.submitted_pages);
+        let charge = self.rt.charge(Work::Request { count });
+        let swapped = if object.is_anonymous() { pages } else { 0 };
+        charge.and(Work::SwapIn { pages: swapped }).await;
         Ok(())
     }
 

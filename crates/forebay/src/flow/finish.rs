@@ -84,6 +84,7 @@ impl Engine {
         self.count(Counter::Pgpgout, pages);
         backing.write_ends(sequence);
         backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.note_congestion(&backing);
         backing.write_ended.wake_all();
         object.written.wake_all();
         for &page in &io.pages {

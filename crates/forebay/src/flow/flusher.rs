@@ -7,12 +7,13 @@ use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
 use crate::flow::commit::Committed;
 use crate::flow::writeout::Selection;
+use crate::policy::FlushChunk;
 use crate::state::backing::{Backing, FlusherWork};
 use crate::state::dirty_index::Tag;
 use crate::state::object::{ObjectState, QueuePlace};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
-use forebay_law::chunk::write_chunk;
+use forebay_law::chunk::{MIN_WRITEBACK_PAGES, write_chunk};
 use forebay_law::share::store_background;
 use forebay_store::Durability;
 use std::ops::Range;
@@ -62,17 +63,23 @@ impl Engine {
     ) -> u64 {
         let mut progress = 0;
         let work = backing.take_work();
-        if work.all {
-            progress += self.flush_round(backing, WritebackReason::Vmscan).await;
+        if work.all || work.pages > 0 {
+            let pages = if work.all { u64::MAX } else { work.pages };
+            let reason = WritebackReason::Vmscan;
+            progress += self.flush_round(backing, reason, pages).await;
         }
         let interval = self.settings.writeback_interval;
         let now = self.rt.now();
         if interval != Span::ZERO && now.since(*last_old_flush) >= interval {
             *last_old_flush = now;
-            progress += self.flush_round(backing, WritebackReason::Periodic).await;
+            progress += self
+                .flush_round(backing, WritebackReason::Periodic, u64::MAX)
+                .await;
         }
         if self.is_over_background(backing) {
-            progress += self.flush_round(backing, WritebackReason::Background).await;
+            progress += self
+                .flush_round(backing, WritebackReason::Background, u64::MAX)
+                .await;
         }
         progress
     }
@@ -117,7 +124,13 @@ impl Engine {
         reclaimable > store_background(of_store, limits.thresh, limits.background)
     }
 
-    async fn flush_round(self: &Arc<Self>, backing: &Arc<Backing>, reason: WritebackReason) -> u64 {
+    /// Writes at most `pages` pages for `reason`.
+    async fn flush_round(
+        self: &Arc<Self>,
+        backing: &Arc<Backing>,
+        reason: WritebackReason,
+        pages: u64,
+    ) -> u64 {
         self.record(&Event::WritebackStart {
             bdi: backing.number,
             reason,
@@ -128,7 +141,7 @@ impl Engine {
             reason,
             pages_left: match reason {
                 WritebackReason::Background => u64::MAX,
-                _ => self.global.dirty.load(Ordering::Relaxed),
+                _ => self.global.dirty.load(Ordering::Relaxed).min(pages),
             },
             dirty_since_ms: match reason {
                 WritebackReason::Periodic => {
@@ -200,7 +213,12 @@ impl Engine {
             return (0, Turn::Blocked);
         }
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
-        let limit = write_chunk(average, self.global.smoothed().limit, pages_left);
+        let limit = match self.settings.policy.flush_chunk {
+            FlushChunk::HalfSecond => {
+                write_chunk(average, self.global.smoothed().limit, pages_left)
+            }
+            FlushChunk::Fixed => MIN_WRITEBACK_PAGES,
+        };
         let (mut written, mut end) = self
             .writeout(backing, object, dirty(next_page..u64::MAX, limit))
             .await;
@@ -298,7 +316,7 @@ impl Backing {
         if !self.flusher_runs.load(Ordering::Acquire) {
             self.request(FlusherWork {
                 background: true,
-                all: false,
+                ..FlusherWork::default()
             });
         }
     }

@@ -1,16 +1,16 @@
 //! What becomes of each page that reclaim took off an inactive list (spec/reclaim.md 3.1, 3.3 h).
 //!
-//! Nothing here waits. A dirty file page is never written: it is marked, so that it is freed as
-//! soon as its flusher has written it, and goes to the active list out of reclaim's way
-//! (promise 4). A dirty anonymous page has no flusher: reclaim writes it to swap.
+//! Nothing here waits. A dirty file page is never written, but for historic policies
+//! (`reclaim/writeback.rs`): it is marked, so that it is freed as soon as its flusher has written
+//! it, and goes to the active list out of reclaim's way (promise 4). A dirty anonymous page has no flusher: reclaim writes it to swap.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PageLevels};
-use crate::flow::reclaim::{Tally, Who};
-use crate::policy::ActiveReferences;
+use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::policy::{ActiveReferences, ReclaimWriteback, Refaults};
 use crate::state::frame::{ExclusiveHold, flag};
-use crate::state::node::Node;
+use crate::state::node::ReclaimFlags;
 use crate::state::shadow::Shadow;
 use crate::state::zone::{Batch, Zone};
 use forebay_base::sync::atomic::Ordering;
@@ -24,17 +24,18 @@ pub(crate) struct Judged {
     pub(crate) freed: Batch,
     /// Pages that could be looked at.
     pub(crate) looked_at: u64,
-    /// Pages submitted to swap.
+    /// Pages submitted for writing.
     pub(crate) paged_out: u64,
     pub(crate) tally: Tally,
 }
 
 /// What becomes of a page.
-enum Verdict {
+pub(crate) enum Verdict {
     Free,
     Activate,
     Keep,
     PageOut,
+    WriteFile,
 }
 
 impl Engine {
@@ -42,10 +43,10 @@ impl Engine {
         &self,
         zone: &Zone,
         taken: &Batch,
-        who: Who,
+        control: &mut ScanControl,
         is_file: bool,
     ) -> Judged {
-        let node = &self.nodes[zone.node];
+        let flags = self.reclaim_flags(zone);
         let count = taken.len() as u64;
         let tally = Tally {
             taken: count,
@@ -65,7 +66,7 @@ impl Engine {
                 continue;
             };
             judged.looked_at += 1;
-            match self.verdict(node, &hold, who, &mut judged.tally) {
+            match self.verdict(flags, &hold, control, &mut judged.tally) {
                 Verdict::Free => judged.freed.push(self.evict(zone, hold)),
                 Verdict::Activate => {
                     self.activate_judged(zone, hold);
@@ -76,7 +77,12 @@ impl Engine {
                 Verdict::PageOut => {
                     judged.paged_out += 1;
                     judged.kept.push(frame);
-                    self.page_out(hold, who);
+                    self.page_out(hold, control.who);
+                }
+                Verdict::WriteFile => {
+                    judged.paged_out += 1;
+                    judged.kept.push(frame);
+                    self.write_file_page(hold, control);
                 }
             }
         }
@@ -85,11 +91,12 @@ impl Engine {
 
     fn verdict(
         &self,
-        node: &Node,
+        flags: &ReclaimFlags,
         hold: &ExclusiveHold<'_>,
-        who: Who,
+        control: &ScanControl,
         tally: &mut Tally,
     ) -> Verdict {
+        let stage = self.settings.policy.reclaim_writeback;
         let word = hold.word();
         let is_anon = word & flag::ANON != 0;
         let is_dirty = word & flag::DIRTY != 0;
@@ -98,16 +105,21 @@ impl Engine {
             tally.dirty += u64::from(is_dirty || in_writeback);
             tally.unqueued_dirty += u64::from(is_dirty && !in_writeback);
         }
-        let met_before = word & flag::RECLAIM != 0;
+        let met_before = in_writeback && word & flag::RECLAIM != 0;
+        let is_busy = (is_dirty || in_writeback) && self.meets_congestion(hold);
+        tally.congested += u64::from(met_before || is_busy);
         if in_writeback {
-            tally.congested += u64::from(met_before);
-            if who == Who::Kswapd && met_before && node.flags.writeback.load(Ordering::Relaxed) {
+            let is_kswapd = control.who == Who::Kswapd;
+            if stage < ReclaimWriteback::KswapdWhereFlagged {
+                return self.leave_in_writeback(tally);
+            }
+            if is_kswapd && met_before && flags.writeback.load(Ordering::Relaxed) {
                 tally.immediate += 1;
             } else {
                 self.frames.set(hold.frame(), flag::RECLAIM);
                 tally.writeback += 1;
             }
-            return Verdict::Activate;
+            return out_of_the_way(stage);
         }
         if word & flag::PROMOTE != 0 {
             return Verdict::Activate;
@@ -116,16 +128,33 @@ impl Engine {
             return Verdict::Free;
         }
         let before = self.frames.clear(hold.frame(), flag::REFERENCED);
-        match is_anon {
-            false => {
-                self.frames.set(hold.frame(), flag::RECLAIM);
-                self.count(Counter::NrVmscanImmediateReclaim, 1);
-                Verdict::Activate
+        let was_referenced = before & flag::REFERENCED != 0;
+        let verdict = match is_anon {
+            false if !self.may_write_file(flags, hold, control) => {
+                return self.leave_dirty_file(hold);
             }
-            true if before & flag::REFERENCED != 0 => Verdict::Keep,
+            _ if was_referenced => return Verdict::Keep,
+            false => Verdict::WriteFile,
             true if self.gives_slot(hold) => Verdict::PageOut,
-            true => Verdict::Activate,
+            true => return Verdict::Activate,
+        };
+        tally.dirty_met += 1;
+        if self.is_gate_closed(hold, control) {
+            tally.gate_closed += 1;
+            return Verdict::Keep;
         }
+        verdict
+    }
+
+    /// Marks a dirty file page, so that it is freed as soon as its flusher has written it.
+    fn leave_dirty_file(&self, hold: &ExclusiveHold<'_>) -> Verdict {
+        let stage = self.settings.policy.reclaim_writeback;
+        if stage < ReclaimWriteback::Marked {
+            return self.skip_dirty_file();
+        }
+        self.frames.set(hold.frame(), flag::RECLAIM);
+        self.count(Counter::NrVmscanImmediateReclaim, 1);
+        out_of_the_way(stage)
     }
 
     /// Counts a page that reclaim submitted for writing.
@@ -161,7 +190,9 @@ impl Engine {
             age: zone.grow_older(),
             workingset,
         };
-        self.shadows.remember(owner, shadow);
+        if self.settings.policy.refaults == Refaults::Activated {
+            self.shadows.remember(owner, shadow);
+        }
         hold.blank()
     }
 
@@ -172,5 +203,15 @@ impl Engine {
         });
         hold.set(flag::ACTIVE);
         zone.grow_older();
+    }
+}
+
+/// Where a page goes that cannot be freed before its write ends: to the active list, for reclaim
+/// not to meet it again; before 4.11 it stayed.
+fn out_of_the_way(stage: ReclaimWriteback) -> Verdict {
+    if stage < ReclaimWriteback::KswapdWhereMetTwice {
+        Verdict::Keep
+    } else {
+        Verdict::Activate
     }
 }

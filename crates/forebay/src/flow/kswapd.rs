@@ -1,13 +1,17 @@
 //! A node's keeper: it sleeps by the rule by which it reclaims.
 //!
 //! Spec/reclaim.md 4.4 to 4.6: it runs until one zone that the requests may use is above its high
-//! mark, and asks exactly that, for the highest class that was asked of it, before it sleeps.
+//! mark, and asks exactly that, for the highest class that was asked of it, before it sleeps. What
+//! it did before is in `sleep` and `zones`.
+
+mod sleep;
+mod zones;
 
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Who};
-use crate::policy::KswapdSleep;
+use crate::policy::KswapdBalance;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
@@ -25,25 +29,20 @@ impl Engine {
         let node = &self.nodes[node];
         let mut class = node.top_class();
         while !self.is_closing() {
-            class = self.idle_class(node, class);
+            class = self.class_before_sleep(node, class);
             self.try_to_sleep(node, class).await;
             if self.is_closing() {
                 return;
             }
-            class = node.take_request().unwrap_or(class);
+            class = self.class_after_sleep(node, class);
             self.record(&Event::MmVmscanKswapdWake {
                 nid: node.number,
                 highest_zoneidx: class,
             });
-            self.balance_node(node, class).await;
-        }
-    }
-
-    /// For which class kswapd asks whether it may sleep.
-    fn idle_class(&self, node: &Node, previous: usize) -> usize {
-        match self.settings.policy.kswapd_sleep {
-            KswapdSleep::ForRequestedClass => node.requested_class().unwrap_or(previous),
-            KswapdSleep::ForClassZero => node.requested_class().unwrap_or(0),
+            match self.settings.policy.kswapd_balance {
+                KswapdBalance::Node => self.balance_node(node, class).await,
+                KswapdBalance::Zones => self.balance_zones(node).await,
+            }
         }
     }
 
@@ -52,7 +51,7 @@ impl Engine {
         node.request_class(class);
         if node.kswapd_sleeps.load(Ordering::Acquire)
             && node.failures.load(Ordering::Relaxed) < MAX_RECLAIM_RETRIES
-            && !self.is_balanced(node, class)
+            && !self.need_not_wake(node, class)
         {
             node.wake_kswapd.wake_all();
         }
@@ -107,7 +106,7 @@ impl Engine {
         if node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES {
             return true;
         }
-        let balanced = self.is_balanced(node, class);
+        let balanced = self.is_balanced_to_sleep(node, class);
         if balanced {
             node.flags.clear();
         }
@@ -120,7 +119,9 @@ impl Engine {
         let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
         let mut total = 0;
         while control.priority >= 1 && !self.is_closing() {
-            if self.is_balanced(node, class) {
+            let balanced = self.is_balanced(node, class);
+            self.clear_on_any_check(node, balanced);
+            if balanced {
                 node.note_refaults();
                 return;
             }
@@ -136,7 +137,7 @@ impl Engine {
             }
             self.rt.yield_now().await;
         }
-        if total == 0 && !self.is_balanced(node, class) {
+        if total == 0 && self.counts_failures() && !self.is_balanced(node, class) {
             node.failures.fetch_add(1, Ordering::Relaxed);
         }
         node.note_refaults();

@@ -284,8 +284,8 @@ impl Engine {
             }
         }
         let everything = FlusherWork {
-            background: false,
             all: true,
+            ..FlusherWork::default()
         };
         handle.backing.request(everything);
     }

@@ -1,24 +1,29 @@
 //! One pass over the lists of a node, for kswapd or for a caller that needs a frame.
 //!
 //! Spec/reclaim.md 2.6, 2.10 and 3.8. A pass judges each page once and waits only between
-//! batches, never while frames are off their lists: a caller that gives up half-way leaves
-//! nothing behind.
+//! batches; frames that are off their lists go back by themselves: a caller that gives up half-way
+//! leaves nothing behind. What older kernels did is in `naps` and `writeback`.
+
+mod batch;
+mod naps;
+mod writeback;
 
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::policy::{ActiveReferences, InactiveShare};
-use crate::state::backing::FlusherWork;
-use crate::state::frame::flag;
-use crate::state::node::Node;
+use crate::flow::alloc::Want;
+use crate::policy::{InactiveShare, ReclaimThrottle, ScanBalance};
+use crate::state::backing::{Backing, FlusherWork};
+use crate::state::node::{Node, ReclaimFlags};
 use crate::state::zone::{Batch, List, Zone};
 use forebay_base::sync::atomic::Ordering;
+use forebay_law::history::{RotationScan, RotationWeights, scan_targets_by_rotation};
 use forebay_law::scan::{
     ListSizes, ScanInputs, ScanTargets, TOP_PRIORITY, inactive_is_low, inactive_is_under_tenth,
     rebalance, scan_targets,
 };
-use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
-use forebay_rt::Work;
+use forebay_law::throttle::{ThrottleReason, too_many_isolated};
+use std::sync::Arc;
 
 /// Who reclaims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +33,13 @@ pub(crate) enum Who {
 }
 
 /// The intent of one run of reclaim and what came of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ScanControl {
     pub(crate) who: Who,
+    /// The store to which the caller was about to write.
+    pub(crate) own_store: Option<usize>,
+    /// The last store to which a file page was written.
+    pub(crate) wrote_to: Option<Arc<Backing>>,
     pub(crate) priority: u32,
     /// Pages to free.
     pub(crate) goal: u64,
@@ -55,6 +64,9 @@ pub(crate) struct Tally {
     pub(crate) immediate: u64,
     pub(crate) congested: u64,
     pub(crate) activated: u64,
+    /// Dirty pages that would be written, and those that were not because of a busy store.
+    pub(crate) dirty_met: u64,
+    pub(crate) gate_closed: u64,
 }
 
 impl Tally {
@@ -67,6 +79,22 @@ impl Tally {
         self.immediate += other.immediate;
         self.congested += other.congested;
         self.activated += other.activated;
+        self.dirty_met += other.dirty_met;
+        self.gate_closed += other.gate_closed;
+    }
+
+    /// Raises the flags for what a pass or a batch met. It met nothing but dirty pages if `taken`
+    /// of them were.
+    fn raise(&self, flags: &ReclaimFlags, taken: u64) {
+        if self.writeback > 0 && self.writeback == self.taken {
+            flags.writeback.store(true, Ordering::Relaxed);
+        }
+        if self.unqueued_dirty > 0 && self.unqueued_dirty == taken {
+            flags.dirty.store(true, Ordering::Relaxed);
+        }
+        if self.dirty > 0 && self.dirty == self.congested {
+            flags.congested.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -77,6 +105,8 @@ impl ScanControl {
     pub(crate) fn new(who: Who, priority: u32) -> ScanControl {
         ScanControl {
             who,
+            own_store: None,
+            wrote_to: None,
             priority,
             goal: DIRECT_GOAL,
             force_deactivate: false,
@@ -95,12 +125,14 @@ impl ScanControl {
 
 impl Engine {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
-    pub(crate) async fn direct_reclaim(&self, node: usize) -> u64 {
+    pub(crate) async fn direct_reclaim(&self, want: Want) -> u64 {
+        let node = want.node;
         self.count(Counter::Allocstall, 1);
         self.record(&Event::MmVmscanDirectReclaimBegin { nid: node });
         let mut reclaimed = 0;
         for force_deactivate in [false, true] {
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
+            control.own_store = want.own_store;
             control.force_deactivate = force_deactivate;
             self.reclaim_for_caller(node, &mut control).await;
             reclaimed = control.reclaimed;
@@ -116,6 +148,7 @@ impl Engine {
     }
 
     async fn reclaim_for_caller(&self, first: usize, control: &mut ScanControl) {
+        let mut total_scanned = 0;
         for priority in (0..=TOP_PRIORITY).rev() {
             control.priority = priority;
             control.begin_pass();
@@ -123,20 +156,15 @@ impl Engine {
                 let node = &self.nodes[(first + at) % self.nodes.len()];
                 self.shrink_node(node, node.top_class(), control).await;
             }
-            let node = &self.nodes[first];
-            match consider_throttle(control.reclaimed, control.scanned, priority, false) {
-                Progress::Nothing => {}
-                Progress::Wake => {
-                    node.queue(ThrottleReason::NoProgress).wake_all();
-                }
-                Progress::Sleep => {
-                    self.reclaim_throttle(node, Who::Direct, ThrottleReason::NoProgress)
-                        .await;
-                }
+            if self.settings.policy.reclaim_throttle == ReclaimThrottle::Events {
+                self.wait_for_progress(&self.nodes[first], control).await;
             }
+            total_scanned += control.scanned;
             if control.reclaimed >= control.goal {
                 return;
             }
+            self.ask_flushers(total_scanned);
+            self.nap_in_vain(first, control).await;
         }
     }
 
@@ -152,7 +180,11 @@ impl Engine {
         if control.reclaimed > before.0 {
             node.failures.store(0, Ordering::Relaxed);
         }
-        self.throttle_after_pass(node, control).await;
+        if self.settings.policy.reclaim_throttle == ReclaimThrottle::Events {
+            self.throttle_after_pass(node, control).await;
+        } else {
+            self.nap_after_pass(node, control).await;
+        }
         let tally = control.tally;
         control.tally = before.1;
         control.tally.add(tally);
@@ -161,30 +193,23 @@ impl Engine {
     /// Flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
     async fn throttle_after_pass(&self, node: &Node, control: &ScanControl) {
         let tally = &control.tally;
-        let congested = tally.dirty > 0 && tally.dirty == tally.congested;
-        if control.who == Who::Kswapd {
-            if tally.writeback > 0 && tally.writeback == tally.taken {
-                node.flags.writeback.store(true, Ordering::Relaxed);
+        let (who, reason) = match control.who {
+            Who::Kswapd => {
+                tally.raise(&node.flags, tally.file_taken);
+                if tally.immediate == 0 {
+                    return;
+                }
+                (Who::Kswapd, ThrottleReason::Writeback)
             }
-            if tally.unqueued_dirty > 0 && tally.unqueued_dirty == tally.file_taken {
-                node.flags.dirty.store(true, Ordering::Relaxed);
-            }
-            if congested {
-                node.flags.congested.store(true, Ordering::Relaxed);
-            }
-            if tally.immediate > 0 {
-                self.reclaim_throttle(node, Who::Kswapd, ThrottleReason::Writeback)
-                    .await;
-            }
-        } else if node.flags.congested.load(Ordering::Relaxed) {
-            self.reclaim_throttle(node, Who::Direct, ThrottleReason::Congested)
-                .await;
-        }
+            Who::Direct if !node.flags.congested.load(Ordering::Relaxed) => return,
+            Who::Direct => (Who::Direct, ThrottleReason::Congested),
+        };
+        self.reclaim_throttle(node, who, reason).await;
     }
 
-    async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl) {
+    pub(super) async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl) {
         let inputs = self.scan_inputs(zone, control);
-        let targets = scan_targets(&inputs);
+        let targets = self.targets(zone, control, &inputs);
         let mut left = targets;
         let mut adjusted = false;
         let at_start = control.reclaimed;
@@ -210,6 +235,24 @@ impl Engine {
             left = rebalance(targets, left);
             adjusted = true;
         }
+        self.nap_after_zone(control.who).await;
+    }
+
+    /// How many pages of each list the pass looks at.
+    fn targets(&self, zone: &Zone, control: &ScanControl, inputs: &ScanInputs) -> ScanTargets {
+        let weights = match self.settings.policy.scan_balance {
+            ScanBalance::Cost => return scan_targets(inputs),
+            ScanBalance::EarlyRotations => RotationWeights::PlusOne,
+            ScanBalance::Rotations => RotationWeights::Plain,
+        };
+        let [anon, file] = zone.rotations();
+        let scan = RotationScan {
+            anon,
+            file,
+            weights,
+            is_kswapd: control.who == Who::Kswapd,
+        };
+        scan_targets_by_rotation(inputs, &scan)
     }
 
     fn scan_inputs(&self, zone: &Zone, control: &ScanControl) -> ScanInputs {
@@ -258,25 +301,27 @@ impl Engine {
                 control.skipped_deactivate = true;
                 return false;
             }
-            let taken = self.shrink_active(zone, list, wanted, control.priority);
-            self.rt.charge(Work::Scan { pages: taken }).await;
-            return taken > 0;
+            let priority = control.priority;
+            return self.shrink_active(zone, list, wanted, priority).await > 0;
         }
         if control.who == Who::Direct && !self.passes_isolated(zone, list).await {
             return false;
         }
-        let before = control.scanned;
-        let taken = self.shrink_inactive(zone, list, wanted, control);
-        self.rt
-            .charge(Work::Scan {
-                pages: control.scanned - before,
-            })
-            .await;
-        taken > 0
+        let batch = self.shrink_inactive(zone, list, wanted, control).await;
+        if let Some(backing) = control.wrote_to.take() {
+            self.wait_for_queue(&backing).await;
+        }
+        if self.naps() {
+            self.nap_after_batch(zone, control, batch).await;
+        }
+        batch.taken > 0
     }
 
     /// Lets a caller wait once while too many pages are off the lists already.
     async fn passes_isolated(&self, zone: &Zone, list: List) -> bool {
+        if self.naps() {
+            return self.naps_while_isolated(zone, list).await;
+        }
         let node = &self.nodes[zone.node];
         let is_file = list.is_file();
         let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), true);
@@ -309,134 +354,18 @@ impl Engine {
             } = zone.sizes();
             if inactive_is_low(inactive_anon, active_anon) {
                 let wanted = Batch::LIMIT as u64;
-                let taken = self.shrink_active(zone, List::ActiveAnon, wanted, control.priority);
-                self.rt.charge(Work::Scan { pages: taken }).await;
+                let priority = control.priority;
+                self.shrink_active(zone, List::ActiveAnon, wanted, priority)
+                    .await;
             }
         }
-    }
-
-    /// Deactivates up to `wanted` pages of an active list (spec/reclaim.md 2.6).
-    fn shrink_active(&self, zone: &Zone, list: List, wanted: u64, priority: u32) -> u64 {
-        let batch = zone.isolate(&self.frames, list, wanted as usize);
-        let (mut deactivated, mut spared) = (0, 0);
-        for &frame in batch.as_slice() {
-            if self.spares_active(frame) {
-                spared += 1;
-            } else {
-                self.frames.set(frame, flag::WORKINGSET);
-                self.frames.clear(frame, flag::ACTIVE);
-                deactivated += 1;
-            }
-        }
-        let orphans = zone.put_back(&self.frames, &batch, list.is_file(), batch.len());
-        self.free_in(zone, &orphans);
-        let (anon, file) = if list.is_file() {
-            (0, spared)
-        } else {
-            (spared, 0)
-        };
-        zone.note_cost(anon, file);
-        self.count(Counter::Pgrefill, batch.len() as u64);
-        self.count(Counter::Pgdeactivate, deactivated);
-        let nr_taken = batch.len() as u64;
-        self.record(&Event::MmVmscanLruShrinkActive {
-            nid: zone.node,
-            nr_taken,
-            nr_deactivated: deactivated,
-            priority,
-        });
-        nr_taken
-    }
-
-    /// Whether an active page was touched often enough to stay; one touch is used up.
-    fn spares_active(&self, frame: u32) -> bool {
-        if self.settings.policy.active_references == ActiveReferences::Ignored {
-            return false;
-        }
-        let word = self.frames.word(frame);
-        let touches = [flag::CONSTANT, flag::FREQUENT, flag::PROMOTE];
-        let last_touch = touches.into_iter().find(|touch| word & touch != 0);
-        if let Some(touch) = last_touch {
-            self.frames.clear(frame, touch);
-        }
-        last_touch.is_some()
     }
 
     fn inactive_file_is_low(&self, sizes: &ListSizes) -> bool {
         match self.settings.policy.inactive_share {
+            InactiveShare::Half => sizes.inactive_file < sizes.active_file,
             InactiveShare::Tenth => inactive_is_under_tenth(sizes.inactive_file, sizes.active_file),
             InactiveShare::SquareRoot => inactive_is_low(sizes.inactive_file, sizes.active_file),
-        }
-    }
-
-    /// Judges up to `wanted` pages of an inactive list (spec/reclaim.md 2.7 and 3.1).
-    fn shrink_inactive(
-        &self,
-        zone: &Zone,
-        list: List,
-        wanted: u64,
-        control: &mut ScanControl,
-    ) -> usize {
-        let taken = zone.isolate(&self.frames, list, wanted as usize);
-        if taken.is_empty() {
-            return 0;
-        }
-        let is_file = list.is_file();
-        let judged = self.judge_batch(zone, &taken, control.who, is_file);
-        let orphans = zone.put_back(&self.frames, &judged.kept, is_file, taken.len());
-        self.free_in(zone, &judged.freed);
-        self.free_in(zone, &orphans);
-        let reclaimed = judged.freed.len() as u64;
-        let rotations = taken.len() as u64 - reclaimed;
-        let cost = 32 * judged.paged_out + rotations;
-        zone.note_cost(
-            if is_file { 0 } else { cost },
-            if is_file { cost } else { 0 },
-        );
-        control.scanned += judged.looked_at;
-        control.reclaimed += reclaimed;
-        control.tally.add(judged.tally);
-        if judged.tally.unqueued_dirty > 0 && judged.tally.unqueued_dirty == judged.tally.taken {
-            self.kick_flushers();
-        }
-        self.count_batch(control.who, is_file, taken.len() as u64, reclaimed);
-        self.count(Counter::Pgactivate, judged.tally.activated);
-        self.record(&Event::MmVmscanLruShrinkInactive {
-            nid: zone.node,
-            nr_scanned: judged.looked_at,
-            nr_reclaimed: reclaimed,
-            nr_dirty: judged.tally.dirty,
-            nr_writeback: judged.tally.writeback,
-            nr_immediate: judged.tally.immediate,
-            nr_activate: judged.tally.activated,
-            priority: control.priority,
-            is_file,
-        });
-        taken.len()
-    }
-
-    fn count_batch(&self, who: Who, is_file: bool, scanned: u64, reclaimed: u64) {
-        let (scan, steal) = match who {
-            Who::Kswapd => (Counter::PgscanKswapd, Counter::PgstealKswapd),
-            Who::Direct => (Counter::PgscanDirect, Counter::PgstealDirect),
-        };
-        self.count(scan, scanned);
-        self.count(steal, reclaimed);
-        self.count(
-            if is_file {
-                Counter::PgscanFile
-            } else {
-                Counter::PgscanAnon
-            },
-            scanned,
-        );
-    }
-
-    fn free_in(&self, zone: &Zone, blank: &Batch) {
-        if !blank.is_empty() {
-            zone.put_free(&self.frames, blank.as_slice());
-            self.count(Counter::Pgfree, blank.len() as u64);
-            self.nodes[zone.node].freed.wake_all();
         }
     }
 
@@ -445,8 +374,8 @@ impl Engine {
         for backing in self.backings() {
             if backing.reclaimable.load(Ordering::Relaxed) > 0 {
                 backing.request(FlusherWork {
-                    background: false,
                     all: true,
+                    ..FlusherWork::default()
                 });
             }
         }

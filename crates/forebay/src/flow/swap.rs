@@ -98,6 +98,7 @@ impl Engine {
         };
         let io = self.page_io(request, pages, token(object.number, 0));
         swap.backing.store.submit(io);
+        self.note_congestion(&swap.backing);
     }
 
     /// A write to swap has ended: the page is clean, or, if it failed, dirty again and kept.
@@ -128,6 +129,7 @@ impl Engine {
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
         backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.note_congestion(backing);
         backing.write_ended.wake_all();
         for &page in &io.pages {
             let throttled = self.node_of(self.frames.frame_at(page)).note_written(1);
@@ -165,12 +167,7 @@ impl Engine {
         page: u64,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
-        let fresh = self
-            .frame(Want {
-                node: handle.node,
-                to_write: false,
-            })
-            .await?;
+        let fresh = self.frame(Want::to_read(handle.node)).await?;
         let Some(batch) = object.begin_batch() else {
             drop(fresh);
             self.resize_ends(object).await?;

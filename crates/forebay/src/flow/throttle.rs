@@ -24,6 +24,7 @@ use forebay_law::pause::{
 use forebay_law::position::{Position, PositionInputs, position};
 use forebay_law::rate::{strict_setpoint, task_ratelimit};
 use forebay_law::share::store_background;
+use forebay_rt::Work;
 
 /// A writer, as the throttle knows it.
 #[derive(Debug, Default)]
@@ -87,6 +88,7 @@ impl Engine {
 
     /// Lets a writer pause as long as the laws say.
     pub(crate) async fn balance_dirty_pages(&self, backing: &Backing, dirtier: &Dirtier) {
+        self.rt.charge(Work::ThrottleCheck).await;
         let entered = self.rt.now();
         loop {
             let snapshot = self.snapshot(backing);
@@ -149,7 +151,7 @@ impl Engine {
         let task = task_ratelimit(dirty_ratelimit, snapshot.position.ratio);
         let average = inputs.average_pages_per_s;
         let sizing = size_pause(average, dirty_ratelimit, inputs.store_dirty, task);
-        let (pause_us, after) = match self.settings.policy.throttle {
+        let (pause_us, after) = match self.settings.policy.dirty_throttle {
             DirtyThrottle::Paced if task > 0 => paced(before, &sizing, task, snapshot.now),
             _ => paused(before, &sizing, task, snapshot.now),
         };
@@ -281,7 +283,7 @@ impl Engine {
                 dirtied: before.clock.nr_dirtied,
                 clock: before.clock,
                 sizing: decision.sizing,
-                throttle: self.settings.policy.throttle,
+                throttle: self.settings.policy.dirty_throttle,
                 paused_when_us: before.paused_when_us,
                 now_us: snapshot.now.as_nanos() / 1_000,
                 pause_us: decision.pause_us,

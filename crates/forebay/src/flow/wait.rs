@@ -13,6 +13,7 @@ use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, Span};
+use forebay_law::history::early_timeout_ms;
 use forebay_law::throttle::{ThrottleReason, skips_sleep};
 use std::future::Future;
 
@@ -120,7 +121,8 @@ impl Engine {
             reason,
             ThrottleReason::NoProgress | ThrottleReason::Congested
         );
-        if brief && self.skips_throttle(node) {
+        let early = self.early_events();
+        if early.is_none() && brief && self.skips_throttle(node) {
             self.rt.yield_now().await;
             return;
         }
@@ -129,7 +131,11 @@ impl Engine {
         let waiting = is_writeback.then(|| node.wait_for_writeback());
         let began = self.rt.now();
         let tick_ms = self.settings.tick.as_millis().max(1);
-        let timeout = Span::from_millis(reason.timeout_ms(tick_ms));
+        let timeout_ms = match early {
+            None => reason.timeout_ms(tick_ms),
+            Some(version) => early_timeout_ms(reason, version),
+        };
+        let timeout = Span::from_millis(timeout_ms);
         let _ = self.rt.timeout(timeout, listener).await;
         drop(waiting);
         let delayed_us = self.rt.now().since(began).as_micros();
@@ -147,12 +153,8 @@ impl Engine {
     fn skips_throttle(&self, node: &Node) -> bool {
         let (mut pending, mut reclaimable) = (0, 0);
         for zone in self.zones_up_to(node, node.top_class()) {
-            let sizes = zone.sizes();
-            pending += zone.dirty.load(Ordering::Relaxed) + zone.writeback.load(Ordering::Relaxed);
-            reclaimable += sizes.inactive_file + sizes.active_file;
-            if self.swap_has_room() {
-                reclaimable += sizes.inactive_anon + sizes.active_anon;
-            }
+            pending += zone.pages_pending();
+            reclaimable += self.reclaimable_pages(zone);
         }
         let failures = node.failures.load(Ordering::Relaxed);
         skips_sleep(pending, reclaimable, failures)

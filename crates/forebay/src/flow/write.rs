@@ -305,10 +305,7 @@ impl Engine {
         if !piece.is_whole() && !is_blank {
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
-        let want = Want {
-            node: handle.node,
-            to_write: true,
-        };
+        let want = Want::to_write(handle.node, handle.backing.number);
         let fresh = spare
             .take()
             .or_else(|| self.try_frame(want))
@@ -379,10 +376,7 @@ impl Engine {
                 self.bring_in(handle, Missing::Absent { page }, page).await
             }
             Obstacle::NeedsFrame => {
-                let want = Want {
-                    node: handle.node,
-                    to_write: true,
-                };
+                let want = Want::to_write(handle.node, handle.backing.number);
                 *spare = Some(self.frame(want).await?);
                 Ok(())
             }
@@ -418,6 +412,7 @@ impl Engine {
             other.request(FlusherWork {
                 background: true,
                 all: true,
+                pages: 0,
             });
         }
         let longest = self.settings.answer_timeout;

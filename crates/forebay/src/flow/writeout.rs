@@ -1,7 +1,7 @@
 //! The one place that writes file pages: a run of tagged neighbours becomes one large request.
 //!
 //! It allocates nothing, reclaims nothing and calls no flow that does: the flusher and `sync`
-//! call it, and reclaim never does.
+//! call it, and reclaim only under historic policies.
 
 use crate::engine::Engine;
 use crate::flow::accounts::account_failure_over;
@@ -13,6 +13,7 @@ use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, pages_for};
+use forebay_rt::Work;
 use forebay_store::{Io, IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,6 +89,8 @@ impl Engine {
                 return (submitted, pages.end);
             };
             submitted += count;
+            let charge = self.rt.charge(Work::Writeback { pages: count });
+            charge.and(Work::Request { count: 1 }).await;
             from = run.first + run.pages;
         }
         (submitted, from)
@@ -105,6 +108,30 @@ impl Engine {
                 return;
             }
             listener.await;
+        }
+    }
+
+    /// Submits one dirty page of an object for reclaim, which waits for nothing. False if somebody
+    /// has it or it is clean by now.
+    pub(crate) fn write_page(
+        self: &Arc<Self>,
+        backing: &Backing,
+        object: &ObjectState,
+        page: u64,
+    ) -> bool {
+        let sequence = backing.write_begins(object.number);
+        let taken = lock(&object.dirty).take_run(&self.slab, Tag::Dirty, page..page + 1, 1);
+        let count = taken.map_or(0, |run| self.submit_run(backing, object, run, sequence));
+        backing.write_ends(sequence);
+        object.written.wake_all();
+        count > 0
+    }
+
+    /// Asks a store whether it is congested, for the policies that want to know.
+    pub(crate) fn note_congestion(&self, backing: &Backing) {
+        if self.naps() {
+            let is_congested = backing.store.is_congested();
+            self.congestion.note(&backing.congested, is_congested);
         }
     }
 
@@ -210,6 +237,9 @@ impl Engine {
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let io = self.page_io(request, pages, token(object.number, sequence));
+        let stored = first + whole_bytes / PAGE_BYTES as u64;
+        object.stored_pages.fetch_max(stored, Ordering::Relaxed);
         backing.store.submit(io);
+        self.note_congestion(backing);
     }
 }

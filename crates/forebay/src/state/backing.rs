@@ -41,6 +41,8 @@ pub(crate) struct FlusherWork {
     pub(crate) background: bool,
     /// A reclaimer found only dirty pages: write all.
     pub(crate) all: bool,
+    /// One has looked at so many pages in vain: write as many.
+    pub(crate) pages: u64,
 }
 
 /// The objects that a flusher has to write, oldest first.
@@ -87,6 +89,8 @@ pub(crate) struct Backing {
     pub(crate) writes_in_flight: AtomicU32,
     /// Told whenever a write ends.
     pub(crate) write_ended: WaitQueue,
+    /// What the store last said of its congestion.
+    pub(crate) congested: AtomicBool,
 }
 
 impl fmt::Debug for Backing {
@@ -137,7 +141,13 @@ impl Backing {
             outstanding: Mutex::new(Outstanding::default()),
             writes_in_flight: AtomicU32::new(0),
             write_ended: WaitQueue::new(),
+            congested: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the store said last that it is congested.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.congested.load(Ordering::Relaxed)
     }
 
     /// Pages dirty or under writeback (wb_dirty).
@@ -170,6 +180,7 @@ impl Backing {
         let merged = FlusherWork {
             background: asked.background || work.background,
             all: asked.all || work.all,
+            pages: asked.pages.max(work.pages),
         };
         let is_new = *asked != merged;
         *asked = merged;

@@ -19,6 +19,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod backing;
+pub(crate) mod congestion;
 pub(crate) mod dirty_index;
 pub(crate) mod errseq;
 pub(crate) mod frame;

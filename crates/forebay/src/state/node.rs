@@ -12,9 +12,9 @@ use forebay_law::throttle::ThrottleReason;
 use forebay_rt::wait::WaitQueue;
 use std::ops::Range;
 
-/// What kswapd found in its last pass; cleared when the node is balanced.
+/// What reclaim met in its last pass over a node, or a zone; cleared when that is balanced.
 #[derive(Debug, Default)]
-pub(crate) struct NodeFlags {
+pub(crate) struct ReclaimFlags {
     /// Every page at the end of the lists was under writeback.
     pub(crate) writeback: AtomicBool,
     /// Every page at the end was dirty, and no flusher had it.
@@ -23,7 +23,7 @@ pub(crate) struct NodeFlags {
     pub(crate) congested: AtomicBool,
 }
 
-impl NodeFlags {
+impl ReclaimFlags {
     pub(crate) fn clear(&self) {
         self.writeback.store(false, Ordering::Relaxed);
         self.dirty.store(false, Ordering::Relaxed);
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     pub(crate) number: usize,
     /// Its zones, as indices into the cache's zones, in order of scarcity.
     pub(crate) zones: Range<usize>,
-    pub(crate) flags: NodeFlags,
+    pub(crate) flags: ReclaimFlags,
     /// Highest class asked of kswapd since it last looked.
     request: Mutex<Option<usize>>,
     pub(crate) wake_kswapd: WaitQueue,
@@ -61,7 +61,7 @@ impl Node {
         Node {
             number,
             zones,
-            flags: NodeFlags::default(),
+            flags: ReclaimFlags::default(),
             request: Mutex::new(None),
             wake_kswapd: WaitQueue::new(),
             kswapd_sleeps: AtomicBool::new(false),

@@ -10,6 +10,7 @@ use forebay_base::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     lock,
 };
+use forebay_base::units::pages_for;
 use forebay_rt::wait::{Listener, Permits, WaitQueue};
 use forebay_store::{ObjectId, StoreError};
 use std::sync::Arc;
@@ -84,6 +85,8 @@ pub(crate) struct ObjectState {
     pub(crate) requests_in_flight: AtomicU32,
     /// Told whenever a write of this object ends.
     pub(crate) written: WaitQueue,
+    /// Pages from the start that were ever submitted to the store, or were there before.
+    pub(crate) stored_pages: AtomicU64,
     /// Handles open on it.
     pub(crate) handles: AtomicU32,
     /// Open batches, and [`RESIZING`]: in one word, so that no two sides can miss each other.
@@ -113,6 +116,7 @@ impl ObjectState {
             read_failures: Mutex::new((0, None)),
             requests_in_flight: AtomicU32::new(0),
             written: WaitQueue::new(),
+            stored_pages: AtomicU64::new(pages_for(length_bytes)),
             handles: AtomicU32::new(0),
             batches: AtomicU32::new(0),
             resized: WaitQueue::new(),
@@ -204,7 +208,7 @@ impl ObjectState {
         let (count, error) = *lock(&self.read_failures);
         error.filter(|error| {
             let first = forebay_base::units::page_of(error.request.offset_bytes);
-            let pages = forebay_base::units::pages_for(error.request.length_bytes);
+            let pages = pages_for(error.request.length_bytes);
             count > noted && (first..first + pages).contains(&page_index)
         })
     }
@@ -232,6 +236,8 @@ impl ResizeGuard<'_> {
 
     /// Sets the length and returns the one before.
     pub(crate) fn set_length(&self, length_bytes: u64) -> u64 {
+        let stored_pages = &self.0.stored_pages;
+        stored_pages.fetch_min(pages_for(length_bytes), Ordering::Relaxed);
         self.0.length_bytes.swap(length_bytes, Ordering::AcqRel)
     }
 }

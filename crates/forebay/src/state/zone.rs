@@ -8,11 +8,13 @@
 
 use crate::event::PageLevels;
 use crate::state::frame::{ExclusiveHold, FrameTable, NO_FRAME, flag};
+use crate::state::node::ReclaimFlags;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
     lock,
 };
+use forebay_law::history::RotationCounts;
 use forebay_law::scan::{ListSizes, ReclaimCost};
 use forebay_law::watermark::Watermarks;
 
@@ -58,6 +60,8 @@ struct Lists {
     heads: [u32; 4],
     tails: [u32; 4],
     cost: ReclaimCost,
+    /// Of anonymous pages and of file pages.
+    rotations: [RotationCounts; 2],
 }
 
 #[derive(Debug)]
@@ -121,6 +125,10 @@ pub(crate) struct Zone {
     /// Dirty file pages, and pages under writeback or unstable.
     pub(crate) dirty: AtomicU64,
     pub(crate) writeback: AtomicU64,
+    /// Pages looked at since one was last freed.
+    pub(crate) scanned_in_vain: AtomicU64,
+    /// What reclaim met here, for the policies that balance zones.
+    pub(crate) flags: ReclaimFlags,
     /// nonresident_age of spec/reclaim.md 2.8.
     age: AtomicU64,
 }
@@ -168,11 +176,14 @@ impl Zone {
                 heads: [NO_FRAME; 4],
                 tails: [NO_FRAME; 4],
                 cost: ReclaimCost::default(),
+                rotations: [RotationCounts::default(); 2],
             }),
             sizes: std::array::from_fn(|_| AtomicU64::new(0)),
             isolated: std::array::from_fn(|_| AtomicU64::new(0)),
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
+            scanned_in_vain: AtomicU64::new(0),
+            flags: ReclaimFlags::default(),
             age: AtomicU64::new(0),
         }
     }
@@ -208,6 +219,7 @@ impl Zone {
         if blank.is_empty() {
             return;
         }
+        self.scanned_in_vain.store(0, Ordering::Relaxed);
         let mut free = lock(&self.free);
         for &frame in blank {
             frames
@@ -236,6 +248,11 @@ impl Zone {
     /// Frames of the type that reclaimers have taken off the lists.
     pub(crate) fn isolated(&self, is_file: bool) -> u64 {
         self.isolated[usize::from(is_file)].load(Ordering::Relaxed)
+    }
+
+    /// Pages dirty, under writeback or unstable.
+    pub(crate) fn pages_pending(&self) -> u64 {
+        self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }
 
     pub(crate) fn levels(&self) -> PageLevels {
@@ -269,6 +286,25 @@ impl Zone {
             sizes.inactive_anon + sizes.active_anon + sizes.inactive_file + sizes.active_file;
         let mut lists = lock(&self.lists);
         lists.cost = lists.cost.noted(anon, file, lru_pages);
+    }
+
+    /// Adds to what reclaim of either type has looked at and put back.
+    pub(crate) fn note_rotations(&self, is_file: bool, scanned: u64, rotated: u64) {
+        let sizes = self.sizes();
+        let lru_pages = if is_file {
+            sizes.inactive_file + sizes.active_file
+        } else {
+            sizes.inactive_anon + sizes.active_anon
+        };
+        let counts = &mut lock(&self.lists).rotations[usize::from(is_file)];
+        counts.scanned += scanned;
+        counts.rotated += rotated;
+        *counts = counts.decayed(lru_pages);
+    }
+
+    /// The same, of anonymous pages and of file pages.
+    pub(crate) fn rotations(&self) -> [RotationCounts; 2] {
+        lock(&self.lists).rotations
     }
 
     /// Links a mapped frame at the head of the list that its flags name.

@@ -1,0 +1,116 @@
+//! Before 4.8: kswapd balances each zone for itself (spec/reclaim.md 4.3, as in 3.0).
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::flow::reclaim::{ScanControl, Who};
+use crate::state::node::Node;
+use crate::state::zone::Zone;
+use forebay_base::Span;
+use forebay_base::sync::atomic::Ordering;
+use forebay_law::history::is_unreclaimable;
+use forebay_law::scan::{SWAP_CLUSTER_MAX, TOP_PRIORITY};
+use forebay_law::watermark::balance_gap;
+
+/// The nap after a pass in trouble that was not enough.
+const NAP: Span = Span::from_millis(100);
+/// Passes from this priority on are in trouble.
+const TROUBLE_PRIORITY: u32 = 9;
+
+/// How a pass over the zones ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    Balanced,
+    /// Some zone is below its high mark; whether one is below its min mark.
+    Short {
+        is_urgent: bool,
+    },
+}
+
+impl Engine {
+    /// Reclaims until every zone of the node is above its high mark or has nothing to give.
+    pub(super) async fn balance_zones(&self, node: &Node) {
+        while !self.is_closing() {
+            self.count(Counter::Pageoutrun, 1);
+            if self.press_zones(node).await {
+                return;
+            }
+            self.rt.yield_now().await;
+        }
+    }
+
+    /// One run through the priorities, up to the first that frees a batch. True if it is over.
+    async fn press_zones(&self, node: &Node) -> bool {
+        let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
+        control.goal = u64::MAX;
+        let mut scanned = 0;
+        for priority in (0..=TOP_PRIORITY).rev() {
+            control.priority = priority;
+            control.begin_pass();
+            let Pass::Short { is_urgent } = self.shrink_short_zones(node, &mut control).await
+            else {
+                return true;
+            };
+            scanned += control.scanned;
+            if control.scanned > 0 && priority <= TROUBLE_PRIORITY {
+                if is_urgent {
+                    self.count(Counter::KswapdSkipCongestionWait, 1);
+                } else {
+                    self.congestion_wait(Who::Kswapd, NAP).await;
+                }
+            }
+            if control.reclaimed >= SWAP_CLUSTER_MAX {
+                return false;
+            }
+            if self.is_closing() {
+                return true;
+            }
+        }
+        scanned == 0
+    }
+
+    /// Shrinks every zone up to the highest one that is short.
+    async fn shrink_short_zones(&self, node: &Node, control: &mut ScanControl) -> Pass {
+        let top = node.top_class();
+        let is_short = |zone: &Zone| zone.free_pages() <= zone.marks.high;
+        let candidates = || self.zones_up_to(node, top).enumerate();
+        let is_candidate = |zone: &Zone| zone.managed_pages > 0 && !self.is_hopeless(zone, control);
+        let short = candidates().filter(|(_, zone)| is_candidate(zone) && is_short(zone));
+        let Some(end) = short.map(|(class, _)| class).last() else {
+            return Pass::Balanced;
+        };
+        self.age_active_anon(node, top, control).await;
+        let (mut all_ok, mut is_urgent) = (true, false);
+        for zone in self.zones_up_to(node, end) {
+            if zone.managed_pages == 0 || self.is_hopeless(zone, control) {
+                continue;
+            }
+            let enough = zone.marks.high + zone.lowmem_reserve[end];
+            let gap = balance_gap(zone.marks.low, zone.managed_pages);
+            if zone.free_pages() <= enough + gap {
+                self.shrink_zone(zone, control).await;
+            }
+            if zone.free_pages() > enough {
+                zone.flags.clear();
+            } else if !self.is_hopeless(zone, control) {
+                all_ok = false;
+                is_urgent |= zone.free_pages() <= zone.marks.min + zone.lowmem_reserve[end];
+            }
+        }
+        if all_ok {
+            Pass::Balanced
+        } else {
+            Pass::Short { is_urgent }
+        }
+    }
+
+    /// Whether a zone was looked at so often in vain that it is left alone, but for gentle passes.
+    fn is_hopeless(&self, zone: &Zone, control: &ScanControl) -> bool {
+        control.priority < TOP_PRIORITY && self.is_unreclaimable(zone)
+    }
+
+    /// Whether all that a zone could give was looked at six times since it last gave anything.
+    pub(super) fn is_unreclaimable(&self, zone: &Zone) -> bool {
+        let scanned = zone.scanned_in_vain.load(Ordering::Relaxed);
+        is_unreclaimable(scanned, self.reclaimable_pages(zone))
+    }
+}

@@ -1,0 +1,219 @@
+//! One batch of a list: off the list, judged, and back or free.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::policy::{ActiveReferences, KswapdBalance, ReclaimWriteback, ScanBalance};
+use crate::state::frame::flag;
+use crate::state::zone::{Batch, List, Zone};
+use forebay_base::sync::atomic::Ordering;
+use forebay_rt::Work;
+
+/// Frames off their list. They go back to it if nothing else is made of them.
+struct Isolated<'a> {
+    engine: &'a Engine,
+    zone: &'a Zone,
+    is_file: bool,
+    frames: Batch,
+}
+
+impl Isolated<'_> {
+    /// Puts `kept` of the frames back; the others have been made blank.
+    fn put_back(mut self, kept: &Batch) {
+        let taken = std::mem::replace(&mut self.frames, Batch::new()).len();
+        self.end(kept, taken);
+    }
+
+    fn end(&self, kept: &Batch, taken: usize) {
+        let frames = &self.engine.frames;
+        let orphans = self.zone.put_back(frames, kept, self.is_file, taken);
+        self.engine.free_in(self.zone, &orphans);
+    }
+}
+
+impl Drop for Isolated<'_> {
+    fn drop(&mut self) {
+        if !self.frames.is_empty() {
+            self.end(&self.frames, self.frames.len());
+        }
+    }
+}
+
+impl Engine {
+    fn isolate<'a>(&'a self, zone: &'a Zone, list: List, wanted: u64) -> Isolated<'a> {
+        Isolated {
+            engine: self,
+            zone,
+            is_file: list.is_file(),
+            frames: zone.isolate(&self.frames, list, wanted as usize),
+        }
+    }
+
+    /// Takes the processor time of looking at a batch, which on a simulated machine passes while
+    /// its pages are off the list. The list's lock is the node's, or the zone's under the policies
+    /// that balance zones.
+    async fn charge_scan(&self, zone: &Zone, pages: usize) {
+        let lock = match self.settings.policy.kswapd_balance {
+            KswapdBalance::Node => zone.node,
+            KswapdBalance::Zones => self.nodes.len() + zone.number,
+        };
+        let pages = pages as u64;
+        let charge = self.rt.charge(Work::Scan { pages });
+        charge.under_lock(lock as u32, 1).await;
+    }
+
+    /// Deactivates up to `wanted` pages of an active list (spec/reclaim.md 2.6). Returns how many
+    /// it looked at.
+    pub(super) async fn shrink_active(
+        &self,
+        zone: &Zone,
+        list: List,
+        wanted: u64,
+        priority: u32,
+    ) -> u64 {
+        let batch = self.isolate(zone, list, wanted);
+        let taken = batch.frames;
+        if taken.is_empty() {
+            return 0;
+        }
+        self.charge_scan(zone, taken.len()).await;
+        let (mut deactivated, mut spared) = (0, 0);
+        for &frame in taken.as_slice() {
+            if self.spares_active(frame) {
+                spared += 1;
+            } else {
+                self.frames.set(frame, flag::WORKINGSET);
+                self.frames.clear(frame, flag::ACTIVE);
+                deactivated += 1;
+            }
+        }
+        batch.put_back(&taken);
+        let nr_taken = taken.len() as u64;
+        self.note_effort(zone, list.is_file(), (nr_taken, spared), spared);
+        self.count(Counter::Pgrefill, nr_taken);
+        self.count(Counter::Pgdeactivate, deactivated);
+        self.record(&Event::MmVmscanLruShrinkActive {
+            nid: zone.node,
+            nr_taken,
+            nr_deactivated: deactivated,
+            priority,
+        });
+        nr_taken
+    }
+
+    /// Whether an active page was touched often enough to stay; one touch is used up.
+    fn spares_active(&self, frame: u32) -> bool {
+        if self.settings.policy.active_references == ActiveReferences::Ignored {
+            return false;
+        }
+        let word = self.frames.word(frame);
+        let touches = [flag::CONSTANT, flag::FREQUENT, flag::PROMOTE];
+        let last_touch = touches.into_iter().find(|touch| word & touch != 0);
+        if let Some(touch) = last_touch {
+            self.frames.clear(frame, touch);
+        }
+        last_touch.is_some()
+    }
+
+    /// Notes for the next scan how much of the work on one kind was in vain: pages looked at and
+    /// put back, and what that cost.
+    fn note_effort(&self, zone: &Zone, is_file: bool, (scanned, rotated): (u64, u64), cost: u64) {
+        if self.settings.policy.scan_balance != ScanBalance::Cost {
+            zone.note_rotations(is_file, scanned, rotated);
+        }
+        if is_file {
+            zone.note_cost(0, cost);
+        } else {
+            zone.note_cost(cost, 0);
+        }
+    }
+
+    /// Judges up to `wanted` pages of an inactive list (spec/reclaim.md 2.7 and 3.1). Returns what
+    /// it met.
+    pub(super) async fn shrink_inactive(
+        &self,
+        zone: &Zone,
+        list: List,
+        wanted: u64,
+        control: &mut ScanControl,
+    ) -> Tally {
+        let batch = self.isolate(zone, list, wanted);
+        let taken = batch.frames;
+        if taken.is_empty() {
+            return Tally::default();
+        }
+        self.charge_scan(zone, taken.len()).await;
+        let is_file = list.is_file();
+        let judged = self.judge_batch(zone, &taken, control, is_file);
+        batch.put_back(&judged.kept);
+        let (scanned, reclaimed) = (taken.len() as u64, judged.freed.len() as u64);
+        let tally = judged.tally;
+        let cost = 32 * judged.paged_out + scanned - reclaimed;
+        self.note_effort(zone, is_file, (scanned, tally.activated), cost);
+        zone.scanned_in_vain.fetch_add(scanned, Ordering::Relaxed);
+        self.free_in(zone, &judged.freed);
+        control.scanned += judged.looked_at;
+        control.reclaimed += reclaimed;
+        control.tally.add(tally);
+        self.count_batch(control.who, is_file, scanned, reclaimed);
+        self.count(Counter::Pgactivate, tally.activated);
+        self.record(&Event::MmVmscanLruShrinkInactive {
+            nid: zone.node,
+            nr_scanned: judged.looked_at,
+            nr_reclaimed: reclaimed,
+            nr_dirty: tally.dirty,
+            nr_writeback: tally.writeback,
+            nr_immediate: tally.immediate,
+            nr_activate: tally.activated,
+            priority: control.priority,
+            is_file,
+        });
+        self.kick_flushers_after(&tally);
+        self.charge_judged(reclaimed, judged.paged_out).await;
+        tally
+    }
+
+    async fn charge_judged(&self, freed: u64, paged_out: u64) {
+        let charge = self.rt.charge(Work::Free { pages: freed });
+        let writes = Work::ReclaimWrite { pages: paged_out };
+        charge
+            .and(writes)
+            .and(Work::Request { count: paged_out })
+            .await;
+    }
+
+    /// A batch in which nothing was clean, and no flusher had any of it, asks the flushers.
+    fn kick_flushers_after(&self, tally: &Tally) {
+        let is_late =
+            self.settings.policy.reclaim_writeback >= ReclaimWriteback::KswapdWhereMetTwice;
+        if is_late && tally.unqueued_dirty > 0 && tally.unqueued_dirty == tally.taken {
+            self.kick_flushers();
+        }
+    }
+
+    fn count_batch(&self, who: Who, is_file: bool, scanned: u64, reclaimed: u64) {
+        let (scan, steal) = match who {
+            Who::Kswapd => (Counter::PgscanKswapd, Counter::PgstealKswapd),
+            Who::Direct => (Counter::PgscanDirect, Counter::PgstealDirect),
+        };
+        self.count(scan, scanned);
+        self.count(steal, reclaimed);
+        self.count(
+            if is_file {
+                Counter::PgscanFile
+            } else {
+                Counter::PgscanAnon
+            },
+            scanned,
+        );
+    }
+
+    fn free_in(&self, zone: &Zone, blank: &Batch) {
+        if !blank.is_empty() {
+            zone.put_free(&self.frames, blank.as_slice());
+            self.count(Counter::Pgfree, blank.len() as u64);
+            self.nodes[zone.node].freed.wake_all();
+        }
+    }
+}

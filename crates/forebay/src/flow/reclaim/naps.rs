@@ -1,0 +1,230 @@
+//! Before 5.16: reclaimers that nap until no store is congested, or for a time (spec/reclaim.md
+//! 5.1 to 5.3, T0 to T4 of 3.5); and the first two versions of waiting for events.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::policy::{KswapdBalance, ReclaimThrottle};
+use crate::state::node::{Node, ReclaimFlags};
+use crate::state::zone::{List, Zone};
+use forebay_base::Span;
+use forebay_base::sync::atomic::Ordering;
+use forebay_law::history::{EarlyProgress, consider_throttle_early};
+use forebay_law::throttle::{
+    Progress, ThrottleReason, batch_waits_for_writeback, consider_throttle, too_many_isolated,
+};
+
+/// The usual nap (HZ/10) and the allocator's (HZ/50).
+const NAP: Span = Span::from_millis(100);
+const SHORT_NAP: Span = Span::from_millis(20);
+/// From this priority on a caller without progress naps.
+const NAPS_FROM_PRIORITY: u32 = 9;
+
+impl Engine {
+    /// Which version of the first ones waits for events, if one does.
+    pub(crate) fn early_events(&self) -> Option<EarlyProgress> {
+        match self.settings.policy.reclaim_throttle {
+            ReclaimThrottle::PostedV2 => Some(EarlyProgress::AnyPage),
+            ReclaimThrottle::Linux516Rc => Some(EarlyProgress::AnEighth),
+            _ => None,
+        }
+    }
+
+    /// Whether reclaimers nap, instead of waiting for events.
+    pub(crate) fn naps(&self) -> bool {
+        self.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux515
+    }
+
+    /// The flags by which reclaim of `zone` goes: its own where zones are balanced.
+    pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
+        match self.settings.policy.kswapd_balance {
+            KswapdBalance::Zones => &zone.flags,
+            KswapdBalance::Node => &self.nodes[zone.node].flags,
+        }
+    }
+
+    /// Waits until a store ceases to be congested, or for `span`.
+    pub(crate) async fn congestion_wait(&self, who: Who, span: Span) {
+        let delayed_us = self.nap(span).await;
+        self.count(Counter::CongestionWaits, 1);
+        self.count(Counter::CongestionWaitedUs, delayed_us);
+        self.record(&Event::WritebackCongestionWait {
+            usec_timeout: span.as_micros(),
+            usec_delayed: delayed_us,
+            is_kswapd: who == Who::Kswapd,
+        });
+    }
+
+    /// The same, but only where a store is congested and reclaim of the zone or node met that.
+    pub(crate) async fn wait_iff_congested(&self, flags: &ReclaimFlags, who: Who, span: Span) {
+        let is_congested = flags.congested.load(Ordering::Relaxed);
+        let delayed_us = if is_congested && self.congestion.is_anywhere() {
+            self.nap(span).await
+        } else {
+            self.rt.yield_now().await;
+            0
+        };
+        self.count(Counter::WaitIffCongested, 1);
+        self.count(Counter::WaitIffCongestedUs, delayed_us);
+        self.record(&Event::WritebackWaitIffCongested {
+            usec_timeout: span.as_micros(),
+            usec_delayed: delayed_us,
+            is_kswapd: who == Who::Kswapd,
+        });
+    }
+
+    async fn nap(&self, span: Span) -> u64 {
+        let began = self.rt.now();
+        let _ = self.rt.timeout(span, self.congestion.over.listen()).await;
+        self.rt.now().since(began).as_micros()
+    }
+
+    /// Flags and naps after a batch (T0 to T3).
+    pub(super) async fn nap_after_batch(&self, zone: &Zone, control: &ScanControl, batch: Tally) {
+        let version = self.settings.policy.reclaim_throttle;
+        let flags = self.reclaim_flags(zone);
+        if version <= ReclaimThrottle::Linux32 {
+            if batch.dirty_met > 0 && batch.dirty_met == batch.gate_closed {
+                flags.congested.store(true, Ordering::Relaxed);
+            }
+            let much = batch_waits_for_writeback(batch.writeback, batch.taken, control.priority);
+            if version == ReclaimThrottle::Linux32 && much {
+                self.wait_iff_congested(flags, control.who, NAP).await;
+            }
+        } else if version <= ReclaimThrottle::Linux411 {
+            batch.raise(flags, batch.taken);
+            let all_dirty = version == ReclaimThrottle::Linux313
+                && batch.unqueued_dirty > 0
+                && batch.unqueued_dirty == batch.taken;
+            if all_dirty || batch.immediate > 0 {
+                self.congestion_wait(control.who, NAP).await;
+            }
+            if control.who == Who::Direct {
+                self.wait_iff_congested(flags, control.who, NAP).await;
+            }
+        }
+    }
+
+    /// Naps after a zone was shrunk: while far more is under writeback than may be dirty.
+    pub(super) async fn nap_after_zone(&self, who: Who) {
+        if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux313 {
+            return;
+        }
+        loop {
+            let thresh = self.dirty_limits().thresh;
+            let writeback = self.global.writeback.load(Ordering::Relaxed);
+            if writeback <= thresh + thresh / 10 || self.is_closing() {
+                return;
+            }
+            self.congestion_wait(who, NAP).await;
+        }
+    }
+
+    /// Waits after a pass over a node: T4, and T7 as it was first.
+    pub(super) async fn nap_after_pass(&self, node: &Node, control: &ScanControl) {
+        let version = self.settings.policy.reclaim_throttle;
+        if version < ReclaimThrottle::Linux515 {
+            return;
+        }
+        let events = version > ReclaimThrottle::Linux515;
+        let is_congested = node.flags.congested.load(Ordering::Relaxed);
+        match control.who {
+            Who::Kswapd => {
+                control.tally.raise(&node.flags, control.tally.file_taken);
+                if control.tally.immediate > 0 && events {
+                    let reason = ThrottleReason::Writeback;
+                    self.reclaim_throttle(node, control.who, reason).await;
+                } else if control.tally.immediate > 0 {
+                    self.congestion_wait(control.who, NAP).await;
+                }
+            }
+            Who::Direct if !is_congested => {}
+            Who::Direct if events => {
+                let reason = ThrottleReason::Writeback;
+                self.reclaim_throttle(node, control.who, reason).await;
+            }
+            Who::Direct => self.wait_iff_congested(&node.flags, control.who, NAP).await,
+        }
+        if let (Some(_), Who::Direct) = (self.early_events(), control.who) {
+            self.wait_for_progress(node, control).await;
+        }
+    }
+
+    /// Waits because nothing was freed, or ends such waits of others (spec/reclaim.md 5.6).
+    pub(super) async fn wait_for_progress(&self, node: &Node, control: &ScanControl) {
+        let ScanControl {
+            reclaimed,
+            scanned,
+            priority,
+            ..
+        } = *control;
+        let progress = match self.early_events() {
+            Some(version) => consider_throttle_early(reclaimed, scanned, priority, false, version),
+            None => consider_throttle(reclaimed, scanned, priority, false),
+        };
+        match progress {
+            Progress::Nothing => {}
+            Progress::Wake => {
+                node.queue(ThrottleReason::NoProgress).wake_all();
+            }
+            Progress::Sleep => {
+                let reason = ThrottleReason::NoProgress;
+                self.reclaim_throttle(node, Who::Direct, reason).await;
+            }
+        }
+    }
+
+    /// Naps at the end of a caller's pass that was in vain (3.0 to 3.10).
+    pub(super) async fn nap_in_vain(&self, first: usize, control: &ScanControl) {
+        if self.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux32
+            && control.scanned > 0
+            && control.priority <= NAPS_FROM_PRIORITY
+        {
+            let flags = self.preferred_flags(first);
+            self.wait_iff_congested(flags, Who::Direct, NAP).await;
+        }
+    }
+
+    /// Naps of an allocator before it tries again.
+    pub(crate) async fn nap_before_retry(&self, first: usize, reclaimed: u64) {
+        let version = self.settings.policy.reclaim_throttle;
+        if version <= ReclaimThrottle::Linux313 {
+            let flags = self.preferred_flags(first);
+            self.wait_iff_congested(flags, Who::Direct, SHORT_NAP).await;
+        } else if self.naps() && reclaimed == 0 && self.is_mostly_dirty(first) {
+            self.congestion_wait(Who::Direct, NAP).await;
+        }
+    }
+
+    /// The flags of the zone from which node `first` would rather take its frames.
+    fn preferred_flags(&self, first: usize) -> &ReclaimFlags {
+        let zones = self.nodes[first].zones.clone();
+        let mut zones = zones.rev().map(|zone| &self.zones[zone]);
+        let preferred = zones.find(|zone| zone.managed_pages > 0);
+        preferred.map_or(&self.nodes[first].flags, |zone| self.reclaim_flags(zone))
+    }
+
+    fn is_mostly_dirty(&self, first: usize) -> bool {
+        self.zone_list(first)
+            .any(|(_, zone, _)| 2 * zone.pages_pending() > self.reclaimable_pages(zone))
+    }
+
+    /// Naps of a caller while too much is off the lists. False if it gives up.
+    pub(super) async fn naps_while_isolated(&self, zone: &Zone, list: List) -> bool {
+        let version = self.settings.policy.reclaim_throttle;
+        let may_io_and_fs = version > ReclaimThrottle::Linux32;
+        let is_file = list.is_file();
+        let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), may_io_and_fs);
+        while too_many() {
+            if self.is_closing() {
+                return false;
+            }
+            self.congestion_wait(Who::Direct, NAP).await;
+            if version == ReclaimThrottle::Linux515 {
+                return !too_many();
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,143 @@
+//! Before 6.16: file pages that reclaim writes itself, one by one (spec/reclaim.md 3.2 and 3.3).
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::flow::judge::Verdict;
+use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::policy::{ReclaimThrottle, ReclaimWriteback};
+use crate::settings::ReclaimWrites;
+use crate::state::backing::{Backing, FlusherWork};
+use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::index::{object_of, page_of};
+use crate::state::node::ReclaimFlags;
+use crate::state::object::ObjectState;
+use forebay_base::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// A pass is in trouble below this priority.
+const TROUBLE_PRIORITY: u32 = 10;
+
+/// Pages that a caller has to look at before it asks the flushers for as many.
+const ASKS_FLUSHERS_ABOVE: u64 = 48;
+
+impl Engine {
+    /// What becomes of a page under writeback: before 3.11 reclaim leaves no mark on it.
+    pub(crate) fn leave_in_writeback(&self, tally: &mut Tally) -> Verdict {
+        let stage = self.settings.policy.reclaim_writeback;
+        tally.writeback += u64::from(stage >= ReclaimWriteback::WritebackCounted);
+        Verdict::Keep
+    }
+
+    /// Whether a dirty file page is written by who met it.
+    pub(crate) fn may_write_file(
+        &self,
+        flags: &ReclaimFlags,
+        hold: &ExclusiveHold<'_>,
+        control: &ScanControl,
+    ) -> bool {
+        let is_kswapd = control.who == Who::Kswapd;
+        let is_flagged = || flags.dirty.load(Ordering::Relaxed);
+        match self.settings.policy.reclaim_writeback {
+            ReclaimWriteback::Anybody => true,
+            ReclaimWriteback::Kswapd => is_kswapd,
+            ReclaimWriteback::KswapdInTrouble
+            | ReclaimWriteback::WritebackCounted
+            | ReclaimWriteback::Marked => is_kswapd && control.priority < TROUBLE_PRIORITY,
+            ReclaimWriteback::KswapdWhereFlagged => is_kswapd && is_flagged(),
+            ReclaimWriteback::KswapdWhereMetTwice | ReclaimWriteback::KswapdAtLast => {
+                is_kswapd && is_flagged() && hold.word() & flag::RECLAIM != 0
+            }
+            ReclaimWriteback::Never => false,
+        }
+    }
+
+    /// What becomes of a dirty file page while those that are left were only counted.
+    pub(crate) fn skip_dirty_file(&self) -> Verdict {
+        self.count(Counter::NrVmscanWriteSkip, 1);
+        Verdict::Keep
+    }
+
+    /// Whether the store of a page is congested.
+    pub(crate) fn meets_congestion(&self, hold: &ExclusiveHold<'_>) -> bool {
+        self.congestion.is_anywhere() && self.backing_of_page(hold).is_congested()
+    }
+
+    fn backing_of_page(&self, hold: &ExclusiveHold<'_>) -> Arc<Backing> {
+        self.backing_of(&self.object_of_page(hold))
+    }
+
+    /// Whether the store of a page is so busy that a caller does not write to it: kswapd does, and
+    /// so does who is writing to that store anyway.
+    pub(crate) fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl) -> bool {
+        if control.who == Who::Kswapd
+            || self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux515
+            || !self.congestion.is_anywhere()
+        {
+            return false;
+        }
+        let backing = self.backing_of_page(hold);
+        backing.is_congested() && control.own_store != Some(backing.number)
+    }
+
+    fn object_of_page(&self, hold: &ExclusiveHold<'_>) -> Arc<ObjectState> {
+        self.objects
+            .get(object_of(hold.owner()))
+            .expect("a mapped page's object is in the table")
+    }
+
+    /// Asks for the write of a dirty file page; the store's file system may refuse. The request is
+    /// counted either way.
+    pub(crate) fn write_file_page(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl) {
+        let object = self.object_of_page(&hold);
+        let backing = self.backing_of(&object);
+        let (frame, page) = (hold.frame(), page_of(hold.owner()));
+        self.frames.set(frame, flag::RECLAIM);
+        drop(hold);
+        let accepts = match backing.settings.reclaim_writes {
+            ReclaimWrites::Always => true,
+            ReclaimWrites::KswapdOnly => control.who == Who::Kswapd,
+            ReclaimWrites::Allocated => page < object.stored_pages.load(Ordering::Relaxed),
+            ReclaimWrites::Never => false,
+        };
+        if !accepts || !self.shared().write_page(&backing, &object, page) {
+            self.frames.clear(frame, flag::RECLAIM);
+        }
+        self.note_reclaim_write(frame, control.who, true);
+        self.count(Counter::NrVmscanWriteFile, 1);
+        if control.who == Who::Direct {
+            self.count(Counter::NrVmscanWriteFileDirect, 1);
+        }
+        if !accepts {
+            self.count(Counter::NrVmscanWriteRefused, 1);
+        }
+        control.wrote_to = Some(backing);
+    }
+
+    /// Who wrote waits while the store's queue is full, as it would for a place in it.
+    pub(super) async fn wait_for_queue(&self, backing: &Backing) {
+        loop {
+            let listener = backing.write_ended.listen();
+            let queued = backing.writes_in_flight.load(Ordering::Acquire);
+            if queued < backing.settings.queue_requests || self.is_closing() {
+                return;
+            }
+            listener.await;
+        }
+    }
+
+    /// A caller that has looked at much in vain asks the flushers for as many pages (3.0 to 4.10).
+    pub(super) fn ask_flushers(&self, total_scanned: u64) {
+        let stage = self.settings.policy.reclaim_writeback;
+        if stage >= ReclaimWriteback::KswapdWhereMetTwice || total_scanned <= ASKS_FLUSHERS_ABOVE {
+            return;
+        }
+        for backing in self.backings() {
+            if backing.reclaimable.load(Ordering::Relaxed) > 0 {
+                backing.request(FlusherWork {
+                    pages: total_scanned,
+                    ..FlusherWork::default()
+                });
+            }
+        }
+    }
+}

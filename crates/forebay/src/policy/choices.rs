@@ -1,0 +1,206 @@
+//! The historic choices, each a small enum whose values have names.
+//!
+//! The values of a choice are in the order in which they came: an older one is less.
+
+macro_rules! choices {
+    ($($(#[$doc:meta])* $choice:ident {
+        $($(#[$value_doc:meta])* $value:ident => $name:literal,)*
+    })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+            #[non_exhaustive]
+            pub enum $choice {
+                $($(#[$value_doc])* $value,)*
+            }
+
+            impl $choice {
+                /// The names of all values.
+                pub const NAMES: &'static [&'static str] = &[$($name,)*];
+
+                /// The name of the value.
+                pub fn name(self) -> &'static str {
+                    match self {
+                        $($choice::$value => $name,)*
+                    }
+                }
+
+                /// The value called `name`, if there is one.
+                pub fn named(name: &str) -> Option<$choice> {
+                    match name {
+                        $($name => Some($choice::$value),)*
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+choices! {
+    /// Which reclaimer writes dirty file pages, and what becomes of those that it does not write
+    /// (spec/reclaim.md 3.3). Anonymous pages are written by all of them.
+    ReclaimWriteback {
+        /// Whoever reclaims writes what it meets (a; up to 3.1).
+        Anybody => "a",
+        /// kswapd alone (b; the first patch of 2011).
+        Kswapd => "b",
+        /// kswapd alone, and in trouble only: from priority 9 on (c).
+        KswapdInTrouble => "c",
+        /// The same, and what is under writeback is counted (d).
+        WritebackCounted => "d",
+        /// The same, and what is not written is marked to be freed when its flusher has written it
+        /// (e; the whole series, 3.2 to 3.10).
+        Marked => "e",
+        /// kswapd alone, where a whole batch was dirty and no flusher had it (f1; 3.11 to 4.10).
+        KswapdWhereFlagged => "f1",
+        /// The same, and only pages met for the second time; others go to the active list (f2; 4.11
+        /// to 5.15).
+        KswapdWhereMetTwice => "f2",
+        /// As before, but reclaimers wait for events (g; 5.16 to 6.15).
+        KswapdAtLast => "g",
+        /// Nobody who reclaims: the flusher alone writes file pages (h; 6.16 and later).
+        #[default]
+        Never => "h",
+    }
+
+    /// For what a reclaimer waits that makes no progress (spec/reclaim.md 3.5 and 5).
+    ReclaimThrottle {
+        /// Naps at the call sites of 3.0, until no store is congested (T0).
+        Linux30 => "3.0",
+        /// The same, and a nap where much of a batch is under writeback (T1; 3.2 to 3.10).
+        Linux32 => "3.2",
+        /// A nap of any reclaimer whose batch is all dirty, or met again under writeback (T2; 3.11
+        /// to 3.15).
+        Linux313 => "3.13",
+        /// The same for pages met again only (T3; 3.16 to 4.14).
+        Linux411 => "4.11",
+        /// The same, once for a pass over a node (T4; 5.15).
+        Linux515 => "5.15",
+        /// Events, as posted in September 2021 (v2): they end a wait of 100 ms for each reason.
+        PostedV2 => "v2",
+        /// Events, as in the release candidates of 5.16: half a second without progress.
+        Linux516Rc => "5.16-rc",
+        /// Events, and a tick at most where nobody's progress helps (T7; 5.16 and later).
+        #[default]
+        Events => "events",
+    }
+
+    /// How a writer that dirties too fast is slowed (spec/writeback.md 5 and 6).
+    DirtyThrottle {
+        /// It writes a chunk of its store's pages itself whenever that store is over its part, and
+        /// naps ever longer (2.6.32).
+        ForegroundPerStore => "foreground-2.6.32",
+        /// It does so while its own part, or the whole limit, is exceeded (3.1).
+        Foreground => "foreground",
+        /// It sleeps so long that its rate meets the store's measured bandwidth: 10 ms and more,
+        /// as Linux does (3.2 and later).
+        IoLess => "io-less",
+        /// The same rate by short sleeps, a little after each of its writes.
+        #[default]
+        Paced => "paced",
+    }
+
+    /// How much of one file is written before the next has its turn (spec/writeback.md 7.4).
+    FlushChunk {
+        /// 4 MiB (up to 3.1).
+        Fixed => "1024",
+        /// Half a second of the store's measured bandwidth, and at least that (3.2 and later).
+        #[default]
+        HalfSecond => "bandwidth",
+    }
+
+    /// Whether zones have dirty limits of their own (spec/reclaim.md 1.10).
+    ZoneDirtyLimits {
+        /// Dirty pages go wherever a frame is free (before 3.3).
+        Off => "off",
+        /// Each zone takes its share of the dirty limit; allocations for writing pass over a zone
+        /// that has it (3.3 to 4.7).
+        #[default]
+        Proportional => "zone",
+        /// Each node does (4.8 and later).
+        ForNodes => "node",
+    }
+
+    /// For which zones kswapd asks whether it may sleep (spec/reclaim.md 4.6 and 4.7).
+    KswapdSleep {
+        /// For every zone (3.0 to 3.16).
+        EveryZone => "3.0",
+        /// For every zone up to the class asked for, which is class 0 when nobody has asked since:
+        /// it falls asleep on the smallest zone. Any balanced zone clears the node's flags (4.11).
+        ForClassZero => "vanilla",
+        /// The same, but one balanced zone is enough (first preparation patch of 2017).
+        AnyZone => "fixcheck",
+        /// The same, and only the sleep test clears the flags (both preparation patches).
+        Clear => "clear",
+        /// For the highest class asked for or worked for; but when it cannot sleep it goes on for
+        /// class 0 (4.12 to 5.2).
+        KeepAwake => "keepawake",
+        /// For the highest class that was asked of it, or the last one it worked for (5.3 and
+        /// later, the repair of 2019).
+        #[default]
+        ForRequestedClass => "requested",
+    }
+
+    /// What kswapd balances (spec/reclaim.md 4.3 and 4.4).
+    KswapdBalance {
+        /// Each zone for itself, until all are above their high marks (3.0 to 4.7).
+        Zones => "zones",
+        /// The node, until one zone that the requests may use is above its high mark (4.8 and
+        /// later).
+        #[default]
+        Node => "node",
+    }
+
+    /// What later touches are worth to an active page (spec/reclaim.md 2.6).
+    ActiveReferences {
+        /// Nothing: it is deactivated all the same, as Linux does with pages that are read by
+        /// system calls.
+        Ignored => "ignored",
+        /// Up to three after the first are counted, and each takes the page once more around the
+        /// active list.
+        #[default]
+        Counted => "counted",
+    }
+
+    /// How large the inactive list of file pages is kept (spec/reclaim.md 2.5).
+    InactiveShare {
+        /// A half (up to 4.6).
+        Half => "half",
+        /// A part that falls with the square root of the size; a half up to 1 GiB (4.7 and later).
+        SquareRoot => "square-root",
+        /// A tenth of the file pages: enough to see a second touch, little to spend on pages that
+        /// are read once.
+        #[default]
+        Tenth => "tenth",
+    }
+
+    /// Whether a page that comes back soon after its eviction is activated (spec/reclaim.md 2.8).
+    Refaults {
+        /// No: every page starts anew (before 3.15).
+        Ignored => "ignored",
+        /// It is.
+        #[default]
+        Activated => "activated",
+    }
+
+    /// By what reclaim shares its work between anonymous and file pages (spec/reclaim.md 2.9).
+    ScanBalance {
+        /// By how many pages of each kind were put back; small lists always a little (up to 3.4).
+        EarlyRotations => "rotations-3.0",
+        /// By how many pages of each kind were put back (up to 5.7).
+        Rotations => "rotations",
+        /// By what reclaiming each kind has cost (5.8 and later).
+        #[default]
+        Cost => "cost",
+    }
+
+    /// How far the watermarks lie apart (spec/reclaim.md 1.3).
+    WatermarkSpacing {
+        /// A quarter of the min mark (up to 4.5).
+        Quarter => "quarter",
+        /// The same, but at least a part of the zone (4.6 and later).
+        #[default]
+        Scale => "scale",
+    }
+}

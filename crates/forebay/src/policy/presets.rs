@@ -1,0 +1,211 @@
+//! The sets of choices that have names: kernels as they were, and each of the five changes alone
+//! on the kernel for which it was made.
+
+use super::{
+    ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance, KswapdSleep, Policy,
+    ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, WatermarkSpacing, ZoneDirtyLimits,
+};
+
+const LINUX_3_0: Policy = Policy {
+    reclaim_writeback: ReclaimWriteback::Anybody,
+    reclaim_throttle: ReclaimThrottle::Linux30,
+    dirty_throttle: DirtyThrottle::Foreground,
+    flush_chunk: FlushChunk::Fixed,
+    zone_dirty_limits: ZoneDirtyLimits::Off,
+    kswapd_sleep: KswapdSleep::EveryZone,
+    kswapd_balance: KswapdBalance::Zones,
+    active_references: ActiveReferences::Ignored,
+    inactive_share: InactiveShare::Half,
+    refaults: Refaults::Ignored,
+    scan_balance: ScanBalance::EarlyRotations,
+    watermark_spacing: WatermarkSpacing::Quarter,
+};
+
+const LINUX_2_6_36: Policy = Policy {
+    dirty_throttle: DirtyThrottle::ForegroundPerStore,
+    ..LINUX_3_0
+};
+
+const LINUX_3_2: Policy = Policy {
+    reclaim_writeback: ReclaimWriteback::Marked,
+    reclaim_throttle: ReclaimThrottle::Linux32,
+    dirty_throttle: DirtyThrottle::IoLess,
+    flush_chunk: FlushChunk::HalfSecond,
+    ..LINUX_3_0
+};
+
+const LINUX_3_3: Policy = Policy {
+    zone_dirty_limits: ZoneDirtyLimits::Proportional,
+    ..LINUX_3_2
+};
+
+const LINUX_4_11: Policy = Policy {
+    reclaim_writeback: ReclaimWriteback::KswapdWhereMetTwice,
+    reclaim_throttle: ReclaimThrottle::Linux411,
+    dirty_throttle: DirtyThrottle::IoLess,
+    flush_chunk: FlushChunk::HalfSecond,
+    zone_dirty_limits: ZoneDirtyLimits::ForNodes,
+    kswapd_sleep: KswapdSleep::ForClassZero,
+    kswapd_balance: KswapdBalance::Node,
+    active_references: ActiveReferences::Ignored,
+    inactive_share: InactiveShare::SquareRoot,
+    refaults: Refaults::Activated,
+    scan_balance: ScanBalance::Rotations,
+    watermark_spacing: WatermarkSpacing::Scale,
+};
+
+const LINUX_5_15: Policy = Policy {
+    reclaim_throttle: ReclaimThrottle::Linux515,
+    kswapd_sleep: KswapdSleep::ForRequestedClass,
+    scan_balance: ScanBalance::Cost,
+    ..LINUX_4_11
+};
+
+const LINUX_5_16: Policy = Policy {
+    reclaim_writeback: ReclaimWriteback::KswapdAtLast,
+    reclaim_throttle: ReclaimThrottle::Events,
+    ..LINUX_5_15
+};
+
+const LINUX_6_16: Policy = Policy {
+    reclaim_writeback: ReclaimWriteback::Never,
+    ..LINUX_5_16
+};
+
+/// Every preset by name, the oldest kernel first.
+fn table() -> [(&'static str, Policy); 21] {
+    let writeback = |reclaim_writeback, reclaim_throttle| Policy {
+        reclaim_writeback,
+        reclaim_throttle,
+        ..LINUX_3_0
+    };
+    let sleep = |kswapd_sleep| Policy {
+        kswapd_sleep,
+        ..LINUX_4_11
+    };
+    let throttle = |reclaim_throttle| Policy {
+        reclaim_throttle,
+        ..LINUX_5_15
+    };
+    [
+        ("linux-2.6.36", LINUX_2_6_36),
+        ("linux-3.0", LINUX_3_0),
+        (
+            "linux-3.0+kswapd-writes",
+            writeback(ReclaimWriteback::Kswapd, ReclaimThrottle::Linux30),
+        ),
+        (
+            "linux-3.0+reclaim-writeback",
+            writeback(ReclaimWriteback::Marked, ReclaimThrottle::Linux32),
+        ),
+        (
+            "linux-3.0+zone-dirty-limits",
+            Policy {
+                zone_dirty_limits: ZoneDirtyLimits::Proportional,
+                ..LINUX_3_0
+            },
+        ),
+        ("linux-3.1", LINUX_3_0),
+        (
+            "linux-3.1+io-less",
+            Policy {
+                dirty_throttle: DirtyThrottle::IoLess,
+                ..LINUX_3_0
+            },
+        ),
+        (
+            "linux-3.1+io-less+large-chunk",
+            Policy {
+                dirty_throttle: DirtyThrottle::IoLess,
+                flush_chunk: FlushChunk::HalfSecond,
+                ..LINUX_3_0
+            },
+        ),
+        ("linux-3.2", LINUX_3_2),
+        ("linux-3.3", LINUX_3_3),
+        ("linux-4.11", LINUX_4_11),
+        ("linux-4.11+fixcheck", sleep(KswapdSleep::AnyZone)),
+        ("linux-4.11+clear", sleep(KswapdSleep::Clear)),
+        ("linux-4.11+keepawake", sleep(KswapdSleep::KeepAwake)),
+        ("linux-4.11+repair", sleep(KswapdSleep::ForRequestedClass)),
+        ("linux-5.15", LINUX_5_15),
+        (
+            "linux-5.15+throttle-v2",
+            throttle(ReclaimThrottle::PostedV2),
+        ),
+        ("linux-5.16-rc", throttle(ReclaimThrottle::Linux516Rc)),
+        ("linux-5.16", LINUX_5_16),
+        ("linux-6.16", LINUX_6_16),
+        ("forebay", Policy::default()),
+    ]
+}
+
+impl Policy {
+    /// The set of choices called `name`, if there is one.
+    pub fn preset(name: &str) -> Option<Policy> {
+        let mut presets = table().into_iter();
+        presets
+            .find(|(known, _)| *known == name)
+            .map(|found| found.1)
+    }
+
+    /// The names of the presets, the oldest kernel first: `linux-` and a version, and after a `+`
+    /// what was changed alone; `forebay` is the default.
+    ///
+    /// ```
+    /// use forebay::Policy;
+    /// assert!(Policy::presets().contains(&"linux-3.0"));
+    /// ```
+    pub fn presets() -> Vec<&'static str> {
+        table().into_iter().map(|(name, _)| name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn presets_have_different_names_and_the_default_is_forebay() {
+        let names: BTreeSet<_> = Policy::presets().into_iter().collect();
+        assert_eq!(names.len(), table().len());
+        for name in names {
+            assert!(Policy::preset(name).is_some(), "{name}");
+        }
+        assert_eq!(Policy::preset("forebay"), Some(Policy::default()));
+    }
+
+    #[test]
+    fn each_change_alone_differs_from_its_kernel_in_what_it_changed() {
+        let differences = |before: &str, after: &str| {
+            let values = |name| Policy::preset(name).map(|policy| policy.values());
+            let (before, after) = (values(before), values(after));
+            let pairs = before
+                .into_iter()
+                .flatten()
+                .zip(after.into_iter().flatten());
+            let differ = pairs.map(|(before, after)| before != after);
+            let knobs = Policy::knobs().iter().zip(differ);
+            let changed: Vec<_> = knobs.filter(|(_, differ)| *differ).collect();
+            changed
+                .iter()
+                .map(|(knob, _)| knob.name)
+                .collect::<Vec<_>>()
+        };
+        let writeback = differences("linux-3.0", "linux-3.0+reclaim-writeback");
+        assert_eq!(writeback, ["reclaim_writeback", "reclaim_throttle"]);
+        let limits = differences("linux-3.0", "linux-3.0+zone-dirty-limits");
+        assert_eq!(limits, ["zone_dirty_limits"]);
+        assert_eq!(
+            differences("linux-3.1", "linux-3.1+io-less"),
+            ["dirty_throttle"]
+        );
+        assert_eq!(
+            differences("linux-4.11", "linux-4.11+keepawake"),
+            ["kswapd_sleep"]
+        );
+        let events = differences("linux-5.15", "linux-5.15+throttle-v2");
+        assert_eq!(events, ["reclaim_throttle"]);
+    }
+}
