@@ -2,6 +2,11 @@
 //! changes measured again.
 
 pub mod device;
+pub mod machine;
 pub mod outcome;
+pub mod probe;
 pub mod report;
+pub mod run;
 pub mod seeds;
+pub mod workload;
+pub mod world;

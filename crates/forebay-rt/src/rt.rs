@@ -3,7 +3,7 @@
 use crate::real::Real;
 use crate::sleep::{self, Elapsed, Sleep};
 use crate::task::{Task, YieldNow};
-use crate::virt::World;
+use crate::virt::{ProcessorTimes, World};
 use crate::work::{Charge, Work};
 use forebay_base::{Instant, Prng, Span};
 use std::fmt;
@@ -152,6 +152,14 @@ impl Rt {
         match &self.body {
             Body::Real(_) => Charge::FREE,
             Body::Virtual(_) => Charge::new(self.clone()).and(work),
+        }
+    }
+
+    /// How simulated processors have spent their time so far; nothing in real time.
+    pub fn processor_times(&self) -> ProcessorTimes {
+        match &self.body {
+            Body::Real(_) => ProcessorTimes::default(),
+            Body::Virtual(world) => world.processor_times(),
         }
     }
 

@@ -187,7 +187,7 @@ impl World {
         lock(&self.state).processors.busy(now)
     }
 
-    pub(super) fn processor_times(&self) -> ProcessorTimes {
+    pub(crate) fn processor_times(&self) -> ProcessorTimes {
         let now = self.now();
         let state = lock(&self.state);
         let mut times = state.processors.times(now);

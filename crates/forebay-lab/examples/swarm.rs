@@ -1,0 +1,49 @@
+//! Runs seeds of the swarm, as `forebay lab swarm` does, without the rest of that program: what
+//! the check of the mutations builds again and again.
+//!
+//! `cargo run --release -p forebay-lab --example swarm -- 0 2000` runs the seeds below 2000 and
+//! ends with status 1 at the first violation.
+
+use forebay_lab::swarm::{Campaign, Reduction};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let numbers: Vec<u64> = std::env::args()
+        .skip(1)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [first, end] = numbers[..] else {
+        eprintln!("usage: swarm FIRST END");
+        return ExitCode::from(2);
+    };
+    let campaign = Campaign {
+        seeds: first..end,
+        longest: None,
+        twin_every: 16,
+        threads: std::thread::available_parallelism().map_or(2, usize::from),
+        most_violations: 1,
+        reduction: Reduction::default(),
+    };
+    let ran = campaign.run(|failed| {
+        let violation = &failed.violation;
+        println!(
+            "seed {} {}: {}",
+            failed.seed, violation.oracle, violation.what
+        );
+    });
+    match ran {
+        Ok(report) if report.failed.is_empty() => {
+            println!(
+                "{} seeds, {:.1} a second",
+                report.seeds,
+                report.seeds_per_s()
+            );
+            ExitCode::SUCCESS
+        }
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("swarm: no threads: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What can be wrong with a machine, and where.
+
+use std::fmt;
+
+/// Why there is no such machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// No machine has this name.
+    #[error("there is no machine '{name}'; there are: {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names of those that ship, separated by commas.
+        known: String,
+    },
+    /// The text is not a machine.
+    #[error("{place}: {problem}")]
+    Text {
+        /// Where in the text.
+        place: Place,
+        /// What is wrong and what is allowed.
+        problem: String,
+    },
+    /// A size or a setting that this machine cannot have.
+    #[error("machine '{machine}': {problem}")]
+    Impossible {
+        /// Its name.
+        machine: String,
+        /// What is wrong and what is allowed.
+        problem: String,
+    },
+}
+
+/// A line of a text, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}", self.line)
+    }
+}
+
+impl Place {
+    /// The line in which byte `offset_bytes` of `text` is.
+    pub fn of_offset(text: &str, offset_bytes: usize) -> Place {
+        let before = text.get(..offset_bytes).unwrap_or(text);
+        Place {
+            line: 1 + before.matches('\n').count(),
+        }
+    }
+
+    /// The line of `field` in the table of `text` that starts at `offset_bytes`; the table's own
+    /// if it does not name the field.
+    pub fn of_field(text: &str, offset_bytes: usize, field: &str) -> Place {
+        let start = offset_bytes.min(text.len());
+        let names_it = |line: &str| {
+            let line = line.trim_start();
+            line.strip_prefix(field)
+                .is_some_and(|rest| rest.trim_start().starts_with('='))
+        };
+        let table = text[start..].split_inclusive('\n').enumerate();
+        let in_table = table.take_while(|(at, line)| *at == 0 || !line.starts_with('['));
+        let mut offset = start;
+        for (_, line) in in_table {
+            if names_it(line) {
+                return Place::of_offset(text, offset);
+            }
+            offset += line.len();
+        }
+        Place::of_offset(text, start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_in_its_table_alone() {
+        let text = "name = 1\n[[a]]\nsize = 2\n[[b]]\nsize = 3\nrate = 4\n";
+        let b = text.find("[[b]]").expect("it is there");
+        assert_eq!(Place::of_field(text, b, "size").line, 5);
+        assert_eq!(Place::of_field(text, b, "rate").line, 6);
+        let a = text.find("[[a]]").expect("it is there");
+        assert_eq!(Place::of_field(text, a, "rate").line, 2);
+        assert_eq!(Place::of_offset(text, 0).line, 1);
+    }
+}

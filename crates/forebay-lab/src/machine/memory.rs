@@ -1,0 +1,114 @@
+//! Nodes and zones, and what the engine is told of them (spec/workloads.md 4.2).
+
+use forebay::{NodeSettings, Watermarks, ZoneSettings};
+use forebay_base::units::pages_for;
+use forebay_law::watermark::{self, MarkSpacing};
+
+/// The most that is ever kept free.
+const MIN_FREE_CAP_KIB: u64 = 64 << 10;
+
+/// One page of a zone below a request's own is kept for each so many pages of the zones between.
+const LOWMEM_RESERVE_RATIO: u64 = 256;
+
+/// The zone that the kernel takes nothing from at boot, and that does not scale.
+pub(crate) const DMA: &str = "DMA";
+
+/// One zone of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// `DMA`, `DMA32`, `Normal`.
+    pub name: String,
+    /// Its size as booted.
+    pub bytes: u64,
+    /// Its watermarks where they are not those that follow from the sizes.
+    pub marks: Option<Watermarks>,
+}
+
+/// One node: zones in order of scarcity, the most preferred last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its zones.
+    pub zones: Vec<Zone>,
+}
+
+/// All of a machine's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Its nodes.
+    pub nodes: Vec<Node>,
+    /// Taken by the kernel at boot, percent of all, none of it from `DMA`.
+    pub kernel_share_percent: u64,
+    /// Whether marks lie at least a thousandth of the zone apart (4.6 and later).
+    pub marks_scale: bool,
+}
+
+impl Memory {
+    /// All zones together, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.zones().map(|zone| zone.bytes).sum()
+    }
+
+    /// Every zone, node by node.
+    pub fn zones(&self) -> impl Iterator<Item = &Zone> {
+        self.nodes.iter().flat_map(|node| &node.zones)
+    }
+
+    /// Divides every zone but `DMA` by `divisor`: the reserve that the small zone keeps from
+    /// others is what some effects are about.
+    pub(crate) fn scale_down(&mut self, divisor: u64) {
+        for zone in self.nodes.iter_mut().flat_map(|node| &mut node.zones) {
+            if zone.name != DMA {
+                zone.bytes /= divisor;
+            }
+        }
+    }
+
+    /// Pages of `zone` that are left after boot.
+    fn managed_pages(&self, zone: &Zone) -> u64 {
+        if zone.name == DMA {
+            return pages_for(zone.bytes);
+        }
+        let dma: u64 = self
+            .zones()
+            .filter(|zone| zone.name == DMA)
+            .map(|zone| zone.bytes)
+            .sum();
+        let share = self.bytes() * self.kernel_share_percent / 100;
+        let others = (self.bytes() - dma).max(1);
+        let taken = u128::from(share) * u128::from(zone.bytes) / u128::from(others);
+        pages_for(zone.bytes.saturating_sub(taken as u64))
+    }
+
+    /// Pages of all zones that are left after boot.
+    pub fn all_managed_pages(&self) -> u64 {
+        self.zones().map(|zone| self.managed_pages(zone)).sum()
+    }
+
+    /// What the engine is told.
+    pub(crate) fn settings(&self) -> Vec<NodeSettings> {
+        let all_pages = self.all_managed_pages();
+        let min_free_kib = watermark::min_free_kib(all_pages * 4, MIN_FREE_CAP_KIB);
+        let spacing = if self.marks_scale {
+            MarkSpacing::default()
+        } else {
+            MarkSpacing::Quarter
+        };
+        let of_zone = |zone: &Zone| {
+            let managed = self.managed_pages(zone);
+            let marks = watermark::watermarks(min_free_kib, managed, all_pages, spacing);
+            ZoneSettings {
+                name: zone.name.clone(),
+                lowmem_reserve_ratio: LOWMEM_RESERVE_RATIO,
+                managed_pages: Some(managed),
+                marks: Some(zone.marks.unwrap_or(marks)),
+                ..ZoneSettings::default()
+            }
+        };
+        self.nodes
+            .iter()
+            .map(|node| NodeSettings {
+                zones: node.zones.iter().map(of_zone).collect(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,142 @@
+//! Devices, what is on them, and swap.
+
+use crate::device::{DeviceSettings, ServerSettings};
+use serde::de::DeserializeOwned;
+
+/// One device of a machine.
+#[derive(Clone, Debug)]
+pub struct DevicePlan {
+    /// Its name in the machine.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceKind {
+    /// In the machine, or at its side.
+    Local(DeviceSettings),
+    /// Behind a network.
+    Server(ServerSettings),
+}
+
+/// A file system on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSystemPlan {
+    /// Its name in the machine.
+    pub name: String,
+    /// The place of its device in [`Storage::devices`].
+    pub device: usize,
+    /// `xfs`, `ext3`, `ext4`, `btrfs`, `ntfs`; `nfs` on a server.
+    pub kind: String,
+}
+
+/// Where anonymous pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapPlan {
+    /// The place of its device in [`Storage::devices`].
+    pub device: usize,
+    /// Room in it, at the end of the device.
+    pub bytes: u64,
+}
+
+/// All storage of a machine.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    /// Its devices.
+    pub devices: Vec<DevicePlan>,
+    /// Swap, if there is any.
+    pub swap: Option<SwapPlan>,
+    /// File systems; the first is where workloads put their files.
+    pub file_systems: Vec<FileSystemPlan>,
+}
+
+/// A field of a table and what is wrong with it.
+type FieldProblem = (String, String);
+
+/// The file systems that there are.
+const FILE_SYSTEMS: [&str; 6] = ["xfs", "ext3", "ext4", "btrfs", "ntfs", "nfs"];
+
+impl DevicePlan {
+    /// Reads a device's table: a `model` of the catalogue, or its figures spelled out, or a
+    /// `server`.
+    pub(super) fn read(name: &str, table: &toml::Table) -> Result<DevicePlan, FieldProblem> {
+        Ok(DevicePlan {
+            name: name.into(),
+            kind: DeviceKind::read(table)?,
+        })
+    }
+}
+
+impl DeviceKind {
+    fn read(table: &toml::Table) -> Result<DeviceKind, FieldProblem> {
+        let Some((field, value)) = table.iter().next().filter(|_| table.len() == 1) else {
+            let given: Vec<&str> = table.keys().map(String::as_str).collect();
+            let problem = format!(
+                "a device has one of model, disk, stick, solid, rated, stripe and server; here is: {}",
+                given.join(", ")
+            );
+            return Err((given.last().copied().unwrap_or("name").into(), problem));
+        };
+        let wrong = |problem: String| (field.clone(), problem);
+        if field == "server" {
+            return Ok(DeviceKind::Server(
+                read_value(value.clone()).map_err(wrong)?,
+            ));
+        }
+        if field != "model" {
+            let settings: DeviceSettings = read_value(table.clone()).map_err(wrong)?;
+            settings.check().map_err(|error| wrong(error.to_string()))?;
+            return Ok(DeviceKind::Local(settings));
+        }
+        let model = value.as_str().unwrap_or_default();
+        DeviceSettings::named(model)
+            .map(DeviceKind::Local)
+            .ok_or_else(|| {
+                let known = DeviceSettings::names().join(", ");
+                wrong(format!(
+                    "there is no model '{model}' of a device; there are: {known}"
+                ))
+            })
+    }
+}
+
+fn read_value<T: DeserializeOwned>(value: impl Into<toml::Value>) -> Result<T, String> {
+    value
+        .into()
+        .try_into()
+        .map_err(|error: toml::de::Error| error.message().to_owned())
+}
+
+impl FileSystemPlan {
+    /// Reads a file system's table.
+    pub(super) fn read(
+        name: &str,
+        device: usize,
+        table: &toml::Table,
+    ) -> Result<FileSystemPlan, FieldProblem> {
+        if let Some(other) = table.keys().find(|key| *key != "kind") {
+            return Err((
+                other.clone(),
+                format!("a file system has name, device and kind, not {other}"),
+            ));
+        }
+        let kind = table
+            .get("kind")
+            .and_then(toml::Value::as_str)
+            .unwrap_or_default();
+        if !FILE_SYSTEMS.contains(&kind) {
+            let problem = format!(
+                "there is no file system '{kind}'; there are: {}",
+                FILE_SYSTEMS.join(", ")
+            );
+            return Err(("kind".into(), problem));
+        }
+        Ok(FileSystemPlan {
+            name: name.into(),
+            device,
+            kind: kind.into(),
+        })
+    }
+}

@@ -1,0 +1,320 @@
+//! A machine as a TOML text says it, and what is refused.
+
+use super::costs::CostClass;
+use super::error::{MachineError, Place};
+use super::memory::{Memory, Node, Zone};
+use super::storage::{DevicePlan, FileSystemPlan, Storage, SwapPlan};
+use super::{Machine, default_tick_ms};
+use forebay::{DirtyKnobs, Watermarks};
+use forebay_base::Span;
+use forebay_base::units::parse_size;
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+/// A size in bytes, written as `512M`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_size(&text)
+            .map(Size)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// The form of a machine's text. A scenario may carry one as a table of its own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineText {
+    /// Its name.
+    pub name: String,
+    /// One line that says what it is.
+    #[serde(default)]
+    pub summary: String,
+    processors: Spanned<u64>,
+    costs: CostClass,
+    #[serde(default = "default_tick_ms")]
+    tick_ms: Spanned<u64>,
+    #[serde(default = "default_kernel_share")]
+    kernel_share_percent: Spanned<u64>,
+    #[serde(default)]
+    marks_scale: bool,
+    #[serde(default)]
+    swappiness: Option<Spanned<u64>>,
+    #[serde(default)]
+    dirty: DirtyText,
+    nodes: Vec<NodeText>,
+    #[serde(default)]
+    swap: Option<Spanned<SwapText>>,
+    devices: Vec<Spanned<DeviceText>>,
+    file_systems: Vec<Spanned<FileSystemText>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DirtyText {
+    ratio_percent: Option<Spanned<u64>>,
+    background_percent: Option<Spanned<u64>>,
+    limit: Option<Size>,
+    background: Option<Size>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeText {
+    zones: Vec<Spanned<ZoneText>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ZoneText {
+    name: String,
+    size: Size,
+    min_pages: Option<u64>,
+    low_pages: Option<u64>,
+    high_pages: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SwapText {
+    device: String,
+    size: Size,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct DeviceText {
+    name: String,
+    #[serde(flatten)]
+    rest: toml::Table,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct FileSystemText {
+    name: String,
+    device: String,
+    #[serde(flatten)]
+    rest: toml::Table,
+}
+
+fn default_kernel_share() -> Spanned<u64> {
+    Spanned::new(0..0, 3)
+}
+
+/// Where the smallest zone starts to be of use: its marks and two batches.
+const SMALLEST_ZONE_BYTES: u64 = 512 << 10;
+
+/// Reads the text of a machine.
+pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {
+    let parsed: MachineText = toml::from_str(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        wrong(Place::of_offset(text, offset), error.message())
+    })?;
+    parsed.check(text)
+}
+
+fn wrong(place: Place, problem: impl Into<String>) -> MachineError {
+    MachineError::Text {
+        place,
+        problem: problem.into(),
+    }
+}
+
+/// The text around a value, to say where it is.
+struct Checker<'a> {
+    text: &'a str,
+}
+
+impl Checker<'_> {
+    fn within(
+        &self,
+        what: &str,
+        value: &Spanned<u64>,
+        allowed: std::ops::RangeInclusive<u64>,
+    ) -> Result<u64, MachineError> {
+        let given = *value.get_ref();
+        if allowed.contains(&given) {
+            return Ok(given);
+        }
+        let (least, most) = (allowed.start(), allowed.end());
+        let problem = format!("{what} is {given}; {least} to {most} are allowed");
+        Err(wrong(
+            Place::of_offset(self.text, value.span().start),
+            problem,
+        ))
+    }
+
+    fn field(&self, table_start: usize, field: &str, problem: String) -> MachineError {
+        wrong(Place::of_field(self.text, table_start, field), problem)
+    }
+}
+
+impl MachineText {
+    /// The machine of this text; `text` is what it was read from, to say where something is
+    /// wrong.
+    ///
+    /// # Errors
+    /// [`MachineError::Text`] with the line and what is allowed.
+    pub fn check(&self, text: &str) -> Result<Machine, MachineError> {
+        let checker = Checker { text };
+        let swappiness = match &self.swappiness {
+            Some(value) => checker.within("swappiness", value, 0..=200)?,
+            None => 60,
+        };
+        let tick_ms = checker.within("tick_ms", &self.tick_ms, 1..=100)?;
+        let machine = Machine {
+            name: self.name.clone(),
+            summary: self.summary.clone(),
+            processors: checker.within("processors", &self.processors, 1..=1024)? as usize,
+            costs: self.costs,
+            tick: Span::from_millis(tick_ms),
+            swappiness,
+            dirty: self.dirty.check(&checker)?,
+            memory: self.memory(&checker)?,
+            storage: self.storage(&checker)?,
+        };
+        Ok(machine)
+    }
+
+    fn memory(&self, checker: &Checker<'_>) -> Result<Memory, MachineError> {
+        let share = &self.kernel_share_percent;
+        let memory = Memory {
+            kernel_share_percent: checker.within("kernel_share_percent", share, 0..=90)?,
+            marks_scale: self.marks_scale,
+            nodes: self
+                .nodes
+                .iter()
+                .map(|node| node.check(checker))
+                .collect::<Result<_, _>>()?,
+        };
+        if memory.bytes() == 0 {
+            return Err(wrong(
+                Place { line: 1 },
+                "a machine has a node with a zone of memory",
+            ));
+        }
+        Ok(memory)
+    }
+
+    fn storage(&self, checker: &Checker<'_>) -> Result<Storage, MachineError> {
+        let devices = self.devices.iter().map(|it| device(it, checker));
+        let devices: Vec<DevicePlan> = devices.collect::<Result<_, _>>()?;
+        let find = |start: usize, name: &str| {
+            let known: Vec<&str> = devices.iter().map(|it| it.name.as_str()).collect();
+            known
+                .iter()
+                .position(|known| *known == name)
+                .ok_or_else(|| {
+                    let problem = format!(
+                        "there is no device '{name}'; there are: {}",
+                        known.join(", ")
+                    );
+                    checker.field(start, "device", problem)
+                })
+        };
+        let swap = match &self.swap {
+            None => None,
+            Some(swap) => {
+                let start = swap.span().start;
+                let SwapText { device, size } = swap.get_ref();
+                Some(SwapPlan {
+                    device: find(start, device)?,
+                    bytes: size.0,
+                })
+            }
+        };
+        let mut file_systems = Vec::new();
+        for it in &self.file_systems {
+            let start = it.span().start;
+            let FileSystemText { name, device, rest } = it.get_ref();
+            let device = find(start, device)?;
+            let plan = FileSystemPlan::read(name, device, rest)
+                .map_err(|(field, problem)| checker.field(start, &field, problem))?;
+            file_systems.push(plan);
+        }
+        if file_systems.is_empty() {
+            return Err(wrong(
+                Place { line: 1 },
+                "a machine has at least one file system",
+            ));
+        }
+        Ok(Storage {
+            devices,
+            swap,
+            file_systems,
+        })
+    }
+}
+
+fn device(it: &Spanned<DeviceText>, checker: &Checker<'_>) -> Result<DevicePlan, MachineError> {
+    let DeviceText { name, rest } = it.get_ref();
+    DevicePlan::read(name, rest)
+        .map_err(|(field, problem)| checker.field(it.span().start, &field, problem))
+}
+
+impl DirtyText {
+    fn check(&self, checker: &Checker<'_>) -> Result<DirtyKnobs, MachineError> {
+        let usual = DirtyKnobs::default();
+        let percent = |what: &str, value: &Option<Spanned<u64>>, usual| match value {
+            Some(value) => checker.within(what, value, 0..=100),
+            None => Ok(usual),
+        };
+        Ok(DirtyKnobs {
+            dirty_ratio_percent: percent(
+                "ratio_percent",
+                &self.ratio_percent,
+                usual.dirty_ratio_percent,
+            )?,
+            background_ratio_percent: percent(
+                "background_percent",
+                &self.background_percent,
+                usual.background_ratio_percent,
+            )?,
+            dirty_bytes: self.limit.map_or(0, |size| size.0),
+            background_bytes: self.background.map_or(0, |size| size.0),
+        })
+    }
+}
+
+impl NodeText {
+    fn check(&self, checker: &Checker<'_>) -> Result<Node, MachineError> {
+        let zones = self.zones.iter().map(|zone| check_zone(zone, checker));
+        Ok(Node {
+            zones: zones.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn check_zone(zone: &Spanned<ZoneText>, checker: &Checker<'_>) -> Result<Zone, MachineError> {
+    let start = zone.span().start;
+    let zone = zone.get_ref();
+    let bytes = zone.size.0;
+    if bytes != 0 && bytes < SMALLEST_ZONE_BYTES {
+        let problem = format!(
+            "zone '{}' has {bytes} bytes; 0 or at least 512K are allowed",
+            zone.name
+        );
+        return Err(checker.field(start, "size", problem));
+    }
+    let marks = match (zone.min_pages, zone.low_pages, zone.high_pages) {
+        (None, None, None) => None,
+        (Some(min), Some(low), Some(high)) if min <= low && low <= high && high * 4096 < bytes => {
+            Some(Watermarks { min, low, high })
+        }
+        _ => {
+            let problem = format!(
+                "zone '{}': min_pages, low_pages and high_pages are given together, in this order, \
+                 and high_pages is less than the zone",
+                zone.name
+            );
+            return Err(checker.field(start, "min_pages", problem));
+        }
+    };
+    Ok(Zone {
+        name: zone.name.clone(),
+        bytes,
+        marks,
+    })
+}

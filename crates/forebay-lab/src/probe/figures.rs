@@ -1,0 +1,252 @@
+//! Figures that follow from counters, by the formulas of the published reports
+//! (spec/workloads.md 2.2).
+
+use super::events::Watched;
+use crate::machine::Machine;
+use crate::outcome::{DeviceRecord, Series, Stall};
+use crate::world::Snapshot;
+use forebay_base::Span;
+use std::collections::BTreeMap;
+
+/// Everything that figures are derived from.
+pub(crate) struct Gathered<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) before: &'a Snapshot,
+    pub(crate) after: &'a Snapshot,
+    pub(crate) counters: &'a BTreeMap<String, u64>,
+    pub(crate) watched: &'a Watched,
+    pub(crate) devices: &'a [DeviceRecord],
+    /// Names of the stores by their numbers.
+    pub(crate) stores: Vec<String>,
+    pub(crate) series: Series,
+}
+
+type Figures = BTreeMap<String, f64>;
+
+/// All figures by metric name.
+pub(crate) fn derive(gathered: &Gathered<'_>) -> Figures {
+    let mut figures = Figures::new();
+    let elapsed_s = (gathered.after.at - gathered.before.at).as_secs_f64();
+    reclaim(gathered, elapsed_s, &mut figures);
+    writes(gathered, &mut figures);
+    processors(gathered, elapsed_s, &mut figures);
+    devices(gathered, elapsed_s, &mut figures);
+    pauses(gathered, &mut figures);
+    stalls(&gathered.watched.stalls, &mut figures);
+    levels(gathered, &mut figures);
+    figures
+}
+
+fn count(gathered: &Gathered<'_>, name: &str) -> f64 {
+    gathered.counters.get(name).copied().unwrap_or(0) as f64
+}
+
+fn put(figures: &mut Figures, name: &str, value: f64) {
+    figures.insert(name.into(), value);
+}
+
+/// A part of all in percent, or `otherwise` if there is nothing.
+fn percent(part: f64, all: f64, otherwise: f64) -> f64 {
+    if all > 0.0 {
+        100.0 * part / all
+    } else {
+        otherwise
+    }
+}
+
+fn reclaim(gathered: &Gathered<'_>, elapsed_s: f64, figures: &mut Figures) {
+    let of = |name: &str| count(gathered, name);
+    let (mut scanned_by_all, mut reclaimed_by_all) = (0.0, 0.0);
+    for who in ["direct", "kswapd"] {
+        let scanned = of(&format!("pgscan_{who}"));
+        let reclaimed = of(&format!("pgsteal_{who}"));
+        let efficiency = percent(reclaimed, scanned, 100.0);
+        put(figures, &format!("{who}_pages_scanned"), scanned);
+        put(figures, &format!("{who}_pages_reclaimed"), reclaimed);
+        // The reports of 2011 and 2017 cut the decimals off, the one of 2021 shows them.
+        put(figures, &format!("{who}_efficiency"), efficiency.trunc());
+        put(figures, &format!("{who}_efficiency_pct"), efficiency);
+        put(
+            figures,
+            &format!("{who}_velocity"),
+            scanned / elapsed_s.max(1e-9),
+        );
+        scanned_by_all += scanned;
+        reclaimed_by_all += reclaimed;
+    }
+    put(figures, "pages_reclaimed_total", reclaimed_by_all);
+    let direct_percent = percent(of("pgscan_direct"), scanned_by_all, 0.0);
+    put(figures, "percentage_direct_scans", direct_percent);
+    put(
+        figures,
+        "page_reclaim_immediate",
+        of("nr_vmscan_immediate_reclaim"),
+    );
+}
+
+fn writes(gathered: &Gathered<'_>, figures: &mut Figures) {
+    let of = |name: &str| count(gathered, name);
+    let (by_reclaim, anon) = (of("nr_vmscan_write"), of("pswpout"));
+    put(figures, "page_writes_by_reclaim", by_reclaim);
+    put(figures, "page_writes_anon", anon);
+    put(figures, "page_writes_file", by_reclaim - anon);
+    put(figures, "swap_ins", of("pswpin"));
+    put(figures, "swap_outs", anon);
+    put(figures, "page_ins", of("pgpgin"));
+    put(figures, "page_outs", of("pgpgout"));
+}
+
+fn processors(gathered: &Gathered<'_>, elapsed_s: f64, figures: &mut Figures) {
+    let (before, after) = (&gathered.before.times, &gathered.after.times);
+    let user_s = after.user.saturating_sub(before.user).as_secs_f64();
+    let system_s = after.system.saturating_sub(before.system).as_secs_f64();
+    let all_s = elapsed_s.max(1e-9) * gathered.machine.processors as f64;
+    put(figures, "elapsed", elapsed_s);
+    put(figures, "duration_elapsed", elapsed_s);
+    put(figures, "duration_user", user_s);
+    put(figures, "duration_system", system_s);
+    put(figures, "user_cpu", user_s);
+    put(figures, "system_cpu", system_s);
+    put(figures, "user_plus_system_cpu", user_s + system_s);
+    put(figures, "cpu_system_share", 100.0 * system_s / all_s);
+    put(
+        figures,
+        "cpu_percent",
+        100.0 * (user_s + system_s) / elapsed_s.max(1e-9),
+    );
+    put(
+        figures,
+        "context_switches",
+        (after.switches - before.switches) as f64,
+    );
+    let spinning = after.spinning.saturating_sub(before.spinning);
+    put(figures, "lock_spinning", spinning.as_secs_f64());
+    for (name, &busy) in &after.by_task_name {
+        let earlier = before.by_task_name.get(name).copied().unwrap_or(Span::ZERO);
+        let busy_ms = busy.saturating_sub(earlier).as_secs_f64() * 1e3;
+        put(figures, &format!("task_clock_msecs@{name}"), busy_ms);
+    }
+}
+
+fn devices(gathered: &Gathered<'_>, elapsed_s: f64, figures: &mut Figures) {
+    let Some(main) = gathered.machine.storage.file_systems.first() else {
+        return;
+    };
+    for (at, device) in gathered.devices.iter().enumerate() {
+        let of_main = at == main.device;
+        let mut tell = |name: &str, value: f64| {
+            put(figures, &format!("{name}@{}", device.name), value);
+            if of_main {
+                put(figures, name, value);
+            }
+        };
+        tell("iostat_await_mean", device.await_ms);
+        tell("seek_count", device.seeks as f64);
+        tell("write_ios", device.write_ios as f64);
+        let write_bytes = device.write_bytes as f64;
+        tell("write_throughput", write_bytes / elapsed_s.max(1e-9));
+        tell(
+            "write_io_bytes",
+            write_bytes / (device.write_ios as f64).max(1.0),
+        );
+    }
+}
+
+fn pauses(gathered: &Gathered<'_>, figures: &mut Figures) {
+    let watched = gathered.watched;
+    if watched.pauses.count == 0 {
+        return;
+    }
+    let ratio_percent = gathered.machine.dirty.dirty_ratio_percent as f64;
+    if let Some(percent) = watched.throttle_start_percent {
+        put(figures, "throttle_start", percent * ratio_percent / 100.0);
+    }
+    for (store, longest) in &watched.longest_pause {
+        let name = gathered.stores.get(*store).map_or("", String::as_str);
+        put(
+            figures,
+            &format!("longest_pause_s@{name}"),
+            longest.as_secs_f64(),
+        );
+    }
+    put(figures, "pause_median_ms", watched.pause_median_ms);
+    put(figures, "pause_max_ms", watched.pauses.max);
+    put(figures, "pause_mean_ms", watched.pauses.mean);
+    put(
+        figures,
+        "pauses_below_4ms_percent",
+        watched.short_pauses_percent,
+    );
+}
+
+/// The timeout of every reclaim wait, and how it shows in ticks of 4 ms.
+const TIMEOUT_US: u64 = 100_000;
+
+fn stalls(stalls: &[Stall], figures: &mut Figures) {
+    let mut of_kind: BTreeMap<String, (u64, u64, u64)> = BTreeMap::new();
+    for stall in stalls {
+        let keys = [
+            format!("{};{}", stall.context, stall.reason),
+            stall.reason.clone(),
+        ];
+        for key in keys {
+            let (all, at_timeout, zero) = of_kind.entry(key).or_default();
+            *all += stall.count;
+            *at_timeout += if stall.delayed_us >= TIMEOUT_US {
+                stall.count
+            } else {
+                0
+            };
+            *zero += if stall.delayed_us == 0 {
+                stall.count
+            } else {
+                0
+            };
+        }
+    }
+    for (kind, (all, at_timeout, zero)) in of_kind {
+        let share = |part: u64| percent(part as f64, all as f64, 0.0);
+        put(figures, &format!("stall_events_total;{kind}"), all as f64);
+        put(
+            figures,
+            &format!("stall_share_at_timeout;{kind}"),
+            share(at_timeout),
+        );
+        put(figures, &format!("stall_share_zero;{kind}"), share(zero));
+    }
+}
+
+/// The mean level of dirty pages and pages under writeback, in percent of dirtyable memory.
+fn levels(gathered: &Gathered<'_>, figures: &mut Figures) {
+    let knobs = &gathered.machine.dirty;
+    let series = &gathered.series;
+    let (Some(dirty), Some(writeback), Some(thresh)) = (
+        series.column("dirty"),
+        series.column("writeback"),
+        series.column("thresh"),
+    ) else {
+        return;
+    };
+    if knobs.dirty_bytes > 0 {
+        return;
+    }
+    let from_s = (gathered.before.at - forebay_base::Instant::ZERO).as_secs_f64();
+    let rows = dirty
+        .values
+        .iter()
+        .zip(&writeback.values)
+        .zip(&thresh.values)
+        .zip(&series.at_s);
+    let shares: Vec<f64> = rows
+        .filter(|(_, at_s)| **at_s >= from_s)
+        .map(|(((dirty, writeback), thresh), _)| {
+            let dirtyable = thresh * 100.0 / knobs.dirty_ratio_percent.max(1) as f64;
+            100.0 * (dirty + writeback) / dirtyable.max(1.0)
+        })
+        .collect();
+    if let Some(highest) = shares.iter().copied().reduce(f64::max) {
+        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+        put(figures, "dirty_balance_point", mean);
+        put(figures, "dirty_highest_point", highest);
+    }
+}

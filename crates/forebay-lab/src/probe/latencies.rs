@@ -1,0 +1,111 @@
+//! Spans by HDR histogram.
+
+use crate::outcome::Distribution;
+use forebay_base::Span;
+use hdrhistogram::Histogram;
+
+/// Percentiles that a distribution tells.
+const PERCENTILES: [f64; 10] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
+
+/// Longest span that is told apart from longer ones: an hour.
+const LONGEST_US: u64 = 3_600_000_000;
+
+/// Buckets of a distribution for each doubling.
+const STEPS_PER_DOUBLING: u32 = 4;
+
+/// Spans in microseconds, with three digits.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_US, 3);
+        Latencies {
+            histogram: histogram.expect("the bounds and digits are good"),
+        }
+    }
+}
+
+impl Latencies {
+    /// One more span.
+    pub fn record(&mut self, span: Span) {
+        self.histogram.saturating_record(span.as_micros());
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The value below which `percentile` percent lie, microseconds.
+    pub fn percentile_us(&self, percentile: f64) -> f64 {
+        self.histogram.value_at_percentile(percentile) as f64
+    }
+
+    /// All of it, in milliseconds.
+    pub fn distribution_ms(&self) -> Distribution {
+        if self.histogram.is_empty() {
+            return Distribution {
+                unit: "ms".into(),
+                ..Distribution::default()
+            };
+        }
+        let ms = |us: u64| us as f64 / 1_000.0;
+        let percentile = |&percentile: &f64| (percentile, self.percentile_us(percentile) / 1_000.0);
+        Distribution {
+            unit: "ms".into(),
+            count: self.histogram.len(),
+            min: ms(self.histogram.min()),
+            mean: self.histogram.mean() / 1_000.0,
+            stddev: self.histogram.stdev() / 1_000.0,
+            max: ms(self.histogram.max()),
+            percentiles: PERCENTILES.iter().map(percentile).collect(),
+            buckets: self.buckets_ms(),
+        }
+    }
+
+    fn buckets_ms(&self) -> Vec<(f64, u64)> {
+        let base = 2_f64.powf(1.0 / f64::from(STEPS_PER_DOUBLING));
+        let logarithmic = self.histogram.iter_log(1, base);
+        logarithmic
+            .filter(|step| step.count_since_last_iteration() > 0)
+            .map(|step| {
+                let upper_us = step.value_iterated_to() as f64;
+                (upper_us / 1_000.0, step.count_since_last_iteration())
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_tells_what_was_recorded() {
+        let mut latencies = Latencies::default();
+        (1..=1_000).for_each(|ms| latencies.record(Span::from_millis(ms)));
+        let told = latencies.distribution_ms();
+        assert_eq!((told.count, told.unit.as_str()), (1_000, "ms"));
+        assert!((told.mean - 500.5).abs() < 1.0, "{}", told.mean);
+        let median = told
+            .percentiles
+            .iter()
+            .find(|(p, _)| (p - 50.0).abs() < 1e-9)
+            .expect("told");
+        assert!((median.1 - 500.0).abs() < 1.0, "{median:?}");
+        assert_eq!(
+            told.buckets.iter().map(|(_, count)| count).sum::<u64>(),
+            1_000
+        );
+        let ascending = told.buckets.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        assert!(ascending, "{:?}", told.buckets);
+    }
+
+    #[test]
+    fn nothing_recorded_is_told_as_nothing() {
+        assert_eq!(Latencies::default().distribution_ms().count, 0);
+    }
+}

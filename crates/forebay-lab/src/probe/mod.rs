@@ -1,0 +1,11 @@
+//! What is measured of a run: events of the engine, levels over time, counters before and after.
+
+mod events;
+mod figures;
+mod latencies;
+mod series;
+
+pub(crate) use events::Watcher;
+pub(crate) use figures::{Gathered, derive};
+pub use latencies::Latencies;
+pub(crate) use series::Sampler;

@@ -1,0 +1,233 @@
+//! Levels and rates, looked at once a second.
+
+use crate::device::Statistics as DeviceStatistics;
+use crate::outcome::{Column, Series};
+use crate::world::World;
+use forebay::{BackingStatistics, Counter, Statistics, ZoneStatistics};
+use forebay_base::{Instant, PAGE_BYTES, Span};
+use std::collections::BTreeMap;
+
+/// How often is looked.
+const INTERVAL: Span = Span::from_secs(1);
+
+/// Intervals over which a device's mean wait is taken.
+const AWAIT_INTERVALS: usize = 10;
+
+/// Counters that are told as rates.
+const RATES: [Counter; 8] = [
+    Counter::PgscanKswapd,
+    Counter::PgscanDirect,
+    Counter::PgstealKswapd,
+    Counter::PgstealDirect,
+    Counter::NrDirtied,
+    Counter::NrWritten,
+    Counter::Pswpin,
+    Counter::Pswpout,
+];
+
+/// Keeps what was seen.
+pub(crate) struct Sampler {
+    began: Instant,
+    at_s: Vec<f64>,
+    columns: BTreeMap<(usize, String), Column>,
+    last: Option<Seen>,
+    /// Devices at the bounds of the intervals of their mean waits.
+    bounds: Vec<Vec<DeviceStatistics>>,
+}
+
+struct Seen {
+    at: Instant,
+    statistics: Statistics,
+    devices: Vec<DeviceStatistics>,
+}
+
+impl Sampler {
+    pub(crate) fn new(began: Instant) -> Sampler {
+        Sampler {
+            began,
+            at_s: Vec::new(),
+            columns: BTreeMap::new(),
+            last: None,
+            bounds: Vec::new(),
+        }
+    }
+
+    /// Looks for ever.
+    pub(crate) async fn watch(world: World) {
+        loop {
+            world.rt().sleep(INTERVAL).await;
+            world.sample();
+        }
+    }
+
+    /// One look.
+    pub(crate) fn look(&mut self, world: &World) {
+        let seen = Seen {
+            at: world.now(),
+            statistics: world.cache().statistics(),
+            devices: world.device_statistics(),
+        };
+        self.at_s.push((seen.at - self.began).as_secs_f64());
+        self.levels(&seen.statistics);
+        for zone in &seen.statistics.zones {
+            self.zone(zone);
+        }
+        let names: Vec<String> = world.store_names();
+        for (name, backing) in names.iter().zip(&seen.statistics.backings) {
+            self.backing(name, backing);
+        }
+        self.rates(&seen);
+        self.device_rates(world, &seen);
+        if (self.at_s.len() - 1).is_multiple_of(AWAIT_INTERVALS) {
+            self.bounds.push(seen.devices.clone());
+        }
+        self.last = Some(seen);
+    }
+
+    fn put(&mut self, order: usize, name: &str, unit: &str, value: f64) {
+        let rows = self.at_s.len();
+        let column = self.columns.entry((order, name.into())).or_default();
+        column.name = name.into();
+        column.unit = unit.into();
+        // A column that begins late was nothing before.
+        column.values.resize(rows - 1, 0.0);
+        column.values.push(value);
+    }
+
+    fn pages(&mut self, order: usize, name: &str, pages: u64) {
+        self.put(order, name, "pages", pages as f64);
+    }
+
+    fn levels(&mut self, seen: &Statistics) {
+        self.pages(0, "dirty", seen.nr_dirty);
+        self.pages(1, "writeback", seen.nr_writeback);
+        self.pages(2, "thresh", seen.nr_dirty_threshold);
+        self.pages(3, "background", seen.nr_dirty_background_threshold);
+        self.pages(4, "setpoint", seen.dirty_setpoint);
+        self.pages(5, "dirty_limit", seen.dirty_limit);
+        self.pages(6, "free", seen.free());
+        let sum = |of: fn(&ZoneStatistics) -> u64| seen.zones.iter().map(of).sum();
+        self.pages(7, "inactive_file", sum(|zone| zone.inactive_file));
+        self.pages(8, "active_file", sum(|zone| zone.active_file));
+        self.pages(9, "inactive_anon", sum(|zone| zone.inactive_anon));
+        self.pages(10, "active_anon", sum(|zone| zone.active_anon));
+    }
+
+    fn zone(&mut self, zone: &ZoneStatistics) {
+        if zone.managed == 0 {
+            return;
+        }
+        let place = if zone.node == 0 {
+            zone.name.clone()
+        } else {
+            format!("{}.{}", zone.node, zone.name)
+        };
+        self.pages(20, &format!("free@{place}"), zone.free);
+        self.pages(21, &format!("dirty@{place}"), zone.dirty);
+        self.pages(22, &format!("writeback@{place}"), zone.writeback);
+        self.pages(23, &format!("inactive_file@{place}"), zone.inactive_file);
+        self.pages(24, &format!("active_file@{place}"), zone.active_file);
+    }
+
+    fn backing(&mut self, name: &str, backing: &BackingStatistics) {
+        let bytes = |pages: u64| (pages * PAGE_BYTES as u64) as f64;
+        let bandwidth = bytes(backing.write_bandwidth);
+        self.put(30, &format!("write_bandwidth@{name}"), "bytes/s", bandwidth);
+        let ratelimit = bytes(backing.dirty_ratelimit);
+        self.put(31, &format!("dirty_ratelimit@{name}"), "bytes/s", ratelimit);
+        let level = backing.reclaimable + backing.writeback;
+        self.pages(32, &format!("dirty@{name}"), level);
+        self.pages(33, &format!("thresh@{name}"), backing.dirty_thresh);
+    }
+
+    fn rates(&mut self, seen: &Seen) {
+        let last = self.last.as_ref();
+        let passed_s = last
+            .map_or(1.0, |last| (seen.at - last.at).as_secs_f64())
+            .max(1e-9);
+        let rates = RATES.map(|counter| {
+            let before = last.map_or(0, |last| last.statistics.get(counter));
+            (seen.statistics.get(counter) - before) as f64 / passed_s
+        });
+        for (counter, rate) in RATES.iter().zip(rates) {
+            self.put(40, counter.name(), "pages/s", rate);
+        }
+    }
+
+    fn device_rates(&mut self, world: &World, seen: &Seen) {
+        let Some(last) = &self.last else { return };
+        let passed: Vec<_> = seen
+            .devices
+            .iter()
+            .zip(&last.devices)
+            .map(|(now, before)| now.since(before))
+            .collect();
+        for (name, passed) in world.device_names().iter().zip(&passed) {
+            self.put(
+                50,
+                &format!("device_rate@{name}"),
+                "bytes/s",
+                passed.bytes_per_s(),
+            );
+            self.put(51, &format!("await@{name}"), "ms", passed.await_ms());
+        }
+    }
+
+    /// A device's mean wait over intervals of ten seconds, as the reports of 2011 took it.
+    pub(crate) fn await_ms(&self, device: usize) -> f64 {
+        let passed = |pair: &[Vec<DeviceStatistics>]| pair[1][device].since(&pair[0][device]);
+        let intervals = self.bounds.windows(2).map(passed);
+        let intervals = intervals.filter(|passed| passed.both().requests > 0);
+        mean_without_outliers(intervals.map(|passed| passed.await_ms()).collect())
+    }
+
+    pub(crate) fn series(&self) -> Series {
+        Series {
+            at_s: self.at_s.clone(),
+            columns: self.columns.values().cloned().collect(),
+        }
+    }
+}
+
+/// The mean; while the standard deviation exceeds twice the mean, without the largest value, at
+/// most ten times.
+fn mean_without_outliers(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    for _ in 0..10 {
+        let (mean, deviation) = mean_and_deviation(&values);
+        if deviation <= 2.0 * mean || values.len() < 2 {
+            return mean;
+        }
+        values.pop();
+    }
+    mean_and_deviation(&values).0
+}
+
+/// The arithmetic mean and the standard deviation, dividing by the count.
+pub(crate) fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    if values.is_empty() {
+        return (0.0, 0.0);
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / count;
+    (mean, variance.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wild_interval_is_left_out() {
+        let mut waits = vec![10.0; 20];
+        waits.push(10_000.0);
+        assert!((mean_without_outliers(waits) - 10.0).abs() < 1e-9);
+        assert!((mean_without_outliers(vec![8.0, 12.0]) - 10.0).abs() < 1e-9);
+        assert!(mean_without_outliers(Vec::new()).abs() < 1e-9);
+    }
+}

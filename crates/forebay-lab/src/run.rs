@@ -1,0 +1,294 @@
+//! One run: a machine is switched on, a workload runs on it, what is left is told.
+
+use crate::machine::{Machine, MachineError};
+use crate::outcome::{Outcome, Setting};
+use crate::workload::{self, KnobError, Knobs, Workload};
+use crate::world::{Booted, Place, World, WorldError};
+use crate::{device, probe, world};
+use forebay::{BuildError, Policy};
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_rt::thread::{self, Stopwatch};
+use std::collections::BTreeMap;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// A workload's name.
+    pub workload: String,
+    /// The machine.
+    pub machine: Machine,
+    /// A policy's name.
+    pub policy: String,
+    /// Settings of the workload, the machine or the policy, by name.
+    pub knobs: BTreeMap<String, String>,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// Where it runs.
+    pub place: Place,
+}
+
+/// Why there was no run, or why it did not come to its end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// No workload has this name.
+    #[error("there is no workload '{name}'; there are: {known}")]
+    UnknownWorkload {
+        /// What was asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// No policy has this name.
+    #[error("there is no policy '{name}'; there are: {known}")]
+    UnknownPolicy {
+        /// What was asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A knob is unknown or has a value that it cannot have.
+    #[error("{0}")]
+    Knob(#[from] KnobError),
+    /// The machine cannot be.
+    #[error("{0}")]
+    Machine(#[from] MachineError),
+    /// A device of the machine cannot be.
+    #[error("{0}")]
+    Device(#[from] device::SettingError),
+    /// The engine refused the machine's memory.
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    /// The workload failed.
+    #[error("{0}")]
+    World(#[from] WorldError),
+    /// A folder or a thread of the real system could not be had.
+    #[error("{0}")]
+    System(String),
+}
+
+impl RunError {
+    /// Whether the caller asked for what does not exist, rather than work having failed.
+    pub fn is_bad_call(&self) -> bool {
+        match self {
+            RunError::World(error) => matches!(
+                error,
+                WorldError::NoRoom { .. }
+                    | WorldError::NoFileSystem { .. }
+                    | WorldError::Impossible(_)
+            ),
+            RunError::System(_) => false,
+            _ => true,
+        }
+    }
+}
+
+impl Plan {
+    /// A workload on a machine that ships, with the policy `forebay` and seed 1.
+    ///
+    /// # Errors
+    /// [`RunError::Machine`] if there is none of that name.
+    pub fn new(workload: &str, machine: &str) -> Result<Plan, RunError> {
+        Ok(Plan {
+            workload: workload.into(),
+            machine: Machine::named(machine)?,
+            policy: "forebay".into(),
+            knobs: BTreeMap::new(),
+            seed: 1,
+            place: Place::Simulated,
+        })
+    }
+
+    /// The same with a knob set.
+    #[must_use]
+    pub fn with(mut self, knob: &str, value: &str) -> Plan {
+        self.knobs.insert(knob.into(), value.into());
+        self
+    }
+
+    /// The same under another policy.
+    #[must_use]
+    pub fn under(mut self, policy: &str) -> Plan {
+        self.policy = policy.into();
+        self
+    }
+
+    /// What this plan comes to: everything that has a name is looked up.
+    ///
+    /// # Errors
+    /// [`RunError`] with the known names.
+    pub fn check(&self) -> Result<Ready, RunError> {
+        let workload = workload::named(&self.workload)?;
+        let policy = Policy::preset(&self.policy).ok_or_else(|| RunError::UnknownPolicy {
+            name: self.policy.clone(),
+            known: Policy::PRESETS.join(", "),
+        })?;
+        let mut machine = self.machine.clone();
+        let mut policy = policy;
+        let knobs = Knobs::resolve(&self.knobs, workload, &mut machine, &mut policy)?;
+        Ok(Ready {
+            workload,
+            machine,
+            policy,
+            knobs,
+        })
+    }
+}
+
+/// A plan whose names were looked up.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// The workload.
+    pub workload: &'static Workload,
+    /// The machine, with its knobs turned.
+    pub machine: Machine,
+    /// The policy, with its switches thrown.
+    pub policy: Policy,
+    /// The workload's own knobs.
+    pub knobs: Knobs,
+}
+
+/// Runs `plan` to its end.
+///
+/// # Errors
+/// [`RunError`].
+///
+/// ```
+/// use forebay_lab::run::{Plan, run};
+/// let plan = Plan::new("simple-wb", "amd4-512m")?.with("iterations", "1").with("scale", "16");
+/// let outcome = run(&plan)?;
+/// assert!(outcome.elapsed_s > 0.0);
+/// assert_eq!(outcome.figure("page_writes_file"), Some(0.0));
+/// # Ok::<(), forebay_lab::run::RunError>(())
+/// ```
+pub fn run(plan: &Plan) -> Result<Outcome, RunError> {
+    let ready = plan.check()?;
+    let setting = Setting {
+        workload: plan.workload.clone(),
+        machine: plan.machine.name.clone(),
+        policy: plan.policy.clone(),
+        seed: plan.seed,
+        knobs: plan.knobs.clone(),
+    };
+    let body = |world: World| (ready.workload.run)(world, ready.knobs.clone());
+    launch(&ready.machine, ready.policy, &plan.place, setting, body)
+}
+
+/// Switches `machine` on, runs `body` on it as its only foreground work, and tells what is left.
+/// `setting` says what it is called in the outcome and which seed it has.
+///
+/// # Errors
+/// [`RunError`].
+pub fn launch(
+    machine: &Machine,
+    policy: Policy,
+    place: &Place,
+    setting: Setting,
+    body: impl FnOnce(World) -> workload::Work,
+) -> Result<Outcome, RunError> {
+    let stopwatch = Stopwatch::start();
+    let with_bytes = match place {
+        Place::Simulated => false,
+        Place::SimulatedWithBytes => true,
+        Place::Real(_) => return Err(RunError::System("not yet".into())),
+    };
+    let Booted {
+        machine: runtime,
+        world,
+    } = world::simulate(machine, policy, setting.seed, with_bytes)?;
+    drop(
+        runtime
+            .rt()
+            .spawn("monitor", probe::Sampler::watch(world.clone())),
+    );
+    world.open_window();
+    let result = runtime.run(body(world.clone()));
+    result?;
+    world.close_window();
+    let mut outcome = world.outcome();
+    outcome.setting = setting;
+    outcome.trace_hash = runtime.trace_hash();
+    outcome.cost.real_s = stopwatch.elapsed().as_secs_f64();
+    Ok(outcome)
+}
+
+/// One of several runs has ended.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Its place among the plans.
+    pub index: usize,
+    /// How many have ended.
+    pub ended: usize,
+    /// How many there are.
+    pub all: usize,
+}
+
+/// Runs all `plans`, `threads` at a time, and returns their outcomes in the same order. `report`
+/// is called after each, on whichever thread ran it.
+///
+/// # Errors
+/// The outcome of a plan that failed is its [`RunError`].
+pub fn run_all(
+    plans: Vec<Plan>,
+    threads: usize,
+    report: impl Fn(Progress) + Send + Sync + 'static,
+) -> Vec<Result<Outcome, RunError>> {
+    let shared = Arc::new(Batch {
+        next: Mutex::new((0, 0)),
+        outcomes: Mutex::new(plans.iter().map(|_| None).collect()),
+        plans,
+        report: Box::new(report),
+    });
+    let mut joiners = Vec::new();
+    for _ in 1..threads.max(1) {
+        let batch = shared.clone();
+        // Whatever threads there are share the work; without another one the caller does it all.
+        joiners.extend(thread::spawn("lab run", move || batch.work()));
+    }
+    shared.work();
+    joiners.into_iter().for_each(thread::Joiner::join);
+    let outcomes = std::mem::take(&mut *lock(&shared.outcomes));
+    outcomes
+        .into_iter()
+        .map(|outcome| outcome.expect("every plan was run"))
+        .collect()
+}
+
+struct Batch {
+    plans: Vec<Plan>,
+    /// The next plan, and how many have ended.
+    next: Mutex<(usize, usize)>,
+    outcomes: Mutex<Vec<Option<Result<Outcome, RunError>>>>,
+    report: Box<dyn Fn(Progress) + Send + Sync>,
+}
+
+impl Batch {
+    fn work(&self) {
+        loop {
+            let index = {
+                let mut next = lock(&self.next);
+                next.0 += 1;
+                next.0 - 1
+            };
+            let Some(plan) = self.plans.get(index) else {
+                return;
+            };
+            let outcome = run(plan);
+            lock(&self.outcomes)[index] = Some(outcome);
+            let ended = {
+                let mut next = lock(&self.next);
+                next.1 += 1;
+                next.1
+            };
+            (self.report)(Progress {
+                index,
+                ended,
+                all: self.plans.len(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,70 @@
+use super::*;
+
+/// A run of a few milliseconds.
+fn small(seed: u64) -> Plan {
+    let plan = Plan::new("simple-wb", "amd4-512m").expect("it ships");
+    Plan {
+        seed,
+        ..plan.with("scale", "16").with("iterations", "2")
+    }
+}
+
+#[test]
+fn one_seed_gives_one_run_and_another_seed_another() {
+    let hash = |seed| run(&small(seed)).expect("it runs").trace_hash;
+    assert_eq!(hash(1), hash(1));
+    assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn a_run_tells_all_that_it_can_be_run_again_with() {
+    let outcome = run(&small(3)).expect("it runs");
+    assert_eq!(outcome.setting.workload, "simple-wb");
+    assert_eq!(outcome.setting.seed, 3);
+    assert_eq!(outcome.setting.knobs["scale"], "16");
+    assert_eq!(outcome.samples["elapsed_per_iteration"].values.len(), 2);
+    assert!(outcome.cost.page_events > 10_000, "{:?}", outcome.cost);
+    let text = serde_json::to_string(&outcome).expect("plain values become JSON");
+    let again: Outcome = serde_json::from_str(&text).expect("what was written is read");
+    assert_eq!(again.counters, outcome.counters);
+}
+
+#[test]
+fn runs_side_by_side_come_back_in_order() {
+    let plans = vec![small(1), small(2), small(3)];
+    let hashes: Vec<u64> = plans
+        .iter()
+        .map(|plan| run(plan).expect("it runs").trace_hash)
+        .collect();
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let noted = ended.clone();
+    let outcomes = run_all(plans, 2, move |progress| lock(&noted).push(progress.ended));
+    let side_by_side: Vec<u64> = outcomes
+        .into_iter()
+        .map(|outcome| outcome.expect("it runs").trace_hash)
+        .collect();
+    assert_eq!(side_by_side, hashes);
+    let mut ended = lock(&ended).clone();
+    ended.sort_unstable();
+    assert_eq!(ended, [1, 2, 3]);
+}
+
+#[test]
+fn what_does_not_exist_is_answered_with_what_does() {
+    let told = |plan: Plan| {
+        let error = run(&plan).expect_err("it does not exist");
+        assert!(error.is_bad_call());
+        error.to_string()
+    };
+    let unknown = Plan {
+        workload: "tetris".into(),
+        ..small(1)
+    };
+    assert!(told(unknown).contains("simple-wb"));
+    assert!(told(small(1).under("linux-1.0")).contains("forebay"));
+    assert!(told(small(1).with("jbos", "2")).contains("jobs"));
+    assert!(told(small(1).with("swappiness", "900")).contains("0 to 200"));
+    assert!(told(small(1).with("scale", "1000")).contains("4M"));
+    let too_large = small(1).with("memories", "1000000");
+    assert!(told(too_large).contains("scale it down"));
+}

@@ -1,0 +1,259 @@
+//! Settings by name: of the workload, of the machine, of the policy.
+
+use super::Workload;
+use crate::machine::{Machine, MachineError};
+use forebay::Policy;
+use forebay_base::units::parse_size;
+use std::collections::BTreeMap;
+
+/// One setting of a workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Knob {
+    /// Its name.
+    pub name: &'static str,
+    /// The value that it has if nobody says otherwise.
+    pub usual: &'static str,
+    /// What it is, with its unit.
+    pub what: &'static str,
+}
+
+/// A setting of the machine.
+struct MachineKnob {
+    knob: Knob,
+    turn: fn(&mut Machine, u64),
+    least: u64,
+    most: u64,
+}
+
+/// Settings that every run has.
+const MACHINE_KNOBS: [MachineKnob; 7] = [
+    MachineKnob {
+        knob: Knob {
+            name: "processors",
+            usual: "the machine's",
+            what: "processors",
+        },
+        turn: |machine, value| machine.processors = value as usize,
+        least: 1,
+        most: 1024,
+    },
+    MachineKnob {
+        knob: Knob {
+            name: "dirty_ratio",
+            usual: "the machine's",
+            what: "percent of the available memory that may be dirty",
+        },
+        turn: |machine, value| machine.dirty.dirty_ratio_percent = value,
+        least: 0,
+        most: 100,
+    },
+    MachineKnob {
+        knob: Knob {
+            name: "background_ratio",
+            usual: "the machine's",
+            what: "percent of the available memory from which the flusher writes",
+        },
+        turn: |machine, value| machine.dirty.background_ratio_percent = value,
+        least: 0,
+        most: 100,
+    },
+    MachineKnob {
+        knob: Knob {
+            name: "dirty_limit",
+            usual: "0",
+            what: "bytes that may be dirty, in place of dirty_ratio",
+        },
+        turn: |machine, value| machine.dirty.dirty_bytes = value,
+        least: 0,
+        most: u64::MAX,
+    },
+    MachineKnob {
+        knob: Knob {
+            name: "background_limit",
+            usual: "0",
+            what: "bytes from which the flusher writes, in place of background_ratio",
+        },
+        turn: |machine, value| machine.dirty.background_bytes = value,
+        least: 0,
+        most: u64::MAX,
+    },
+    MachineKnob {
+        knob: Knob {
+            name: "swappiness",
+            usual: "60",
+            what: "0 to 200: how much rather anonymous pages are reclaimed than file pages",
+        },
+        turn: |machine, value| machine.swappiness = value,
+        least: 0,
+        most: 200,
+    },
+    MachineKnob {
+        knob: Knob {
+            name: "tick_ms",
+            usual: "4",
+            what: "length of the tick in which short waits are counted, ms",
+        },
+        turn: |machine, value| machine.tick = forebay_base::Span::from_millis(value),
+        least: 1,
+        most: 100,
+    },
+];
+
+/// Divides the machine; told here beside the others, turned by itself.
+const SCALE: Knob = Knob {
+    name: "scale",
+    usual: "1",
+    what: "divides all memory but the DMA zones, swap, and what workloads take from them",
+};
+
+/// Puts another file system on the main device.
+const FILE_SYSTEM: Knob = Knob {
+    name: "file_system",
+    usual: "the machine's",
+    what: "xfs, ext3, ext4, btrfs or ntfs on the machine's main device",
+};
+
+/// What is wrong with a knob.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KnobError {
+    /// Nobody knows it.
+    #[error("there is no knob '{name}' for workload '{workload}'; there are: {known}")]
+    Unknown {
+        /// What was given.
+        name: String,
+        /// For which workload.
+        workload: String,
+        /// What there is.
+        known: String,
+    },
+    /// It cannot have this value.
+    #[error("knob {name}={value}: {allowed}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// The machine cannot be so.
+    #[error("{0}")]
+    Machine(#[from] MachineError),
+}
+
+/// A workload's knobs as they stand in one run.
+#[derive(Clone, Debug, Default)]
+pub struct Knobs {
+    values: BTreeMap<&'static str, String>,
+    /// By what the machine was divided.
+    pub scale: u64,
+}
+
+/// Every knob that is not a workload's own or a policy's.
+pub fn machine_knobs() -> Vec<Knob> {
+    let mut knobs: Vec<Knob> = MACHINE_KNOBS.iter().map(|it| it.knob).collect();
+    knobs.extend([SCALE, FILE_SYSTEM]);
+    knobs
+}
+
+impl Knobs {
+    /// Sorts `given` out: turns what is the machine's or the policy's, and keeps the rest.
+    ///
+    /// # Errors
+    /// [`KnobError`].
+    pub fn resolve(
+        given: &BTreeMap<String, String>,
+        workload: &'static Workload,
+        machine: &mut Machine,
+        policy: &mut Policy,
+    ) -> Result<Knobs, KnobError> {
+        let usual = workload
+            .knobs
+            .iter()
+            .map(|knob| (knob.name, knob.usual.to_owned()));
+        let mut knobs = Knobs {
+            values: usual.collect(),
+            scale: 1,
+        };
+        for (name, value) in given {
+            let own = workload.knobs.iter().find(|knob| knob.name == name);
+            if let Some(knob) = own {
+                number_of(name, value)?;
+                knobs.values.insert(knob.name, value.clone());
+            } else if name == SCALE.name {
+                knobs.scale = within(name, value, 1, 1_024)?;
+                *machine = machine.clone().scaled(knobs.scale)?;
+            } else if name == FILE_SYSTEM.name {
+                set_file_system(machine, value)?;
+            } else if let Some(it) = MACHINE_KNOBS.iter().find(|it| it.knob.name == name) {
+                (it.turn)(machine, within(name, value, it.least, it.most)?);
+            } else {
+                set_policy(workload, policy, name, value)?;
+            }
+        }
+        Ok(knobs)
+    }
+
+    /// The value of the knob `name`, which the workload declares.
+    ///
+    /// # Panics
+    /// If it declares none of that name.
+    pub fn number(&self, name: &str) -> u64 {
+        let text = self.values.get(name);
+        let text = text.unwrap_or_else(|| panic!("the workload declares no knob '{name}'"));
+        number_of(name, text).expect("values are checked when they are given")
+    }
+}
+
+fn set_file_system(machine: &mut Machine, kind: &str) -> Result<(), KnobError> {
+    let allowed = ["xfs", "ext3", "ext4", "btrfs", "ntfs"];
+    if !allowed.contains(&kind) {
+        return Err(KnobError::Value {
+            name: FILE_SYSTEM.name.into(),
+            value: kind.into(),
+            allowed: allowed.join(", "),
+        });
+    }
+    machine.storage.file_systems[0].kind = kind.into();
+    Ok(())
+}
+
+/// Throws a switch of the policy.
+fn set_policy(
+    workload: &Workload,
+    _policy: &mut Policy,
+    name: &str,
+    _value: &str,
+) -> Result<(), KnobError> {
+    let own = workload.knobs.iter().map(|knob| knob.name);
+    let known: Vec<&str> = own
+        .chain(machine_knobs().iter().map(|knob| knob.name))
+        .collect();
+    Err(KnobError::Unknown {
+        name: name.into(),
+        workload: workload.name.into(),
+        known: known.join(", "),
+    })
+}
+
+/// A number, or a size as `512M`.
+fn number_of(name: &str, text: &str) -> Result<u64, KnobError> {
+    let number = text.parse::<u64>().or_else(|_| parse_size(text));
+    number.map_err(|_| KnobError::Value {
+        name: name.into(),
+        value: text.into(),
+        allowed: "a whole number, or a size as 512M".into(),
+    })
+}
+
+fn within(name: &str, text: &str, least: u64, most: u64) -> Result<u64, KnobError> {
+    let number = number_of(name, text)?;
+    if (least..=most).contains(&number) {
+        return Ok(number);
+    }
+    Err(KnobError::Value {
+        name: name.into(),
+        value: text.into(),
+        allowed: format!("{least} to {most}"),
+    })
+}

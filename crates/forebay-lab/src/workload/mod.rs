@@ -1,0 +1,48 @@
+//! The workloads of spec/workloads.md 3, as async code over a [`World`].
+//!
+//! One file holds one workload: its knobs, its processes, its own figures. A new one is named in
+//! [`ALL`] and needs nothing else.
+
+mod knobs;
+mod simple_wb;
+
+pub use knobs::{Knob, KnobError, Knobs, machine_knobs};
+
+use crate::run::RunError;
+use crate::world::{World, WorldError};
+use std::future::Future;
+use std::pin::Pin;
+
+/// A workload at work: ready when its last foreground process has ended.
+pub type Work = Pin<Box<dyn Future<Output = Result<(), WorldError>> + Send>>;
+
+/// Something that machines are made to do.
+#[derive(Debug)]
+pub struct Workload {
+    /// Its name.
+    pub name: &'static str,
+    /// One line that says what it does.
+    pub summary: &'static str,
+    /// Its settings.
+    pub knobs: &'static [Knob],
+    /// Starts it.
+    pub run: fn(World, Knobs) -> Work,
+}
+
+/// Every workload.
+pub const ALL: &[&Workload] = &[&simple_wb::SIMPLE_WB];
+
+/// The workload called `name`.
+///
+/// # Errors
+/// [`RunError::UnknownWorkload`] lists them.
+pub fn named(name: &str) -> Result<&'static Workload, RunError> {
+    let found = ALL.iter().find(|workload| workload.name == name);
+    found.copied().ok_or_else(|| {
+        let known: Vec<&str> = ALL.iter().map(|workload| workload.name).collect();
+        RunError::UnknownWorkload {
+            name: name.into(),
+            known: known.join(", "),
+        }
+    })
+}

@@ -1,0 +1,205 @@
+//! Switching a machine on.
+
+use super::measures::Measures;
+use super::volume::Numbered;
+use super::{FileSystem, Inner, World};
+use crate::device::{self, Device, Partition, Server, Statistics};
+use crate::machine::{DeviceKind, Machine};
+use crate::probe::Watcher;
+use crate::run::RunError;
+use forebay::{Cache, PageMemory, Parts, Policy, Settings};
+use forebay_base::Span;
+use forebay_base::sync::Mutex;
+use forebay_rt::{Rt, Virtual, VirtualSettings};
+use forebay_store::{ObjectId, Store};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where a workload runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// On a simulated machine whose pages have no bytes.
+    #[default]
+    Simulated,
+    /// On a simulated machine whose pages have bytes.
+    SimulatedWithBytes,
+    /// On files of this folder, in real time.
+    Real(PathBuf),
+}
+
+/// Longest that a process of a simulated machine waits for a device before its call fails: a stick
+/// that is written at random may need minutes for what is dirty.
+const ANSWER_TIMEOUT: Span = Span::from_secs(3_600);
+
+/// A time slice of a simulated processor.
+const SLICE: Span = Span::from_millis(4);
+
+/// A device as booted.
+pub(crate) struct NamedDevice {
+    pub(crate) name: String,
+    pub(crate) kind: BootedDevice,
+}
+
+/// What stores stand on.
+pub(crate) enum BootedDevice {
+    /// An address space.
+    Local(Arc<dyn Device>),
+    /// A store of its own.
+    Server(Arc<Server>),
+}
+
+impl NamedDevice {
+    /// What it has done.
+    pub(crate) fn statistics(&self) -> Statistics {
+        match &self.kind {
+            BootedDevice::Local(device) => device.statistics(),
+            BootedDevice::Server(server) => of_server(server),
+        }
+    }
+}
+
+/// A server seen as a device: its WRITEs and READs.
+fn of_server(server: &Server) -> Statistics {
+    let told = server.statistics();
+    let mut statistics = Statistics::default();
+    statistics.writes.requests = told.writes;
+    statistics.writes.bytes = told.written_bytes;
+    statistics.writes.waited = told.write_waited;
+    statistics.reads.requests = told.reads;
+    statistics.flushes = told.commits;
+    statistics
+}
+
+/// A machine that was just switched on.
+pub struct Booted {
+    /// The runtime that has to be driven.
+    pub(crate) machine: Virtual,
+    /// What runs on it.
+    pub world: World,
+}
+
+/// Switches `machine` on.
+///
+/// # Errors
+/// [`RunError`] if the engine or a device refuses its settings.
+pub(crate) fn simulate(
+    machine: &Machine,
+    policy: Policy,
+    seed: u64,
+    with_bytes: bool,
+) -> Result<Booted, RunError> {
+    let runtime = Virtual::new(VirtualSettings {
+        seed,
+        processors: machine.processors,
+        costs: machine.costs.work_costs(),
+        slice: SLICE,
+    });
+    let rt = runtime.rt();
+    let watcher = Arc::new(Watcher::new(machine.tick));
+    let memory = if with_bytes {
+        PageMemory::Real
+    } else {
+        PageMemory::Phantom
+    };
+    let parts = Parts {
+        rt: rt.clone(),
+        sink: Some(watcher.clone()),
+    };
+    let cache = Cache::with_parts(settings(machine, policy, memory), parts)?;
+    let devices = build_devices(machine, &rt)?;
+    let file_systems = attach_file_systems(machine, &cache, &devices)?;
+    attach_swap(machine, &cache, &devices)?;
+    let world = World {
+        inner: Arc::new(Inner {
+            rt,
+            cache,
+            machine: machine.clone(),
+            file_systems,
+            devices,
+            measures: Measures::default(),
+            watcher,
+            window: Mutex::default(),
+            writes_are_interruptible: true,
+        }),
+    };
+    Ok(Booted {
+        machine: runtime,
+        world,
+    })
+}
+
+fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Settings {
+    Settings {
+        memory_bytes: machine.memory.all_managed_pages() * 4096,
+        nodes: machine.memory.settings(),
+        dirty: machine.dirty,
+        swappiness: machine.swappiness,
+        tick: machine.tick,
+        answer_timeout: ANSWER_TIMEOUT,
+        held_timeout: ANSWER_TIMEOUT,
+        page_memory,
+        policy,
+        ..Settings::default()
+    }
+}
+
+fn build_devices(machine: &Machine, rt: &Rt) -> Result<Vec<NamedDevice>, RunError> {
+    let mut devices = Vec::new();
+    for plan in &machine.storage.devices {
+        let kind = match &plan.kind {
+            DeviceKind::Local(settings) => {
+                BootedDevice::Local(device::build(rt, &plan.name, settings)?)
+            }
+            DeviceKind::Server(settings) => {
+                BootedDevice::Server(Arc::new(Server::new(rt.clone(), settings.clone(), None)))
+            }
+        };
+        devices.push(NamedDevice {
+            name: plan.name.clone(),
+            kind,
+        });
+    }
+    Ok(devices)
+}
+
+fn attach_file_systems(
+    machine: &Machine,
+    cache: &Cache,
+    devices: &[NamedDevice],
+) -> Result<Vec<FileSystem>, RunError> {
+    let mut file_systems = Vec::new();
+    for plan in &machine.storage.file_systems {
+        let (store, room_bytes): (Arc<dyn Store>, u64) = match &devices[plan.device].kind {
+            BootedDevice::Local(device) => {
+                let room_bytes = device.shape().capacity_bytes;
+                (
+                    Arc::new(Partition::new(device.clone(), 0, room_bytes)),
+                    room_bytes,
+                )
+            }
+            BootedDevice::Server(server) => (server.clone(), u64::MAX),
+        };
+        file_systems.push(FileSystem {
+            name: plan.name.clone(),
+            attached: cache.attach(store)?,
+            volume: Arc::new(Numbered::new(room_bytes)),
+        });
+    }
+    Ok(file_systems)
+}
+
+fn attach_swap(machine: &Machine, cache: &Cache, devices: &[NamedDevice]) -> Result<(), RunError> {
+    let Some(swap) = machine.storage.swap else {
+        return Ok(());
+    };
+    let BootedDevice::Local(device) = &devices[swap.device].kind else {
+        return Err(RunError::System(
+            "swap lies on a device of the machine, not on a server".into(),
+        ));
+    };
+    let start_bytes = device.shape().capacity_bytes - swap.bytes;
+    let store = Partition::new(device.clone(), start_bytes, swap.bytes);
+    let attached = cache.attach(Arc::new(store))?;
+    cache.set_swap(&attached, ObjectId(0), swap.bytes)?;
+    Ok(())
+}

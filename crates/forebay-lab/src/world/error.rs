@@ -1,0 +1,57 @@
+//! Why a workload could not go on.
+
+use forebay::{AccessError, BuildError, SyncError};
+use forebay_base::units::show_bytes;
+
+/// What kept a process from its work.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// The engine refused a read, a write or a resize.
+    #[error("{0}")]
+    Access(#[from] AccessError),
+    /// The engine refused a sync.
+    #[error("{0}")]
+    Sync(#[from] SyncError),
+    /// The engine refused to open a file or to give memory.
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    /// The machine has no such file system.
+    #[error("machine '{machine}' has no file system '{name}'; it has: {known}")]
+    NoFileSystem {
+        /// The machine.
+        machine: String,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The workload needs more room than there is.
+    #[error(
+        "{what} needs {} on file system '{file_system}', which has {}; scale it down or take a \
+         larger device",
+        show_bytes(*needed_bytes),
+        show_bytes(*room_bytes)
+    )]
+    NoRoom {
+        /// What was to be written.
+        what: String,
+        /// How much.
+        needed_bytes: u64,
+        /// Where.
+        file_system: String,
+        /// What is left there.
+        room_bytes: u64,
+    },
+    /// A file of the real folder could not be made or removed.
+    #[error("{path}: {reason}")]
+    File {
+        /// Which.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A number of the workload cannot be.
+    #[error("{0}")]
+    Impossible(String),
+}

@@ -1,0 +1,179 @@
+//! What a workload sees of the machine that it runs on: processes, files, memory, time.
+//!
+//! A workload is written against this and runs in two worlds: on a simulated machine, where each
+//! call also takes the processor time that it would have cost, and on a real folder, where it
+//! takes what it takes. A [`Process`] is killed at any wait; a [`WorldFile`] call is one call of
+//! the engine.
+
+mod anonymous;
+mod boot;
+mod error;
+mod file;
+mod measures;
+mod process;
+mod volume;
+mod window;
+
+pub use anonymous::Mapping;
+pub(crate) use boot::simulate;
+pub use boot::{Booted, Place};
+pub use error::WorldError;
+pub use file::WorldFile;
+pub use measures::Measures;
+pub use process::{Exit, Process, ProcessHandle};
+pub(crate) use window::Snapshot;
+
+use crate::device::Statistics;
+use crate::machine::Machine;
+use crate::probe::Watcher;
+use forebay::{AttachedStore, Cache};
+use forebay_base::sync::Mutex;
+use forebay_base::{Instant, Prng};
+use forebay_rt::Rt;
+use std::sync::Arc;
+use volume::Volume;
+
+/// A machine that runs. A clone is the same machine.
+#[derive(Clone)]
+pub struct World {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    rt: Rt,
+    cache: Cache,
+    machine: Machine,
+    file_systems: Vec<FileSystem>,
+    devices: Vec<boot::NamedDevice>,
+    measures: Measures,
+    watcher: Arc<Watcher>,
+    window: Mutex<window::Window>,
+    writes_are_interruptible: bool,
+}
+
+/// A file system of the machine.
+pub struct FileSystem {
+    name: String,
+    attached: AttachedStore,
+    volume: Arc<dyn Volume>,
+}
+
+impl FileSystem {
+    /// Its name in the machine.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its store, as the cache knows it.
+    pub fn store(&self) -> &AttachedStore {
+        &self.attached
+    }
+
+    /// Refuses a workload that would not fit.
+    ///
+    /// # Errors
+    /// [`WorldError::NoRoom`].
+    pub fn expect_room(&self, what: &str, needed_bytes: u64) -> Result<(), WorldError> {
+        let room_bytes = self.volume.room_bytes();
+        if needed_bytes <= room_bytes {
+            return Ok(());
+        }
+        Err(WorldError::NoRoom {
+            what: what.into(),
+            needed_bytes,
+            file_system: self.name.clone(),
+            room_bytes,
+        })
+    }
+}
+
+impl World {
+    /// The runtime.
+    pub fn rt(&self) -> &Rt {
+        &self.inner.rt
+    }
+
+    /// Time since the machine was switched on.
+    pub fn now(&self) -> Instant {
+        self.inner.rt.now()
+    }
+
+    /// The engine.
+    pub fn cache(&self) -> &Cache {
+        &self.inner.cache
+    }
+
+    /// What the machine is like.
+    pub fn machine(&self) -> &Machine {
+        &self.inner.machine
+    }
+
+    /// Where a workload puts what it measures.
+    pub fn measures(&self) -> &Measures {
+        &self.inner.measures
+    }
+
+    /// The stream of chance called `name`.
+    pub fn chance(&self, name: &str) -> Prng {
+        self.inner.rt.stream(name)
+    }
+
+    /// The file systems, the machine's main one first.
+    pub fn file_systems(&self) -> &[FileSystem] {
+        &self.inner.file_systems
+    }
+
+    /// The machine's main file system.
+    pub fn main_file_system(&self) -> &FileSystem {
+        &self.inner.file_systems[0]
+    }
+
+    /// The file system called `name`.
+    ///
+    /// # Errors
+    /// [`WorldError::NoFileSystem`] lists what there is.
+    pub fn file_system(&self, name: &str) -> Result<&FileSystem, WorldError> {
+        let found = self.inner.file_systems.iter().find(|it| it.name == name);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self
+                .inner
+                .file_systems
+                .iter()
+                .map(FileSystem::name)
+                .collect();
+            WorldError::NoFileSystem {
+                machine: self.inner.machine.name.clone(),
+                name: name.into(),
+                known: known.join(", "),
+            }
+        })
+    }
+
+    pub(crate) fn device_statistics(&self) -> Vec<Statistics> {
+        self.inner
+            .devices
+            .iter()
+            .map(boot::NamedDevice::statistics)
+            .collect()
+    }
+
+    pub(crate) fn device_names(&self) -> Vec<String> {
+        self.inner
+            .devices
+            .iter()
+            .map(|device| device.name.clone())
+            .collect()
+    }
+
+    /// The names of the cache's stores in the order of their numbers: file systems, then swap.
+    pub(crate) fn store_names(&self) -> Vec<String> {
+        let file_systems = self.inner.file_systems.iter().map(|it| it.name.clone());
+        file_systems
+            .chain(std::iter::once("swap".to_owned()))
+            .collect()
+    }
+
+    fn writes_are_interruptible(&self) -> bool {
+        self.inner.writes_are_interruptible
+    }
+}

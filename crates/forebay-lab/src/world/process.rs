@@ -1,0 +1,205 @@
+//! Processes: they run until they return or are killed, and somebody waits for them.
+
+use super::{World, WorldError};
+use forebay_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{Instant, Span};
+use forebay_rt::wait::Gate;
+use forebay_rt::{Charge, Task, Work};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned.
+    Finished,
+    /// It was killed first.
+    Killed,
+}
+
+/// One process, as its own code sees it. A clone is the same process.
+#[derive(Clone)]
+pub struct Process {
+    world: World,
+    life: Arc<Life>,
+    node: usize,
+}
+
+struct Life {
+    /// Opened by a kill.
+    killed: Gate,
+    is_killed: AtomicBool,
+    /// Calls under way that no signal interrupts.
+    shields: AtomicU32,
+    outcome: Mutex<Option<Result<Exit, WorldError>>>,
+}
+
+/// A process, as whoever started it sees it. Dropping this lets it run on alone.
+pub struct ProcessHandle {
+    world: World,
+    life: Arc<Life>,
+    task: Task,
+}
+
+impl World {
+    /// Starts a process called `name` on the first node.
+    pub fn spawn<F>(&self, name: &'static str, body: impl FnOnce(Process) -> F) -> ProcessHandle
+    where
+        F: Future<Output = Result<(), WorldError>> + Send + 'static,
+    {
+        self.spawn_on(0, name, body)
+    }
+
+    /// Starts a process called `name`, whose frames come from `node` if it has any.
+    pub fn spawn_on<F>(
+        &self,
+        node: usize,
+        name: &'static str,
+        body: impl FnOnce(Process) -> F,
+    ) -> ProcessHandle
+    where
+        F: Future<Output = Result<(), WorldError>> + Send + 'static,
+    {
+        let life = Arc::new(Life {
+            killed: Gate::new(false),
+            is_killed: AtomicBool::new(false),
+            shields: AtomicU32::new(0),
+            outcome: Mutex::new(None),
+        });
+        let process = Process {
+            world: self.clone(),
+            life: life.clone(),
+            node,
+        };
+        let living = live(life.clone(), body(process));
+        ProcessHandle {
+            world: self.clone(),
+            life,
+            task: self.rt().spawn(name, living),
+        }
+    }
+}
+
+/// Runs `body` until it ends or `life` is taken.
+async fn live(life: Arc<Life>, body: impl Future<Output = Result<(), WorldError>>) {
+    let outcome = {
+        let mut body = pin!(body);
+        let mut killed = pin!(life.killed.wait());
+        poll_fn(|context| {
+            if life.ends_here() {
+                return Poll::Ready(Ok(Exit::Killed));
+            }
+            if let Poll::Ready(result) = body.as_mut().poll(context) {
+                return Poll::Ready(result.map(|()| Exit::Finished));
+            }
+            if !life.is_killed() && killed.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            if life.ends_here() {
+                return Poll::Ready(Ok(Exit::Killed));
+            }
+            Poll::Pending
+        })
+        .await
+    };
+    *lock(&life.outcome) = Some(outcome);
+}
+
+impl Life {
+    fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::Acquire)
+    }
+
+    fn ends_here(&self) -> bool {
+        self.is_killed() && self.shields.load(Ordering::Acquire) == 0
+    }
+}
+
+/// While it lives, a kill waits.
+pub(super) struct Shield(Arc<Life>);
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        self.0.shields.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Process {
+    /// Where it runs.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The node from which its frames come.
+    pub fn node(&self) -> usize {
+        self.node
+    }
+
+    /// Simulated time.
+    pub fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    /// Waits; a kill ends it.
+    pub async fn sleep(&self, span: Span) {
+        self.world.rt().sleep(span).await;
+    }
+
+    /// Works for `span` in its own code.
+    pub async fn compute(&self, span: Span) {
+        self.charge(Work::User(span)).await;
+    }
+
+    /// Takes the processor time of `work`; more can be joined to it.
+    pub fn charge(&self, work: Work) -> Charge {
+        self.world.rt().charge(work)
+    }
+
+    /// Keeps kills waiting where the machine's policy cannot be interrupted: a writer that writes
+    /// back by itself is deaf until it is through.
+    pub(super) fn shield(&self) -> Option<Shield> {
+        if self.world.writes_are_interruptible() {
+            return None;
+        }
+        self.life.shields.fetch_add(1, Ordering::AcqRel);
+        Some(Shield(self.life.clone()))
+    }
+}
+
+impl ProcessHandle {
+    /// Ends the process at its next wait that can be interrupted.
+    pub fn kill(&self) {
+        self.life.is_killed.store(true, Ordering::Release);
+        self.life.killed.open();
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// What kept the process from its work.
+    pub async fn wait(self) -> Result<Exit, WorldError> {
+        self.task.join().await;
+        let outcome = lock(&self.life.outcome).take();
+        outcome.expect("a task that has ended has said how")
+    }
+
+    /// Kills it and waits for its end, and returns how long that took.
+    ///
+    /// # Errors
+    /// As [`ProcessHandle::wait`].
+    pub async fn kill_and_wait(self) -> Result<Span, WorldError> {
+        self.kill();
+        let world = self.world.clone();
+        let began = world.now();
+        self.wait().await?;
+        Ok(world.now() - began)
+    }
+}

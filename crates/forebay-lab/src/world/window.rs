@@ -1,0 +1,186 @@
+//! The time over which a run is measured: what was before it and what is after it.
+
+use super::World;
+use crate::device::Statistics as DeviceStatistics;
+use crate::outcome::{DeviceRecord, Outcome, SimulationCost};
+use crate::probe::{Gathered, Sampler, derive};
+use forebay::{Counter, Statistics};
+use forebay_base::sync::lock;
+use forebay_base::{Instant, Span};
+use forebay_rt::virt::ProcessorTimes;
+use std::collections::BTreeMap;
+
+/// Everything that is counted, at one moment.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) at: Instant,
+    pub(crate) statistics: Statistics,
+    pub(crate) times: ProcessorTimes,
+    pub(crate) devices: Vec<DeviceStatistics>,
+}
+
+/// The bounds of what is measured.
+#[derive(Default)]
+pub(super) struct Window {
+    opened: Option<Snapshot>,
+    closed: Option<Snapshot>,
+    sampler: Option<Sampler>,
+}
+
+impl World {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            at: self.now(),
+            statistics: self.cache().statistics(),
+            times: self.rt().processor_times(),
+            devices: self.device_statistics(),
+        }
+    }
+
+    /// What is measured begins now: whatever was counted and sampled before is forgotten. A run
+    /// begins so by itself; a workload that prepares something first says it again.
+    pub fn open_window(&self) {
+        let snapshot = self.snapshot();
+        let at = snapshot.at;
+        self.inner.watcher.restart(at);
+        let mut window = lock(&self.inner.window);
+        window.opened = Some(snapshot);
+        window.closed = None;
+        window.sampler.get_or_insert_with(|| Sampler::new(at));
+    }
+
+    /// What is measured ends now; the first to say so counts. A run ends so by itself.
+    pub fn close_window(&self) {
+        let snapshot = self.snapshot();
+        lock(&self.inner.window).closed.get_or_insert(snapshot);
+    }
+
+    /// How long has been measured.
+    pub fn measured(&self) -> Span {
+        let now = self.now();
+        lock(&self.inner.window)
+            .opened
+            .as_ref()
+            .map_or(Span::ZERO, |opened| now - opened.at)
+    }
+
+    /// How much of `counter` was counted since the window was opened.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        let window = lock(&self.inner.window);
+        let before = window
+            .opened
+            .as_ref()
+            .map_or(0, |opened| opened.statistics.get(counter));
+        self.cache().statistics().get(counter) - before
+    }
+
+    /// Looks at all levels once.
+    pub(crate) fn sample(&self) {
+        let taken = lock(&self.inner.window).sampler.take();
+        if let Some(mut sampler) = taken {
+            sampler.look(self);
+            lock(&self.inner.window).sampler = Some(sampler);
+        }
+    }
+
+    /// What was measured.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let window = lock(&self.inner.window);
+        let (Some(before), Some(after), Some(sampler)) =
+            (&window.opened, &window.closed, &window.sampler)
+        else {
+            return Outcome::default();
+        };
+        let counted = |&counter: &Counter| {
+            let count = after.statistics.get(counter) - before.statistics.get(counter);
+            (counter.name().to_owned(), count)
+        };
+        let counters: BTreeMap<String, u64> = Counter::ALL.iter().map(counted).collect();
+        let watched = self.inner.watcher.watched();
+        let devices = self.device_records(before, after, sampler);
+        let measures = self.inner.measures.take();
+        let gathered = Gathered {
+            machine: self.machine(),
+            before,
+            after,
+            counters: &counters,
+            watched: &watched,
+            devices: &devices,
+            stores: self.store_names(),
+            series: sampler.series(),
+        };
+        let mut figures = derive(&gathered);
+        let series = gathered.series;
+        figures.extend(measures.figures);
+        let mut distributions = measures.distributions;
+        distributions.insert("pause".into(), watched.pauses.clone());
+        Outcome {
+            elapsed_s: (after.at - before.at).as_secs_f64(),
+            user_s: after
+                .times
+                .user
+                .saturating_sub(before.times.user)
+                .as_secs_f64(),
+            system_s: after
+                .times
+                .system
+                .saturating_sub(before.times.system)
+                .as_secs_f64(),
+            cost: SimulationCost {
+                page_events: page_events(&after.statistics),
+                real_s: 0.0,
+            },
+            figures,
+            samples: measures.samples,
+            distributions,
+            stalls: watched.stalls,
+            series,
+            counters,
+            devices,
+            ..Outcome::default()
+        }
+    }
+
+    fn device_records(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        sampler: &Sampler,
+    ) -> Vec<DeviceRecord> {
+        let passed = after
+            .devices
+            .iter()
+            .zip(&before.devices)
+            .map(|(now, then)| now.since(then));
+        let named = self.device_names().into_iter().zip(passed).enumerate();
+        named
+            .map(|(at, (name, passed))| DeviceRecord {
+                name,
+                read_ios: passed.reads.requests,
+                write_ios: passed.writes.requests,
+                read_bytes: passed.reads.bytes,
+                write_bytes: passed.writes.bytes,
+                merged: passed.both().merged,
+                seeks: passed.seeks,
+                await_ms: sampler.await_ms(at),
+                queue_size: passed.mean_queued(),
+                busy_percent: passed.utilised_percent(),
+            })
+            .collect()
+    }
+}
+
+/// Pages allocated, dirtied, scanned, written, freed since the machine was switched on.
+fn page_events(statistics: &Statistics) -> u64 {
+    const EVENTS: [Counter; 8] = [
+        Counter::Pgalloc,
+        Counter::Pgfree,
+        Counter::NrDirtied,
+        Counter::NrWritten,
+        Counter::Pgpgin,
+        Counter::PgscanKswapd,
+        Counter::PgscanDirect,
+        Counter::Pgrefill,
+    ];
+    EVENTS.iter().map(|&counter| statistics.get(counter)).sum()
+}
