@@ -3,6 +3,7 @@
 
 pub mod device;
 pub mod machine;
+pub mod filesystem;
 pub mod outcome;
 pub mod probe;
 pub mod report;

@@ -44,6 +44,7 @@ pub(crate) mod transfer;
 pub use block::BlockDevice;
 pub use pace::FULL_PACE;
 pub use partition::Partition;
+pub(crate) use partition::geometry_on;
 pub use server::{Server, ServerSettings, ServerStatistics};
 pub use settings::{
     DeviceSettings, DiskSettings, QueueSettings, RatedSettings, SettingError, SolidSettings,

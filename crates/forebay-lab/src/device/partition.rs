@@ -48,11 +48,6 @@ impl Partition {
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
-
-    /// Whether the device has more writes than it should.
-    pub fn is_congested(&self) -> bool {
-        self.device.is_congested(TransferKind::Write)
-    }
 }
 
 /// The geometry of a store on `device`.
@@ -70,6 +65,10 @@ pub(crate) fn geometry_on(device: &dyn Device) -> Geometry {
 impl Store for Partition {
     fn geometry(&self) -> Geometry {
         geometry_on(&*self.device)
+    }
+
+    fn is_congested(&self) -> bool {
+        self.device.is_congested(TransferKind::Write)
     }
 
     fn submit(&self, io: Io) {

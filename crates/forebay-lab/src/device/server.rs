@@ -167,12 +167,6 @@ impl Server {
     pub fn statistics(&self) -> ServerStatistics {
         lock(&self.shared.state).statistics
     }
-
-    /// Whether the client has more WRITEs under way than it should.
-    pub fn is_congested(&self) -> bool {
-        let under_way = lock(&self.shared.state).statistics.under_way_bytes;
-        under_way > self.shared.settings.under_way_bytes
-    }
 }
 
 impl Store for Server {
@@ -186,6 +180,12 @@ impl Store for Server {
             durability: Durability::Unstable,
             stable_pages: true,
         }
+    }
+
+    /// Whether the client has more WRITEs under way than it should.
+    fn is_congested(&self) -> bool {
+        let under_way = lock(&self.shared.state).statistics.under_way_bytes;
+        under_way > self.shared.settings.under_way_bytes
     }
 
     fn submit(&self, io: Io) {

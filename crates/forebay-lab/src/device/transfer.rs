@@ -95,14 +95,6 @@ impl Piece {
             end.tell();
         }
     }
-
-    /// The whole fails; its other pieces end unheard.
-    pub(crate) fn failed(self, failure: Failure) {
-        let end = std::mem::replace(&mut *lock(&self.0.end), End::Nobody);
-        if let End::Io { io, .. } = end {
-            io.fail(failure);
-        }
-    }
 }
 
 /// What is under way in pieces.

@@ -1,0 +1,285 @@
+//! What a file system remembers: which files there are, and where they lie.
+
+use super::extents::{Extents, Segment};
+use super::journal::{Journal, Range};
+use super::settings::FileSystemSettings;
+use super::space::Space;
+use forebay_base::units::{byte_of, page_of, pages_for};
+use forebay_store::ObjectId;
+use std::collections::BTreeMap;
+
+/// The files of a file system, its free space and its log.
+#[derive(Debug)]
+pub(crate) struct Files {
+    settings: FileSystemSettings,
+    space: Space,
+    by_object: BTreeMap<ObjectId, FileState>,
+    pub(crate) journal: Journal,
+    /// For each group, the cluster that has room for inodes and how many it has.
+    inode_clusters: Vec<Option<(u64, u64)>>,
+    next_group: usize,
+}
+
+#[derive(Debug)]
+struct FileState {
+    group: usize,
+    extents: Extents,
+    inode_cluster: u64,
+    /// The file is known to reach so far, whether that was written or not.
+    known_end: u64,
+    /// Nothing behind this was written to the device.
+    written_end: u64,
+    is_open: bool,
+}
+
+/// Nothing is free that a write could go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Files {
+    /// An empty file system in `length_bytes` from `start_bytes` on, the log in the middle.
+    pub(crate) fn new(start_bytes: u64, length_bytes: u64, settings: FileSystemSettings) -> Files {
+        let mut space = Space::new(start_bytes, length_bytes, settings.groups);
+        let wanted = page_floor(settings.log_bytes.min(length_bytes / 8));
+        let middle = start_bytes + page_floor(length_bytes / 2);
+        let log = (wanted > 0)
+            .then(|| space.take_at(middle, wanted))
+            .flatten();
+        let (log_start, log_bytes) = log.unwrap_or((start_bytes, 0));
+        Files {
+            journal: Journal::new(log_start, log_bytes, &settings),
+            inode_clusters: vec![None; space.groups()],
+            space,
+            by_object: BTreeMap::new(),
+            next_group: 0,
+            settings,
+        }
+    }
+
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.space.free_bytes()
+    }
+
+    pub(crate) fn extents_of(&self, object: ObjectId) -> usize {
+        let file = self.by_object.get(&object);
+        file.map_or(0, |file| file.extents.count())
+    }
+
+    /// Makes `object` a file of the directory `directory`, if it is not one. Full log buffers go
+    /// to `log`. Returns whether this was the first change of an inode since they were written.
+    pub(crate) fn create(
+        &mut self,
+        object: ObjectId,
+        directory: u64,
+        log: &mut Vec<Range>,
+    ) -> Result<bool, Full> {
+        if self.by_object.contains_key(&object) {
+            return Ok(false);
+        }
+        let group = (directory % self.space.groups() as u64) as usize;
+        let inode_cluster = self.place_inode(group)?;
+        self.by_object.insert(
+            object,
+            FileState {
+                group,
+                extents: Extents::default(),
+                inode_cluster,
+                known_end: 0,
+                written_end: 0,
+                is_open: true,
+            },
+        );
+        self.journal.note(self.settings.log_of_file_bytes, log);
+        Ok(self.journal.change(inode_cluster))
+    }
+
+    /// The cluster for one more inode of the group.
+    fn place_inode(&mut self, group: usize) -> Result<u64, Full> {
+        let capacity = self.settings.inodes_of_cluster();
+        if let Some((cluster, inodes)) = &mut self.inode_clusters[group]
+            && *inodes < capacity
+        {
+            *inodes += 1;
+            return Ok(*cluster);
+        }
+        let bytes = page_ceiling(self.settings.inode_cluster_bytes);
+        let (cluster, taken) = self.space.take(group, None, bytes).ok_or(Full)?;
+        if taken < bytes {
+            self.space.give_back(cluster, taken);
+            return Err(Full);
+        }
+        self.inode_clusters[group] = Some((cluster, 1));
+        Ok(cluster)
+    }
+
+    /// The file, which springs into being in a directory of its own if nobody created it.
+    fn file(&mut self, object: ObjectId, log: &mut Vec<Range>) -> Result<&mut FileState, Full> {
+        if !self.by_object.contains_key(&object) {
+            let directory = self.next_group as u64;
+            self.next_group += 1;
+            self.create(object, directory, log)?;
+        }
+        Ok(self
+            .by_object
+            .get_mut(&object)
+            .expect("it was just created"))
+    }
+
+    /// Whoever writes to the cache says that the file will reach `end`. Without delayed
+    /// allocation, this is when it gets its place.
+    pub(crate) fn reaches(
+        &mut self,
+        object: ObjectId,
+        end: u64,
+        log: &mut Vec<Range>,
+    ) -> Result<(), Full> {
+        let delays = self.settings.delays_allocation;
+        let file = self.file(object, log)?;
+        let from = file.known_end;
+        if end <= from {
+            return Ok(());
+        }
+        file.known_end = end;
+        if delays {
+            return Ok(());
+        }
+        let from = page_floor(from);
+        self.place(object, (from, page_ceiling(end)), log)
+    }
+
+    /// Nobody writes the file any more: what it has behind its end goes back.
+    pub(crate) fn close(&mut self, object: ObjectId) {
+        let Some(file) = self.by_object.get_mut(&object) else {
+            return;
+        };
+        file.is_open = false;
+        if file.known_end > 0 {
+            let end = page_ceiling(file.known_end);
+            for (start, length) in file.extents.remove(end, u64::MAX) {
+                self.space.give_back(start, length);
+            }
+        }
+    }
+
+    /// Where the pages of a write go. Those that have no place get one.
+    pub(crate) fn for_write(
+        &mut self,
+        object: ObjectId,
+        (from, to): (u64, u64),
+        log: &mut Vec<Range>,
+    ) -> Result<Vec<Segment>, Full> {
+        let copies = self.settings.copies_on_write;
+        let file = self.file(object, log)?;
+        let again = to.min(file.written_end);
+        file.written_end = file.written_end.max(to);
+        let mut left = Vec::new();
+        if copies && from < again {
+            left = file.extents.remove(from, again);
+        }
+        let placed = self.place(object, (from, to), log);
+        // Only now: the new place is not to be the old one.
+        for (start, length) in left {
+            self.space.give_back(start, length);
+        }
+        placed?;
+        Ok(self.segments(object, (from, to)))
+    }
+
+    /// Where the range of the file lies.
+    pub(crate) fn segments(&self, object: ObjectId, (from, to): (u64, u64)) -> Vec<Segment> {
+        let hole = || {
+            vec![Segment {
+                offset: from,
+                length: to - from,
+                start: None,
+            }]
+        };
+        let file = self.by_object.get(&object);
+        file.map_or_else(hole, |file| file.extents.segments(from, to))
+    }
+
+    /// Gives every hole of the range a place.
+    fn place(
+        &mut self,
+        object: ObjectId,
+        (from, to): (u64, u64),
+        log: &mut Vec<Range>,
+    ) -> Result<(), Full> {
+        let settings = &self.settings;
+        let file = self.by_object.get_mut(&object).expect("a file is placed");
+        for hole in file.extents.segments(from, to) {
+            let mut offset = hole.offset;
+            let end = hole.offset + hole.length;
+            while hole.start.is_none() && offset < end {
+                let goal = file.extents.goal(offset);
+                let wanted = wanted_bytes(settings, file, offset, end);
+                let taken = self.space.take(file.group, goal, wanted);
+                let (start, length) = taken.ok_or(Full)?;
+                file.extents.add(offset, start, length);
+                offset += length;
+                self.journal.note(settings.log_of_extent_bytes, log);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the range away from the file.
+    pub(crate) fn punch(&mut self, object: ObjectId, (from, to): (u64, u64), log: &mut Vec<Range>) {
+        let Some(file) = self.by_object.get_mut(&object) else {
+            return;
+        };
+        let freed = file.extents.remove(from, to);
+        if !freed.is_empty() {
+            self.journal.note(self.settings.log_of_extent_bytes, log);
+        }
+        for (start, length) in freed {
+            self.space.give_back(start, length);
+        }
+    }
+
+    /// Cuts the file off at `end`.
+    pub(crate) fn cut(&mut self, object: ObjectId, end: u64, log: &mut Vec<Range>) {
+        if let Some(file) = self.by_object.get_mut(&object) {
+            file.known_end = file.known_end.min(end);
+            file.written_end = file.written_end.min(end);
+        }
+        self.punch(object, (page_ceiling(end), u64::MAX), log);
+    }
+
+    /// Removes the file. Returns as [`Files::create`] does.
+    pub(crate) fn remove(&mut self, object: ObjectId, log: &mut Vec<Range>) -> bool {
+        self.cut(object, 0, log);
+        let Some(file) = self.by_object.remove(&object) else {
+            return false;
+        };
+        self.journal.note(self.settings.log_of_file_bytes, log);
+        self.journal.change(file.inode_cluster)
+    }
+}
+
+/// The start of the page that has the byte `offset`.
+pub(crate) fn page_floor(offset: u64) -> u64 {
+    byte_of(page_of(offset))
+}
+
+/// The first start of a page at or behind `offset`.
+pub(crate) fn page_ceiling(offset: u64) -> u64 {
+    byte_of(pages_for(offset))
+}
+
+/// How much a file gets at `offset`, of which it needs the bytes up to `end`.
+fn wanted_bytes(settings: &FileSystemSettings, file: &FileState, offset: u64, end: u64) -> u64 {
+    let needed = end - offset;
+    // What is known to come, or else as much as there is already.
+    let ahead = if file.known_end > end {
+        page_ceiling(file.known_end) - offset
+    } else {
+        offset
+    };
+    let ahead = ahead.clamp(
+        settings.least_allocation_bytes,
+        settings.largest_allocation_bytes,
+    );
+    let is_last = !file.is_open && file.known_end <= end;
+    if is_last { needed } else { needed.max(ahead) }
+}

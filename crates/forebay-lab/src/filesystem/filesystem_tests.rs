@@ -1,0 +1,305 @@
+use super::*;
+use crate::device::{DeviceSettings, build};
+use forebay_base::{Instant, Prng};
+use forebay_rt::{Virtual, VirtualSettings};
+use forebay_store::{Finish, FinishedIo, Request, StoreError};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Notes how requests end, by their token.
+#[derive(Default)]
+struct Heard(Mutex<Vec<(u64, Result<(), StoreError>)>>);
+
+impl Finish for Heard {
+    fn finished(&self, io: FinishedIo) {
+        lock(&self.0).push((io.token, io.result));
+    }
+}
+
+struct Bench {
+    machine: Virtual,
+    files: FileSystem,
+    heard: Arc<Heard>,
+}
+
+impl Bench {
+    fn new(device: &str, kind: &str, bytes: u64) -> Bench {
+        let machine = Virtual::new(VirtualSettings::default());
+        let device = DeviceSettings::named(device).expect("the catalogue has it");
+        let device = build(&machine.rt(), "device", &device).expect("it can be");
+        let settings = FileSystemSettings::named(kind).expect("it is known");
+        Bench {
+            files: FileSystem::new(machine.rt(), device, 0..bytes, settings),
+            machine,
+            heard: Arc::default(),
+        }
+    }
+
+    fn submit(&self, kind: IoKind, object: u64, range: (u64, u64), token: u64) {
+        let request = Request {
+            kind,
+            object: ObjectId(object),
+            offset_bytes: range.0,
+            length_bytes: range.1,
+        };
+        let io = Io::phantom(request, self.heard.clone(), token);
+        self.files.submit(io);
+    }
+
+    fn write(&self, object: u64, offset: u64, length: u64) {
+        self.submit(IoKind::Write, object, (offset, length), 0);
+    }
+
+    /// Runs until everything has ended, and says how many requests have and that all succeeded.
+    fn settle(&self) -> usize {
+        self.machine.run_for(Span::from_secs(1_000));
+        let ends = lock(&self.heard.0);
+        assert!(ends.iter().all(|(_, result)| result.is_ok()), "{ends:?}");
+        ends.len()
+    }
+
+    fn address(&self, object: u64, page: u64) -> u64 {
+        let found = self.files.address_of(ObjectId(object), page);
+        found.expect("it has its place")
+    }
+}
+
+#[test]
+fn a_file_that_grows_lies_in_few_ranges() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    for index in 0..100 {
+        bench.write(1, index * 512 * KIB, 512 * KIB);
+    }
+    assert_eq!(bench.files.extents_of(ObjectId(1)), 1);
+    assert_eq!(bench.settle(), 100);
+    // The data, a log buffer, an inode: three places.
+    assert!(bench.files.device().statistics().seeks <= 3);
+}
+
+#[test]
+fn files_of_a_directory_that_grow_together_interleave_and_others_are_apart() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    for (object, directory) in [(1, 0), (2, 0), (3, 1)] {
+        let created = bench.files.create(ObjectId(object), directory);
+        bench.machine.run(created).expect("there is room");
+    }
+    for index in 0..64 {
+        for object in 1..4 {
+            bench.write(object, index * 512 * KIB, 512 * KIB);
+        }
+    }
+    for (object, most) in [(1, 10), (2, 10), (3, 1)] {
+        let ranges = bench.files.extents_of(ObjectId(object));
+        assert!(ranges <= most, "{object}: {ranges}");
+    }
+    assert!(bench.files.extents_of(ObjectId(1)) > 2);
+    let quarter = (1_u64 << 35) / 4;
+    assert_eq!(bench.address(1, 0) / quarter, 0);
+    assert_eq!(bench.address(3, 0) / quarter, 1);
+    bench.settle();
+}
+
+#[test]
+fn delayed_allocation_places_what_is_known_at_once() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    for step in 1..=40 {
+        for object in 1..=4 {
+            let known = bench.files.reaches(ObjectId(object), step * 256 * KIB);
+            known.expect("nothing is placed yet");
+        }
+    }
+    assert_eq!(bench.files.address_of(ObjectId(1), 0), None);
+    for object in 1..=4 {
+        bench.write(object, 0, 64 * KIB);
+    }
+    for object in 1..=4 {
+        bench.files.close(ObjectId(object));
+        assert_eq!(bench.files.extents_of(ObjectId(object)), 1);
+        let first = bench.address(object, 0);
+        let last = bench.address(object, 2559);
+        assert_eq!(last - first, 2559 * 4 * KIB);
+    }
+    bench.settle();
+}
+
+#[test]
+fn without_delay_files_are_placed_in_the_order_of_the_calls() {
+    let bench = Bench::new("HDD-A", "ext3", 1 << 35);
+    for object in [1, 2] {
+        let created = bench.files.create(ObjectId(object), 0);
+        bench.machine.run(created).expect("there is room");
+    }
+    for step in 1..=4 {
+        for object in [1, 2] {
+            let placed = bench.files.reaches(ObjectId(object), step * 64 * KIB);
+            placed.expect("there is room");
+        }
+    }
+    let first = bench.address(1, 0);
+    assert_eq!(bench.address(2, 0), first + 64 * KIB);
+    assert_eq!(bench.address(1, 16), first + 128 * KIB);
+}
+
+#[test]
+fn a_hole_costs_nothing_and_reads_at_once() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    bench.write(1, 10 * MIB, 4 * KIB);
+    bench.settle();
+    let before = bench.files.device().statistics().reads;
+    bench.submit(IoKind::Read, 1, (0, MIB), 7);
+    assert_eq!(lock(&bench.heard.0).last(), Some(&(7, Ok(()))));
+    bench.submit(IoKind::Read, 1, (10 * MIB, 4 * KIB), 8);
+    assert_eq!(bench.settle(), 3);
+    let reads = bench.files.device().statistics().reads;
+    assert_eq!(reads.requests, before.requests + 1);
+}
+
+#[test]
+fn a_full_device_refuses_and_a_removed_file_makes_room() {
+    let bench = Bench::new("USB-fast", "ntfs", 8 * MIB);
+    for index in 0..9 {
+        bench.write(1, index * MIB, MIB);
+    }
+    bench.machine.run_for(Span::from_secs(100));
+    let failed: Vec<bool> = lock(&bench.heard.0)
+        .iter()
+        .map(|(_, result)| result.is_err())
+        .collect();
+    assert!(failed.contains(&true));
+    bench.machine.run(bench.files.remove(ObjectId(1)));
+    assert!(bench.files.free_bytes() >= 8 * MIB - 8 * KIB);
+    lock(&bench.heard.0).clear();
+    bench.write(2, 0, MIB);
+    assert_eq!(bench.settle(), 1);
+}
+
+#[test]
+fn truncation_and_discard_free_what_they_take() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    let created = bench.files.create(ObjectId(1), 0);
+    bench.machine.run(created).expect("there is room");
+    let free = bench.files.free_bytes();
+    bench.write(1, 0, MIB);
+    bench.submit(IoKind::SetLength, 1, (MIB, 0), 0);
+    bench.settle();
+    assert_eq!(bench.files.free_bytes(), free - MIB);
+    bench.submit(IoKind::Discard, 1, (100, 20_000), 0);
+    // Only whole pages: from 4096 to 16384.
+    assert_eq!(bench.files.free_bytes(), free - MIB + 12 * KIB);
+    bench.submit(IoKind::SetLength, 1, (0, 0), 0);
+    assert_eq!(bench.files.free_bytes(), free);
+}
+
+#[test]
+fn btrfs_writes_what_is_written_again_elsewhere() {
+    for (kind, moves) in [("btrfs", true), ("xfs", false)] {
+        let bench = Bench::new("HDD-A", kind, 1 << 35);
+        bench.write(1, 0, 256 * KIB);
+        bench.settle();
+        let before = bench.address(1, 16);
+        bench.write(1, 64 * KIB, 4 * KIB);
+        bench.settle();
+        assert_eq!(bench.address(1, 16) != before, moves, "{kind}");
+        assert_eq!(bench.address(1, 0) + 60 * KIB, bench.address(1, 15));
+        assert_eq!(
+            bench.files.extents_of(ObjectId(1)),
+            if moves { 3 } else { 1 }
+        );
+    }
+}
+
+#[test]
+fn created_files_cost_a_kib_of_log_and_a_32nd_of_a_cluster() {
+    let bench = Bench::new("RAID0-12", "xfs", 1 << 38);
+    let files = bench.files.clone();
+    let began = bench.machine.now();
+    bench.machine.run(async move {
+        for file in 0..10_000 {
+            let created = files.create(ObjectId(file), 3).await;
+            created.expect("there is room");
+        }
+    });
+    assert!(
+        bench.machine.now() > began,
+        "the log's writes were waited for"
+    );
+    bench.settle();
+    let counts = bench.files.metadata_counts();
+    // 10000 KiB in buffers of 32 KiB, and the last in part.
+    assert_eq!(counts.log_writes, 313);
+    assert!(
+        counts.log_bytes.abs_diff(10_000 * KIB) <= 4 * KIB,
+        "{counts:?}"
+    );
+    assert!((313..=330).contains(&counts.cluster_writes), "{counts:?}");
+    assert_eq!(bench.machine.tasks(), [], "nothing is left to write");
+}
+
+#[test]
+fn a_commit_writes_the_log_and_then_flushes() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 35);
+    bench.write(1, 0, 4 * KIB);
+    bench.machine.run_for(Span::from_millis(100));
+    let before = bench.files.metadata_counts().log_writes;
+    bench.submit(IoKind::Commit, 1, (0, 0), 9);
+    let began = bench.machine.now();
+    while lock(&bench.heard.0).len() < 2 {
+        bench.machine.run_for(Span::from_micros(100));
+    }
+    assert_eq!(bench.files.metadata_counts().log_writes, before + 1);
+    assert_eq!(bench.files.device().statistics().flushes, 1);
+    // The log lies in the middle of the range: a seek, half a turn, and the flush's 8 ms.
+    let took = bench.machine.now() - began;
+    assert!(
+        took > Span::from_millis(14) && took < Span::from_millis(25),
+        "{took}"
+    );
+}
+
+#[test]
+fn metadata_are_read_cluster_by_cluster() {
+    let bench = Bench::new("HDD-L", "ext4", 1 << 36);
+    let files = bench.files.clone();
+    bench.machine.run(async move {
+        for item in [0, 1, 16, 32] {
+            files.read_metadata(item).await;
+        }
+    });
+    assert_eq!(bench.files.metadata_counts().cluster_reads, 4);
+    assert!(bench.machine.now() > Instant::ZERO + Span::from_millis(20));
+}
+
+#[test]
+fn every_request_ends_exactly_once() {
+    for (seed, kind) in FileSystemSettings::names().into_iter().enumerate() {
+        let bench = Bench::new("HDD-B", &kind, 1 << 36);
+        let mut chance = Prng::from_seed(seed as u64);
+        for token in 0..800 {
+            let kind = match chance.below(20) {
+                0 => IoKind::Commit,
+                1 => IoKind::SetLength,
+                2 => IoKind::Discard,
+                3..9 => IoKind::Read,
+                _ => IoKind::Write,
+            };
+            let offset = chance.below(1 << 12) << 12;
+            let length = match kind {
+                IoKind::Commit | IoKind::SetLength => 0,
+                _ => 1 + chance.below(512 << 10),
+            };
+            bench.submit(kind, chance.below(6), (offset, length), token);
+            if chance.chance(1, 8) {
+                let pause = Span::from_micros(chance.below(10_000));
+                bench.machine.run_for(pause);
+            }
+        }
+        assert_eq!(bench.settle(), 800);
+        let mut tokens: Vec<u64> = lock(&bench.heard.0).iter().map(|(it, _)| *it).collect();
+        tokens.sort_unstable();
+        assert!(tokens.into_iter().eq(0..800), "{kind}");
+        for object in 0..6 {
+            bench.machine.run(bench.files.remove(ObjectId(object)));
+        }
+    }
+}
