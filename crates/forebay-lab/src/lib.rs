@@ -2,8 +2,8 @@
 //! changes measured again.
 
 pub mod device;
-pub mod machine;
 pub mod filesystem;
+pub mod machine;
 pub mod outcome;
 pub mod probe;
 pub mod report;
