@@ -95,6 +95,15 @@ pub enum Event {
         /// Why and how long.
         record: PauseRecord,
     },
+    /// A writer that is throttled by writing itself naps.
+    BalanceForeground {
+        /// Number of the store.
+        bdi: usize,
+        /// Pages that it wrote since it was stopped.
+        pages_written: u64,
+        /// Length of the nap, us.
+        nap_us: u64,
+    },
     /// A store's base rate was estimated anew.
     BdiDirtyRatelimit {
         /// Number of the store.
@@ -269,6 +278,8 @@ pub enum WritebackReason {
     Sync,
     /// A reclaimer met only dirty pages.
     Vmscan,
+    /// A writer that is throttled writes itself.
+    Foreground,
 }
 
 /// Takes events. It is called from hot paths and must be quick; it must not call the cache.

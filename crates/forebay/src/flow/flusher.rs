@@ -15,6 +15,7 @@ use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::chunk::{MIN_WRITEBACK_PAGES, write_chunk};
 use forebay_law::share::store_background;
+use forebay_rt::Work;
 use forebay_store::Durability;
 use std::ops::Range;
 use std::sync::Arc;
@@ -187,16 +188,60 @@ impl Engine {
             let Some(object) = take_object(backing) else {
                 break;
             };
-            let (written, turn) = self.write_object(backing, &object, round.pages_left).await;
+            let mut taken = Taken {
+                engine: self,
+                backing,
+                object,
+                turn: Turn::More,
+            };
+            let limit = round.pages_left;
+            let (written, turn) = self.write_object(backing, &taken.object, limit).await;
+            taken.turn = turn;
+            drop(taken);
             round.pages_left = round.pages_left.saturating_sub(written);
             progress += written + u64::from(turn == Turn::Clean);
-            self.requeue(backing, &object, turn);
             self.update_bandwidth(backing);
+            if round.reason == WritebackReason::Foreground {
+                self.charge_foreground(backing, written).await;
+            }
             if written > 0 && self.rt.now().since(began) > SLICE {
                 break;
             }
         }
         progress
+    }
+
+    /// Writes about `pages` pages of the store's oldest objects for a writer who is throttled
+    /// (Linux before 3.2). Returns how many.
+    pub(crate) async fn write_for_writer(
+        self: &Arc<Self>,
+        backing: &Arc<Backing>,
+        pages: u64,
+    ) -> u64 {
+        let mut round = Round {
+            reason: WritebackReason::Foreground,
+            pages_left: pages,
+            dirty_since_ms: Some(self.now_ms()),
+        };
+        while round.pages_left > 0 && !self.is_closing() {
+            if lock(&backing.lists).io.is_empty() {
+                queue_io(backing, round.dirty_since_ms);
+            }
+            if self.write_objects(backing, &mut round).await == 0 {
+                break;
+            }
+        }
+        pages - round.pages_left
+    }
+
+    /// What writing costs a writer beside the flusher's own cost: half as much again, and its turn
+    /// for the lock of the store's dirty files (spec/workloads.md 6).
+    async fn charge_foreground(&self, backing: &Backing, pages: u64) {
+        let lists = self.nodes.len() + self.zones.len();
+        let lock = (lists + backing.number) as u32;
+        let pages = pages / 2;
+        let charge = self.rt.charge(Work::Writeback { pages });
+        charge.under_lock(lock, 1).await;
     }
 
     async fn write_object(
@@ -217,7 +262,7 @@ impl Engine {
             FlushChunk::HalfSecond => {
                 write_chunk(average, self.global.smoothed().limit, pages_left)
             }
-            FlushChunk::Fixed => MIN_WRITEBACK_PAGES,
+            FlushChunk::Fixed => MIN_WRITEBACK_PAGES.min(pages_left),
         };
         let (mut written, mut end) = self
             .writeout(backing, object, dirty(next_page..u64::MAX, limit))
@@ -275,6 +320,20 @@ impl Engine {
         } else {
             lists.dirty.push_back((self.now_ms(), object.clone()));
         }
+    }
+}
+
+/// An object that has its turn. It goes back to its list however that ends.
+struct Taken<'a> {
+    engine: &'a Engine,
+    backing: &'a Backing,
+    object: Arc<ObjectState>,
+    turn: Turn,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.engine.requeue(self.backing, &self.object, self.turn);
     }
 }
 

@@ -1,7 +1,10 @@
 //! Balance: a writer that dirties too fast sleeps until its rate meets the store's bandwidth.
 //!
 //! Spec/writeback.md 5. One snapshot of every number, the laws, one sleep. The writer never
-//! starts I/O and holds nothing while it sleeps; the record of a pause carries the snapshot.
+//! starts I/O and holds nothing while it sleeps; the record of a pause carries the snapshot. What
+//! writers did before is in `foreground`.
+
+mod foreground;
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -23,14 +26,17 @@ use forebay_law::pause::{
 };
 use forebay_law::position::{Position, PositionInputs, position};
 use forebay_law::rate::{strict_setpoint, task_ratelimit};
-use forebay_law::share::store_background;
+use forebay_law::share::{StoreCompletions, store_background};
 use forebay_rt::Work;
+use std::sync::Arc;
 
 /// A writer, as the throttle knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Dirtier {
     state: Mutex<DirtierState>,
     is_counted: AtomicBool,
+    /// What it dirtied lately, for the policies under which that counts.
+    dirtied_lately: Mutex<StoreCompletions>,
 }
 
 /// What a writer did and paid.
@@ -67,6 +73,9 @@ struct Snapshot {
 impl Engine {
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated.
     pub(crate) fn note_dirtied(&self, backing: &Backing, dirtier: &Dirtier, pages: u64) -> bool {
+        if self.throttles_in_foreground() {
+            return self.note_dirtied_in_foreground(backing, dirtier, pages);
+        }
         let clock = &mut lock(&dirtier.state).clock;
         clock.nr_dirtied += pages;
         let due = clock.nr_dirtied >= clock.quota_pages(backing.exceeded.load(Ordering::Relaxed));
@@ -87,8 +96,12 @@ impl Engine {
     }
 
     /// Lets a writer pause as long as the laws say.
-    pub(crate) async fn balance_dirty_pages(&self, backing: &Backing, dirtier: &Dirtier) {
+    pub(crate) async fn balance_dirty_pages(&self, backing: &Arc<Backing>, dirtier: &Dirtier) {
         self.rt.charge(Work::ThrottleCheck).await;
+        if self.throttles_in_foreground() {
+            // Boxed: today's writers should not carry what it needs.
+            return Box::pin(self.balance_in_foreground(backing, dirtier)).await;
+        }
         let entered = self.rt.now();
         loop {
             let snapshot = self.snapshot(backing);

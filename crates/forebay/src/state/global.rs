@@ -7,7 +7,7 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_law::limits::SmoothedLimit;
-use forebay_law::share::{GlobalCompletions, Share};
+use forebay_law::share::{GlobalCompletions, Share, StoreCompletions};
 
 #[derive(Debug)]
 pub(crate) struct GlobalDirty {
@@ -19,6 +19,8 @@ pub(crate) struct GlobalDirty {
     pub(crate) unevaluated: AtomicU64,
     pub(crate) ratelimit_pages: AtomicU64,
     limit: Mutex<SmoothedLimit>,
+    /// Pages that all writers dirtied lately.
+    dirtyings: Mutex<GlobalCompletions>,
     completions: Mutex<GlobalCompletions>,
 }
 
@@ -30,6 +32,7 @@ impl Default for GlobalDirty {
             unevaluated: AtomicU64::new(0),
             ratelimit_pages: AtomicU64::new(forebay_law::pause::POLL_PAGES),
             limit: Mutex::new(SmoothedLimit::default()),
+            dirtyings: Mutex::new(GlobalCompletions::default()),
             completions: Mutex::new(GlobalCompletions::default()),
         }
     }
@@ -60,6 +63,19 @@ impl GlobalDirty {
         let mut completions = lock(&self.completions);
         let of_store = &mut rates.completions;
         forebay_law::share::complete(&mut completions, of_store, pages, max_ratio, now_ms);
+    }
+
+    /// Notes that a writer, whose own count is `own`, dirtied `pages`.
+    pub(crate) fn note_dirtied(&self, own: &Mutex<StoreCompletions>, pages: u64, now_ms: u64) {
+        let (mut own, mut all) = (lock(own), lock(&self.dirtyings));
+        forebay_law::share::complete(&mut all, &mut own, pages, 1024, now_ms);
+    }
+
+    /// The part of that writer in all that was dirtied lately.
+    pub(crate) fn dirtied_part(&self, own: &Mutex<StoreCompletions>, now_ms: u64) -> Share {
+        let (mut own, mut all) = (lock(own), lock(&self.dirtyings));
+        *all = all.advanced(now_ms);
+        forebay_law::share::share(&all, &mut own)
     }
 
     /// The share of `backing` in all recent writes.

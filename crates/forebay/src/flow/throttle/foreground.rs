@@ -1,0 +1,197 @@
+//! Before 3.2: a writer that dirties too fast writes its store's pages itself, and naps ever longer
+//! (spec/writeback.md 6).
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::flow::throttle::Dirtier;
+use crate::policy::DirtyThrottle;
+use crate::state::backing::Backing;
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::{Instant, Span};
+use forebay_law::history::{
+    TaskLimits, foreground_chunk, foreground_ratelimit, next_nap_ms, task_limits,
+};
+use forebay_law::limits::DirtyLimits;
+use std::sync::Arc;
+
+/// After this long a writer leaves when its store is well below its part of the limit (3.1).
+const LONGEST_STALL: Span = Span::from_millis(200);
+
+/// What a writer judges by.
+#[derive(Clone, Copy, Debug)]
+struct View {
+    limits: DirtyLimits,
+    dirty: u64,
+    store_thresh: u64,
+    store_dirty: u64,
+    store_reclaimable: u64,
+    task: TaskLimits,
+}
+
+impl View {
+    fn is_exceeded(&self) -> bool {
+        self.store_dirty > self.task.task_thresh || self.dirty > self.limits.thresh
+    }
+
+    fn is_clearable(&self) -> bool {
+        self.store_dirty <= self.task.clear_thresh && self.dirty <= self.limits.thresh
+    }
+}
+
+impl Engine {
+    pub(crate) fn throttles_in_foreground(&self) -> bool {
+        self.settings.policy.dirty_throttle <= DirtyThrottle::Foreground
+    }
+
+    /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. Linux
+    /// counts on each processor; counted together, evaluations are as frequent.
+    pub(super) fn note_dirtied_in_foreground(
+        &self,
+        backing: &Backing,
+        dirtier: &Dirtier,
+        pages: u64,
+    ) -> bool {
+        let now_ms = self.now_ms();
+        self.global
+            .note_dirtied(&dirtier.dirtied_lately, pages, now_ms);
+        let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
+        if unseen < self.foreground_ratelimit(backing) {
+            return false;
+        }
+        self.global.unevaluated.store(0, Ordering::Relaxed);
+        lock(&dirtier.state).clock.nr_dirtied = unseen;
+        true
+    }
+
+    fn foreground_ratelimit(&self, backing: &Backing) -> u64 {
+        let is_exceeded = backing.exceeded.load(Ordering::Relaxed);
+        foreground_ratelimit(u64::from(self.frames.len()), 1, is_exceeded)
+    }
+
+    /// Lets a writer write and nap until too much is dirty no more, or it has done its part.
+    pub(crate) async fn balance_in_foreground(&self, backing: &Arc<Backing>, dirtier: &Dirtier) {
+        let dirtied = lock(&dirtier.state).clock.nr_dirtied;
+        let ratelimit = foreground_ratelimit(u64::from(self.frames.len()), 1, false);
+        let chunk = foreground_chunk(dirtied, ratelimit);
+        let last = match self.settings.policy.dirty_throttle {
+            DirtyThrottle::ForegroundPerStore => self.balance_store(backing, dirtier, chunk).await,
+            _ => self.balance_task(backing, dirtier, chunk).await,
+        };
+        if last.is_clearable() {
+            backing.exceeded.store(false, Ordering::Relaxed);
+        }
+        if self.global.dirty.load(Ordering::Relaxed) > last.limits.background {
+            backing.wake_for_background();
+        }
+    }
+
+    /// As in 3.1 (spec/writeback.md 6.3).
+    async fn balance_task(&self, backing: &Arc<Backing>, dirtier: &Dirtier, chunk: u64) -> View {
+        let entered = self.rt.now();
+        let (mut nap_ms, mut written) = (1, 0);
+        loop {
+            let view = self.view(backing, dirtier);
+            if view.dirty <= view.limits.freerun() || !view.is_exceeded() || self.is_closing() {
+                return view;
+            }
+            self.mark_exceeded(backing, &view);
+            if view.store_reclaimable > view.task.task_thresh {
+                written += self.write_in_foreground(backing, chunk).await;
+                if written >= chunk {
+                    return view;
+                }
+            }
+            self.nap_in_foreground(backing, nap_ms, written).await;
+            if self.has_stalled_enough(&view, entered) {
+                return view;
+            }
+            nap_ms = next_nap_ms(nap_ms);
+        }
+    }
+
+    fn has_stalled_enough(&self, view: &View, entered: Instant) -> bool {
+        let hard = self.global.smoothed().hard_limit(view.limits.thresh);
+        let middle = u64::midpoint(view.task.task_thresh, view.store_thresh);
+        view.dirty < hard
+            && view.store_dirty < middle
+            && self.rt.now().since(entered) > LONGEST_STALL
+    }
+
+    /// As in 2.6.32 (spec/writeback.md 6.5).
+    async fn balance_store(&self, backing: &Arc<Backing>, dirtier: &Dirtier, chunk: u64) -> View {
+        let (mut nap_ms, mut written) = (1, 0);
+        loop {
+            let mut view = self.view_clipped(backing, dirtier);
+            if view.store_dirty <= view.task.task_thresh
+                || view.dirty < view.limits.freerun()
+                || self.is_closing()
+            {
+                return view;
+            }
+            self.mark_exceeded(backing, &view);
+            if view.store_reclaimable > view.task.task_thresh {
+                written += self.write_in_foreground(backing, chunk).await;
+                view = self.view_clipped(backing, dirtier);
+            }
+            if view.store_dirty <= view.task.task_thresh || written >= chunk {
+                return view;
+            }
+            self.nap_in_foreground(backing, nap_ms, written).await;
+            nap_ms = next_nap_ms(nap_ms);
+        }
+    }
+
+    fn view(&self, backing: &Backing, dirtier: &Dirtier) -> View {
+        let limits = self.dirty_limits();
+        let store_thresh = self.store_thresh(backing, limits.thresh);
+        let part = self
+            .global
+            .dirtied_part(&dirtier.dirtied_lately, self.now_ms());
+        View {
+            limits,
+            dirty: self.global.pages(),
+            store_thresh,
+            store_dirty: backing.dirty_pages(),
+            store_reclaimable: backing.reclaimable.load(Ordering::Relaxed),
+            task: task_limits(store_thresh, part.numerator, part.denominator),
+        }
+    }
+
+    /// The same with a store's part that never lets the whole limit be passed.
+    fn view_clipped(&self, backing: &Backing, dirtier: &Dirtier) -> View {
+        let mut view = self.view(backing, dirtier);
+        let room = view.limits.thresh.saturating_sub(view.dirty);
+        let clipped = view.store_thresh.min(room + view.store_dirty);
+        let part = self
+            .global
+            .dirtied_part(&dirtier.dirtied_lately, self.now_ms());
+        view.task = task_limits(clipped, part.numerator, part.denominator);
+        view.store_thresh = clipped;
+        view
+    }
+
+    fn mark_exceeded(&self, backing: &Backing, view: &View) {
+        backing.exceeded.store(true, Ordering::Relaxed);
+        self.update_bandwidth(backing);
+        let now_ms = self.now_ms();
+        self.global
+            .advance_limit(view.limits.thresh, view.dirty, now_ms);
+    }
+
+    async fn write_in_foreground(&self, backing: &Arc<Backing>, chunk: u64) -> u64 {
+        let written = self.shared().write_for_writer(backing, chunk).await;
+        self.count(Counter::BalanceForegroundWrites, written);
+        written
+    }
+
+    async fn nap_in_foreground(&self, backing: &Backing, nap_ms: u64, pages_written: u64) {
+        let nap = Span::from_millis(nap_ms);
+        self.record(&Event::BalanceForeground {
+            bdi: backing.number,
+            pages_written,
+            nap_us: nap.as_micros(),
+        });
+        self.sleep_counted(nap).await;
+    }
+}
