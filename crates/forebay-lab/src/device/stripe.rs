@@ -28,14 +28,12 @@ impl Stripe {
         }
     }
 
-    /// The member that has the byte `start_bytes`, where on it, and how far its chunk goes on.
-    fn place(&self, start_bytes: u64) -> (&Arc<dyn Device>, u64, u64) {
-        let chunk = start_bytes / self.chunk_bytes;
-        let offset = start_bytes % self.chunk_bytes;
-        let members = self.members.len() as u64;
-        let member = &self.members[(chunk % members) as usize];
-        let on_member = chunk / members * self.chunk_bytes + offset;
-        (member, on_member, self.chunk_bytes - offset)
+    /// How many of the first `bytes` bytes of the array are on the member numbered `member`: where
+    /// on it the next one of its bytes lies.
+    fn on_member(&self, member: u64, bytes: u64) -> u64 {
+        let row_bytes = self.chunk_bytes * self.members.len() as u64;
+        let in_row = (bytes % row_bytes).saturating_sub(member * self.chunk_bytes);
+        bytes / row_bytes * self.chunk_bytes + in_row.min(self.chunk_bytes)
     }
 }
 
@@ -58,14 +56,20 @@ impl Device for Stripe {
             }
             return self.members[0].submit(transfer);
         }
-        loop {
-            let (member, on_member, left) = self.place(transfer.start_bytes);
-            if transfer.length_bytes <= left {
-                transfer.start_bytes = on_member;
-                return member.submit(transfer);
+        let (start, end) = (transfer.start_bytes, transfer.end_bytes());
+        let first = start / self.chunk_bytes;
+        let members = self.members.len() as u64;
+        // What of the range is on one member lies there in one piece.
+        for number in (first..first + members).map(|chunk| chunk % members) {
+            let from = self.on_member(number, start);
+            let to = self.on_member(number, end);
+            if from < to {
+                let piece = transfer.cut_front(to - from, from);
+                self.members[number as usize].submit(piece);
             }
-            member.submit(transfer.cut_front(left, on_member));
         }
+        // What is left is the piece that holds the others together.
+        transfer.piece.ended();
     }
 
     /// An array is congested if one of its members is.
@@ -92,5 +96,87 @@ impl Device for Stripe {
 
     fn set_rate(&self, _rate: Rate) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+    use forebay_base::Prng;
+
+    /// An array of devices that note what they get.
+    struct Noting(forebay_base::sync::Mutex<Vec<(u64, u64)>>);
+
+    impl Device for Noting {
+        fn shape(&self) -> Shape {
+            Shape {
+                capacity_bytes: 1 << 30,
+                largest_bytes: 512 << 10,
+                queue_depth: 128,
+            }
+        }
+
+        fn submit(&self, transfer: Transfer) {
+            let range = (transfer.start_bytes, transfer.length_bytes);
+            forebay_base::sync::lock(&self.0).push(range);
+            transfer.piece.ended();
+        }
+
+        fn is_congested(&self, _kind: TransferKind) -> bool {
+            false
+        }
+
+        fn statistics(&self) -> Statistics {
+            Statistics::default()
+        }
+
+        fn set_pace(&self, _thousandths: u32) {}
+
+        fn set_rate(&self, _rate: Rate) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn each_byte_goes_to_its_chunk() {
+        const CHUNK: u64 = 64 << 10;
+        let mut chance = Prng::from_seed(3);
+        for members in [1, 3, 4] {
+            for _ in 0..200 {
+                let noting = |_| Arc::new(Noting(forebay_base::sync::Mutex::default()));
+                let notes: Vec<Arc<Noting>> = (0..members).map(noting).collect();
+                let devices = notes.iter().map(|it| -> Arc<dyn Device> { it.clone() });
+                let stripe = Stripe::new(devices.collect(), CHUNK);
+                let start = chance.below(300) << 12;
+                let length = (1 + chance.below(300)) << 12;
+                stripe.submit(Transfer::unheard(TransferKind::Write, start, length));
+                for (member, notes) in notes.iter().enumerate() {
+                    let mut expected: Vec<u64> = (start >> 12..(start + length) >> 12)
+                        .filter(|page| page / 16 % members == member as u64)
+                        .map(|page| page / 16 / members * 16 + page % 16)
+                        .collect();
+                    expected.sort_unstable();
+                    let got: Vec<u64> = forebay_base::sync::lock(&notes.0)
+                        .iter()
+                        .flat_map(|&(from, bytes)| from >> 12..(from + bytes) >> 12)
+                        .collect();
+                    assert_eq!(got, expected, "{length} bytes at {start}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_array_is_congested_if_a_member_is() {
+        let bench = Bench::named("RAID0-4");
+        for index in 0..120 {
+            // Chunks of the second member alone.
+            let start = index * (256 << 20) + (64 << 10);
+            bench.submit(TransferKind::Write, start, 4096);
+        }
+        assert!(bench.device.is_congested(TransferKind::Write));
+        bench.finish();
+        assert!(!bench.device.is_congested(TransferKind::Write));
     }
 }
