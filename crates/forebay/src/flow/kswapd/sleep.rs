@@ -88,3 +88,7 @@ impl Engine {
         zones.filter(|zone| zone.managed_pages > 0)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "sleep_tests.rs"]
+mod tests;

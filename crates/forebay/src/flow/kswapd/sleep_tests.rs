@@ -1,0 +1,163 @@
+//! The sleep test of each version, on the machine of spec/reclaim.md 11.
+
+use super::*;
+use crate::settings::{NodeSettings, PageMemory, Parts, Settings, ZoneSettings};
+use forebay_base::sync::atomic::Ordering;
+use forebay_rt::{Virtual, VirtualSettings};
+use std::sync::Arc;
+
+/// Machine M: DMA, DMA32 and Normal, of which so many frames are free, and the others reclaimable.
+fn machine(sleep: KswapdSleep, free: [u64; 3]) -> (Virtual, Arc<Engine>) {
+    let world = Virtual::new(VirtualSettings::default());
+    let zone = |(name, managed_pages, ratio): (&str, u64, u64)| ZoneSettings {
+        name: name.into(),
+        managed_pages: Some(managed_pages),
+        lowmem_reserve_ratio: ratio,
+        ..ZoneSettings::default()
+    };
+    let zones = [
+        ("DMA", 3_840, 256),
+        ("DMA32", 786_432, 256),
+        ("Normal", 128_000, 32),
+    ];
+    let mut settings = Settings {
+        page_memory: PageMemory::Phantom,
+        nodes: vec![NodeSettings {
+            zones: zones.map(zone).into(),
+        }],
+        ..Settings::default()
+    };
+    settings.policy.kswapd_sleep = sleep;
+    let parts = Parts {
+        rt: world.rt(),
+        sink: None,
+    };
+    let engine = Engine::new(settings, parts).expect("the settings are good");
+    for (zone, free) in engine.zones.iter().zip(free) {
+        while zone.free_pages() > free {
+            let frame = zone.take_free(&engine.frames);
+            zone.list(&engine.frames, frame.expect("it counts as free"));
+        }
+    }
+    (world, engine)
+}
+
+fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
+    let (_world, engine) = machine(sleep, free);
+    let node = &engine.nodes[0];
+    let class = engine.class_before_sleep(node, node.top_class());
+    engine.is_balanced_to_sleep(node, class)
+}
+
+#[test]
+fn vector_v2_marks_and_reserves_of_the_machine() {
+    let (_world, engine) = machine(KswapdSleep::ForRequestedClass, [0; 3]);
+    let marks = |zone: usize| {
+        let marks = engine.zones[zone].marks;
+        (marks.min, marks.low, marks.high)
+    };
+    assert_eq!(
+        [marks(0), marks(1), marks(2)],
+        [(8, 11, 14), (1_640, 2_426, 3_212), (267, 395, 523)]
+    );
+    assert_eq!(engine.zones[0].lowmem_reserve, [0, 3_072, 3_572]);
+    assert_eq!(engine.zones[1].lowmem_reserve, [0, 0, 500]);
+}
+
+#[test]
+fn vector_v3_kswapd_falls_asleep_on_a_zone_that_nobody_may_use() {
+    let short = [100, 2_000, 300];
+    for (sleep, sleeps) in [
+        (KswapdSleep::EveryZone, false),
+        (KswapdSleep::ForClassZero, true),
+        (KswapdSleep::AnyZone, true),
+        (KswapdSleep::Clear, true),
+        (KswapdSleep::KeepAwake, false),
+        (KswapdSleep::ForRequestedClass, false),
+    ] {
+        assert_eq!(may_sleep(sleep, short), sleeps, "{sleep:?}");
+    }
+}
+
+#[test]
+fn vector_v3_the_zone_that_is_enough_differs() {
+    // Normal alone is balanced.
+    let normal = [0, 0, 524];
+    assert!(!may_sleep(KswapdSleep::EveryZone, normal));
+    assert!(!may_sleep(KswapdSleep::ForClassZero, normal));
+    assert!(may_sleep(KswapdSleep::ForRequestedClass, normal));
+    assert!(!may_sleep(
+        KswapdSleep::ForRequestedClass,
+        [3_586, 3_712, 523]
+    ));
+    assert!(may_sleep(KswapdSleep::ForRequestedClass, [3_587, 0, 0]));
+    assert!(may_sleep(KswapdSleep::EveryZone, [15, 3_213, 524]));
+}
+
+#[test]
+fn up_to_4_11_every_zone_up_to_the_class_must_be_balanced() {
+    for (sleep, sleeps) in [
+        (KswapdSleep::ForClassZero, false),
+        (KswapdSleep::AnyZone, true),
+    ] {
+        let (_world, engine) = machine(sleep, [3_587, 0, 0]);
+        let node = &engine.nodes[0];
+        node.request_class(2);
+        let class = engine.class_before_sleep(node, 0);
+        assert_eq!(class, 2);
+        assert_eq!(
+            engine.is_balanced_to_sleep(node, class),
+            sleeps,
+            "{sleep:?}"
+        );
+    }
+}
+
+#[test]
+fn who_clears_the_flags_of_a_node() {
+    for (sleep, clears) in [
+        (KswapdSleep::ForClassZero, true),
+        (KswapdSleep::AnyZone, true),
+        (KswapdSleep::Clear, false),
+        (KswapdSleep::ForRequestedClass, false),
+    ] {
+        let (_world, engine) = machine(sleep, [3_587, 0, 0]);
+        let node = &engine.nodes[0];
+        node.flags.dirty.store(true, Ordering::Relaxed);
+        assert!(engine.need_not_wake(node, 2), "DMA is above its reserve");
+        let is_cleared = !node.flags.dirty.load(Ordering::Relaxed);
+        assert_eq!(is_cleared, clears, "{sleep:?}");
+    }
+}
+
+#[test]
+fn classes_before_and_after_sleep() {
+    use KswapdSleep::{Clear, ForClassZero, ForRequestedClass, KeepAwake};
+    // Spec/reclaim.md 4.6: nobody has asked, and class 1 was the last; then class 1 was asked
+    // for while class 2 was the last.
+    for (sleep, idle, asked) in [
+        (ForClassZero, (0, 0), (1, 1)),
+        (Clear, (0, 0), (1, 1)),
+        (KeepAwake, (1, 0), (2, 1)),
+        (ForRequestedClass, (1, 1), (1, 1)),
+    ] {
+        let (_world, engine) = machine(sleep, [0; 3]);
+        let node = &engine.nodes[0];
+        let classes = |previous| {
+            let before = engine.class_before_sleep(node, previous);
+            (before, engine.class_after_sleep(node, previous))
+        };
+        assert_eq!(classes(1), idle, "{sleep:?}");
+        node.request_class(1);
+        assert_eq!(classes(2), asked, "{sleep:?}");
+    }
+}
+
+#[test]
+fn the_first_kswapd_was_woken_below_a_low_mark() {
+    let (_world, engine) = machine(KswapdSleep::EveryZone, [12, 2_427, 396]);
+    let node = &engine.nodes[0];
+    assert!(engine.need_not_wake(node, 2));
+    assert!(engine.zones[2].take_free(&engine.frames).is_some());
+    assert!(!engine.need_not_wake(node, 2));
+}
