@@ -5,6 +5,7 @@ mod support;
 
 use forebay::event::{Event, PauseLimit, PauseRecord};
 use forebay::{BackingSettings, Counter, DirtyThrottle, Policy, Settings};
+use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
 use forebay_law::pause::{PauseDecision, decide_pause, size_pause};
@@ -386,5 +387,51 @@ fn an_idle_page_is_written_between_30_and_35_seconds() {
             let took_ms = rt.now().since(dirtied).as_millis();
             assert!((30_000..=35_020).contains(&took_ms), "{took_ms} ms");
         }
+    });
+}
+
+/// A writer that asks for many things at once, as a client of a block server does, is one writer:
+/// none of its calls goes on at memory speed while another pays for it.
+#[test]
+fn calls_that_one_writer_makes_at_once_take_about_as_long() {
+    const CALLS: u64 = 32;
+    const PAGES_PER_S: u64 = 8_192;
+    simulate(11, |rt| async move {
+        let bench = paced(rt, 64, PAGES_PER_S);
+        let opened = bench.cache.open(&bench.store, ObjectId(1), 0);
+        let file = Arc::new(opened.expect("the object opens"));
+        let times = Arc::new(Mutex::new(Vec::new()));
+        let next = Arc::new(AtomicU64::new(0));
+        let began = bench.rt.now();
+        let calls: Vec<Task> = (0..CALLS)
+            .map(|_| {
+                let (file, times, next) = (file.clone(), times.clone(), next.clone());
+                let rt = bench.rt.clone();
+                bench.rt.spawn("call", async move {
+                    while rt.now().since(began) < Span::from_secs(20) {
+                        let page = next.fetch_add(1, Ordering::Relaxed);
+                        let asked = rt.now();
+                        let bytes = [1; PAGE];
+                        let written = file.write_at(&bytes, page * PAGE as u64).await;
+                        written.expect("the store is well");
+                        // Until then the rate of the store is being learnt.
+                        if asked.since(began) > Span::from_secs(10) {
+                            lock(&times).push(rt.now().since(asked).as_micros());
+                        }
+                    }
+                })
+            })
+            .collect();
+        for call in calls {
+            call.join().await;
+        }
+        let mut times = lock(&times).clone();
+        times.sort_unstable();
+        let at = |permille: usize| times[(times.len() - 1) * permille / 1_000];
+        let (middle, late) = (at(500), at(999));
+        assert!(late <= 10 * middle, "p50 {middle} us, p99.9 {late} us");
+        // Ten seconds of the store's rate, and not those of a writer that waits too much.
+        let expected = 10 * PAGES_PER_S as usize;
+        assert!(times.len() * 10 > expected * 8, "{} writes", times.len());
     });
 }

@@ -79,8 +79,11 @@ impl Engine {
             let (written, dirtied, obstacle) =
                 self.write_stretch(handle, &bytes[done..], from, &mut spare);
             done += written;
-            if dirtied > 0 && self.note_dirtied(&handle.backing, &handle.dirtier, dirtied) {
-                self.pay(handle, from).await?;
+            if dirtied > 0 {
+                let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied);
+                if is_due || handle.dirtier.pauses() {
+                    self.pay(handle, from).await?;
+                }
             }
             if let Some(obstacle) = obstacle {
                 self.overcome(handle, obstacle, &mut spare).await?;
@@ -114,6 +117,10 @@ impl Engine {
             dirtier,
             ..
         } = handle;
+        let Some(_pause) = dirtier.begin_pause() else {
+            self.pause_along(dirtier).await;
+            return self.check_failures(handle);
+        };
         let longest = self.settings.answer_timeout;
         let balance = self.balance_dirty_pages(backing, dirtier);
         if self
