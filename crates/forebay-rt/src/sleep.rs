@@ -55,7 +55,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(timer) = self.timer {
             match &self.rt.body {
-                Body::Real(real) => real.cancel_timer(self.deadline, timer),
+                Body::Real(real) => real.cancel_timer(timer),
                 Body::Virtual(world) => world.cancel_timer(timer),
             }
         }

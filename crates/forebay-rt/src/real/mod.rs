@@ -1,5 +1,6 @@
 //! The real body: a pool of threads, one thread for timers, the machine's clock.
 
+mod deadlines;
 mod timers;
 mod workers;
 
@@ -49,8 +50,8 @@ impl Real {
         self.timers.poll(deadline, timer, context.waker())
     }
 
-    pub(crate) fn cancel_timer(&self, deadline: Instant, timer: TimerId) {
-        self.timers.cancel(deadline, timer);
+    pub(crate) fn cancel_timer(&self, timer: TimerId) {
+        self.timers.cancel(timer);
     }
 }
 

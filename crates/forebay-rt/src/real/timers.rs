@@ -1,10 +1,10 @@
 //! One thread that wakes whoever waits for a time.
 
+use super::deadlines::Deadlines;
 use crate::sleep::TimerId;
 use crate::thread::{self, Joiner, Stopwatch};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -15,9 +15,7 @@ pub(super) struct Timers {
 }
 
 struct Queue {
-    /// Ordered by deadline, then by age.
-    waiting: BTreeMap<(Instant, u64), Waker>,
-    next_sequence: u64,
+    waiting: Deadlines,
     /// Started with the first timer.
     thread: Option<Joiner>,
     stopping: bool,
@@ -28,8 +26,7 @@ impl Timers {
         Timers {
             clock,
             queue: Mutex::new(Queue {
-                waiting: BTreeMap::new(),
-                next_sequence: 0,
+                waiting: Deadlines::new(),
                 thread: None,
                 stopping: false,
             }),
@@ -48,7 +45,7 @@ impl Timers {
     ) -> Poll<()> {
         if self.now() >= deadline {
             if let Some(known) = timer.take() {
-                self.cancel(deadline, known);
+                self.cancel(known);
             }
             return Poll::Ready(());
         }
@@ -59,10 +56,8 @@ impl Timers {
         Poll::Pending
     }
 
-    pub(super) fn cancel(&self, deadline: Instant, timer: TimerId) {
-        let waker = lock(&self.queue)
-            .waiting
-            .remove(&(deadline, timer.sequence));
+    pub(super) fn cancel(&self, timer: TimerId) {
+        let waker = lock(&self.queue).waiting.remove(timer);
         drop(waker);
     }
 
@@ -70,7 +65,7 @@ impl Timers {
     pub(super) fn stop(&self) {
         let mut queue = lock(&self.queue);
         queue.stopping = true;
-        let waiting = std::mem::take(&mut queue.waiting);
+        let waiting = queue.waiting.take_all();
         if let Some(joiner) = &queue.thread {
             joiner.thread().unpark();
         }
@@ -86,24 +81,16 @@ impl Timers {
         waker: &Waker,
     ) -> Option<Waker> {
         let mut queue = lock(&self.queue);
-        let known = timer.map(|timer| (deadline, timer.sequence));
-        if let Some(known) = known.and_then(|key| queue.waiting.get_mut(&key)) {
+        let known = timer.and_then(|timer| queue.waiting.waker(timer));
+        if let Some(known) = known {
             if known.will_wake(waker) {
                 return None;
             }
             return Some(std::mem::replace(known, waker.clone()));
         }
-        let key = (deadline, queue.next_sequence);
-        queue.next_sequence += 1;
-        queue.waiting.insert(key, waker.clone());
-        *timer = Some(TimerId {
-            sequence: key.1,
-            place: 0,
-        });
-        let is_first = queue
-            .waiting
-            .first_key_value()
-            .is_some_and(|it| *it.0 == key);
+        let set = queue.waiting.insert(deadline, waker.clone());
+        *timer = Some(set);
+        let is_first = queue.waiting.is_first(set);
         match &queue.thread {
             Some(joiner) if is_first => joiner.thread().unpark(),
             Some(_) => {}
@@ -139,12 +126,11 @@ impl Timers {
         if queue.stopping {
             return None;
         }
-        while let Some(first) = queue.waiting.first_entry() {
-            let deadline = first.key().0;
+        while let Some(deadline) = queue.waiting.first() {
             if deadline > now {
                 return Some(Duration::from_nanos((deadline - now).as_nanos()));
             }
-            due.push(first.remove());
+            due.extend(queue.waiting.pop());
         }
         Some(Duration::from_nanos(Span::MAX.as_nanos()))
     }
