@@ -44,7 +44,7 @@ impl Budget {
             zone_pages,
             frames: frames as u32,
             dirty_blocks: (frames * DIRTY_BLOCKS_OF_EIGHT / 8) as u32,
-            io_vectors: (frames / 512).clamp(4, 128) as usize,
+            io_vectors: (frames / 512).clamp(2, 128) as usize,
             io_vector_pages: (frames / 64).clamp(4, 256) as usize,
             wait_queues: (frames / 512).clamp(4, 256) as usize,
         };
@@ -60,7 +60,7 @@ impl Budget {
     pub(crate) fn overhead_bytes(&self) -> u64 {
         let per_frame = frame::FRAME_BYTES + index::BYTES_PER_FRAME + shadow::BYTES_PER_FRAME;
         let vectors = self.io_vectors * self.io_vector_pages * size_of::<usize>();
-        let queues = self.wait_queues * size_of::<forebay_rt::wait::WaitQueue>();
+        let queues = self.wait_queues * frame::QUEUE_BYTES;
         let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
         (self.frames as usize * per_frame + vectors + queues + blocks + counters::BYTES) as u64
     }

@@ -33,6 +33,13 @@ use forebay_store::{ObjectId, Store};
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
+/// Writers that may pause at a time before the queue of those who wait grows.
+const PAUSES: usize = 64;
+/// Commits of one store that may be under way at a time: those of other objects wait.
+const COMMITTERS: usize = 8;
+/// Most writes of one store that may be under way at a time.
+const OWN_VECTORS: u32 = 128;
+
 /// Everything that a cache is. Flows borrow it; the daemons and the requests in flight share it.
 pub(crate) struct Engine {
     me: Weak<Engine>,
@@ -111,7 +118,7 @@ impl Engine {
             swap: OnceLock::new(),
             congestion: Congestion::default(),
             closing: AtomicBool::new(false),
-            closed: WaitQueue::new(),
+            closed: WaitQueue::with_room(PAUSES),
             settings,
             budget,
         });
@@ -158,7 +165,11 @@ impl Engine {
             let (base, bytes) = self.frames.arena().region();
             store.register_memory(base, bytes);
         }
-        let backing = Arc::new(Backing::new(backings.len(), store, settings, self.now_ms()));
+        let writes = store.geometry().queue_depth.clamp(1, OWN_VECTORS) as usize;
+        let vectors = IoVectors::new(writes, self.vectors.short_pages());
+        let number = backings.len();
+        let backing = Backing::new(number, store, settings, vectors, self.now_ms());
+        let backing = Arc::new(backing);
         backings.push(backing.clone());
         self.min_percent_sum
             .store(min_sum + settings.min_ratio_percent, Ordering::Relaxed);
@@ -166,6 +177,11 @@ impl Engine {
         let (engine, of) = (self.clone(), backing.clone());
         self.rt
             .spawn("flusher", async move { engine.flusher(of).await });
+        for _ in 0..COMMITTERS {
+            let (engine, of) = (self.clone(), backing.clone());
+            self.rt
+                .spawn("committer", async move { engine.committer(of).await });
+        }
         Ok(backing)
     }
 
@@ -211,6 +227,7 @@ impl Engine {
         }
         for backing in self.backings() {
             backing.wake_flusher.wake_all();
+            backing.wake_committer.wake_all();
         }
     }
 

@@ -23,6 +23,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "a bare ring to compare with",
     ),
     (
+        "crates/forebay/tests/flush_allocations.rs",
+        "an allocator that counts",
+    ),
+    (
         "crates/forebay-nbd/tests/allocations.rs",
         "an allocator that counts",
     ),

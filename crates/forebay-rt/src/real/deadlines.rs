@@ -6,7 +6,7 @@ use forebay_base::Instant;
 use std::task::Waker;
 
 /// Timers for which there is room from the start.
-const ROOM: usize = 256;
+pub(super) const ROOM: usize = 256;
 
 /// The waiters. A place holds one of them or is free; the heap has the places that are taken.
 ///

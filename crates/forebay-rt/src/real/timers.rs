@@ -1,6 +1,6 @@
 //! One thread that wakes whoever waits for a time.
 
-use super::deadlines::Deadlines;
+use super::deadlines::{Deadlines, ROOM};
 use crate::sleep::TimerId;
 use crate::thread::{self, Joiner, Stopwatch};
 use forebay_base::sync::{Mutex, lock};
@@ -106,7 +106,7 @@ impl Timers {
     }
 
     fn run(&self) {
-        let mut due = Vec::new();
+        let mut due = Vec::with_capacity(ROOM);
         while let Some(pause) = self.collect_due(&mut due) {
             if due.is_empty() {
                 // A timer set since the look above has left its token, and this returns at once.

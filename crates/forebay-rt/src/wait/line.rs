@@ -32,9 +32,12 @@ struct Place<T> {
 }
 
 impl<T: Copy> Line<T> {
-    pub(super) const fn new() -> Line<T> {
+    pub(super) const PLACE_BYTES: usize = size_of::<Place<T>>();
+
+    /// An empty line. The first `room` who wait at a time cost no allocation.
+    pub(super) fn with_room(room: usize) -> Line<T> {
         Line {
-            places: Vec::new(),
+            places: Vec::with_capacity(room),
             free: NONE,
             first: NONE,
             last: NONE,
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn places_are_called_in_order_and_reused() {
-        let mut line = Line::new();
+        let mut line = Line::with_room(0);
         let first = line.join('a');
         let second = line.join('b');
         let third = line.join('c');

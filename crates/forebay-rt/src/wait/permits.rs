@@ -7,6 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+/// Requests that may wait without an allocation.
+const ROOM: usize = 2;
+
 /// A fixed number of permits. Whoever asks first is served first, so a large request is not
 /// starved by small ones that come after it.
 ///
@@ -38,7 +41,7 @@ impl Permits {
             total,
             state: Mutex::new(State {
                 available: total,
-                line: Line::new(),
+                line: Line::with_room(ROOM),
             }),
         }
     }

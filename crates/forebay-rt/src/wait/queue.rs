@@ -53,11 +53,20 @@ struct Listening {
 }
 
 impl WaitQueue {
+    /// Bytes of the room for one who waits.
+    pub const ROOM_BYTES: usize = Line::<Listening>::PLACE_BYTES;
+
     /// A queue in which nobody waits.
     pub fn new() -> WaitQueue {
+        WaitQueue::with_room(0)
+    }
+
+    /// The same with room from the start for `room` who wait at a time; for more it grows, and
+    /// never shrinks. Where somebody waits for memory to come free, waiting should need none.
+    pub fn with_room(room: usize) -> WaitQueue {
         WaitQueue {
             line: Mutex::new(Listeners {
-                line: Line::new(),
+                line: Line::with_room(room),
                 next_ticket: 0,
             }),
             waiting: AtomicUsize::new(0),

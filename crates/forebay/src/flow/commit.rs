@@ -4,26 +4,16 @@
 //! finished without error; if it fails they are dirty again (spec/writeback.md 1.2, T8 and T9).
 
 use crate::engine::Engine;
-use crate::state::backing::Backing;
+use crate::flow::ticket::{Ticket, answer};
+use crate::state::backing::{Backing, CommitTurn};
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, flag};
 use crate::state::index::key;
-use crate::state::object::ObjectState;
+use crate::state::object::{Committed, ObjectState};
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_store::{Durability, IoKind, Request, StoreError};
 use std::sync::Arc;
-
-/// How a commit ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Committed {
-    /// Everything that was written before is durable.
-    Durable,
-    /// The store refused; what was unstable is dirty again.
-    Failed(StoreError),
-    /// The store gave no answer in time; nothing is known.
-    NoAnswer,
-}
 
 impl Engine {
     /// Makes all finished writes of `object`, and its length, durable.
@@ -41,20 +31,61 @@ impl Engine {
         if is_told && changes_to_commit(backing, object).is_none() {
             return Committed::Durable;
         }
-        // Half of a commit would leave pages that no later commit covers.
-        let (engine, of) = (self.shared(), object.clone());
-        let backing = self.backing(backing.number);
-        let commit = async move {
-            let committed = engine.commit_alone(&backing, &of).await;
-            drop(turn);
-            committed
+        // Half of a commit would leave pages that no later commit covers, so it is left to
+        // somebody who does not give up.
+        let number = object.commits_ended() + 1;
+        // An object with requests is not forgotten.
+        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        let asked = CommitTurn {
+            object: object.clone(),
+            turn,
         };
-        let committed = self.apart("commit", object, longest, commit).await;
-        committed.unwrap_or(Committed::NoAnswer)
+        if let Err(asked) = backing.ask_commit(asked) {
+            let (engine, backing) = (self.shared(), self.backing(backing.number));
+            self.rt.spawn("commit", async move {
+                engine.commit_asked(&backing, asked, &Ticket::new()).await;
+            });
+        }
+        let ended = self.rt.timeout(longest, commit_ends(object, number)).await;
+        if ended.is_err() {
+            self.overdue("commit", longest);
+        }
+        ended.unwrap_or(Committed::NoAnswer)
+    }
+
+    /// The life of a task that commits what it is asked to. It has all it needs before it starts,
+    /// so that a commit needs no memory.
+    pub(crate) async fn committer(self: Arc<Self>, backing: Arc<Backing>) {
+        let ticket = Ticket::new();
+        loop {
+            let listener = backing.wake_committer.listen();
+            let is_closing = self.is_closing();
+            if let Some(asked) = backing.next_commit(is_closing) {
+                drop(listener);
+                self.commit_asked(&backing, asked, &ticket).await;
+            } else if is_closing {
+                return;
+            } else {
+                listener.await;
+            }
+        }
+    }
+
+    async fn commit_asked(&self, backing: &Backing, asked: CommitTurn, ticket: &Arc<Ticket>) {
+        let CommitTurn { object, turn } = asked;
+        let result = self.commit_alone(backing, &object, ticket).await;
+        object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+        object.end_commit(result);
+        drop(turn);
     }
 
     /// The commit itself, until the store has answered.
-    async fn commit_alone(&self, backing: &Backing, object: &ObjectState) -> Committed {
+    async fn commit_alone(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        ticket: &Arc<Ticket>,
+    ) -> Committed {
         if let Err(error) = self.settle_length(backing, object).await {
             object.errors.set(error);
             return Committed::Failed(error);
@@ -68,16 +99,13 @@ impl Engine {
             })
             .await;
         }
-        let answer = self
-            .ask(backing, of_object(object, IoKind::Commit, 0), Span::MAX)
-            .await;
-        let result = match answer {
-            Some(Ok(())) => Committed::Durable,
-            Some(Err(error)) => {
+        let request = of_object(object, IoKind::Commit, 0);
+        let result = match answer(backing, request, ticket).await {
+            Ok(()) => Committed::Durable,
+            Err(error) => {
                 object.errors.set(error);
                 Committed::Failed(error)
             }
-            None => Committed::NoAnswer,
         };
         if backing.geometry.durability == Durability::Unstable {
             self.settle_unstable(backing, object, result).await;
@@ -178,6 +206,19 @@ impl Engine {
         if backing.enqueue(&object, || self.now_ms()) {
             backing.wake_flusher.wake_all();
         }
+    }
+}
+
+/// Waits until so many commits of the object have ended, and says how the last of them did. It
+/// may be a later one than the caller's, which covers what that one did; what failed in between
+/// is in the object's sequence of errors.
+async fn commit_ends(object: &ObjectState, number: u64) -> Committed {
+    loop {
+        let (listener, ended) = object.listen_for_commit(number);
+        if let Some(result) = ended {
+            return result;
+        }
+        listener.await;
     }
 }
 

@@ -12,7 +12,7 @@ use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::object::ObjectState;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
-use forebay_store::{Durability, Finish, FinishedIo, IoKind, StoreError};
+use forebay_store::{Durability, Finish, FinishedIo, IoKind, PagePointer, StoreError};
 
 /// First wait before a failed write is tried again, and the longest, ms.
 const RETRY_MS: (u64, u64) = (1_000, 60_000);
@@ -25,12 +25,14 @@ impl Finish for Engine {
             .get(number)
             .expect("an object with requests is in the table");
         match io.request.kind {
-            IoKind::Read => self.read_finished(&object, &io),
-            IoKind::Write if object.is_anonymous() => self.page_out_finished(&object, &io),
-            IoKind::Write => self.write_finished(&object, &io, sequence),
+            IoKind::Read => {
+                self.read_finished(&object, &io);
+                self.vectors.give_back(io.pages);
+            }
+            IoKind::Write if object.is_anonymous() => self.page_out_finished(&object, io),
+            IoKind::Write => self.write_finished(&object, io, sequence),
             other => unreachable!("{other:?} is finished by its ticket"),
         }
-        self.vectors.give_back(io.pages);
         object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -71,25 +73,31 @@ impl Engine {
         }
     }
 
-    fn write_finished(&self, object: &ObjectState, io: &FinishedIo, sequence: u64) {
+    fn write_finished(&self, object: &ObjectState, io: FinishedIo, sequence: u64) {
         let backing = self.backing_of(object);
         let pages = io.pages.len() as u64;
         match io.result {
-            Ok(()) => self.pages_written(object, &backing, io),
-            Err(error) => self.pages_failed(object, &backing, io, error),
+            Ok(()) => self.pages_written(object, &backing, &io),
+            Err(error) => self.pages_failed(object, &backing, &io, error),
         }
         backing.written.fetch_add(pages, Ordering::Relaxed);
         self.global.complete(&backing, pages, self.now_ms());
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
-        backing.write_ends(sequence);
-        backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.note_congestion(&backing);
-        backing.write_ended.wake_all();
-        object.written.wake_all();
         for &page in &io.pages {
             self.note_node_written(self.frames.frame_at(page));
         }
+        backing.write_ends(sequence);
+        self.write_is_over(&backing, io.pages);
+        object.written.wake_all();
+    }
+
+    /// One write less is under way, and its vector is there for the next.
+    pub(crate) fn write_is_over(&self, backing: &Backing, pages: Vec<PagePointer>) {
+        self.give_back(backing, pages);
+        backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.note_congestion(backing);
+        backing.write_ended.wake_all();
     }
 
     fn note_node_written(&self, frame: u32) {

@@ -5,12 +5,11 @@
 
 use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
-use crate::flow::commit::Committed;
 use crate::flow::writeout::Selection;
 use crate::policy::FlushChunk;
 use crate::state::backing::{Backing, FlusherWork};
 use crate::state::dirty_index::Tag;
-use crate::state::object::{ObjectState, QueuePlace};
+use crate::state::object::{Committed, ObjectState, QueuePlace};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::chunk::{MIN_WRITEBACK_PAGES, write_chunk};

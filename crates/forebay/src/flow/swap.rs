@@ -88,7 +88,9 @@ impl Engine {
         drop(hold);
         self.note_reclaim_write(frame, who, false);
         self.count(Counter::Pswpout, 1);
-        let mut pages = self.vectors.take();
+        let mut pages = self
+            .vector_for_writing(&swap.backing, 1)
+            .unwrap_or_else(|| self.vectors.take());
         pages.push(self.frames.arena().pointer(frame));
         let request = Request {
             kind: IoKind::Write,
@@ -102,7 +104,7 @@ impl Engine {
     }
 
     /// A write to swap has ended: the page is clean, or, if it failed, dirty again and kept.
-    pub(crate) fn page_out_finished(&self, object: &ObjectState, io: &FinishedIo) {
+    pub(crate) fn page_out_finished(&self, object: &ObjectState, io: FinishedIo) {
         let backing = self.backing_of(object);
         for &page in &io.pages {
             let frame = self.frames.frame_at(page);
@@ -123,18 +125,16 @@ impl Engine {
         self.page_out_counted(&backing, io);
     }
 
-    fn page_out_counted(&self, backing: &Backing, io: &FinishedIo) {
+    fn page_out_counted(&self, backing: &Backing, io: FinishedIo) {
         let pages = io.pages.len() as u64;
         backing.written.fetch_add(pages, Ordering::Relaxed);
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
-        backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.note_congestion(backing);
-        backing.write_ended.wake_all();
         for &page in &io.pages {
             let throttled = self.node_of(self.frames.frame_at(page)).note_written(1);
             self.count(Counter::NrThrottledWritten, throttled);
         }
+        self.write_is_over(backing, io.pages);
     }
 
     /// A clean or fresh anonymous page was written to: its copy in swap is worth nothing now, and

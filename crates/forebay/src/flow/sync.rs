@@ -5,14 +5,13 @@
 
 use crate::engine::Engine;
 use crate::error::SyncError;
-use crate::flow::commit::Committed;
 use crate::flow::writeout::Selection;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::errseq::Cursor;
 use crate::state::frame::flag;
 use crate::state::index::key;
-use crate::state::object::ObjectState;
+use crate::state::object::{Committed, ObjectState};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::units::pages_for;

@@ -11,14 +11,32 @@ use forebay_store::{Finish, FinishedIo, Io, Request, StoreError};
 use std::future::Future;
 use std::sync::Arc;
 
-/// Where the result of one request arrives.
+/// Where the result of one request after the other arrives.
 #[derive(Debug)]
-struct Ticket(Slot<Result<(), StoreError>>);
+pub(crate) struct Ticket(Slot<Result<(), StoreError>>);
+
+impl Ticket {
+    pub(crate) fn new() -> Arc<Ticket> {
+        Arc::new(Ticket(Slot::new()))
+    }
+}
 
 impl Finish for Ticket {
     fn finished(&self, io: FinishedIo) {
         self.0.set(io.result);
     }
+}
+
+/// Submits a request without pages and waits for its end, however long that takes: a ticket that
+/// waits for the answer to one request cannot be used for the next.
+pub(crate) async fn answer(
+    backing: &Backing,
+    request: Request,
+    ticket: &Arc<Ticket>,
+) -> Result<(), StoreError> {
+    let io = Io::new(request, Vec::new(), ticket.clone(), 0);
+    backing.store.submit(io);
+    ticket.0.take().await
 }
 
 impl Engine {
@@ -30,11 +48,9 @@ impl Engine {
         request: Request,
         longest: Span,
     ) -> Option<Result<(), StoreError>> {
-        let ticket = Arc::new(Ticket(Slot::new()));
-        backing
-            .store
-            .submit(Io::new(request, Vec::new(), ticket.clone(), 0));
-        let answer = self.rt.timeout(longest, ticket.0.take()).await;
+        let ticket = Ticket::new();
+        let answer = answer(backing, request, &ticket);
+        let answer = self.rt.timeout(longest, answer).await;
         if answer.is_err() {
             self.overdue("a store's answer", longest);
         }

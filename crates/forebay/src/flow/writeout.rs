@@ -82,16 +82,16 @@ impl Engine {
             // The number first: a sync that finds a page untagged waits for those who may have it.
             let sequence = backing.write_begins(object.number);
             let taken = lock(&object.dirty).take_run(&self.slab, tag, from..pages.end, wanted);
-            let count = taken.map_or(0, |run| self.submit_run(backing, object, run, sequence));
+            let done = taken.map(|run| self.submit_run(backing, object, run, sequence));
             backing.write_ends(sequence);
             object.written.wake_all();
-            let Some(run) = taken else {
+            let Some((count, next)) = done else {
                 return (submitted, pages.end);
             };
             submitted += count;
             let charge = self.rt.charge(Work::Writeback { pages: count });
             charge.and(Work::Request { count: 1 }).await;
-            from = run.first + run.pages;
+            from = next;
         }
         (submitted, from)
     }
@@ -102,7 +102,8 @@ impl Engine {
         loop {
             let listener = backing.write_ended.listen();
             let average = lock(&backing.rates).bandwidth.average_pages_per_s;
-            let deep = u64::from(backing.geometry.queue_depth);
+            // So many have a vector for certain.
+            let deep = backing.vectors.count() as u64;
             let allowed = (average / 5 / pages_of_a_write).clamp(2.min(deep), deep);
             if u64::from(backing.writes_in_flight.load(Ordering::Acquire)) < allowed {
                 return;
@@ -112,7 +113,7 @@ impl Engine {
     }
 
     /// Submits one dirty page of an object for reclaim, which waits for nothing. False if somebody
-    /// has it or it is clean by now.
+    /// has it, it is clean by now, or too many writes are under way.
     pub(crate) fn write_page(
         self: &Arc<Self>,
         backing: &Backing,
@@ -121,10 +122,10 @@ impl Engine {
     ) -> bool {
         let sequence = backing.write_begins(object.number);
         let taken = lock(&object.dirty).take_run(&self.slab, Tag::Dirty, page..page + 1, 1);
-        let count = taken.map_or(0, |run| self.submit_run(backing, object, run, sequence));
+        let done = taken.map(|run| self.submit_run(backing, object, run, sequence));
         backing.write_ends(sequence);
         object.written.wake_all();
-        count > 0
+        done.is_some_and(|(submitted, _)| submitted > 0)
     }
 
     /// Asks a store whether it is congested, for the policies that want to know.
@@ -146,25 +147,84 @@ impl Engine {
     }
 
     /// Claims the pages of a taken run and submits those that could be, in as few requests as
-    /// the gaps allow. Returns how many.
+    /// the gaps and the vectors allow. Returns how many, and the page from which on there was no
+    /// vector.
     fn submit_run(
         self: &Arc<Self>,
         backing: &Backing,
         object: &ObjectState,
         run: Run,
         sequence: u64,
-    ) -> u64 {
+    ) -> (u64, u64) {
         let mut submitted = 0;
-        let mut pages = self.vectors.take();
-        let mut first = run.first;
-        for page in run.first..run.first + run.pages {
+        let mut left = run.first..run.first + run.pages;
+        while !left.is_empty() {
+            let Some(vector) = self.vector_for_writing(backing, left.end - left.start) else {
+                let mut dirty = lock(&object.dirty);
+                for page in left.clone() {
+                    // A sync may have tagged it, whoever took it.
+                    dirty.untake(&self.slab, page, Tag::ToWrite);
+                }
+                break;
+            };
+            let (first, pages) = self.claim_neighbours(backing, object, &mut left, vector);
+            submitted += pages.len() as u64;
+            if pages.is_empty() {
+                self.give_back(backing, pages);
+            } else {
+                self.submit_write(backing, object, (first, pages), sequence);
+            }
+        }
+        (submitted, left.start)
+    }
+
+    /// An empty vector for a write of `pages` pages or, if there is no longer one, of fewer. None
+    /// if too many writes are under way: it comes back with one of them.
+    pub(crate) fn vector_for_writing(
+        &self,
+        backing: &Backing,
+        pages: u64,
+    ) -> Option<Vec<PagePointer>> {
+        let is_short = pages <= backing.vectors.pages() as u64;
+        let long = if is_short {
+            None
+        } else {
+            self.vectors.take_idle()
+        };
+        long.or_else(|| backing.vectors.take_idle())
+            .or_else(|| self.vectors.take_idle())
+    }
+
+    /// Takes the vector of a write to `backing` back.
+    pub(crate) fn give_back(&self, backing: &Backing, vector: Vec<PagePointer>) {
+        if self.vectors.is_too_short(&vector) {
+            backing.vectors.give_back(vector);
+        } else {
+            self.vectors.give_back(vector);
+        }
+    }
+
+    /// Claims neighbours from the front of `left` until one is not to be had or the vector is
+    /// full. Returns the first of them and all of them; those that were looked at are left out of
+    /// `left`.
+    fn claim_neighbours(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        left: &mut Range<u64>,
+        mut vector: Vec<PagePointer>,
+    ) -> (u64, Vec<PagePointer>) {
+        let mut first = left.start;
+        for page in left.by_ref() {
             match self.claim(backing, object, page) {
                 Claim::Taken(pointer) => {
-                    if pages.is_empty() {
+                    if vector.is_empty() {
                         first = page;
                     }
-                    pages.push(pointer);
-                    submitted += 1;
+                    vector.push(pointer);
+                    if vector.len() == vector.capacity() {
+                        break;
+                    }
                     continue;
                 }
                 // A sync may have tagged it, whoever took it: it is to be written in any case.
@@ -173,17 +233,11 @@ impl Engine {
                 Claim::Cut => lock(&object.dirty).untake(&self.slab, page, Tag::Dirty),
                 Claim::Clean => lock(&object.dirty).landed(&self.slab, page),
             }
-            if !pages.is_empty() {
-                let full = std::mem::replace(&mut pages, self.vectors.take());
-                self.submit_write(backing, object, (first, full), sequence);
+            if !vector.is_empty() {
+                break;
             }
         }
-        if pages.is_empty() {
-            self.vectors.give_back(pages);
-        } else {
-            self.submit_write(backing, object, (first, pages), sequence);
-        }
-        submitted
+        (first, vector)
     }
 
     fn claim(&self, backing: &Backing, object: &ObjectState, page: u64) -> Claim {

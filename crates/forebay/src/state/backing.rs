@@ -7,6 +7,7 @@
 
 use crate::settings::BackingSettings;
 use crate::state::object::{ObjectState, QueuePlace};
+use crate::state::vectors::IoVectors;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -15,7 +16,7 @@ use forebay_base::sync::{
 use forebay_law::bandwidth::Bandwidth;
 use forebay_law::rate::DirtyRate;
 use forebay_law::share::StoreCompletions;
-use forebay_rt::wait::WaitQueue;
+use forebay_rt::wait::{OwnedPermit, WaitQueue};
 use forebay_store::{Geometry, Store};
 use std::collections::VecDeque;
 use std::fmt;
@@ -46,7 +47,7 @@ pub(crate) struct FlusherWork {
 }
 
 /// The objects that a flusher has to write, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FlusherLists {
     /// Dirty, in order of the time (ms) when they became so.
     pub(crate) dirty: VecDeque<(u64, Arc<ObjectState>)>,
@@ -56,11 +57,30 @@ pub(crate) struct FlusherLists {
     pub(crate) more_io: VecDeque<Arc<ObjectState>>,
 }
 
+/// Objects and writes for which the lists of a store have room from the start.
+const ROOM: usize = 128;
+
+/// A commit that was asked for.
+#[derive(Debug)]
+pub(crate) struct CommitTurn {
+    pub(crate) object: Arc<ObjectState>,
+    /// Nobody else commits the object meanwhile.
+    pub(crate) turn: OwnedPermit,
+}
+
+/// The commits that wait for a committer.
+#[derive(Debug)]
+struct CommitQueue {
+    waiting: VecDeque<CommitTurn>,
+    /// The committers have ended.
+    is_closed: bool,
+}
+
 /// Bits of a request's token that hold its sequence number; the rest hold the object's.
 pub(crate) const SEQUENCE_BITS: u32 = 40;
 
 /// Writes that a store has and has not finished, by sequence.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outstanding {
     next: u64,
     writes: Vec<(u64, u32)>,
@@ -86,6 +106,11 @@ pub(crate) struct Backing {
     pub(crate) wake_flusher: WaitQueue,
     pub(crate) flusher_runs: AtomicBool,
     outstanding: Mutex<Outstanding>,
+    commits: Mutex<CommitQueue>,
+    pub(crate) wake_committer: WaitQueue,
+    /// Short vectors for writes to this store alone: it is written to whatever the others do, and
+    /// whoever reads.
+    pub(crate) vectors: IoVectors,
     pub(crate) writes_in_flight: AtomicU32,
     /// Told whenever a write ends.
     pub(crate) write_ended: WaitQueue,
@@ -106,6 +131,7 @@ impl Backing {
         number: usize,
         store: Arc<dyn Store>,
         settings: BackingSettings,
+        vectors: IoVectors,
         now_ms: u64,
     ) -> Backing {
         let bandwidth = Bandwidth::default();
@@ -134,13 +160,22 @@ impl Backing {
                 updated_ms: now_ms,
                 samples: 0,
             }),
-            lists: Mutex::new(FlusherLists::default()),
+            lists: Mutex::new(FlusherLists::new()),
             work: Mutex::new(FlusherWork::default()),
-            wake_flusher: WaitQueue::new(),
+            wake_flusher: WaitQueue::with_room(1),
             flusher_runs: AtomicBool::new(false),
-            outstanding: Mutex::new(Outstanding::default()),
+            outstanding: Mutex::new(Outstanding {
+                next: 0,
+                writes: Vec::with_capacity(ROOM),
+            }),
+            commits: Mutex::new(CommitQueue {
+                waiting: VecDeque::with_capacity(ROOM),
+                is_closed: false,
+            }),
+            wake_committer: WaitQueue::with_room(8),
+            vectors,
             writes_in_flight: AtomicU32::new(0),
-            write_ended: WaitQueue::new(),
+            write_ended: WaitQueue::with_room(8),
             congested: AtomicBool::new(false),
         }
     }
@@ -200,6 +235,27 @@ impl Backing {
         *lock(&self.work) != FlusherWork::default()
     }
 
+    /// Leaves a commit to the committers, or gives it back if they have ended.
+    pub(crate) fn ask_commit(&self, asked: CommitTurn) -> Result<(), CommitTurn> {
+        {
+            let mut commits = lock(&self.commits);
+            if commits.is_closed {
+                return Err(asked);
+            }
+            commits.waiting.push_back(asked);
+        }
+        self.wake_committer.wake_one();
+        Ok(())
+    }
+
+    /// The next commit. If there is none and `is_closing`, none will come any more.
+    pub(crate) fn next_commit(&self, is_closing: bool) -> Option<CommitTurn> {
+        let mut commits = lock(&self.commits);
+        let next = commits.waiting.pop_front();
+        commits.is_closed |= next.is_none() && is_closing;
+        next
+    }
+
     /// Writes of `object` are about to be taken: their sequence number, which is outstanding until
     /// [`Backing::write_ends`] has been called for this and for each that joined.
     pub(crate) fn write_begins(&self, object: u32) -> u64 {
@@ -242,6 +298,14 @@ impl Backing {
 }
 
 impl FlusherLists {
+    fn new() -> FlusherLists {
+        FlusherLists {
+            dirty: VecDeque::with_capacity(ROOM),
+            io: VecDeque::with_capacity(ROOM),
+            more_io: VecDeque::with_capacity(ROOM),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.dirty.is_empty() && self.io.is_empty() && self.more_io.is_empty()
     }

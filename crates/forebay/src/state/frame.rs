@@ -118,6 +118,11 @@ pub(crate) struct Frame {
 
 /// Bytes of one [`Frame`], a part of the price of a page.
 pub(crate) const FRAME_BYTES: usize = size_of::<Frame>();
+/// Those who may wait for pages of one queue before it grows.
+const ROOM_OF_QUEUE: usize = 1;
+/// Bytes of one queue of those who wait for pages.
+pub(crate) const QUEUE_BYTES: usize =
+    size_of::<WaitQueue>() + ROOM_OF_QUEUE * WaitQueue::ROOM_BYTES;
 #[cfg(not(loom))]
 const _: () = assert!(FRAME_BYTES == 32);
 
@@ -150,7 +155,9 @@ impl FrameTable {
         FrameTable {
             frames: (0..arena.frames()).map(|_| empty()).collect(),
             arena,
-            waiting: (0..queues).map(|_| WaitQueue::new()).collect(),
+            waiting: (0..queues)
+                .map(|_| WaitQueue::with_room(ROOM_OF_QUEUE))
+                .collect(),
         }
     }
 

@@ -39,6 +39,17 @@ pub(crate) enum QueuePlace {
     Taken,
 }
 
+/// How a commit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Committed {
+    /// Everything that was written before is durable.
+    Durable,
+    /// The store refused; what was unstable is dirty again.
+    Failed(StoreError),
+    /// The store gave no answer in time; nothing is known.
+    NoAnswer,
+}
+
 /// A resize is under way, or waits for the batches that are open.
 const RESIZING: u32 = 1 << 31;
 
@@ -74,6 +85,9 @@ pub(crate) struct ObjectState {
     committed: AtomicU64,
     /// One commit at a time: who waits behind one that covers its changes needs none of its own.
     pub(crate) commits: Arc<Permits>,
+    /// Commits that have ended, and how the last one did.
+    commits_ended: Mutex<(u64, Committed)>,
+    commit_ended: WaitQueue,
     pub(crate) dirty: Mutex<DirtyIndex>,
     pub(crate) queueing: Mutex<Queueing>,
     /// Pages whose last write failed.
@@ -104,6 +118,8 @@ impl ObjectState {
             changes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             commits: Arc::new(Permits::new(1)),
+            commits_ended: Mutex::new((0, Committed::NoAnswer)),
+            commit_ended: WaitQueue::with_room(2),
             dirty: Mutex::new(DirtyIndex::default()),
             queueing: Mutex::new(Queueing {
                 place: QueuePlace::None,
@@ -115,7 +131,7 @@ impl ObjectState {
             errors: ErrorSequence::default(),
             read_failures: Mutex::new((0, None)),
             requests_in_flight: AtomicU32::new(0),
-            written: WaitQueue::new(),
+            written: WaitQueue::with_room(2),
             stored_pages: AtomicU64::new(pages_for(length_bytes)),
             handles: AtomicU32::new(0),
             batches: AtomicU32::new(0),
@@ -176,6 +192,27 @@ impl ObjectState {
     /// A commit that covers the first `changes` has ended well.
     pub(crate) fn note_committed(&self, changes: u64) {
         self.committed.fetch_max(changes, Ordering::AcqRel);
+    }
+
+    /// How many commits have ended.
+    pub(crate) fn commits_ended(&self) -> u64 {
+        lock(&self.commits_ended).0
+    }
+
+    /// Asks to be told when a commit ends, and says how the last one did if `number` have ended.
+    pub(crate) fn listen_for_commit(&self, number: u64) -> (Listener<'_>, Option<Committed>) {
+        let listener = self.commit_ended.listen();
+        let (ended, last) = *lock(&self.commits_ended);
+        (listener, (ended >= number).then_some(last))
+    }
+
+    /// One more commit has ended.
+    pub(crate) fn end_commit(&self, result: Committed) {
+        {
+            let mut ended = lock(&self.commits_ended);
+            *ended = (ended.0 + 1, result);
+        }
+        self.commit_ended.wake_all();
     }
 
     /// Starts a resize if none is under way.

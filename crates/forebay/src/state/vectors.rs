@@ -4,6 +4,10 @@
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::PagePointer;
 
+/// Pages of a short vector: enough for a write to one place, and cheap enough to have one for each
+/// write that may be under way.
+const SHORT_PAGES: usize = 8;
+
 #[derive(Debug)]
 pub(crate) struct IoVectors {
     idle: Mutex<Vec<Vec<PagePointer>>>,
@@ -26,12 +30,32 @@ impl IoVectors {
         self.pages
     }
 
-    /// An empty vector: a spare one, or, when more requests are in flight than were planned for
+    /// Pages of the vectors that a store has for itself: fewer than these have, so that the two
+    /// kinds can be told apart.
+    pub(crate) fn short_pages(&self) -> usize {
+        (self.pages / 4).clamp(1, SHORT_PAGES)
+    }
+
+    /// Vectors that there are, idle or not.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// An empty vector, if one is idle.
+    pub(crate) fn take_idle(&self) -> Option<Vec<PagePointer>> {
+        lock(&self.idle).pop()
+    }
+
+    /// An empty vector: an idle one, or, when more requests are in flight than were planned for
     /// (reads by many callers), a new one that is dropped when it comes back.
     pub(crate) fn take(&self) -> Vec<PagePointer> {
-        lock(&self.idle)
-            .pop()
+        self.take_idle()
             .unwrap_or_else(|| Vec::with_capacity(self.pages))
+    }
+
+    /// Whether `vector` is too short to be one of these.
+    pub(crate) fn is_too_short(&self, vector: &Vec<PagePointer>) -> bool {
+        vector.capacity() < self.pages
     }
 
     /// Takes a vector back.
