@@ -3,10 +3,10 @@
 //!
 //! The stick has a few *open* units (erase blocks), each with a pointer. Writing goes on at the
 //! pointer for the price of the flash pages that it begins; a page begun is paid. A gap before the
-//! write is filled by copying. Any other write changes units: the least recently used one is closed, which copies
-//! what was not written of it, and the new one is opened where the write starts. A unit that was
-//! filled from its first byte to its last closes for nothing, and to go on from there into the
-//! next one is no change.
+//! write is filled by copying. Any other write changes units: the least recently used one is
+//! closed, which copies what was not written of it, and the new one is opened where the write
+//! starts. A unit that was filled from its first byte to its last closes for nothing, and to go on
+//! from there into the next one is no change.
 
 use super::drive::{Command, Drive, DriveCounts, span_of};
 use super::settings::StickSettings;
