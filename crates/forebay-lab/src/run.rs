@@ -121,7 +121,7 @@ impl Plan {
         let workload = workload::named(&self.workload)?;
         let policy = Policy::preset(&self.policy).ok_or_else(|| RunError::UnknownPolicy {
             name: self.policy.clone(),
-            known: Policy::PRESETS.join(", "),
+            known: Policy::presets().join(", "),
         })?;
         let mut machine = self.machine.clone();
         let mut policy = policy;

@@ -52,6 +52,14 @@ pub struct Storage {
     pub file_systems: Vec<FileSystemPlan>,
 }
 
+impl Storage {
+    /// What swap takes of the end of a device.
+    pub(crate) fn swap_bytes_of(&self, device: usize) -> u64 {
+        let swap = self.swap.filter(|swap| swap.device == device);
+        swap.map_or(0, |swap| swap.bytes)
+    }
+}
+
 /// A field of a table and what is wrong with it.
 type FieldProblem = (String, String);
 

@@ -2,9 +2,10 @@
 
 use super::Latencies;
 use crate::outcome::{Distribution, Stall};
-use forebay::event::{Event, EventSink};
+use forebay::event::{Event, EventSink, PageLevels};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
+use forebay_law::throttle::ThrottleReason;
 use std::collections::BTreeMap;
 
 /// Who waited, why, and how long in microseconds.
@@ -19,14 +20,36 @@ pub(crate) struct Watcher {
 
 #[derive(Default)]
 struct Counted {
+    /// Pauses that began before this are not counted.
+    from: Instant,
     pauses: Latencies,
     stalls: BTreeMap<StallKey, u64>,
-    /// Pauses that began after this are counted.
-    from: Instant,
     short_pauses: u64,
     longest_pause: BTreeMap<usize, Span>,
-    /// Dirty pages at the first pause, in percent of the threshold.
     throttle_start_percent: Option<f64>,
+    /// By zone, at each write of a file page from reclaim.
+    dirty_of_inactive: BTreeMap<usize, Mean>,
+    dirty_of_file: Mean,
+}
+
+/// A mean in the making.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, part: u64, whole: u64) {
+        if whole > 0 {
+            self.sum += part as f64 / whole as f64;
+            self.count += 1;
+        }
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
 }
 
 /// What was counted.
@@ -40,6 +63,10 @@ pub(crate) struct Watched {
     pub(crate) stalls: Vec<Stall>,
     /// By number of the store.
     pub(crate) longest_pause: BTreeMap<usize, Span>,
+    /// By number of the zone: dirty over inactive file pages, whenever reclaim wrote one.
+    pub(crate) dirty_of_inactive: BTreeMap<usize, f64>,
+    /// The same over all file pages of the machine.
+    pub(crate) dirty_of_file: Option<f64>,
 }
 
 impl Watcher {
@@ -52,8 +79,11 @@ impl Watcher {
 
     /// Forgets what was counted up to `now`.
     pub(crate) fn restart(&self, now: Instant) {
-        *lock(&self.counted) = Counted {
+        let mut counted = lock(&self.counted);
+        *counted = Counted {
             from: now,
+            // The first pause of all counts, also in a window that opens later.
+            throttle_start_percent: counted.throttle_start_percent,
             ..Counted::default()
         };
     }
@@ -61,6 +91,7 @@ impl Watcher {
     pub(crate) fn watched(&self) -> Watched {
         let counted = lock(&self.counted);
         let all = counted.pauses.count().max(1) as f64;
+        let of_zone = |(&zone, mean): (&usize, &Mean)| Some((zone, mean.value()?));
         Watched {
             pauses: counted.pauses.distribution_ms(),
             pause_median_ms: counted.pauses.percentile_us(50.0) / 1_000.0,
@@ -68,7 +99,20 @@ impl Watcher {
             throttle_start_percent: counted.throttle_start_percent,
             stalls: counted.stalls.iter().map(stall_of).collect(),
             longest_pause: counted.longest_pause.clone(),
+            dirty_of_inactive: counted
+                .dirty_of_inactive
+                .iter()
+                .filter_map(of_zone)
+                .collect(),
+            dirty_of_file: counted.dirty_of_file.value(),
         }
+    }
+
+    fn note_stall(&self, is_kswapd: bool, reason: &'static str, delayed_us: u64) {
+        let context = if is_kswapd { "kswapd" } else { "direct" };
+        let tick_us = self.tick.as_micros().max(1);
+        let key = (context, reason, delayed_us / tick_us * tick_us);
+        *lock(&self.counted).stalls.entry(key).or_default() += 1;
     }
 }
 
@@ -83,32 +127,42 @@ fn stall_of((&(context, reason, delayed_us), &count): (&StallKey, &u64)) -> Stal
 
 impl EventSink for Watcher {
     fn record(&self, at: Instant, event: &Event) {
-        match event {
-            Event::BalanceDirtyPages { bdi, record } => {
+        match *event {
+            Event::BalanceDirtyPages { bdi, ref record } if record.pause_us > 0 => {
+                let position = &record.position;
+                let level = 100.0 * position.dirty as f64 / position.thresh.max(1) as f64;
                 let pause = Span::from_micros(record.pause_us);
-                if pause > Span::ZERO {
-                    let position = &record.position;
-                    let level = 100.0 * position.dirty as f64 / position.thresh.max(1) as f64;
-                    lock(&self.counted).note_pause(at, *bdi, pause, level);
-                }
+                lock(&self.counted).note_pause(at, bdi, pause, level);
             }
             Event::MmVmscanThrottled {
                 usec_delayed,
                 reason,
+                is_kswapd,
                 ..
-            } => {
-                let tick_us = self.tick.as_micros().max(1);
-                let delayed_us = usec_delayed / tick_us * tick_us;
-                let key = ("direct", reason_name(*reason), delayed_us);
-                *lock(&self.counted).stalls.entry(key).or_default() += 1;
-            }
+            } => self.note_stall(is_kswapd, reason_name(reason), usec_delayed),
+            Event::WritebackCongestionWait {
+                usec_delayed,
+                is_kswapd,
+                ..
+            } => self.note_stall(is_kswapd, "congestion_wait", usec_delayed),
+            Event::WritebackWaitIffCongested {
+                usec_delayed,
+                is_kswapd,
+                ..
+            } => self.note_stall(is_kswapd, "wait_iff_congested", usec_delayed),
+            Event::MmVmscanWriteFolio {
+                zone,
+                is_file: true,
+                levels,
+                levels_of_all,
+                ..
+            } => lock(&self.counted).note_write(zone, levels, levels_of_all),
             _ => {}
         }
     }
 }
 
-fn reason_name(reason: forebay_law::throttle::ThrottleReason) -> &'static str {
-    use forebay_law::throttle::ThrottleReason;
+fn reason_name(reason: ThrottleReason) -> &'static str {
     match reason {
         ThrottleReason::Writeback => "WRITEBACK",
         ThrottleReason::Isolated => "ISOLATED",
@@ -128,5 +182,12 @@ impl Counted {
         self.short_pauses += u64::from(pause < SHORT);
         let longest = self.longest_pause.entry(bdi).or_default();
         *longest = (*longest).max(pause);
+    }
+
+    fn note_write(&mut self, zone: usize, levels: PageLevels, of_all: PageLevels) {
+        let of_zone = self.dirty_of_inactive.entry(zone).or_default();
+        of_zone.add(levels.dirty, levels.inactive_file);
+        let file_pages = of_all.inactive_file + of_all.active_file + of_all.isolated_file;
+        self.dirty_of_file.add(of_all.dirty, file_pages);
     }
 }

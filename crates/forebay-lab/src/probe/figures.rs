@@ -34,6 +34,7 @@ pub(crate) fn derive(gathered: &Gathered<'_>) -> Figures {
     pauses(gathered, &mut figures);
     stalls(&gathered.watched.stalls, &mut figures);
     levels(gathered, &mut figures);
+    at_reclaim_writes(gathered, &mut figures);
     figures
 }
 
@@ -92,6 +93,11 @@ fn writes(gathered: &Gathered<'_>, figures: &mut Figures) {
     put(figures, "page_writes_file", by_reclaim - anon);
     put(figures, "swap_ins", of("pswpin"));
     put(figures, "swap_outs", anon);
+    put(
+        figures,
+        "direct_file_writes",
+        of("nr_vmscan_write_file_direct"),
+    );
     put(figures, "page_ins", of("pgpgin"));
     put(figures, "page_outs", of("pgpgout"));
 }
@@ -177,6 +183,18 @@ fn pauses(gathered: &Gathered<'_>, figures: &mut Figures) {
         "pauses_below_4ms_percent",
         watched.short_pauses_percent,
     );
+}
+
+/// How dirty memory was whenever reclaim wrote a file page.
+fn at_reclaim_writes(gathered: &Gathered<'_>, figures: &mut Figures) {
+    for (zone, share) in &gathered.watched.dirty_of_inactive {
+        if let Some(zone) = gathered.after.statistics.zones.get(*zone) {
+            put(figures, &format!("dirty_of_inactive@{}", zone.name), *share);
+        }
+    }
+    if let Some(share) = gathered.watched.dirty_of_file {
+        put(figures, "dirty_of_file", share);
+    }
 }
 
 /// The timeout of every reclaim wait, and how it shows in ticks of 4 ms.

@@ -221,13 +221,23 @@ fn set_file_system(machine: &mut Machine, kind: &str) -> Result<(), KnobError> {
 /// Throws a switch of the policy.
 fn set_policy(
     workload: &Workload,
-    _policy: &mut Policy,
+    policy: &mut Policy,
     name: &str,
-    _value: &str,
+    value: &str,
 ) -> Result<(), KnobError> {
+    if let Some(knob) = Policy::knobs().iter().find(|knob| knob.name == name) {
+        let set = policy.set(&format!("{name}={value}"));
+        return set.map_err(|_| KnobError::Value {
+            name: name.into(),
+            value: value.into(),
+            allowed: knob.values.join(", "),
+        });
+    }
     let own = workload.knobs.iter().map(|knob| knob.name);
+    let of_policy = Policy::knobs().iter().map(|knob| knob.name);
     let known: Vec<&str> = own
         .chain(machine_knobs().iter().map(|knob| knob.name))
+        .chain(of_policy)
         .collect();
     Err(KnobError::Unknown {
         name: name.into(),

@@ -3,7 +3,11 @@
 //! One file holds one workload: its knobs, its processes, its own figures. A new one is named in
 //! [`ALL`] and needs nothing else.
 
+mod fs_mark;
 mod knobs;
+mod many_dd;
+mod mmap_strm;
+mod ntfs_copy;
 mod simple_wb;
 
 pub use knobs::{Knob, KnobError, Knobs, machine_knobs};
@@ -30,7 +34,13 @@ pub struct Workload {
 }
 
 /// Every workload.
-pub const ALL: &[&Workload] = &[&simple_wb::SIMPLE_WB];
+pub const ALL: &[&Workload] = &[
+    &fs_mark::FS_MARK,
+    &simple_wb::SIMPLE_WB,
+    &mmap_strm::MMAP_STRM,
+    &ntfs_copy::NTFS_COPY,
+    &many_dd::MANY_DD,
+];
 
 /// The workload called `name`.
 ///
@@ -46,3 +56,6 @@ pub fn named(name: &str) -> Result<&'static Workload, RunError> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

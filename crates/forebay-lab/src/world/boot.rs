@@ -1,13 +1,16 @@
 //! Switching a machine on.
 
 use super::measures::Measures;
-use super::volume::Numbered;
+use super::volume::{LaidOut, Plain, Volume};
 use super::{FileSystem, Inner, World};
 use crate::device::{self, Device, Partition, Server, Statistics};
-use crate::machine::{DeviceKind, Machine};
+use crate::filesystem::{self, FileSystemSettings};
+use crate::machine::{DeviceKind, FileSystemPlan, Machine};
 use crate::probe::Watcher;
 use crate::run::RunError;
-use forebay::{Cache, PageMemory, Parts, Policy, Settings};
+use forebay::{
+    BackingSettings, Cache, DirtyThrottle, PageMemory, Parts, Policy, ReclaimWrites, Settings,
+};
 use forebay_base::Span;
 use forebay_base::sync::Mutex;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
@@ -30,6 +33,9 @@ pub enum Place {
 /// Longest that a process of a simulated machine waits for a device before its call fails: a stick
 /// that is written at random may need minutes for what is dirty.
 const ANSWER_TIMEOUT: Span = Span::from_secs(3_600);
+
+/// The file system whose daemon is a process of its own.
+pub(super) const NTFS: &str = "ntfs";
 
 /// A time slice of a simulated processor.
 const SLICE: Span = Span::from_millis(4);
@@ -107,7 +113,7 @@ pub(crate) fn simulate(
     };
     let cache = Cache::with_parts(settings(machine, policy, memory), parts)?;
     let devices = build_devices(machine, &rt)?;
-    let file_systems = attach_file_systems(machine, &cache, &devices)?;
+    let file_systems = attach_file_systems(machine, &rt, &cache, &devices)?;
     attach_swap(machine, &cache, &devices)?;
     let world = World {
         inner: Arc::new(Inner {
@@ -119,7 +125,7 @@ pub(crate) fn simulate(
             measures: Measures::default(),
             watcher,
             window: Mutex::default(),
-            writes_are_interruptible: true,
+            writes_are_interruptible: policy.dirty_throttle >= DirtyThrottle::IoLess,
         }),
     };
     Ok(Booted {
@@ -162,27 +168,52 @@ fn build_devices(machine: &Machine, rt: &Rt) -> Result<Vec<NamedDevice>, RunErro
     Ok(devices)
 }
 
+/// The store of a file system, where its files come from, and what it answers reclaim.
+type Mounted = (Arc<dyn Store>, Arc<dyn Volume>, ReclaimWrites);
+
+/// Mounts a file system on all of a device but the last `swap_bytes`.
+fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64) -> Mounted {
+    let device = match device {
+        BootedDevice::Local(device) => device.clone(),
+        BootedDevice::Server(server) => {
+            let volume = Arc::new(Plain::new(u64::MAX));
+            return (server.clone(), volume, ReclaimWrites::Always);
+        }
+    };
+    let room_bytes = device.shape().capacity_bytes.saturating_sub(swap_bytes);
+    let settings = FileSystemSettings::named(&plan.kind).filter(|_| plan.kind != NTFS);
+    let Some(settings) = settings else {
+        // The daemon of a user's file system writes to the block device itself.
+        let volume = Arc::new(Plain::new(room_bytes));
+        let store = Partition::new(device, 0, room_bytes);
+        return (Arc::new(store), volume, ReclaimWrites::Always);
+    };
+    let answer = settings.reclaim_writes.into();
+    let file_system = filesystem::FileSystem::new(rt.clone(), device, 0..room_bytes, settings);
+    let volume = Arc::new(LaidOut::new(&plan.name, file_system.clone()));
+    (Arc::new(file_system), volume, answer)
+}
+
 fn attach_file_systems(
     machine: &Machine,
+    rt: &Rt,
     cache: &Cache,
     devices: &[NamedDevice],
 ) -> Result<Vec<FileSystem>, RunError> {
     let mut file_systems = Vec::new();
     for plan in &machine.storage.file_systems {
-        let (store, room_bytes): (Arc<dyn Store>, u64) = match &devices[plan.device].kind {
-            BootedDevice::Local(device) => {
-                let room_bytes = device.shape().capacity_bytes;
-                (
-                    Arc::new(Partition::new(device.clone(), 0, room_bytes)),
-                    room_bytes,
-                )
-            }
-            BootedDevice::Server(server) => (server.clone(), u64::MAX),
+        let device = &devices[plan.device].kind;
+        let swap_bytes = machine.storage.swap_bytes_of(plan.device);
+        let (store, volume, reclaim_writes) = mount(rt, plan, device, swap_bytes);
+        let backing = BackingSettings {
+            reclaim_writes,
+            ..BackingSettings::default()
         };
         file_systems.push(FileSystem {
             name: plan.name.clone(),
-            attached: cache.attach(store)?,
-            volume: Arc::new(Numbered::new(room_bytes)),
+            kind: plan.kind.clone(),
+            attached: cache.attach_with(store, backing)?,
+            volume,
         });
     }
     Ok(file_systems)

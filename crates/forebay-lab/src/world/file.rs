@@ -5,7 +5,7 @@ use super::{FileSystem, Process, WorldError};
 use forebay::File;
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, pages_for};
-use forebay_rt::Work;
+use forebay_rt::{Charge, Work};
 use forebay_store::ObjectId;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct WorldFile {
 }
 
 impl Process {
-    /// Creates a file on `file_system`.
+    /// Creates an empty file on `file_system`.
     ///
     /// # Errors
     /// [`WorldError::Build`], `File`, `NoRoom`.
@@ -45,20 +45,67 @@ impl Process {
         file_system: &FileSystem,
         name: &str,
     ) -> Result<WorldFile, WorldError> {
+        self.create_in(file_system, 0, name).await
+    }
+
+    /// Creates an empty file in the directory numbered `directory` of `file_system`: files of one
+    /// directory lie near each other.
+    ///
+    /// # Errors
+    /// As [`Process::create`].
+    pub async fn create_in(
+        &self,
+        file_system: &FileSystem,
+        directory: u64,
+        name: &str,
+    ) -> Result<WorldFile, WorldError> {
         self.charge(Work::Call).await;
+        let object = file_system.volume.create(directory, name).await?;
+        self.opened(file_system, object, 0)
+    }
+
+    /// Opens a file of `length_bytes` that has been there for ever.
+    ///
+    /// # Errors
+    /// As [`Process::create`].
+    pub async fn open_old(
+        &self,
+        file_system: &FileSystem,
+        name: &str,
+        length_bytes: u64,
+    ) -> Result<WorldFile, WorldError> {
+        self.charge(Work::Call).await;
+        let object = file_system.volume.lay_out(name, length_bytes).await?;
+        self.opened(file_system, object, length_bytes)
+    }
+
+    fn opened(
+        &self,
+        file_system: &FileSystem,
+        object: ObjectId,
+        length_bytes: u64,
+    ) -> Result<WorldFile, WorldError> {
         let volume = file_system.volume.clone();
-        let object = volume.create(name).await?;
         let cache = self.world().cache();
-        let file = cache.open(&file_system.attached, object, 0)?;
+        let file = cache.open(&file_system.attached, object, length_bytes)?;
         Ok(WorldFile {
             file: file.on_node(self.node()),
             process: self.clone(),
             object,
             volume,
-            end_bytes: 0,
+            end_bytes: length_bytes,
             touched: Vec::new(),
             buffer: Vec::new(),
         })
+    }
+}
+
+impl Process {
+    /// One call that moves bytes between the process and pages.
+    fn transfer_charge(&self, offset_bytes: u64, length_bytes: u64) -> Charge {
+        let pages = pages_for(offset_bytes + length_bytes) - page_of(offset_bytes);
+        let call = self.charge(Work::Call).and(Work::Copy { pages });
+        call.and(Work::Lookup { pages })
     }
 }
 
@@ -97,23 +144,52 @@ impl WorldFile {
         Ok(())
     }
 
+    /// As [`WorldFile::append`], for `calls` calls that are charged for at one go.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub async fn append_calls(&mut self, calls: u64, length_bytes: u64) -> Result<(), WorldError> {
+        let mut work = self.process.transfer_charge(self.end_bytes, length_bytes);
+        for _ in 1..calls {
+            work = work.and(Work::Call);
+        }
+        work.await;
+        self.write_uncharged(self.end_bytes, length_bytes).await?;
+        self.end_bytes += length_bytes;
+        Ok(())
+    }
+
     /// One call that writes `length_bytes` at `offset_bytes`.
     ///
     /// # Errors
     /// As [`File::write_at`].
     pub async fn write(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), WorldError> {
-        let pages = pages_between(offset_bytes, length_bytes);
-        let call = self.process.charge(Work::Call);
-        call.and(Work::Copy { pages })
-            .and(Work::Lookup { pages })
+        self.process
+            .transfer_charge(offset_bytes, length_bytes)
             .await;
+        self.write_uncharged(offset_bytes, length_bytes).await
+    }
+
+    /// As [`WorldFile::write`], for a process that has paid for it in another way.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub async fn write_uncharged(
+        &self,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), WorldError> {
+        let end_bytes = offset_bytes + length_bytes;
+        if end_bytes > self.file.len() {
+            // The file system places together what it hears of at one time.
+            self.volume.reaches(self.object, end_bytes)?;
+        }
         let mut done = 0;
         while done < length_bytes {
             let piece = (length_bytes - done).min(CALL_BYTES as u64);
             let _shield = self.process.shield();
-            self.file
-                .write_at(&ZEROS[..piece as usize], offset_bytes + done)
-                .await?;
+            let bytes = &ZEROS[..piece as usize];
+            self.file.write_at(bytes, offset_bytes + done).await?;
             done += piece;
         }
         Ok(())
@@ -124,10 +200,8 @@ impl WorldFile {
     /// # Errors
     /// As [`File::read_at`].
     pub async fn read(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<u64, WorldError> {
-        let pages = pages_between(offset_bytes, length_bytes);
-        let call = self.process.charge(Work::Call);
-        call.and(Work::Copy { pages })
-            .and(Work::Lookup { pages })
+        self.process
+            .transfer_charge(offset_bytes, length_bytes)
             .await;
         let wanted = (length_bytes as usize).min(CALL_BYTES);
         if self.buffer.len() < wanted {
@@ -178,6 +252,7 @@ impl WorldFile {
                 self.file.read_at(&mut word, at).await?;
                 self.file.write_at(&word, at).await?;
             } else {
+                self.volume.reaches(self.object, byte_of(page + 1))?;
                 self.file.write_at(&ZEROS[..PAGE_BYTES], at).await?;
                 self.note_touched(page);
             }
@@ -218,6 +293,12 @@ impl WorldFile {
         Ok(())
     }
 
+    /// Says that this handle writes no more.
+    pub async fn close(self) {
+        self.process.charge(Work::Call).await;
+        self.volume.close(self.object);
+    }
+
     /// Removes the file: what of it is still dirty is never written.
     ///
     /// # Errors
@@ -234,8 +315,4 @@ pub(super) fn touch_work(pages: u64) -> Work {
         Work::User(span) => Work::User(span.saturating_mul(pages)),
         other => other,
     }
-}
-
-fn pages_between(offset_bytes: u64, length_bytes: u64) -> u64 {
-    pages_for(offset_bytes + length_bytes) - page_of(offset_bytes)
 }

@@ -54,6 +54,7 @@ struct Inner {
 /// A file system of the machine.
 pub struct FileSystem {
     name: String,
+    kind: String,
     attached: AttachedStore,
     volume: Arc<dyn Volume>,
 }
@@ -64,9 +65,24 @@ impl FileSystem {
         &self.name
     }
 
+    /// What it is: `xfs`, `ext4`, `ntfs`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Whether its daemon is a process of its own, to which every page of a write is handed.
+    pub fn is_in_user_space(&self) -> bool {
+        self.kind == boot::NTFS
+    }
+
     /// Its store, as the cache knows it.
     pub fn store(&self) -> &AttachedStore {
         &self.attached
+    }
+
+    /// Bytes that fit on it now.
+    pub fn room_bytes(&self) -> u64 {
+        self.volume.room_bytes()
     }
 
     /// Refuses a workload that would not fit.

@@ -5,7 +5,7 @@ use forebay_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::wait::Gate;
-use forebay_rt::{Charge, Task, Work};
+use forebay_rt::{Charge, Rt, Task, Work};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,12 +34,11 @@ struct Life {
     is_killed: AtomicBool,
     /// Calls under way that no signal interrupts.
     shields: AtomicU32,
-    outcome: Mutex<Option<Result<Exit, WorldError>>>,
+    outcome: Mutex<Option<(Instant, Result<Exit, WorldError>)>>,
 }
 
 /// A process, as whoever started it sees it. Dropping this lets it run on alone.
 pub struct ProcessHandle {
-    world: World,
     life: Arc<Life>,
     task: Task,
 }
@@ -74,9 +73,8 @@ impl World {
             life: life.clone(),
             node,
         };
-        let living = live(life.clone(), body(process));
+        let living = live(self.rt().clone(), life.clone(), body(process));
         ProcessHandle {
-            world: self.clone(),
             life,
             task: self.rt().spawn(name, living),
         }
@@ -84,7 +82,7 @@ impl World {
 }
 
 /// Runs `body` until it ends or `life` is taken.
-async fn live(life: Arc<Life>, body: impl Future<Output = Result<(), WorldError>>) {
+async fn live(rt: Rt, life: Arc<Life>, body: impl Future<Output = Result<(), WorldError>>) {
     let outcome = {
         let mut body = pin!(body);
         let mut killed = pin!(life.killed.wait());
@@ -105,7 +103,7 @@ async fn live(life: Arc<Life>, body: impl Future<Output = Result<(), WorldError>
         })
         .await
     };
-    *lock(&life.outcome) = Some(outcome);
+    *lock(&life.outcome) = Some((rt.now(), outcome));
 }
 
 impl Life {
@@ -186,20 +184,22 @@ impl ProcessHandle {
     /// # Errors
     /// What kept the process from its work.
     pub async fn wait(self) -> Result<Exit, WorldError> {
-        self.task.join().await;
-        let outcome = lock(&self.life.outcome).take();
-        outcome.expect("a task that has ended has said how")
+        let (_, outcome) = self.end().await;
+        outcome
     }
 
-    /// Kills it and waits for its end, and returns how long that took.
+    /// Waits for its end, and returns when that was.
     ///
     /// # Errors
     /// As [`ProcessHandle::wait`].
-    pub async fn kill_and_wait(self) -> Result<Span, WorldError> {
-        self.kill();
-        let world = self.world.clone();
-        let began = world.now();
-        self.wait().await?;
-        Ok(world.now() - began)
+    pub async fn wait_for_time(self) -> Result<Instant, WorldError> {
+        let (at, outcome) = self.end().await;
+        outcome.map(|_| at)
+    }
+
+    async fn end(self) -> (Instant, Result<Exit, WorldError>) {
+        self.task.join().await;
+        let outcome = lock(&self.life.outcome).take();
+        outcome.expect("a task that has ended has said how")
     }
 }

@@ -1,0 +1,186 @@
+//! W6, a large copy to a stick: through a file system in user space, or straight to one of the
+//! kernel's.
+//!
+//! In user space every page of a write is handed to a daemon, which writes it to the page cache
+//! of the block device and updates one page of metadata now and then. The dirty pages are the
+//! daemon's, and it is the daemon that is throttled.
+
+use super::{Knob, Knobs, Work, Workload};
+use crate::world::{FileSystem, Process, World, WorldError, WorldFile};
+use forebay_base::sync::Arc;
+use forebay_base::units::{byte_of, pages_for};
+use forebay_base::{PAGE_BYTES, Span};
+use forebay_rt::Work as ProcessorWork;
+use forebay_rt::wait::Slot;
+
+pub(super) const NTFS_COPY: Workload = Workload {
+    name: "ntfs-copy",
+    summary: "W6: dd of 8 GiB to a USB stick, through a file system in user space",
+    knobs: &[
+        Knob {
+            name: "bytes",
+            usual: "8G",
+            what: "bytes copied",
+        },
+        Knob {
+            name: "block",
+            usual: "32K",
+            what: "bytes of one write",
+        },
+        Knob {
+            name: "anonymous",
+            usual: "250M",
+            what: "anonymous memory that other programs hold",
+        },
+        Knob {
+            name: "active_file",
+            usual: "40M",
+            what: "file pages that other programs use",
+        },
+        Knob {
+            name: "requests_per_metadata",
+            usual: "64",
+            what: "pages written for one update of metadata",
+        },
+    ],
+    run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
+};
+
+/// What handing one page to the daemon takes the writer.
+const WRITER_WORK: Span = Span::from_nanos(13_600);
+
+/// What one page takes the daemon, its own write included.
+const DAEMON_WORK: Span = Span::from_micros(10);
+
+/// Where the metadata are, near the start of the device.
+const METADATA_PAGE: u64 = 4;
+
+/// Where the copy begins on the device.
+const DATA_START_BYTES: u64 = 64 << 20;
+
+async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
+    let bytes = knobs.number("bytes") / knobs.scale;
+    let block = knobs.number("block").max(1);
+    let file_system = world.main_file_system();
+    file_system.expect_room("ntfs-copy", bytes + DATA_START_BYTES)?;
+    let others = hold_memory(&world, &knobs);
+    let others = others.await?;
+    world.open_window();
+    let writer = if file_system.is_in_user_space() {
+        let requests_per_metadata = knobs.number("requests_per_metadata").max(1);
+        let hand = Hand::default();
+        let daemon = hand.clone();
+        drop(world.spawn("ntfs-3g", move |process| {
+            serve(process, daemon, requests_per_metadata)
+        }));
+        world.spawn("dd", move |process| hand_over(process, hand, bytes, block))
+    } else {
+        world.spawn("dd", move |process| write(process, bytes, block))
+    };
+    writer.wait().await?;
+    world.close_window();
+    drop(others);
+    Ok(())
+}
+
+/// What other programs keep in memory, idle, until it is dropped.
+async fn hold_memory(world: &World, knobs: &Knobs) -> Result<Arc<Slot<()>>, WorldError> {
+    let anonymous = knobs.number("anonymous") / knobs.scale;
+    let active = knobs.number("active_file") / knobs.scale;
+    let (ready, done) = (Arc::new(Slot::new()), Arc::new(Slot::new()));
+    let (is_ready, until) = (ready.clone(), done.clone());
+    let holder = world.spawn("desktop", move |process| async move {
+        let mut memory = process.map_anonymous(anonymous).await?;
+        memory.touch_all().await?;
+        let file_systems = process.world().file_systems();
+        let system = &file_systems[file_systems.len() - 1];
+        let mut programs = process.open_old(system, "programs", active).await?;
+        for _ in 0..2 {
+            read_all(&mut programs, active).await?;
+        }
+        is_ready.set(());
+        until.take().await;
+        Ok(())
+    });
+    ready.take().await;
+    drop(holder);
+    Ok(done)
+}
+
+async fn read_all(file: &mut WorldFile, bytes: u64) -> Result<(), WorldError> {
+    const CALL_BYTES: u64 = 128 << 10;
+    let mut at = 0;
+    while at < bytes {
+        file.read(at, CALL_BYTES.min(bytes - at)).await?;
+        at += CALL_BYTES;
+    }
+    Ok(())
+}
+
+/// A copy to a file system of the kernel.
+async fn write(process: Process, bytes: u64, block: u64) -> Result<(), WorldError> {
+    let file_system: &FileSystem = process.world().main_file_system();
+    let mut file = process.create(file_system, "copy").await?;
+    while file.end_bytes() < bytes {
+        file.append(block.min(bytes - file.end_bytes())).await?;
+    }
+    file.close().await;
+    Ok(())
+}
+
+/// Where the writer and the daemon meet, one request at a time.
+#[derive(Clone)]
+struct Hand {
+    asked: Arc<Slot<u64>>,
+    answered: Arc<Slot<()>>,
+}
+
+impl Default for Hand {
+    fn default() -> Hand {
+        Hand {
+            asked: Arc::new(Slot::new()),
+            answered: Arc::new(Slot::new()),
+        }
+    }
+}
+
+/// dd: hands each block over page by page, and waits for the answers.
+async fn hand_over(process: Process, hand: Hand, bytes: u64, block: u64) -> Result<(), WorldError> {
+    let mut done = 0;
+    while done < bytes {
+        let length = block.min(bytes - done);
+        let spent = WRITER_WORK.saturating_mul(pages_for(length));
+        process
+            .charge(ProcessorWork::Spend(spent))
+            .and(ProcessorWork::Call)
+            .await;
+        hand.asked.set(length);
+        hand.answered.take().await;
+        done += length;
+    }
+    Ok(())
+}
+
+/// The daemon: writes what it is handed to the block device.
+async fn serve(process: Process, hand: Hand, per_metadata: u64) -> Result<(), WorldError> {
+    let device = process
+        .create(process.world().main_file_system(), "device")
+        .await?;
+    let (mut at, mut since_metadata) = (DATA_START_BYTES, 0);
+    loop {
+        let length = hand.asked.take().await;
+        let pages = pages_for(length);
+        process
+            .charge(ProcessorWork::Spend(DAEMON_WORK.saturating_mul(pages)))
+            .await;
+        device.write_uncharged(at, length).await?;
+        at += length;
+        since_metadata += pages;
+        if since_metadata >= per_metadata {
+            since_metadata = 0;
+            let metadata = byte_of(METADATA_PAGE);
+            device.write(metadata, PAGE_BYTES as u64).await?;
+        }
+        hand.answered.set(());
+    }
+}
