@@ -1,0 +1,152 @@
+//! Sums that have to agree: the cache's gauges with each other, and with what the stores counted.
+
+use super::store::Tally;
+use super::verdict::Oracle;
+use super::world::World;
+use forebay::{Counter, Policy, Statistics};
+
+/// Pages that a writer may dirty between two looks at the limits.
+const STRETCH_PAGES: u64 = 128;
+
+impl World {
+    /// What holds at any moment.
+    pub(super) fn judge_statistics(&self, statistics: &Statistics) {
+        if self.plan.settings.policy == Policy::default() {
+            let written = statistics.get(Counter::NrVmscanWriteFile);
+            if written > 0 {
+                let what = format!("reclaim wrote {written} file pages (promise 4)");
+                self.broken(Oracle::Bounds, what);
+            }
+        }
+        let taken = self.plan.settings.memory_bytes;
+        if statistics.memory_bytes > taken + 8192 {
+            let what = format!("{} bytes of memory, not {taken}", statistics.memory_bytes);
+            self.broken(Oracle::Bounds, what);
+        }
+        let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
+        let limit = self.highest_limit(limit);
+        let tasks = 2 + self.plan.clients * 2;
+        let swapped = if self.plan.anonymous.is_some() {
+            statistics.frames
+        } else {
+            0
+        };
+        let allowed = limit + tasks * STRETCH_PAGES + swapped;
+        if statistics.dirty() > allowed {
+            let what = format!(
+                "{} pages are dirty or under writeback; the limit is {limit}",
+                statistics.dirty()
+            );
+            self.broken(Oracle::Bounds, what);
+        }
+    }
+
+    /// What holds when nothing is under way.
+    pub(super) fn judge_books(&self) {
+        for what in self.cache.check() {
+            self.broken(Oracle::Books, what);
+        }
+        let statistics = self.cache.statistics();
+        self.judge_statistics(&statistics);
+        for (what, one, other) in sums(&statistics)
+            .into_iter()
+            .chain(self.sums_of_stores(&statistics))
+        {
+            if one != other {
+                self.broken(Oracle::Books, format!("{what}: {one} and {other}"));
+            }
+        }
+    }
+
+    fn sums_of_stores(&self, statistics: &Statistics) -> Vec<(&'static str, u64, u64)> {
+        let mut all = Tally::default();
+        for (store, _) in &self.stores {
+            let tally = store.tally();
+            all.pages_read += tally.pages_read;
+            all.pages_written += tally.pages_written;
+            all.pages_failed += tally.pages_failed;
+            all.writes_in_flight += tally.writes_in_flight;
+        }
+        let in_flight = statistics
+            .backings
+            .iter()
+            .map(|of| u64::from(of.writes_in_flight));
+        vec![
+            (
+                "pages read, by the cache and by its stores",
+                statistics.get(Counter::Pgpgin),
+                all.pages_read,
+            ),
+            (
+                "pages written, by the cache and by its stores",
+                statistics.get(Counter::Pgpgout),
+                all.pages_written,
+            ),
+            (
+                "pages written and pages whose writeback ended",
+                statistics.get(Counter::NrWritten),
+                all.pages_written,
+            ),
+            (
+                "pages that failed, by the cache and by its stores",
+                statistics.get(Counter::NrWriteFailed),
+                all.pages_failed,
+            ),
+            (
+                "writes in flight, by the cache and by its stores",
+                in_flight.sum(),
+                all.writes_in_flight,
+            ),
+        ]
+    }
+}
+
+/// Gauges of one cache that say the same.
+fn sums(statistics: &Statistics) -> Vec<(&'static str, u64, u64)> {
+    let zones = || statistics.zones.iter();
+    let backings = || statistics.backings.iter();
+    let listed = zones().map(|zone| {
+        let anon = zone.inactive_anon + zone.active_anon;
+        zone.free + anon + zone.inactive_file + zone.active_file
+    });
+    let used = statistics
+        .get(Counter::Pgalloc)
+        .wrapping_sub(statistics.get(Counter::Pgfree));
+    vec![
+        (
+            "frames free or on lists, and all frames",
+            listed.sum(),
+            statistics.frames,
+        ),
+        (
+            "pages taken less pages freed, and frames in use",
+            used,
+            statistics.frames - statistics.free(),
+        ),
+        (
+            "dirty pages of all zones, and of the cache",
+            zones().map(|zone| zone.dirty).sum(),
+            statistics.nr_dirty,
+        ),
+        (
+            "dirty pages of all stores, and of the cache",
+            backings().map(|of| of.reclaimable).sum(),
+            statistics.nr_dirty,
+        ),
+        (
+            "writeback of all zones, and of the cache",
+            zones().map(|zone| zone.writeback).sum(),
+            statistics.nr_writeback,
+        ),
+        (
+            "writeback of all stores, and of the cache",
+            backings().map(|of| of.writeback).sum(),
+            statistics.nr_writeback,
+        ),
+        (
+            "frames of all zones, and of the cache",
+            zones().map(|zone| zone.managed).sum(),
+            statistics.frames,
+        ),
+    ]
+}

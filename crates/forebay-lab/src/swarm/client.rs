@@ -1,0 +1,335 @@
+//! Who reads and writes one file, or one region of it, and compares all it sees with the ledger.
+
+use super::ledger::{Ledger, Ticket};
+use super::pattern::{ZEROS, bytes_of_version};
+use super::store::Failures;
+use super::verdict::Oracle;
+use super::witness::{Change, NewLength, WrongByte};
+use super::world::World;
+use forebay::{AccessError, File};
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{PAGE_BYTES, Prng};
+use forebay_store::ObjectId;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(super) const PAGE: u64 = PAGE_BYTES as u64;
+
+/// How far a handle has heard of the failures of its object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) failures: Failures,
+    /// It is new: failures of before its time may reach it, if nobody else has heard of them.
+    pub(super) is_new: bool,
+}
+
+/// A handle and the ledger of what is behind it.
+pub(super) struct Client {
+    pub(super) world: Arc<World>,
+    pub(super) file: File,
+    pub(super) ledger: Arc<Mutex<Ledger>>,
+    /// Its store and object; none of anonymous memory.
+    pub(super) place: Option<(usize, ObjectId)>,
+    pub(super) chance: Prng,
+    /// For messages.
+    pub(super) name: String,
+    pub(super) heard: Heard,
+    /// Something that was given up may still be under way for its object.
+    pub(super) lingers: bool,
+}
+
+impl Client {
+    pub(super) fn new(
+        world: &Arc<World>,
+        file: File,
+        ledger: Arc<Mutex<Ledger>>,
+        place: Option<(usize, ObjectId)>,
+        (name, number): (&str, u64),
+    ) -> Client {
+        let failures = place.map_or_else(Failures::default, |(s, o)| world.failures(s, o));
+        Client {
+            world: world.clone(),
+            file,
+            ledger,
+            place,
+            chance: world.chance(name, number),
+            name: format!("{name} {number}"),
+            heard: Heard {
+                failures,
+                is_new: true,
+            },
+            lingers: false,
+        }
+    }
+
+    /// Another one with a handle of its own on the same file and ledger.
+    pub(super) fn beside(&self, name: &str, number: u64) -> Client {
+        let (file, ledger) = (self.file.clone(), self.ledger.clone());
+        Client::new(&self.world, file, ledger, self.place, (name, number))
+    }
+
+    /// A new handle in the place of the old one, on any node.
+    pub(super) fn change_handle(&mut self) {
+        let nodes = self.world.plan.settings.nodes.len() as u64;
+        self.file = self.file.on_node(self.chance.below(nodes) as usize);
+        self.heard = Heard {
+            failures: self.failures(),
+            is_new: true,
+        };
+    }
+
+    pub(super) fn failures(&self) -> Failures {
+        self.place
+            .map_or_else(Failures::default, |(s, o)| self.world.failures(s, o))
+    }
+
+    /// After how many waits the next call is dropped, if it is.
+    pub(super) fn patience(&mut self) -> Option<u32> {
+        let percent = self.world.plan.abandoned_percent;
+        self.chance
+            .chance(percent, 100)
+            .then(|| 1 + self.chance.below(12) as u32)
+    }
+
+    /// Tells what is called, or how it ended, if anybody wants to know.
+    pub(super) fn tell<T: std::fmt::Debug>(&self, what: &str, detail: &T) {
+        self.world
+            .tell(|| format!("{}: {what} {detail:?}", self.name));
+    }
+
+    pub(super) fn broken(&self, oracle: Oracle, what: &str) {
+        self.world.broken(oracle, format!("{}: {what}", self.name));
+    }
+
+    pub(super) fn judge_bytes(&self, what: &str, judged: Result<(), WrongByte>) {
+        if let Err(WrongByte {
+            place,
+            found,
+            expected,
+        }) = judged
+        {
+            let what = format!(
+                "{what} shows {found:#04x} at byte {place} (page {}), where {expected:#04x} or \
+                 something newer should be",
+                place / PAGE
+            );
+            self.broken(Oracle::Bytes, &what);
+        }
+    }
+
+    /// An error that this run does not allow is a violation.
+    pub(super) fn refused(&self, what: &str, error: &AccessError) {
+        self.world.change_deeds(|deeds| deeds.refused += 1);
+        if !self.world.plan.allows(error) {
+            self.broken(
+                Oracle::Errors,
+                &format!("{what} fails without a reason: {error}"),
+            );
+        }
+    }
+
+    /// A range, mostly of a few pages, that begins below `limit` and ends at most there; places
+    /// count from the begin of the ledger.
+    pub(super) fn range(&mut self, limit: u64) -> Range<u64> {
+        let base = lock(&self.ledger).start();
+        let start = self.chance.below(limit);
+        let longest = match self.chance.below(10) {
+            0..=3 => 200,
+            4..=8 => 5 * PAGE,
+            _ => 80 * PAGE,
+        };
+        let start = if self.chance.chance(1, 2) {
+            start / PAGE * PAGE
+        } else {
+            start
+        };
+        let length = (1 + self.chance.below(longest)).min(limit - start);
+        base + start..base + start + length
+    }
+
+    /// Bytes below which this client writes.
+    fn limit(&self) -> u64 {
+        let ledger = lock(&self.ledger);
+        if ledger.is_whole_object() && self.place.is_some() {
+            self.world.plan.longest_bytes
+        } else {
+            ledger.len()
+        }
+    }
+
+    pub(super) async fn write(&mut self) {
+        let limit = self.limit();
+        let range = self.range(limit);
+        let waits = self.patience();
+        let (ticket, version) = {
+            let mut ledger = lock(&self.ledger);
+            let version = ledger.new_version();
+            let change = Change {
+                start: range.start,
+                end: range.end,
+                version,
+                length: if ledger.is_whole_object() {
+                    NewLength::AtLeast(range.end)
+                } else {
+                    NewLength::Same
+                },
+            };
+            (ledger.begin(change), version)
+        };
+        let bytes = bytes_of_version(version, range.start, range.end - range.start);
+        let halves = bytes.split_at(bytes.len() / 2);
+        let parts = [
+            std::io::IoSlice::new(halves.0),
+            std::io::IoSlice::new(halves.1),
+        ];
+        self.tell("write", &(&range, waits));
+        let written = if self.chance.chance(1, 4) {
+            let call = self.file.write_vectored_at(&parts, range.start);
+            self.world.call("write_vectored_at", waits, call).await
+        } else {
+            let call = self.file.write_at(&bytes, range.start);
+            self.world.call("write_at", waits, call).await
+        };
+        self.tell("write ended", &written);
+        match written {
+            Some(Ok(())) => lock(&self.ledger).done(ticket),
+            Some(Err(error)) => {
+                self.refused("write_at", &error);
+                self.clear_doubts(false).await;
+            }
+            None => self.clear_doubts(false).await,
+        }
+    }
+
+    pub(super) async fn read(&mut self) {
+        let limit = lock(&self.ledger).len().max(1) + PAGE / 2;
+        let range = self.range(limit);
+        let waits = self.patience();
+        let ticket = lock(&self.ledger).look(range.clone());
+        let mut bytes = vec![0xee; (range.end - range.start) as usize];
+        let read = if self.chance.chance(1, 4) {
+            let halves = bytes.split_at_mut((range.end - range.start) as usize / 2);
+            let mut parts = [
+                std::io::IoSliceMut::new(halves.0),
+                std::io::IoSliceMut::new(halves.1),
+            ];
+            let call = self.file.read_vectored_at(&mut parts, range.start);
+            self.world.call("read_vectored_at", waits, call).await
+        } else {
+            let call = self.file.read_at(&mut bytes, range.start);
+            self.world.call("read_at", waits, call).await
+        };
+        self.judge_read(ticket, &range, &bytes, read);
+    }
+
+    pub(super) fn judge_read(
+        &self,
+        ticket: Ticket,
+        range: &Range<u64>,
+        bytes: &[u8],
+        read: Option<Result<usize, AccessError>>,
+    ) {
+        let mut ledger = lock(&self.ledger);
+        let count = match read {
+            Some(Ok(count)) => count,
+            other => {
+                ledger.turned_away(ticket);
+                drop(ledger);
+                if let Some(Err(error)) = other {
+                    self.refused("read_at", &error);
+                }
+                return;
+            }
+        };
+        let (is_whole, region_end) = (ledger.is_whole_object(), ledger.start() + ledger.len());
+        let lengths = ledger.length_seen(ticket).filter(|_| is_whole);
+        let own = (region_end.max(range.start) - range.start).min(count as u64) as usize;
+        let own = if is_whole { count } else { own };
+        let judged = ledger.seen(ticket, range.start, &bytes[..own]);
+        drop(ledger);
+        self.world
+            .note(count as u64 ^ bytes.first().map_or(0, |&byte| u64::from(byte) << 32));
+        self.judge_bytes("a read", judged);
+        let Some((shortest, longest)) = lengths else {
+            return;
+        };
+        let wanted = |length: u64| length.saturating_sub(range.start).min(bytes.len() as u64);
+        if !(wanted(shortest)..=wanted(longest)).contains(&(count as u64)) {
+            let what = format!(
+                "a read of {} bytes at {} returned {count}, of an object of {shortest} to \
+                 {longest} bytes",
+                bytes.len(),
+                range.start
+            );
+            self.broken(Oracle::Bytes, &what);
+        }
+    }
+
+    pub(super) async fn truncate(&mut self) {
+        let length = self.chance.below(self.world.plan.longest_bytes);
+        let waits = self.patience();
+        let ticket = {
+            let mut ledger = lock(&self.ledger);
+            let before = ledger.len();
+            ledger.begin(Change {
+                start: length.min(before),
+                end: u64::MAX,
+                version: ZEROS,
+                length: NewLength::Exactly(length),
+            })
+        };
+        self.tell("truncate", &(length, waits));
+        let cut = self
+            .world
+            .call("truncate", waits, self.file.truncate(length))
+            .await;
+        self.tell("truncate ended", &cut);
+        match cut {
+            Some(Ok(())) => lock(&self.ledger).done(ticket),
+            // Until the store has done it nothing is dropped: a refusal leaves all as it was.
+            Some(Err(error @ (AccessError::Held { .. } | AccessError::Store(_)))) => {
+                lock(&self.ledger).undone(ticket);
+                self.refused("truncate", &error);
+            }
+            Some(Err(error)) => {
+                self.refused("truncate", &error);
+                self.clear_doubts(true).await;
+            }
+            None => self.clear_doubts(true).await,
+        }
+    }
+
+    pub(super) async fn discard(&mut self) {
+        let length = lock(&self.ledger).len();
+        if length == 0 {
+            return;
+        }
+        let range = self.range(length);
+        let waits = self.patience();
+        let ticket = {
+            let mut ledger = lock(&self.ledger);
+            let ticket = ledger.begin(Change {
+                start: range.start,
+                end: range.end,
+                version: ZEROS,
+                length: NewLength::Same,
+            });
+            ledger.give_up(ticket, range.clone());
+            ticket
+        };
+        self.tell("discard", &(&range, waits));
+        let discarded = self
+            .world
+            .call("discard", waits, self.file.discard(range))
+            .await;
+        self.tell("discard ended", &discarded);
+        match discarded {
+            Some(Ok(())) => lock(&self.ledger).done(ticket),
+            Some(Err(error)) => {
+                self.refused("discard", &error);
+                self.clear_doubts(true).await;
+            }
+            None => self.clear_doubts(true).await,
+        }
+    }
+}

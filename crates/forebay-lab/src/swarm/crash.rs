@@ -1,0 +1,81 @@
+//! The moment at which the power fails: chosen among the moments at which a store changes.
+
+use super::store::CrashStore;
+use forebay_base::Prng;
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::wait::WaitQueue;
+use forebay_store::ObjectId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// What one store holds after the crash.
+pub(super) type Image = BTreeMap<ObjectId, Vec<u8>>;
+
+/// Counts what happens in all stores, and takes the images when the count is reached.
+#[derive(Debug)]
+pub(super) struct CrashSwitch {
+    left: AtomicU64,
+    crashed: Arc<AtomicBool>,
+    images: Mutex<Vec<Image>>,
+    stores: Mutex<Vec<Weak<CrashStore>>>,
+    chance: Prng,
+    /// Woken when it is pulled.
+    news: Arc<WaitQueue>,
+}
+
+impl CrashSwitch {
+    /// One that is pulled at the `after`-th event, or never if that is 0.
+    pub(super) fn new(after: u64, chance: Prng, news: Arc<WaitQueue>) -> Arc<CrashSwitch> {
+        Arc::new(CrashSwitch {
+            left: AtomicU64::new(after),
+            crashed: Arc::new(AtomicBool::new(false)),
+            images: Mutex::new(Vec::new()),
+            stores: Mutex::new(Vec::new()),
+            chance,
+            news,
+        })
+    }
+
+    pub(super) fn watch(&self, store: &Arc<CrashStore>) {
+        lock(&self.stores).push(Arc::downgrade(store));
+    }
+
+    /// What the ledgers look at.
+    pub(super) fn crashed(&self) -> Arc<AtomicBool> {
+        self.crashed.clone()
+    }
+
+    pub(super) fn has_crashed(&self) -> bool {
+        self.crashed.load(Ordering::Relaxed)
+    }
+
+    /// Something is about to happen in a store, or has. The caller holds no lock of a store.
+    pub(super) fn tick(&self) {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            return;
+        }
+        self.left.store(left - 1, Ordering::Relaxed);
+        if left > 1 {
+            return;
+        }
+        let stores: Vec<_> = lock(&self.stores)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        let number = |at: usize| self.chance.child(&at.to_string());
+        let images = stores
+            .iter()
+            .enumerate()
+            .map(|(at, store)| store.image(number(at)));
+        *lock(&self.images) = images.collect();
+        self.crashed.store(true, Ordering::Relaxed);
+        self.news.wake_all();
+    }
+
+    /// What is left, one image for each store.
+    pub(super) fn take_images(&self) -> Vec<Image> {
+        std::mem::take(&mut lock(&self.images))
+    }
+}

@@ -1,0 +1,83 @@
+//! Finding out what a call did that failed or was dropped half-way.
+
+use super::client::Client;
+use forebay_base::Span;
+use forebay_base::sync::lock;
+
+impl Client {
+    /// A call failed or was dropped half-way: what it did is found out by reading. If it lingers,
+    /// what it handed to the store goes on by itself, and is waited for. If nothing can be found
+    /// out now, the doubt stays.
+    pub(super) async fn clear_doubts(&mut self, lingers: bool) {
+        const TRIES: u64 = 20;
+        self.lingers |= lingers;
+        for _ in 0..TRIES {
+            if self.lingers && !self.settle().await {
+                return;
+            }
+            if self.world.is_over() || self.find_out().await {
+                self.lingers = false;
+                return;
+            }
+            self.world.rt.sleep(Span::from_millis(200)).await;
+        }
+    }
+
+    /// Reads what is in doubt. True if there is no doubt any more.
+    async fn find_out(&mut self) -> bool {
+        let (doubts, start, end, is_whole) = {
+            let ledger = lock(&self.ledger);
+            let end = ledger.start() + ledger.len();
+            (
+                ledger.in_doubt(),
+                ledger.start(),
+                end,
+                ledger.is_whole_object(),
+            )
+        };
+        let Some(doubts) = doubts else { return true };
+        let length = self.file.len();
+        let end = if is_whole {
+            length
+        } else {
+            end.min(length.max(start))
+        };
+        let first = doubts.start.clamp(start, end);
+        let last = doubts.end.clamp(first, end);
+        let ticket = lock(&self.ledger).look(first..last);
+        let mut bytes = vec![0; (last - first) as usize];
+        let call = self.file.read_at(&mut bytes, first);
+        let read = self.world.call("read_at", None, call).await;
+        if read == Some(Ok(bytes.len())) && self.file.len() == length {
+            self.judge_read(ticket, &(first..last), &bytes, read);
+            self.tell("resolved", &(length, first..last));
+            lock(&self.ledger).resolve(length, first, &bytes);
+            return true;
+        }
+        lock(&self.ledger).turned_away(ticket);
+        if let Some(Err(error)) = read {
+            self.refused("read_at", &error);
+        }
+        false
+    }
+
+    /// Waits until nothing goes on for the object behind its callers' backs: long enough for a
+    /// guard to be waited for, with no request in flight. False if that does not come.
+    async fn settle(&self) -> bool {
+        const LOOKS: u64 = 3;
+        let Some((store, object)) = self.place else {
+            return true;
+        };
+        let span = Span::from_nanos(self.world.plan.settings.held_timeout.as_nanos() / 2);
+        let mut quiet = 0;
+        for _ in 0..40 {
+            self.world.rt.sleep(span + Span::from_millis(1)).await;
+            let is_quiet = self.world.stores[store].0.in_flight(object) == 0;
+            quiet = if is_quiet { quiet + 1 } else { 0 };
+            if quiet >= LOOKS || self.world.is_over() {
+                return quiet >= LOOKS;
+            }
+        }
+        false
+    }
+}

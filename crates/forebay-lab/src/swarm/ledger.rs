@@ -1,0 +1,352 @@
+//! The model of one range of one object: what it holds, what a sync has promised of it, and who is
+//! looking at it now. It calls no code of the engine.
+
+use super::pattern;
+use super::witness::{Change, NewLength, Witness, WrongByte};
+use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The number of a change that is under way, or of somebody who looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket(u64);
+
+/// A sync that is under way.
+#[derive(Clone, Debug)]
+pub(super) struct SyncTicket {
+    looking: Ticket,
+    /// Of a range alone.
+    range: Option<Range<u64>>,
+}
+
+/// Promises of ranges that are kept to be judged.
+const PROMISES: usize = 4;
+
+/// See above. Places are offsets in the object.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// The range, unless the ledger is of the whole object, which then has its length.
+    region: Option<Range<u64>>,
+    bytes: Vec<u8>,
+    next_ticket: u64,
+    next_version: u64,
+    /// Changes that were begun and of which it is not known whether they were made.
+    open: BTreeMap<Ticket, Change>,
+    given_up: BTreeMap<Ticket, Range<u64>>,
+    looking: BTreeMap<Ticket, Witness>,
+    /// What is durable: the state at the begin of a sync that returned, and all since.
+    durable: Witness,
+    durable_since: Ticket,
+    /// The same for ranges that were synced alone, the latest ones.
+    promises: VecDeque<(Range<u64>, Witness)>,
+    /// From the moment of a crash on nothing is noted: what was promised by then is judged.
+    crashed: Arc<AtomicBool>,
+}
+
+impl Ledger {
+    /// Of a whole object that is empty. `number` makes its versions differ from those of others.
+    pub(super) fn of_object(number: u64, crashed: Arc<AtomicBool>) -> Ledger {
+        Ledger::new(number, None, crashed)
+    }
+
+    /// Of a region of an object which holds zeros.
+    pub(super) fn of_region(number: u64, region: Range<u64>, crashed: Arc<AtomicBool>) -> Ledger {
+        Ledger::new(number, Some(region), crashed)
+    }
+
+    fn new(number: u64, region: Option<Range<u64>>, crashed: Arc<AtomicBool>) -> Ledger {
+        let (start, length) = region
+            .as_ref()
+            .map_or((0, 0), |r| (r.start, r.end - r.start));
+        let bytes = vec![0; length as usize];
+        Ledger {
+            durable: Witness::new(start, bytes.clone(), length),
+            region,
+            bytes,
+            next_ticket: 1,
+            next_version: (number << 32) + 1,
+            open: BTreeMap::new(),
+            given_up: BTreeMap::new(),
+            looking: BTreeMap::new(),
+            durable_since: Ticket(0),
+            promises: VecDeque::new(),
+            crashed,
+        }
+    }
+
+    /// First place.
+    pub(super) fn start(&self) -> u64 {
+        self.region.as_ref().map_or(0, |region| region.start)
+    }
+
+    /// Bytes of the range as they should be now.
+    pub(super) fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    pub(super) fn is_whole_object(&self) -> bool {
+        self.region.is_none()
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        Ticket(self.next_ticket)
+    }
+
+    /// A version that no write has had.
+    pub(super) fn new_version(&mut self) -> u64 {
+        self.next_version += 1;
+        self.next_version
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.crashed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a change begins, before the engine is asked for it.
+    pub(super) fn begin(&mut self, change: Change) -> Ticket {
+        let ticket = self.ticket();
+        if !self.is_frozen() {
+            self.open.insert(ticket, change);
+            self.durable.note(change);
+            let promised = self.promises.iter_mut().map(|(_, witness)| witness);
+            let witnesses = self.looking.values_mut().chain(promised);
+            witnesses.for_each(|witness| witness.note(change));
+        }
+        ticket
+    }
+
+    /// Notes that the bytes of a range may become older ones: a discard has begun.
+    pub(super) fn give_up(&mut self, ticket: Ticket, range: Range<u64>) {
+        if !self.is_frozen() {
+            let looking = self.looking.values_mut();
+            looking.for_each(|witness| witness.given_up.push(range.clone()));
+            self.promises.clear();
+            self.given_up.insert(ticket, range);
+        }
+    }
+
+    /// The change was made.
+    pub(super) fn done(&mut self, ticket: Ticket) {
+        self.given_up.remove(&ticket);
+        let Some(change) = self.open.remove(&ticket) else {
+            return;
+        };
+        self.apply(change);
+    }
+
+    fn apply(&mut self, change: Change) {
+        let start = self.start();
+        match change.length {
+            NewLength::Same => {}
+            NewLength::AtLeast(length) => {
+                let length = length.max(self.len()) as usize;
+                self.bytes.resize(length, 0);
+            }
+            NewLength::Exactly(length) => self.bytes.resize(length as usize, 0),
+        }
+        let end = change.end.min(start + self.len());
+        if change.start < end {
+            let within = (change.start - start) as usize..(end - start) as usize;
+            pattern::fill(change.version, change.start, &mut self.bytes[within]);
+        }
+    }
+
+    /// The change was not made, and will not be.
+    pub(super) fn undone(&mut self, ticket: Ticket) {
+        self.open.remove(&ticket);
+        self.given_up.remove(&ticket);
+    }
+
+    /// Whether it is not known of some change whether it was made.
+    pub(super) fn in_doubt(&self) -> Option<Range<u64>> {
+        let changes = self.open.values().map(|change| change.start..change.end);
+        let ranges = changes.chain(self.given_up.values().cloned());
+        ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
+    }
+
+    /// It is known now: the object was found this long, and with these bytes from `offset_bytes`
+    /// on where anything was in doubt.
+    pub(super) fn resolve(&mut self, length_bytes: u64, offset_bytes: u64, found: &[u8]) {
+        if self.is_frozen() {
+            return;
+        }
+        if self.is_whole_object() {
+            self.bytes.resize(length_bytes as usize, 0);
+        }
+        let at = (offset_bytes - self.start()) as usize;
+        self.bytes[at..at + found.len()].copy_from_slice(found);
+        self.open.clear();
+        self.given_up.clear();
+    }
+
+    /// Somebody looks at a range from now on.
+    pub(super) fn look(&mut self, range: Range<u64>) -> Ticket {
+        let ticket = self.ticket();
+        let (start, end) = (self.start(), self.start() + self.len());
+        let first = range.start.clamp(start, end);
+        let last = range.end.clamp(first, end);
+        let bytes = self.bytes[(first - start) as usize..(last - start) as usize].to_vec();
+        let mut witness = Witness::new(first, bytes, self.len());
+        self.open.values().for_each(|&change| witness.note(change));
+        witness.given_up = self.given_up.values().cloned().collect();
+        self.looking.insert(ticket, witness);
+        ticket
+    }
+
+    /// Judges what was seen by who began to look at `ticket`.
+    pub(super) fn seen(
+        &mut self,
+        ticket: Ticket,
+        offset_bytes: u64,
+        found: &[u8],
+    ) -> Result<(), WrongByte> {
+        let Some(witness) = self.looking.remove(&ticket) else {
+            return Ok(());
+        };
+        witness.judge(offset_bytes, found, Some(&self.durable))
+    }
+
+    /// How long the object may be, for who began to look at `ticket`.
+    pub(super) fn length_seen(&self, ticket: Ticket) -> Option<(u64, u64)> {
+        self.looking
+            .get(&ticket)
+            .map(|witness| witness.length_bytes)
+    }
+
+    /// Who looked has nothing to say.
+    pub(super) fn turned_away(&mut self, ticket: Ticket) {
+        self.looking.remove(&ticket);
+    }
+
+    /// A sync of all, or of a range, begins: if it returns, what is there now is durable.
+    pub(super) fn sync_begins(&mut self, range: Option<Range<u64>>) -> SyncTicket {
+        SyncTicket {
+            looking: self.look(0..u64::MAX),
+            range,
+        }
+    }
+
+    /// A sync has returned without error.
+    pub(super) fn sync_returned(&mut self, sync: SyncTicket) {
+        let Some(witness) = self.looking.remove(&sync.looking) else {
+            return;
+        };
+        // A failed discard may show bytes older than the sync; the older promise covers those.
+        if self.is_frozen() || !witness.given_up.is_empty() {
+            return;
+        }
+        if let Some(range) = sync.range {
+            self.promises.push_back((range, witness));
+            if self.promises.len() > PROMISES {
+                self.promises.pop_front();
+            }
+        } else if sync.looking >= self.durable_since {
+            self.durable = witness;
+            self.durable_since = sync.looking;
+        }
+    }
+
+    /// A sync has returned an error, or was given up.
+    pub(super) fn sync_failed(&mut self, sync: &SyncTicket) {
+        self.looking.remove(&sync.looking);
+    }
+
+    /// What of `image`, the bytes of the range after a crash, breaks a promise.
+    pub(super) fn judge_image(&self, image: &[u8]) -> Result<(), WrongByte> {
+        let start = self.start();
+        self.durable.judge(start, image, None)?;
+        for (range, witness) in &self.promises {
+            let first = range.start.saturating_sub(start).min(image.len() as u64);
+            let last = range
+                .end
+                .saturating_sub(start)
+                .clamp(first, image.len() as u64);
+            witness.judge(start + first, &image[first as usize..last as usize], None)?;
+        }
+        Ok(())
+    }
+
+    /// Shortest and longest that the object may be after a crash.
+    pub(super) fn durable_length_bytes(&self) -> (u64, u64) {
+        self.durable.length_bytes
+    }
+
+    /// What the range should hold at rest.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::bytes_of_version;
+    use super::*;
+
+    fn write(ledger: &mut Ledger, start: u64, end: u64) -> (Ticket, u64) {
+        let version = ledger.new_version();
+        let length = NewLength::AtLeast(end);
+        (
+            ledger.begin(Change {
+                start,
+                end,
+                version,
+                length,
+            }),
+            version,
+        )
+    }
+
+    fn ledger() -> Ledger {
+        Ledger::of_object(1, Arc::new(AtomicBool::new(false)))
+    }
+
+    #[test]
+    fn a_reader_may_see_what_was_written_while_it_read() {
+        let mut ledger = ledger();
+        let (first, version) = write(&mut ledger, 0, 100);
+        ledger.done(first);
+        let reader = ledger.look(0..100);
+        let (second, later) = write(&mut ledger, 0, 50);
+        ledger.done(second);
+        let mut seen = bytes_of_version(version, 0, 100);
+        seen[..50].copy_from_slice(&bytes_of_version(later, 0, 50));
+        assert_eq!(ledger.seen(reader, 0, &seen), Ok(()));
+        let reader = ledger.look(0..100);
+        assert!(
+            ledger
+                .seen(reader, 0, &bytes_of_version(version, 0, 100))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_sync_promises_what_was_there_when_it_began() {
+        let mut ledger = ledger();
+        let (first, one) = write(&mut ledger, 0, 100);
+        ledger.done(first);
+        let sync = ledger.sync_begins(None);
+        let (second, two) = write(&mut ledger, 0, 100);
+        ledger.done(second);
+        ledger.sync_returned(sync);
+        assert_eq!(ledger.judge_image(&bytes_of_version(one, 0, 100)), Ok(()));
+        assert_eq!(ledger.judge_image(&bytes_of_version(two, 0, 100)), Ok(()));
+        assert!(ledger.judge_image(&[0; 100]).is_err());
+        assert_eq!(ledger.durable_length_bytes(), (100, 100));
+    }
+
+    #[test]
+    fn a_sync_of_a_range_promises_that_range() {
+        let mut ledger = ledger();
+        let (first, one) = write(&mut ledger, 0, 100);
+        ledger.done(first);
+        let sync = ledger.sync_begins(Some(0..50));
+        ledger.sync_returned(sync);
+        let mut image = bytes_of_version(one, 0, 100);
+        image[50..].fill(0);
+        assert_eq!(ledger.judge_image(&image), Ok(()));
+        image[49] ^= 1;
+        assert!(ledger.judge_image(&image).is_err());
+    }
+}

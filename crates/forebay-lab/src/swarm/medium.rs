@@ -1,0 +1,229 @@
+//! One object of a store that can crash: what can be read, what is durable, and what is between.
+
+use forebay_base::Prng;
+
+/// The unit in which a medium writes: a write that is cut short ends at one of these.
+const SECTOR: usize = 512;
+
+/// What a request does to an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Write { offset: usize, bytes: Vec<u8> },
+    SetLength(usize),
+    Zero { start: usize, end: usize },
+}
+
+impl Act {
+    pub(super) fn is_write(&self) -> bool {
+        matches!(self, Act::Write { .. })
+    }
+
+    /// Does all of it.
+    fn apply(&self, to: &mut Vec<u8>) {
+        match self {
+            Act::Write { offset, bytes } => put(to, *offset, bytes),
+            Act::SetLength(length) => to.resize(*length, 0),
+            Act::Zero { start, end } => {
+                let end = (*end).min(to.len());
+                if *start < end {
+                    to[*start..end].fill(0);
+                }
+            }
+        }
+    }
+
+    /// Does a part of it that a loss of power may leave.
+    pub(super) fn apply_in_part(&self, to: &mut Vec<u8>, luck: &mut Luck) {
+        let Act::Write { offset, bytes } = self else {
+            if luck.lands() {
+                self.apply(to);
+            }
+            return;
+        };
+        for (number, sector) in bytes.chunks(SECTOR).enumerate() {
+            if luck.lands() {
+                put(to, offset + number * SECTOR, sector);
+            }
+        }
+    }
+}
+
+fn put(to: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if to.len() < end {
+        to.resize(end, 0);
+    }
+    to[offset..end].copy_from_slice(bytes);
+}
+
+/// How much of what is between lands in a crash.
+#[derive(Debug)]
+pub(super) struct Luck {
+    chance: Prng,
+    /// Of four.
+    odds: u64,
+}
+
+impl Luck {
+    /// From nothing to everything.
+    pub(super) fn draw(mut chance: Prng) -> Luck {
+        let odds = chance.below(5);
+        Luck { chance, odds }
+    }
+
+    fn lands(&mut self) -> bool {
+        self.chance.chance(self.odds, 4)
+    }
+}
+
+/// An act that was done and is not durable.
+#[derive(Clone, Debug)]
+struct Unsettled {
+    sequence: u64,
+    act: Act,
+}
+
+/// See above.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Medium {
+    current: Vec<u8>,
+    /// Without what is unsettled.
+    durable: Vec<u8>,
+    unsettled: Vec<Unsettled>,
+    /// When the writes finished that were forgotten since and of which no commit has told yet.
+    forgotten: Vec<u64>,
+    /// Whether what is done is durable at once.
+    is_solid: bool,
+}
+
+impl Medium {
+    /// An object that holds `bytes`, durably.
+    pub(super) fn holding(bytes: Vec<u8>, is_solid: bool) -> Medium {
+        Medium {
+            durable: if is_solid { Vec::new() } else { bytes.clone() },
+            current: bytes,
+            unsettled: Vec::new(),
+            forgotten: Vec::new(),
+            is_solid,
+        }
+    }
+
+    pub(super) fn current(&self) -> &[u8] {
+        &self.current
+    }
+
+    /// Does `act`, at the moment `sequence` of the store.
+    pub(super) fn done(&mut self, sequence: u64, act: Act) {
+        act.apply(&mut self.current);
+        if !self.is_solid {
+            self.unsettled.push(Unsettled { sequence, act });
+        }
+    }
+
+    /// Makes durable what was done before `sequence`. False if some of that was forgotten: then
+    /// nothing is made durable, and this has been told.
+    pub(super) fn commit(&mut self, sequence: u64) -> bool {
+        let untold = self.forgotten.len();
+        self.forgotten.retain(|&finished| finished >= sequence);
+        if self.forgotten.len() < untold {
+            return false;
+        }
+        let covered = self
+            .unsettled
+            .partition_point(|act| act.sequence < sequence);
+        for Unsettled { act, .. } in self.unsettled.drain(..covered) {
+            act.apply(&mut self.durable);
+        }
+        true
+    }
+
+    /// The store starts anew and forgets writes that were not committed, by chance.
+    pub(super) fn forget(&mut self, luck: &mut Luck) {
+        if self.is_solid {
+            return;
+        }
+        let forgotten = &mut self.forgotten;
+        self.unsettled.retain(|done| {
+            let is_kept = !done.act.is_write() || luck.lands();
+            if !is_kept {
+                forgotten.push(done.sequence);
+            }
+            is_kept
+        });
+        self.current.clone_from(&self.durable);
+        for Unsettled { act, .. } in &self.unsettled {
+            act.apply(&mut self.current);
+        }
+    }
+
+    /// What a crash leaves, with the requests that were in flight.
+    pub(super) fn image(&self, in_flight: &[Act], luck: &mut Luck) -> Vec<u8> {
+        let mut bytes = if self.is_solid {
+            self.current.clone()
+        } else {
+            self.durable.clone()
+        };
+        let unsettled = self.unsettled.iter().map(|done| &done.act);
+        for act in unsettled.chain(in_flight) {
+            act.apply_in_part(&mut bytes, luck);
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(byte: u8) -> Act {
+        Act::Write {
+            offset: 0,
+            bytes: vec![byte; 1024],
+        }
+    }
+
+    fn images(medium: &Medium, in_flight: &[Act]) -> std::collections::BTreeSet<Vec<u8>> {
+        let image = |seed| medium.image(in_flight, &mut Luck::draw(Prng::from_seed(seed)));
+        (0..200).map(image).collect()
+    }
+
+    #[test]
+    fn what_was_committed_is_in_every_image() {
+        let mut medium = Medium::holding(Vec::new(), false);
+        medium.done(1, write(1));
+        assert!(medium.commit(2));
+        medium.done(3, write(2));
+        let images = images(&medium, &[write(3)]);
+        assert!(images.len() > 4, "torn ones among them: {}", images.len());
+        for image in &images {
+            assert_eq!(image.len(), 1024);
+            assert!(image.iter().all(|byte| (1..=3).contains(byte)));
+        }
+    }
+
+    #[test]
+    fn a_solid_medium_loses_only_what_is_in_flight() {
+        let mut medium = Medium::holding(Vec::new(), true);
+        medium.done(1, write(1));
+        assert!(
+            images(&medium, &[])
+                .iter()
+                .all(|image| image == medium.current())
+        );
+    }
+
+    #[test]
+    fn forgotten_writes_are_told_by_each_commit_that_covers_them() {
+        let mut medium = Medium::holding(Vec::new(), false);
+        medium.done(1, write(1));
+        medium.done(5, write(2));
+        medium.forget(&mut Luck {
+            chance: Prng::from_seed(1),
+            odds: 0,
+        });
+        assert_eq!(medium.current(), b"");
+        assert!(!medium.commit(3), "the first write was forgotten");
+        assert!(!medium.commit(7), "so was the second");
+        assert!(medium.commit(9));
+    }
+}

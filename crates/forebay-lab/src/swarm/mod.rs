@@ -1,0 +1,38 @@
+//! The swarm: runs of the shipped engine in virtual time, each decided by a seed, in which stores
+//! fail in every way that a cache survives, and every promise is judged.
+//!
+//! A seed draws machine, stores, policy, knobs, workload and faults (`plan`). While stores
+//! misbehave nothing false may ever be returned (`client`, `ledger`, `witness`); when they stop,
+//! everything has to come to rest (`settle`). A run may instead end with a loss of power, after
+//! which a fresh cache has to show what returned syncs promised (`crash`, `medium`, `reopen`).
+//! What is judged by calls no code of the engine: bytes follow from a version and a place
+//! (`pattern`), sums from the stores' own counts (`books`).
+
+mod abandon;
+mod books;
+mod campaign;
+mod client;
+mod crash;
+mod doubts;
+mod fault;
+mod hearing;
+mod ledger;
+mod medium;
+mod observer;
+mod pattern;
+mod plan;
+mod reopen;
+mod roles;
+mod run;
+mod settle;
+mod shrink;
+mod store;
+mod verdict;
+mod witness;
+mod world;
+
+pub use campaign::{Campaign, Failed, Report};
+pub use plan::{Part, Reduction};
+pub use run::{Outcome, run_seed, run_twin};
+pub use shrink::shrink;
+pub use verdict::{Oracle, Violation};

@@ -1,0 +1,61 @@
+//! Watches the engine's events for declared bounds that are passed.
+
+use super::plan::{Part, Plan};
+use super::verdict::{Oracle, Verdict};
+use forebay::event::{Event, EventSink, PauseLimit, PauseRecord};
+use forebay_base::Instant;
+use forebay_law::position::position;
+use std::sync::Arc;
+
+/// Longest pause of a writer (promise 5 of the design), microseconds.
+const LONGEST_PAUSE_US: u64 = 200_000;
+
+#[derive(Debug)]
+pub(super) struct Observer {
+    verdict: Arc<Verdict>,
+    /// Whether a wait may last longer than its bound in this run.
+    may_be_overdue: bool,
+}
+
+impl Observer {
+    pub(super) fn new(verdict: Arc<Verdict>, plan: &Plan) -> Observer {
+        Observer {
+            verdict,
+            may_be_overdue: plan.may_hang() || plan.has(Part::Pinners),
+        }
+    }
+
+    fn judge_pause(&self, record: &PauseRecord) {
+        if record.pause_us > LONGEST_PAUSE_US {
+            let what = format!("a writer pauses for {} us (promise 5)", record.pause_us);
+            self.verdict.broken(Oracle::Bounds, what);
+        }
+        let again = position(&record.position);
+        let is_computed = record.limit != PauseLimit::Unmeasured;
+        if is_computed && (again.ratio, again.setpoint) != (record.pos_ratio, record.setpoint) {
+            let what = format!(
+                "a pause records a position ratio of {} at a setpoint of {}; from its inputs \
+                 follow {} and {} (promise 5)",
+                record.pos_ratio, record.setpoint, again.ratio, again.setpoint
+            );
+            self.verdict.broken(Oracle::Bounds, what);
+        }
+    }
+}
+
+impl EventSink for Observer {
+    fn record(&self, at: Instant, event: &Event) {
+        match event {
+            Event::BalanceDirtyPages { record, .. } => self.judge_pause(record),
+            Event::WaitOverdue { what, bound } if !self.may_be_overdue => {
+                let what = format!(
+                    "at {} ms a wait for {what} passed its bound of {bound} though every \
+                     store answered",
+                    at.as_millis()
+                );
+                self.verdict.broken(Oracle::Bounds, what);
+            }
+            _ => {}
+        }
+    }
+}

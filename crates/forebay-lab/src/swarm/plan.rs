@@ -1,0 +1,365 @@
+//! Everything that a seed decides, before anything runs.
+
+use super::fault::{Effect, Fault};
+use super::store::Pace;
+use forebay::{AccessError, BackingSettings, DirtyKnobs, NodeSettings, Policy, Settings};
+use forebay::{ReclaimWrites, SyncError, ZoneSettings};
+use forebay_base::{PAGE_BYTES, Prng, Span};
+use forebay_store::{Durability, Geometry};
+use std::collections::BTreeSet;
+
+/// A part of a plan that can be left out, to make a failure smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The loss of power.
+    Crash,
+    /// Everything that goes wrong in stores.
+    Faults,
+    /// Calls whose futures are dropped.
+    Abandon,
+    /// Readers beside the writer of a file.
+    Readers,
+    /// Callers of sync beside the writer of a file.
+    Syncers,
+    /// Holders of guards.
+    Pinners,
+    /// Anonymous memory and its swap.
+    Anonymous,
+    /// The file in which each writer has a region.
+    Shared,
+    /// All stores but the first.
+    Stores,
+    /// All clients but the first.
+    Clients,
+    /// Zones and nodes: one is left.
+    Zones,
+    /// Knobs and policy: the usual ones.
+    Knobs,
+    /// Jumps of the clock.
+    Jumps,
+}
+
+impl Part {
+    /// Every part, in the order in which to try without them.
+    pub const ALL: [Part; 13] = [
+        Part::Clients,
+        Part::Faults,
+        Part::Crash,
+        Part::Abandon,
+        Part::Stores,
+        Part::Anonymous,
+        Part::Shared,
+        Part::Readers,
+        Part::Syncers,
+        Part::Pinners,
+        Part::Zones,
+        Part::Knobs,
+        Part::Jumps,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// The part called `name`.
+    pub fn named(name: &str) -> Option<Part> {
+        Part::ALL.into_iter().find(|part| part.name() == name)
+    }
+}
+
+/// What of a plan is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reduction {
+    /// Operations of each client, if fewer than planned.
+    pub operations: Option<u64>,
+    /// Left out altogether.
+    pub without: Vec<Part>,
+    /// Each call and each request is told on standard error.
+    pub is_loud: bool,
+}
+
+/// One store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StorePlan {
+    pub(super) geometry: Geometry,
+    pub(super) pace: Pace,
+    pub(super) backing: BackingSettings,
+    pub(super) faults: Vec<Fault>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    pub(super) settings: Settings,
+    pub(super) stores: Vec<StorePlan>,
+    pub(super) clients: u64,
+    /// Operations of each client.
+    pub(super) operations: u64,
+    /// Longest file, bytes.
+    pub(super) longest_bytes: u64,
+    /// Operations in a hundred whose future is dropped.
+    pub(super) abandoned_percent: u64,
+    /// Parts that a run may have or not, of those that are nothing but that.
+    parts: BTreeSet<Part>,
+    /// Pages of anonymous memory and of swap.
+    pub(super) anonymous: Option<(u64, u64)>,
+    /// The power fails at this event of the stores; 0 for never.
+    pub(super) crash_after: u64,
+    /// At the end dirty pages have to drain without a sync.
+    pub(super) drains_alone: bool,
+    /// Each call and each request is told on standard error.
+    pub(super) is_loud: bool,
+}
+
+impl Plan {
+    /// What `seed` decides, without what `reduction` leaves out.
+    pub(super) fn draw(seed: u64, reduction: &Reduction) -> Plan {
+        let root = Prng::from_seed(seed).child("swarm");
+        let mut chance = root.child("plan");
+        let crashes = chance.chance(2, 5);
+        let mut settings = settings(&mut root.child("settings"));
+        let store_count = 1 + chance.below(5) / 3;
+        let mut of_stores = root.child("stores");
+        let stores = (0..store_count)
+            .map(|_| StorePlan::draw(&mut of_stores, crashes))
+            .collect();
+        let frames = settings.memory_bytes / PAGE_BYTES as u64;
+        let anonymous_pages = 16 + chance.below(frames);
+        let swap_pages = anonymous_pages + 2 + chance.below(frames);
+        let odds = [
+            (Part::Readers, 2),
+            (Part::Syncers, 3),
+            (Part::Pinners, 4),
+            (Part::Shared, 2),
+            (Part::Jumps, 8),
+        ];
+        let parts = odds
+            .into_iter()
+            .filter(|&(_, one_in)| chance.chance(1, one_in));
+        let parts = parts.map(|(part, _)| part).collect();
+        let mut plan = Plan {
+            seed,
+            stores,
+            clients: 1 + chance.below(3),
+            operations: 20 + chance.below(100),
+            longest_bytes: (4 + chance.below(frames)) * PAGE_BYTES as u64,
+            abandoned_percent: [0, 0, 5, 30][chance.below(4) as usize],
+            parts,
+            anonymous: chance.chance(1, 3).then_some((anonymous_pages, swap_pages)),
+            crash_after: if crashes { 1 + chance.below(1_500) } else { 0 },
+            drains_alone: chance.chance(1, 2) && settings.writeback_interval != Span::ZERO,
+            settings: Settings::default(),
+            is_loud: reduction.is_loud,
+        };
+        if plan.anonymous.is_some() && plan.swap_is_forgetful() {
+            plan.anonymous = None;
+        }
+        std::mem::swap(&mut plan.settings, &mut settings);
+        plan.reduce(reduction);
+        plan
+    }
+
+    /// Leaves out what `reduction` says.
+    pub(super) fn reduce(&mut self, reduction: &Reduction) {
+        if let Some(operations) = reduction.operations {
+            self.operations = self.operations.min(operations);
+        }
+        for part in &reduction.without {
+            match part {
+                Part::Crash => self.crash_after = 0,
+                Part::Faults => self
+                    .stores
+                    .iter_mut()
+                    .for_each(|store| store.faults.clear()),
+                Part::Abandon => self.abandoned_percent = 0,
+                Part::Readers | Part::Syncers | Part::Pinners | Part::Shared | Part::Jumps => {
+                    self.parts.remove(part);
+                }
+                Part::Anonymous => self.anonymous = None,
+                Part::Stores => self.stores.truncate(1),
+                Part::Clients => self.clients = 1,
+                Part::Zones => self.settings.nodes = vec![NodeSettings::default()],
+                Part::Knobs => {
+                    self.settings = Settings {
+                        memory_bytes: self.settings.memory_bytes,
+                        nodes: self.settings.nodes.clone(),
+                        prefault: false,
+                        ..Settings::default()
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether it has one of the parts that a run may have or not.
+    pub(super) fn has(&self, part: Part) -> bool {
+        self.parts.contains(&part)
+    }
+
+    /// The store with swap is the last one; one that forgets writes is none for memory that is
+    /// nowhere else.
+    fn swap_is_forgetful(&self) -> bool {
+        let last = self.stores.last().expect("there is a store");
+        last.faults
+            .iter()
+            .any(|fault| fault.effect == Effect::Restart)
+    }
+
+    fn effects(&self) -> impl Iterator<Item = Effect> {
+        let faults = self.stores.iter().flat_map(|store| &store.faults);
+        faults.map(|fault| fault.effect)
+    }
+
+    /// Whether requests may fail.
+    pub(super) fn may_fail(&self) -> bool {
+        self.effects().any(Effect::fails)
+    }
+
+    /// Whether requests may take longer than callers wait.
+    pub(super) fn may_hang(&self) -> bool {
+        let is_slow = |store: &StorePlan| match store.pace {
+            Pace::Serial {
+                bytes_per_s,
+                seek_us,
+            } => bytes_per_s < 8 << 20 || seek_us > 5_000,
+            Pace::Instant | Pace::Parallel { .. } => false,
+        };
+        self.effects().any(Effect::delays)
+            || self.stores.iter().any(is_slow)
+            || self.has(Part::Jumps)
+    }
+
+    /// Whether a call may end with this error.
+    pub(super) fn allows(&self, error: &AccessError) -> bool {
+        match error {
+            AccessError::Store(_) | AccessError::TooManyFailed { .. } => self.may_fail(),
+            AccessError::NotAnswering { .. } => self.may_hang(),
+            AccessError::Held { .. } => self.has(Part::Pinners),
+            AccessError::NoFrames { .. } => {
+                self.may_hang() || self.may_fail() || self.has(Part::Pinners)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a sync may end with this error; what failed is judged elsewhere.
+    pub(super) fn allows_of_sync(&self, error: &SyncError) -> bool {
+        match error {
+            SyncError::Store(_) => self.may_fail(),
+            SyncError::NotAnswering { .. } => self.may_hang() || self.has(Part::Pinners),
+            _ => false,
+        }
+    }
+}
+
+impl StorePlan {
+    fn draw(chance: &mut Prng, crashes: bool) -> StorePlan {
+        let durability = match chance.below(4) {
+            0 => Durability::OnCommit,
+            1 => Durability::Unstable,
+            _ => Durability::OnFinish,
+        };
+        let fault_count = [0, 0, 1, 1, 2, 4][chance.below(6) as usize];
+        let may_restart = durability == Durability::Unstable;
+        let min_ratio_percent = [0, 0, 10][chance.below(3) as usize];
+        StorePlan {
+            geometry: Geometry {
+                block_bytes: 512,
+                max_io_pages: [1, 8, 64, 256][chance.below(4) as usize],
+                queue_depth: [1, 4, 32][chance.below(3) as usize],
+                durability,
+                stable_pages: chance.chance(2, 3),
+            },
+            pace: match chance.below(6) {
+                0 => Pace::Instant,
+                1 | 2 => Pace::Parallel {
+                    most_us: [100, 2_000, 20_000][chance.below(3) as usize],
+                },
+                _ => Pace::Serial {
+                    bytes_per_s: [2 << 20, 20 << 20, 200 << 20][chance.below(3) as usize],
+                    seek_us: [50, 1_000, 9_000][chance.below(3) as usize],
+                },
+            },
+            backing: BackingSettings {
+                min_ratio_percent,
+                max_ratio_percent: [100, 100, 30][chance.below(3) as usize],
+                strict_limit: chance.chance(1, 5),
+                reclaim_writes: [
+                    ReclaimWrites::Always,
+                    ReclaimWrites::KswapdOnly,
+                    ReclaimWrites::Allocated,
+                    ReclaimWrites::Never,
+                ][chance.below(4) as usize],
+                queue_requests: [2, 128][chance.below(2) as usize],
+            },
+            faults: (0..fault_count)
+                .map(|_| Fault::draw(chance, crashes, may_restart))
+                .collect(),
+        }
+    }
+}
+
+fn settings(chance: &mut Prng) -> Settings {
+    let nodes = nodes(chance);
+    let zones: u64 = nodes.iter().map(|node| node.zones.len() as u64).sum();
+    let least_mib = if zones > 2 { 4 } else { 1 + zones };
+    let policies = Policy::presets();
+    // Most runs are of today's policy: it is what is promised.
+    let policy = policies[(chance.below(2) * chance.below(policies.len() as u64)) as usize];
+    let pick = |chance: &mut Prng, of: &[u64]| of[chance.below(of.len() as u64) as usize];
+    let (dirty, background) =
+        [(20, 10), (20, 10), (40, 5), (5, 2), (80, 60)][chance.below(5) as usize];
+    Settings {
+        memory_bytes: (least_mib + chance.below(3)) << 20,
+        nodes,
+        dirty: DirtyKnobs {
+            dirty_ratio_percent: dirty,
+            background_ratio_percent: background,
+            dirty_bytes: if chance.chance(1, 6) {
+                8192 << chance.below(8)
+            } else {
+                0
+            },
+            background_bytes: 0,
+        },
+        writeback_interval: Span::from_millis(pick(chance, &[0, 200, 5_000, 5_000])),
+        dirty_expire: Span::from_millis(pick(chance, &[50, 1_000, 30_000])),
+        readahead_pages: pick(chance, &[0, 4, 32, 32, 100]),
+        swappiness: pick(chance, &[0, 60, 60, 200]),
+        watermark_scale_factor: pick(chance, &[10, 10, 100, 500]),
+        min_free_kib: pick(chance, &[0, 0, 64]),
+        tick: Span::from_millis(pick(chance, &[1, 4, 10])),
+        answer_timeout: Span::from_secs(pick(chance, &[5, 30])),
+        held_timeout: Span::from_millis(pick(chance, &[200, 5_000])),
+        objects_limit: 256,
+        prefault: false,
+        policy: Policy::preset(policy).expect("a preset that is listed exists"),
+        ..Settings::default()
+    }
+}
+
+fn nodes(chance: &mut Prng) -> Vec<NodeSettings> {
+    let zone = |name: &str, weight, lowmem_reserve_ratio| ZoneSettings {
+        name: name.into(),
+        weight,
+        lowmem_reserve_ratio,
+        ..ZoneSettings::default()
+    };
+    match chance.below(6) {
+        0 => vec![NodeSettings {
+            zones: vec![zone("DMA32", 1, 32), zone("Normal", 2, 0)],
+        }],
+        1 => vec![NodeSettings::default(), NodeSettings::default()],
+        2 => vec![
+            NodeSettings {
+                zones: vec![zone("DMA", 1, 256), zone("Normal", 3, 0)],
+            },
+            NodeSettings {
+                zones: vec![zone("Normal", 2, 0)],
+            },
+        ],
+        _ => vec![NodeSettings::default()],
+    }
+}

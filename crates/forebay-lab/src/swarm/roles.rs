@@ -1,0 +1,265 @@
+//! What each task of a run does.
+
+use super::client::{Client, PAGE};
+use super::plan::Part;
+use super::verdict::Oracle;
+use super::world::World;
+use forebay::{AccessError, Advice, ReadRequest};
+use forebay_base::Span;
+use forebay_base::sync::lock;
+use std::sync::Arc;
+
+/// Pages that one holder holds at once.
+const GUARDS: usize = 8;
+
+/// Owns a file, a region or anonymous memory, and does everything with it.
+pub(super) async fn write_and_read(mut client: Client, operations: u64) -> Client {
+    for _ in 0..operations {
+        if client.world.is_over() {
+            break;
+        }
+        step(&mut client).await;
+        judge_bounds(&client);
+    }
+    client
+}
+
+async fn step(client: &mut Client) {
+    let is_whole = lock(&client.ledger).is_whole_object();
+    let is_file = client.place.is_some();
+    match client.chance.below(24) {
+        0..=6 => Box::pin(client.write()).await,
+        7..=10 => Box::pin(client.read()).await,
+        11 => Box::pin(read_many(client)).await,
+        12 => Box::pin(hold(client)).await,
+        13 if is_file && is_whole => Box::pin(client.truncate()).await,
+        14 => Box::pin(client.discard()).await,
+        15 | 16 => Box::pin(client.sync(None)).await,
+        17 => Box::pin(sync_range(client)).await,
+        18 | 19 => Box::pin(advise(client)).await,
+        20 => client.change_handle(),
+        21 if client.chance.chance(1, 20) => sleep(client, 40_000_000).await,
+        _ => sleep(client, 50_000).await,
+    }
+}
+
+async fn sleep(client: &mut Client, most_us: u64) {
+    let span = Span::from_micros(client.chance.below(most_us));
+    client.world.rt.sleep(span).await;
+}
+
+async fn sync_range(client: &mut Client) {
+    let length = lock(&client.ledger).len();
+    if length > 0 {
+        let range = client.range(length);
+        client.sync(Some(range)).await;
+    }
+}
+
+async fn read_many(client: &mut Client) {
+    const BYTES: u64 = 99;
+    let (base, length) = {
+        let ledger = lock(&client.ledger);
+        (ledger.start(), ledger.len())
+    };
+    if length <= BYTES {
+        return;
+    }
+    let place = |client: &mut Client| base + client.chance.below(length - BYTES);
+    let places: Vec<u64> = (0..8).map(|_| place(client)).collect();
+    let waits = client.patience();
+    let tickets: Vec<_> = {
+        let mut ledger = lock(&client.ledger);
+        places
+            .iter()
+            .map(|&place| ledger.look(place..place + BYTES))
+            .collect()
+    };
+    let mut buffers = [[0_u8; BYTES as usize]; 8];
+    let mut requests: Vec<_> = places
+        .iter()
+        .zip(&mut buffers)
+        .map(|(&offset_bytes, buffer)| ReadRequest {
+            offset_bytes,
+            buffer,
+            done_bytes: 0,
+        })
+        .collect();
+    let read = client
+        .world
+        .call("read_many", waits, client.file.read_many(&mut requests))
+        .await;
+    let counts: Vec<usize> = requests.iter().map(|request| request.done_bytes).collect();
+    for (at, ticket) in tickets.into_iter().enumerate() {
+        if read == Some(Ok(())) {
+            let found = &buffers[at][..counts[at]];
+            let judged = lock(&client.ledger).seen(ticket, places[at], found);
+            client.judge_bytes("a read of many", judged);
+        } else {
+            lock(&client.ledger).turned_away(ticket);
+        }
+    }
+    if let Some(Err(error)) = read {
+        client.refused("read_many", &error);
+    }
+}
+
+async fn advise(client: &mut Client) {
+    let advice = [
+        Advice::Normal,
+        Advice::Sequential,
+        Advice::Random,
+        Advice::WillNeed,
+        Advice::DontNeed,
+    ][client.chance.below(5) as usize];
+    let length = lock(&client.ledger).len().max(1);
+    let range = client.range(length);
+    let waits = client.patience();
+    let advised = client
+        .world
+        .call("advise", waits, client.file.advise(advice, range))
+        .await;
+    if let Some(Err(error)) = advised {
+        client.refused("advise", &error);
+    }
+}
+
+/// Holds a page for a while: nobody may change it meanwhile.
+async fn hold(client: &mut Client) {
+    let (start, end) = {
+        let ledger = lock(&client.ledger);
+        (
+            ledger.start().div_ceil(PAGE),
+            (ledger.start() + ledger.len()) / PAGE,
+        )
+    };
+    if start >= end {
+        return;
+    }
+    let page = start + client.chance.below(end - start);
+    let longest_us = if client.world.plan.has(Part::Pinners) {
+        400_000
+    } else {
+        20_000
+    };
+    let span = Span::from_micros(client.chance.below(longest_us));
+    let waits = client.patience();
+    let ticket = lock(&client.ledger).look(page * PAGE..(page + 1) * PAGE);
+    let held = client
+        .world
+        .call("page", waits, client.file.page(page))
+        .await;
+    let guard = match held {
+        Some(Ok(guard)) => guard,
+        other => {
+            lock(&client.ledger).turned_away(ticket);
+            match other {
+                // The end may have come nearer in between, or the file be shorter than the region.
+                None | Some(Err(AccessError::TooFar { .. }) | Ok(_)) => {}
+                Some(Err(error)) => client.refused("page", &error),
+            }
+            return;
+        }
+    };
+    let judged = lock(&client.ledger).seen(ticket, page * PAGE, &guard);
+    client.judge_bytes("a page held", judged);
+    let before = guard.to_vec();
+    client.world.rt.sleep(span).await;
+    if *guard != before[..] {
+        client.broken(
+            Oracle::Bytes,
+            &format!("page {page} changed while a guard held it"),
+        );
+    }
+}
+
+/// Reads what another one writes.
+pub(super) async fn read_beside(mut client: Client) -> Client {
+    while !client.world.writers_have_ended() && !client.world.is_over() {
+        match client.chance.below(6) {
+            0 => hold(&mut client).await,
+            1 => read_many(&mut client).await,
+            _ => client.read().await,
+        }
+        sleep(&mut client, 30_000).await;
+    }
+    client
+}
+
+/// Syncs what another one writes.
+pub(super) async fn sync_beside(mut client: Client) -> Client {
+    while !client.world.writers_have_ended() && !client.world.is_over() {
+        sleep(&mut client, 200_000).await;
+        if client.chance.chance(1, 5) {
+            sync_range(&mut client).await;
+        } else {
+            client.sync(None).await;
+        }
+    }
+    client
+}
+
+/// Holds several pages that another one writes, for long.
+pub(super) async fn pin_beside(mut client: Client) -> Client {
+    while !client.world.writers_have_ended() && !client.world.is_over() {
+        pin(&mut client).await;
+        sleep(&mut client, 300_000).await;
+    }
+    client
+}
+
+async fn pin(client: &mut Client) {
+    let file = client.file.clone();
+    let mut guards = Vec::new();
+    for _ in 0..=client.chance.below(GUARDS as u64) {
+        let pages = file.len() / PAGE;
+        if pages == 0 {
+            return;
+        }
+        let page = client.chance.below(pages);
+        match client.world.call("page", None, file.page(page)).await {
+            Some(Ok(guard)) => {
+                let before = guard.to_vec();
+                guards.push((page, guard, before));
+            }
+            Some(Err(AccessError::TooFar { .. })) | None => {}
+            Some(Err(error)) => client.refused("page", &error),
+        }
+    }
+    let longest = client.world.plan.settings.held_timeout;
+    let longest_us = longest.as_micros() * 3 / 2;
+    sleep(client, longest_us).await;
+    for (page, guard, before) in guards {
+        if *guard != before[..] {
+            client.broken(
+                Oracle::Bytes,
+                &format!("page {page} changed while a guard held it"),
+            );
+        }
+    }
+}
+
+/// Syncs everything now and then.
+pub(super) async fn sync_all(world: Arc<World>) {
+    let mut chance = world.chance("sync all", 0);
+    while !world.writers_have_ended() && !world.is_over() {
+        world
+            .rt
+            .sleep(Span::from_micros(chance.below(3_000_000)))
+            .await;
+        let waits = chance.chance(1, 4).then(|| 1 + chance.below(20) as u32);
+        let synced = world.call("Cache::sync", waits, world.cache.sync()).await;
+        if let Some(Err(error)) = synced
+            && !world.plan.allows_of_sync(&error)
+        {
+            let what = format!("Cache::sync fails without a reason: {error}");
+            world.broken(Oracle::Errors, what);
+        }
+    }
+}
+
+/// Declared bounds, looked at now and then.
+fn judge_bounds(client: &Client) {
+    let statistics = client.world.cache.statistics();
+    client.world.judge_statistics(&statistics);
+}

@@ -1,0 +1,209 @@
+//! The end of a run that did not crash: nothing misbehaves any more, so everything has to come to
+//! rest, and what is there is compared to the last byte.
+
+use super::client::{Client, PAGE};
+use super::verdict::Oracle;
+use super::world::World;
+use forebay_base::Span;
+use forebay_base::sync::lock;
+use std::sync::Arc;
+
+/// The longest wait before a failed write is tried again, and more.
+const RETRY: Span = Span::from_secs(130);
+
+pub(super) async fn settle(world: &Arc<World>, mut clients: Vec<Client>) {
+    for client in &mut clients {
+        client.clear_doubts(true).await;
+    }
+    if world.plan.drains_alone {
+        drain(world).await;
+    }
+    sync(world, &mut clients).await;
+    if world.is_over() {
+        return;
+    }
+    drain(world).await;
+    rest(world).await;
+    world.judge_books();
+    for client in &mut clients {
+        compare(client).await;
+    }
+    recover(world, &mut clients).await;
+    rest(world).await;
+    world.judge_books();
+    close(world).await;
+}
+
+/// Waits until nothing is in flight: reads ahead go on after their calls.
+async fn rest(world: &World) {
+    let is_idle = |world: &World| world.stores.iter().all(|(store, _)| store.is_idle());
+    let rested = world.wait_until(Span::from_secs(3_600), is_idle).await;
+    if !rested && !world.is_over() {
+        world.broken(Oracle::Stuck, "requests go on though nobody asks for any");
+    }
+    world.rt.sleep(Span::from_secs(1)).await;
+}
+
+/// Dirty pages drain without anybody asking.
+async fn drain(world: &World) {
+    let settings = &world.plan.settings;
+    let longest = RETRY + settings.dirty_expire + settings.writeback_interval.saturating_mul(3);
+    let drained = world.wait_until(longest, |world| {
+        let statistics = world.cache.statistics();
+        // A page of anonymous memory is under writeback only while it is written.
+        statistics.nr_dirty + statistics.nr_writeback == 0
+    });
+    if !drained.await && !world.is_over() {
+        let statistics = world.cache.statistics();
+        let what = format!(
+            "{} pages are dirty and {} under writeback {longest} after the last fault",
+            statistics.nr_dirty, statistics.nr_writeback
+        );
+        world.broken(Oracle::Stuck, what);
+    }
+}
+
+/// Each handle may have one more failure to hear of; then all is well.
+async fn sync(world: &World, clients: &mut [Client]) {
+    for client in clients.iter_mut() {
+        for _ in 0..2 {
+            client.sync_surely().await;
+        }
+        let synced = world.call("sync", None, client.file.sync()).await;
+        if let Some(Err(error)) = synced {
+            client.broken(Oracle::Errors, &format!("well stores and still: {error}"));
+        }
+    }
+    // The first one may tell of what no handle has asked for.
+    let _ = world.call("Cache::sync", None, world.cache.sync()).await;
+    let synced = world.call("Cache::sync", None, world.cache.sync()).await;
+    if let Some(Err(error)) = synced {
+        world.broken(
+            Oracle::Errors,
+            format!("well stores, and Cache::sync says: {error}"),
+        );
+    }
+}
+
+/// The cache, the store and the ledger hold the same.
+async fn compare(client: &Client) {
+    let (start, expected, is_whole) = {
+        let ledger = lock(&client.ledger);
+        (
+            ledger.start(),
+            ledger.bytes().to_vec(),
+            ledger.is_whole_object(),
+        )
+    };
+    let mut bytes = vec![0xee; expected.len()];
+    let read = client
+        .world
+        .call("read_at", None, client.file.read_at(&mut bytes, start))
+        .await;
+    let count = match read {
+        Some(Ok(count)) => count,
+        other => {
+            client.broken(
+                Oracle::Errors,
+                &format!("well stores, and a read ends with {other:?}"),
+            );
+            return;
+        }
+    };
+    if is_whole && (count != expected.len() || client.file.len() != expected.len() as u64) {
+        let length = client.file.len();
+        let what = format!(
+            "the file has {length} bytes and should have {}",
+            expected.len()
+        );
+        client.broken(Oracle::Bytes, &what);
+        return;
+    }
+    same(
+        client,
+        "the cache",
+        start,
+        (&bytes[..count], &expected[..count]),
+    );
+    let Some((store, object)) = client.place else {
+        return;
+    };
+    let stored = client.world.stores[store].0.contents(object);
+    if is_whole && stored.len() != expected.len() {
+        let what = format!("the store has {} bytes of {}", stored.len(), expected.len());
+        client.broken(Oracle::Bytes, &what);
+        return;
+    }
+    let stored = stored.get(start as usize..).unwrap_or_default();
+    let count = stored.len().min(expected.len());
+    same(
+        client,
+        "the store",
+        start,
+        (&stored[..count], &expected[..count]),
+    );
+    if expected[count..].iter().any(|&byte| byte != 0) {
+        client.broken(
+            Oracle::Bytes,
+            "the store's object ends before what was written",
+        );
+    }
+}
+
+fn same(client: &Client, who: &str, start: u64, (found, expected): (&[u8], &[u8])) {
+    let differs = (0..found.len()).find(|&at| found[at] != expected[at]);
+    if let Some(at) = differs {
+        let place = start + at as u64;
+        let what = format!(
+            "at rest {who} has {:#04x} at byte {place} (page {}), and {:#04x} was written",
+            found[at],
+            place / PAGE,
+            expected[at]
+        );
+        client.broken(Oracle::Bytes, &what);
+    }
+}
+
+/// Whoever needs a frame finds one: each node comes back above its marks when it is used.
+async fn recover(world: &World, clients: &mut [Client]) {
+    let Some(client) = clients.iter_mut().find(|client| client.place.is_some()) else {
+        return;
+    };
+    let mut page = [0; 8];
+    for number in 0..64 {
+        let at = number * PAGE;
+        if at >= client.file.len() {
+            break;
+        }
+        let read = world
+            .call("read_at", None, client.file.read_at(&mut page, at))
+            .await;
+        if !matches!(read, Some(Ok(_))) {
+            client.broken(
+                Oracle::Errors,
+                &format!("well stores, and a read ends with {read:?}"),
+            );
+        }
+    }
+    let recovered = world.wait_until(Span::from_secs(30), |world| {
+        let statistics = world.cache.statistics();
+        statistics.zones.iter().any(|zone| zone.free >= zone.low)
+    });
+    if !recovered.await && !world.is_over() {
+        let zones = world.cache.statistics().zones;
+        world.broken(
+            Oracle::Stuck,
+            format!("no zone comes back above its low mark: {zones:?}"),
+        );
+    }
+}
+
+async fn close(world: &World) {
+    let closed = world.call("Cache::close", None, world.cache.close()).await;
+    if let Some(Err(error)) = closed {
+        world.broken(
+            Oracle::Errors,
+            format!("well stores, and Cache::close says: {error}"),
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! What a run has found.
+
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::wait::WaitQueue;
+use serde::Serialize;
+use std::fmt;
+use std::sync::Arc;
+
+/// Who noticed that something is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Oracle {
+    /// A byte or a length that nobody made.
+    Bytes,
+    /// A crash image that lacks what a returned sync promised.
+    Crash,
+    /// Counters, lists and gauges that contradict each other or the store's own count.
+    Books,
+    /// A declared bound that was passed.
+    Bounds,
+    /// A failure that a handle did not hear of, heard twice, or that never happened.
+    Errors,
+    /// A call that does not return, or dirty pages that do not drain.
+    Stuck,
+    /// Two runs of one seed that differ.
+    Twin,
+    /// The program stopped itself.
+    Panic,
+}
+
+impl fmt::Display for Oracle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = format!("{self:?}").to_lowercase();
+        f.write_str(&name)
+    }
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Who noticed.
+    pub oracle: Oracle,
+    /// What, in one line.
+    pub what: String,
+}
+
+/// Keeps the first violation of a run: what follows from it is of no interest.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    first: Mutex<Option<Violation>>,
+    /// Woken when there is one.
+    news: Arc<WaitQueue>,
+}
+
+impl Verdict {
+    pub(super) fn new(news: Arc<WaitQueue>) -> Verdict {
+        Verdict {
+            first: Mutex::new(None),
+            news,
+        }
+    }
+
+    pub(super) fn broken(&self, oracle: Oracle, what: impl Into<String>) {
+        let mut first = lock(&self.first);
+        if first.is_none() {
+            *first = Some(Violation {
+                oracle,
+                what: what.into().replace('\n', "; "),
+            });
+            drop(first);
+            self.news.wake_all();
+        }
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        lock(&self.first).is_some()
+    }
+
+    pub(super) fn take(&self) -> Option<Violation> {
+        lock(&self.first).take()
+    }
+}

@@ -1,0 +1,177 @@
+//! What somebody may see: the bytes at one moment, and all that was begun since.
+//!
+//! The same structure judges a read (the moment is its start), a page held by a guard, and a crash
+//! image (the moment is the start of the last sync that returned): each byte has to be the one of
+//! that moment, or one that a change which was under way then, or begun later, put there.
+
+use super::pattern::byte_of_version;
+use std::ops::Range;
+
+/// One change of a range: all its bytes become those of one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) version: u64,
+    /// The length of the object, if this changes it: at least so much, or exactly.
+    pub(super) length: NewLength,
+}
+
+/// What a change does to an object's length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NewLength {
+    /// Nothing.
+    Same,
+    /// It is at least this afterwards.
+    AtLeast(u64),
+    /// It is this afterwards.
+    Exactly(u64),
+}
+
+impl Change {
+    fn covers(&self, place: u64) -> bool {
+        (self.start..self.end).contains(&place)
+    }
+}
+
+/// A byte that nothing explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WrongByte {
+    pub(super) place: u64,
+    pub(super) found: u8,
+    pub(super) expected: u8,
+}
+
+/// See above.
+#[derive(Clone, Debug)]
+pub(super) struct Witness {
+    start: u64,
+    bytes: Vec<u8>,
+    changes: Vec<Change>,
+    /// Ranges whose bytes are those of the last durable state at worst: a discard that failed.
+    pub(super) given_up: Vec<Range<u64>>,
+    /// Shortest and longest that the object can be.
+    pub(super) length_bytes: (u64, u64),
+}
+
+impl Witness {
+    /// `bytes`, which lie from `start` on in an object of `length_bytes`.
+    pub(super) fn new(start: u64, bytes: Vec<u8>, length_bytes: u64) -> Witness {
+        Witness {
+            start,
+            bytes,
+            changes: Vec::new(),
+            given_up: Vec::new(),
+            length_bytes: (length_bytes, length_bytes),
+        }
+    }
+
+    /// A change is under way.
+    pub(super) fn note(&mut self, change: Change) {
+        match change.length {
+            NewLength::Same => {}
+            NewLength::AtLeast(length) => self.length_bytes.1 = self.length_bytes.1.max(length),
+            NewLength::Exactly(length) => {
+                self.length_bytes.0 = self.length_bytes.0.min(length);
+                self.length_bytes.1 = self.length_bytes.1.max(length);
+            }
+        }
+        if change.start < change.end {
+            self.changes.push(change);
+        }
+    }
+
+    fn base(&self, place: u64) -> u8 {
+        let at = place.checked_sub(self.start);
+        at.and_then(|at| self.bytes.get(at as usize))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// Whether `byte` may be seen at `place`.
+    pub(super) fn allows(&self, place: u64, byte: u8) -> bool {
+        let explains = |change: &Change| {
+            change.covers(place) && byte_of_version(change.version, place) == byte
+        };
+        self.base(place) == byte || self.changes.iter().rev().any(explains)
+    }
+
+    /// The first of `found`, which lie from `offset_bytes` on, that nothing explains. Bytes of
+    /// ranges given up may also be what `durable` allows.
+    pub(super) fn judge(
+        &self,
+        offset_bytes: u64,
+        found: &[u8],
+        durable: Option<&Witness>,
+    ) -> Result<(), WrongByte> {
+        let is_simple = offset_bytes >= self.start
+            && self
+                .bytes
+                .get((offset_bytes - self.start) as usize..)
+                .and_then(|from| from.get(..found.len()))
+                == Some(found);
+        if is_simple {
+            return Ok(());
+        }
+        for (at, &byte) in found.iter().enumerate() {
+            let place = offset_bytes + at as u64;
+            if self.base(place) == byte || self.allows(place, byte) {
+                continue;
+            }
+            let given_up = self.given_up.iter().any(|range| range.contains(&place));
+            if given_up && durable.is_some_and(|durable| durable.allows(place, byte)) {
+                continue;
+            }
+            return Err(WrongByte {
+                place,
+                found: byte,
+                expected: self.base(place),
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::{ZEROS, bytes_of_version};
+    use super::*;
+
+    fn write(start: u64, end: u64, version: u64) -> Change {
+        Change {
+            start,
+            end,
+            version,
+            length: NewLength::AtLeast(end),
+        }
+    }
+
+    #[test]
+    fn a_byte_of_before_or_of_a_change_is_allowed_and_no_other() {
+        let mut witness = Witness::new(0, bytes_of_version(1, 0, 100), 100);
+        witness.note(write(50, 150, 2));
+        let mut seen = bytes_of_version(1, 0, 100);
+        seen[60..80].copy_from_slice(&bytes_of_version(2, 60, 20));
+        assert_eq!(witness.judge(0, &seen, None), Ok(()));
+        assert_eq!(witness.length_bytes, (100, 150));
+        seen[10..20].copy_from_slice(&bytes_of_version(2, 10, 10));
+        let wrong = witness
+            .judge(0, &seen, None)
+            .expect_err("nobody wrote version 2 there");
+        assert!((10..20).contains(&wrong.place));
+    }
+
+    #[test]
+    fn what_was_given_up_may_be_older() {
+        let durable = Witness::new(0, bytes_of_version(1, 0, 64), 64);
+        let mut witness = Witness::new(0, bytes_of_version(2, 0, 64), 64);
+        witness.note(Change {
+            version: ZEROS,
+            ..write(0, 64, 0)
+        });
+        let older = bytes_of_version(1, 0, 64);
+        assert!(witness.judge(0, &older, Some(&durable)).is_err());
+        witness.given_up.push(0..64);
+        assert_eq!(witness.judge(0, &older, Some(&durable)), Ok(()));
+    }
+}

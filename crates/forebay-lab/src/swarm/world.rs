@@ -1,0 +1,265 @@
+//! What everybody in one run shares.
+
+use super::abandon::abandon_after;
+use super::crash::{CrashSwitch, Image};
+use super::observer::Observer;
+use super::plan::Plan;
+use super::store::{CrashStore, Failures};
+use super::verdict::{Oracle, Verdict};
+use forebay::{AttachedStore, Cache, Parts};
+use forebay_base::hash::TraceHash;
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{Instant, Prng, Span};
+use forebay_rt::Rt;
+use forebay_rt::wait::WaitQueue;
+use forebay_store::ObjectId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A call that has not returned after so long, in virtual time, never will: far more than all
+/// time-outs that it can meet one after the other.
+const STUCK_AFTER: Span = Span::from_secs(3_600);
+
+/// What a run has done, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Deeds {
+    pub(super) calls: u64,
+    pub(super) abandoned: u64,
+    pub(super) refused: u64,
+    pub(super) syncs: u64,
+}
+
+struct State {
+    /// Calls that have not returned: what, and since when.
+    calls: BTreeMap<u64, (&'static str, Instant)>,
+    next_call: u64,
+    trace: TraceHash,
+    deeds: Deeds,
+}
+
+/// See above.
+pub(super) struct World {
+    pub(super) rt: Rt,
+    pub(super) plan: Plan,
+    pub(super) cache: Cache,
+    pub(super) stores: Vec<(Arc<CrashStore>, AttachedStore)>,
+    pub(super) verdict: Arc<Verdict>,
+    pub(super) switch: Arc<CrashSwitch>,
+    /// Woken whenever the run may have come to an end.
+    news: Arc<WaitQueue>,
+    /// Tasks that have not ended.
+    live: AtomicU64,
+    /// Writers that have not ended: the others go on as long as there is one.
+    writers: AtomicU64,
+    /// The highest dirty limit so far.
+    highest_limit: AtomicU64,
+    state: Mutex<State>,
+}
+
+impl World {
+    /// A cache before the stores of `plan`, which hold `images`.
+    pub(super) fn furnish(plan: &Plan, rt: Rt, mut images: Vec<Image>) -> Arc<World> {
+        let news = Arc::new(WaitQueue::new());
+        let verdict = Arc::new(Verdict::new(news.clone()));
+        let root = Prng::from_seed(plan.seed).child("world");
+        let switch = CrashSwitch::new(plan.crash_after, root.child("crash"), news.clone());
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: Some(Arc::new(Observer::new(verdict.clone(), plan))),
+        };
+        let cache = Cache::with_parts(plan.settings.clone(), parts)
+            .expect("a plan's settings make a cache");
+        images.resize_with(plan.stores.len(), Image::new);
+        let stores = plan
+            .stores
+            .iter()
+            .zip(images)
+            .enumerate()
+            .map(|(at, (store, image))| {
+                let chance = root.child("store").child(&at.to_string());
+                let looks = (store.geometry, store.pace);
+                let faults = store.faults.clone();
+                let made =
+                    CrashStore::new((rt.clone(), chance), looks, faults, switch.clone(), image);
+                let attached = cache.attach_with(made.clone(), store.backing);
+                if plan.is_loud {
+                    made.be_loud();
+                }
+                (made, attached.expect("a plan's stores can be attached"))
+            });
+        Arc::new(World {
+            stores: stores.collect(),
+            rt,
+            plan: plan.clone(),
+            cache,
+            verdict,
+            switch,
+            news,
+            live: AtomicU64::new(0),
+            writers: AtomicU64::new(0),
+            highest_limit: AtomicU64::new(0),
+            state: Mutex::new(State {
+                calls: BTreeMap::new(),
+                next_call: 0,
+                trace: TraceHash::default(),
+                deeds: Deeds::default(),
+            }),
+        })
+    }
+
+    /// The stream of chance called `name`, for the `number`-th of its kind.
+    pub(super) fn chance(&self, name: &str, number: u64) -> Prng {
+        Prng::from_seed(self.plan.seed)
+            .child(name)
+            .child(&number.to_string())
+    }
+
+    pub(super) fn broken(&self, oracle: Oracle, what: impl Into<String>) {
+        self.verdict.broken(oracle, what);
+    }
+
+    /// Adds to what two runs of one seed must have in common.
+    pub(super) fn note(&self, value: u64) {
+        lock(&self.state).trace.note(value);
+    }
+
+    pub(super) fn trace(&self) -> u64 {
+        lock(&self.state).trace.value()
+    }
+
+    pub(super) fn deeds(&self) -> Deeds {
+        lock(&self.state).deeds
+    }
+
+    pub(super) fn change_deeds(&self, change: impl FnOnce(&mut Deeds)) {
+        change(&mut lock(&self.state).deeds);
+    }
+
+    /// Failures of an object so far that its handles have to hear of.
+    pub(super) fn failures(&self, store: usize, object: ObjectId) -> Failures {
+        self.stores[store].0.failures(object)
+    }
+
+    /// Tells what happens, if anybody wants to know.
+    pub(super) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.plan.is_loud {
+            let now = Span::from_nanos(self.rt.now().as_nanos());
+            eprintln!("{now} {}", what());
+        }
+    }
+
+    /// Makes a call, under the eyes of the watchdog. None if it was dropped after `waits` waits.
+    pub(super) async fn call<F: Future>(
+        &self,
+        what: &'static str,
+        waits: Option<u32>,
+        future: F,
+    ) -> Option<F::Output> {
+        let number = {
+            let mut state = lock(&self.state);
+            state.next_call += 1;
+            let number = state.next_call;
+            state.calls.insert(number, (what, self.rt.now()));
+            state.deeds.calls += 1;
+            number
+        };
+        let output = abandon_after(future, waits).await;
+        let mut state = lock(&self.state);
+        state.calls.remove(&number);
+        state.deeds.abandoned += u64::from(output.is_none());
+        let now = self.rt.now().as_nanos();
+        state.trace.note(now ^ u64::from(output.is_some()));
+        output
+    }
+
+    /// Starts a task whose end the run waits for.
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.live.fetch_add(1, Ordering::Relaxed);
+        let world = self.clone();
+        self.rt.spawn(name, async move {
+            task.await;
+            world.live.fetch_sub(1, Ordering::Relaxed);
+            world.news.wake_all();
+        });
+    }
+
+    pub(super) fn writer_begins(&self) {
+        self.writers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn writer_ends(&self) {
+        self.writers.fetch_sub(1, Ordering::Relaxed);
+        self.news.wake_all();
+    }
+
+    pub(super) fn writers_have_ended(&self) -> bool {
+        self.writers.load(Ordering::Relaxed) == 0
+    }
+
+    /// The highest dirty limit up to now, of which `limit` is the latest.
+    pub(super) fn highest_limit(&self, limit: u64) -> u64 {
+        self.highest_limit
+            .fetch_max(limit, Ordering::Relaxed)
+            .max(limit)
+    }
+
+    /// Whether nothing more is to be done: a promise was broken, or the power is gone.
+    pub(super) fn is_over(&self) -> bool {
+        self.verdict.is_broken() || self.switch.has_crashed()
+    }
+
+    /// Waits until `is_reached` says so, for at most `longest`; looks after calls that do not
+    /// return. False if the time has passed or the run is over.
+    pub(super) async fn wait_until(
+        &self,
+        longest: Span,
+        is_reached: impl Fn(&World) -> bool,
+    ) -> bool {
+        const LOOK: Span = Span::from_secs(5);
+        let deadline = self.rt.now() + longest;
+        loop {
+            let listener = self.news.listen();
+            self.look_for_stuck();
+            if self.is_over() {
+                return false;
+            }
+            if is_reached(self) {
+                return true;
+            }
+            let now = self.rt.now();
+            if now >= deadline {
+                return false;
+            }
+            let span = LOOK.min(deadline.since(now));
+            // Either end is a reason to look again.
+            let _ = self.rt.timeout(span, listener).await;
+        }
+    }
+
+    /// Waits until every task that was spawned has ended.
+    pub(super) async fn tasks_end(&self, longest: Span) -> bool {
+        self.wait_until(longest, |world| world.live.load(Ordering::Relaxed) == 0)
+            .await
+    }
+
+    fn look_for_stuck(&self) {
+        let now = self.rt.now();
+        let stuck = {
+            let state = lock(&self.state);
+            let is_stuck = |(_, since): &&(&'static str, Instant)| now.since(*since) > STUCK_AFTER;
+            state.calls.values().find(is_stuck).copied()
+        };
+        if let Some((what, since)) = stuck {
+            let waited = now.since(since);
+            self.broken(
+                Oracle::Stuck,
+                format!("'{what}' has not returned after {waited}"),
+            );
+        }
+    }
+}
