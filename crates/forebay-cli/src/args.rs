@@ -1,5 +1,6 @@
 //! The command line: what was typed ([`Typed`]), and what it means ([`Command`]).
 
+use crate::lab::{LabArguments, TypedLab};
 use crate::serve::{ServeArguments, TypedServe};
 use clap::{Parser, Subcommand};
 use forebay_base::units::{parse_size, show_bytes};
@@ -32,6 +33,8 @@ enum TypedCommand {
     Bench(TypedBench),
     /// Put a cache before storage and let clients in
     Serve(TypedServe),
+    /// Simulate a machine: run workloads, compare policies, measure the five changes again
+    Lab(TypedLab),
     /// One contender, ordered about over standard input
     #[command(hide = true)]
     BenchContender,
@@ -60,6 +63,8 @@ pub(crate) enum Command {
     Bench(BenchArguments),
     /// Serve clients.
     Serve(ServeArguments),
+    /// Use the simulated machine.
+    Lab(LabArguments),
     /// Be one contender of a bench that another process runs.
     BenchContender,
 }
@@ -95,6 +100,7 @@ impl Typed {
                 json_file: typed.json,
             }),
             TypedCommand::Serve(typed) => Command::Serve(typed.checked::<Typed>()?),
+            TypedCommand::Lab(typed) => Command::Lab(typed.checked::<Typed>()?),
             TypedCommand::BenchContender => Command::BenchContender,
         })
     }

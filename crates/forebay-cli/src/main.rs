@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod error;
+mod lab;
 mod serve;
 
 use args::Command;
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchContender => bench::serve_contender(),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

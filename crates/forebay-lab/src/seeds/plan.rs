@@ -209,7 +209,7 @@ fn dirty_throttling() -> Vec<Cell> {
     for limit in ["1M", "10M", "100M", "1G"] {
         for writers in ["1", "2", "10"] {
             let name = format!("nfs/{limit}-{writers}dd");
-            let knobs = [("dirty_bytes", limit), ("writers", writers)];
+            let knobs = [("dirty_limit", limit), ("writers", writers)];
             cells.push(cell(
                 change,
                 &name,

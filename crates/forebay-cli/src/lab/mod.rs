@@ -1,0 +1,77 @@
+//! `forebay lab`: the simulated machine.
+
+mod list;
+mod progress;
+mod run;
+mod seeds;
+
+use crate::error::CommandError;
+use clap::{Args, CommandFactory, Subcommand};
+use run::{RunArguments, TypedRun};
+use seeds::{SeedsArguments, TypedSeeds};
+use std::path::Path;
+
+/// What was typed.
+#[derive(Args)]
+pub(crate) struct TypedLab {
+    #[command(subcommand)]
+    command: TypedCommand,
+}
+
+#[derive(Subcommand)]
+enum TypedCommand {
+    /// Name the workloads, machines, policies, knobs and changes that there are
+    List,
+    /// Run a workload on a machine under one policy or two
+    ///
+    /// Prints the figures of all runs merged over their seeds, side by side, as mmtests does.
+    Run(TypedRun),
+    /// Measure the five changes again and set each published figure beside ours
+    ///
+    /// Prints each published figure beside ours and then the 89 tests of what a reproduction must
+    /// show. Exit status 1 says that a required test does not hold.
+    Seeds(TypedSeeds),
+}
+
+/// A checked call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LabArguments {
+    /// Tell the names.
+    List,
+    /// Run something.
+    Run(RunArguments),
+    /// Run the five experiments.
+    Seeds(SeedsArguments),
+}
+
+impl TypedLab {
+    /// What the words mean.
+    ///
+    /// # Errors
+    /// A message that names what is known, for the caller to exit with status 2.
+    pub(crate) fn checked<C: CommandFactory>(self) -> Result<LabArguments, clap::Error> {
+        Ok(match self.command {
+            TypedCommand::List => LabArguments::List,
+            TypedCommand::Run(typed) => LabArguments::Run(typed.checked::<C>()?),
+            TypedCommand::Seeds(typed) => LabArguments::Seeds(typed.checked()),
+        })
+    }
+}
+
+/// Does what was asked.
+pub(crate) fn run(arguments: &LabArguments) -> Result<(), CommandError> {
+    match arguments {
+        LabArguments::List => {
+            print!("{}", list::render());
+            Ok(())
+        }
+        LabArguments::Run(arguments) => run::run(arguments),
+        LabArguments::Seeds(arguments) => seeds::run(arguments),
+    }
+}
+
+/// Writes a report to a file.
+fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    std::fs::write(path, text)
+        .map_err(|source| CommandError::Lab(format!("cannot write {}: {source}", path.display())))
+}

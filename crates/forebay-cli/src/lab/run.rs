@@ -1,0 +1,251 @@
+//! `forebay lab run`: a workload on a machine under one policy or two.
+
+use super::progress::{run_with_progress, threads};
+use super::write;
+use crate::error::CommandError;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory};
+use forebay_lab::machine::Machine;
+use forebay_lab::outcome::Outcome;
+use forebay_lab::report::{Document, page, table};
+use forebay_lab::run::Plan;
+use forebay_lab::world::Place;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What was typed.
+#[derive(Args)]
+pub(crate) struct TypedRun {
+    /// A workload's name; forebay lab list names them
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
+    /// A machine's name, or a machine of your own as FILE.toml
+    #[arg(long, value_name = "M", default_value = "amd4-512m")]
+    machine: String,
+    /// A policy's name
+    #[arg(long, value_name = "P", default_value = "forebay")]
+    policy: String,
+    /// Another policy to compare with the first
+    #[arg(long, value_name = "P")]
+    vs: Option<String>,
+    /// Seed of the first run
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Runs of each policy, each with the next seed
+    #[arg(long, value_name = "K", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: u64,
+    /// Set a knob of the workload, the machine or the policy
+    #[arg(long = "set", value_name = "KNOB=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
+    /// Run on real files in a folder instead of the simulated machine: real:DIR
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    on: Option<PathBuf>,
+    /// Write every run and the comparison to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write one page with tables and pictures to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// A checked call: every name in it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunArguments {
+    workload: String,
+    machine: String,
+    /// The first is the baseline.
+    policies: Vec<String>,
+    knobs: BTreeMap<String, String>,
+    first_seed: u64,
+    runs: u64,
+    real_folder: Option<PathBuf>,
+    json_file: Option<PathBuf>,
+    html_file: Option<PathBuf>,
+}
+
+impl TypedRun {
+    /// What the words mean; every name in them is looked up.
+    pub(crate) fn checked<C: CommandFactory>(self) -> Result<RunArguments, clap::Error> {
+        let arguments = RunArguments {
+            workload: self.workload,
+            machine: self.machine,
+            policies: [Some(self.policy), self.vs].into_iter().flatten().collect(),
+            knobs: self.settings.into_iter().collect(),
+            first_seed: self.seed,
+            runs: self.runs,
+            real_folder: self.on,
+            json_file: self.json,
+            html_file: self.html,
+        };
+        let refuse = |text: String| C::command().error(ErrorKind::InvalidValue, text);
+        for plan in arguments.plans().map_err(refuse)? {
+            plan.check().map_err(|error| refuse(error.to_string()))?;
+        }
+        Ok(arguments)
+    }
+}
+
+impl RunArguments {
+    /// All runs, policy by policy.
+    fn plans(&self) -> Result<Vec<Plan>, String> {
+        let machine = machine(&self.machine)?;
+        let plan = |policy: &String, run: u64| Plan {
+            workload: self.workload.clone(),
+            machine: machine.clone(),
+            policy: policy.clone(),
+            knobs: self.knobs.clone(),
+            seed: self.first_seed.wrapping_add(run),
+            place: self
+                .real_folder
+                .clone()
+                .map_or(Place::Simulated, Place::Real),
+        };
+        let of_policy = |policy| (0..self.runs).map(move |run| (policy, run));
+        let all = self.policies.iter().flat_map(of_policy);
+        Ok(all.map(|(policy, run)| plan(policy, run)).collect())
+    }
+
+    /// Runs at a time; on real files they would take each other's device.
+    fn threads(&self) -> usize {
+        self.real_folder.as_ref().map_or_else(threads, |_| 1)
+    }
+}
+
+/// Runs everything and reports.
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
+    let plans = arguments.plans().map_err(CommandError::Lab)?;
+    let titles = plans
+        .iter()
+        .map(|plan| format!("{} {} seed {}", plan.workload, plan.policy, plan.seed));
+    let titles = titles.collect();
+    let outcomes: Result<Vec<Outcome>, CommandError> =
+        run_with_progress(plans, titles, arguments.threads())
+            .into_iter()
+            .map(|outcome| outcome.map_err(|error| CommandError::Lab(error.to_string())))
+            .collect();
+    let document = Document::new(outcomes?);
+    print!("{}", table::render(&document.comparison));
+    if let Some(path) = &arguments.html_file {
+        let comparison = &document.comparison;
+        let labels = comparison
+            .columns
+            .iter()
+            .map(|column| column.label.as_str());
+        let policies: Vec<&str> = labels.collect();
+        let title = format!("{}: {}", comparison.workload, policies.join(" against "));
+        write(path, &page::of_runs(&title, &document.outcomes))?;
+    }
+    if let Some(path) = &arguments.json_file {
+        write(path, &document.to_json())?;
+    }
+    broken_expectations(&document.outcomes)
+}
+
+/// A scenario's expectation that did not hold is failed work.
+fn broken_expectations(outcomes: &[Outcome]) -> Result<(), CommandError> {
+    let broken = outcomes.iter().flat_map(|outcome| {
+        let seed = outcome.setting.seed;
+        let results = outcome.expectations.iter().filter(|result| !result.held);
+        results.map(move |result| {
+            format!(
+                "expected {}, found {} (seed {seed})",
+                result.expected, result.found
+            )
+        })
+    });
+    let broken: Vec<String> = broken.collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Lab(broken.join("; ")))
+}
+
+fn machine(name: &str) -> Result<Machine, String> {
+    if Path::new(name)
+        .extension()
+        .is_none_or(|ending| ending != "toml")
+    {
+        return Machine::named(name).map_err(|error| error.to_string());
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|error| format!("cannot read the machine {name}: {error}"))?;
+    Machine::parse(&text).map_err(|error| format!("{name}: {error}"))
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (knob, value) = text
+        .split_once('=')
+        .ok_or("write KNOB=VALUE, as dirty_ratio=20; forebay lab list names the knobs")?;
+    Ok((knob.trim().into(), value.trim().into()))
+}
+
+fn place(text: &str) -> Result<PathBuf, String> {
+    let folder = text
+        .strip_prefix("real:")
+        .filter(|folder| !folder.is_empty());
+    let folder = folder.ok_or("write real:DIR, as real:/tmp")?;
+    Ok(folder.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        run: TypedRun,
+    }
+
+    fn typed(words: &[&str]) -> Result<RunArguments, clap::Error> {
+        let typed = Alone::try_parse_from([&["run"], words].concat())?;
+        typed.run.checked::<Alone>()
+    }
+
+    #[test]
+    fn two_policies_and_three_runs_are_six_plans_with_the_same_seeds() {
+        let words = [
+            "simple-wb",
+            "--vs",
+            "linux-3.0",
+            "--seed",
+            "7",
+            "--runs",
+            "3",
+        ];
+        let plans = typed(&words).unwrap().plans().unwrap();
+        let seeds: Vec<(&str, u64)> = plans
+            .iter()
+            .map(|plan| (plan.policy.as_str(), plan.seed))
+            .collect();
+        assert_eq!(seeds[0], ("forebay", 7));
+        assert_eq!(seeds[5], ("linux-3.0", 9));
+        assert_eq!(seeds.len(), 6);
+    }
+
+    #[test]
+    fn unknown_names_are_bad_calls_that_name_the_known_ones() {
+        let calls: [(&[&str], &str); 4] = [
+            (&["sleepy"], "simple-wb"),
+            (&["simple-wb", "--machine", "pdp-11"], "amd4-512m"),
+            (&["simple-wb", "--policy", "cp/m"], "linux-3.0"),
+            (&["simple-wb", "--set", "colour=red"], "dirty_ratio"),
+        ];
+        for (words, known) in calls {
+            let error = typed(words).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{words:?}");
+            assert!(error.to_string().contains(known), "{error}");
+        }
+    }
+
+    #[test]
+    fn places_and_settings_have_one_form() {
+        assert!(typed(&["simple-wb", "--on", "real:"]).is_err());
+        assert!(typed(&["simple-wb", "--on", "/tmp"]).is_err());
+        assert!(typed(&["simple-wb", "--set", "dirty_ratio"]).is_err());
+        let arguments = typed(&["simple-wb", "--on", "real:/tmp"]).unwrap();
+        assert_eq!(arguments.threads(), 1);
+    }
+}

@@ -1,0 +1,176 @@
+//! `forebay lab seeds`: the five changes measured again.
+
+use super::progress::{run_with_progress, threads};
+use super::write;
+use crate::error::CommandError;
+use clap::Args;
+use forebay_lab::run::{Plan, RunError};
+use forebay_lab::seeds::evidence::Evidence;
+use forebay_lab::seeds::figures::figures;
+use forebay_lab::seeds::judge::judge_all;
+use forebay_lab::seeds::plan::{Cell, cells, policy};
+use forebay_lab::seeds::table::{Findings, render};
+use forebay_lab::seeds::{Change, Position, page};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What was typed.
+#[derive(Args)]
+pub(crate) struct TypedSeeds {
+    /// Only this change, or these; forebay lab list names them
+    #[arg(long, value_name = "CHANGE", value_parser = change)]
+    only: Vec<Change>,
+    /// Runs of each cell under each policy, with the seeds from 1
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Also the cells that take long
+    #[arg(long)]
+    full: bool,
+    /// Write every figure and judgement to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write one page with tables and pictures to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// A checked call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeedsArguments {
+    changes: Vec<Change>,
+    seeds: u64,
+    full: bool,
+    json_file: Option<PathBuf>,
+    html_file: Option<PathBuf>,
+}
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Written<'a> {
+    seeds: u64,
+    failed_runs: &'a [String],
+    #[serde(flatten)]
+    findings: &'a Findings,
+}
+
+impl TypedSeeds {
+    /// What the words mean.
+    pub(crate) fn checked(self) -> SeedsArguments {
+        let all = self.only.is_empty();
+        SeedsArguments {
+            changes: if all { Change::ALL.into() } else { self.only },
+            seeds: self.seeds,
+            full: self.full,
+            json_file: self.json,
+            html_file: self.html,
+        }
+    }
+}
+
+/// One run of one cell.
+struct Run {
+    cell: String,
+    position: Position,
+    plan: Plan,
+}
+
+/// Runs the experiments and reports.
+pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
+    let (evidence, failed) = gather(arguments);
+    let findings = Findings {
+        figures: figures(&evidence),
+        judgements: judge_all(&evidence),
+    };
+    let findings = findings.only(&arguments.changes);
+    print!("{}", render(&findings));
+    if let Some(path) = &arguments.html_file {
+        write(path, &page::render(&findings, &evidence))?;
+    }
+    if let Some(path) = &arguments.json_file {
+        let written = Written {
+            seeds: arguments.seeds,
+            failed_runs: &failed,
+            findings: &findings,
+        };
+        let text = serde_json::to_string_pretty(&written)
+            .expect("plain values with text keys become JSON");
+        write(path, &text)?;
+    }
+    if !failed.is_empty() {
+        let count = failed.len();
+        return Err(CommandError::Lab(format!(
+            "{count} runs failed, first {}",
+            failed[0]
+        )));
+    }
+    match findings.required_unmet().as_slice() {
+        [] => Ok(()),
+        unmet => Err(CommandError::Lab(format!(
+            "required tests that do not hold: {}",
+            unmet.join(", ")
+        ))),
+    }
+}
+
+/// Runs every cell that is asked for. A run that fails does not keep the others from being judged;
+/// it is told at the end.
+fn gather(arguments: &SeedsArguments) -> (Evidence, Vec<String>) {
+    let mut failed = Vec::new();
+    let mut runs = Vec::new();
+    for cell in cells().iter().filter(|cell| wanted(cell, arguments)) {
+        match runs_of(cell, arguments.seeds) {
+            Ok(of_cell) => runs.extend(of_cell),
+            Err(error) => failed.push(format!("{}: {error}", cell.name)),
+        }
+    }
+    let titles = runs.iter().map(|run| {
+        format!(
+            "{} {} seed {}",
+            run.cell,
+            run.position.word(),
+            run.plan.seed
+        )
+    });
+    let titles = titles.collect();
+    let plans = runs.iter().map(|run| run.plan.clone()).collect();
+    let mut evidence = Evidence::default();
+    for (run, outcome) in runs.iter().zip(run_with_progress(plans, titles, threads())) {
+        match outcome {
+            Ok(outcome) => evidence.add(&run.cell, run.position, outcome),
+            Err(error) => failed.push(format!("{} {}: {error}", run.cell, run.position.word())),
+        }
+    }
+    (evidence, failed)
+}
+
+fn wanted(cell: &Cell, arguments: &SeedsArguments) -> bool {
+    arguments.changes.contains(&cell.change) && (arguments.full || !cell.long)
+}
+
+fn runs_of(cell: &Cell, seeds: u64) -> Result<Vec<Run>, RunError> {
+    let mut runs = Vec::new();
+    for position in cell.positions {
+        for seed in 1..=seeds {
+            let plan =
+                Plan::new(cell.workload, cell.machine)?.under(policy(cell.change, *position));
+            let knobs = cell.knobs.iter();
+            let mut plan = knobs.fold(plan, |plan, (knob, value)| plan.with(knob, value));
+            plan.seed = seed;
+            plan.check()?;
+            runs.push(Run {
+                cell: cell.name.clone(),
+                position: *position,
+                plan,
+            });
+        }
+    }
+    Ok(runs)
+}
+
+fn change(name: &str) -> Result<Change, String> {
+    Change::named(name).ok_or_else(|| {
+        let known = Change::ALL.map(Change::name);
+        format!("the changes are {}", known.join(", "))
+    })
+}
