@@ -380,6 +380,17 @@ impl File {
             .await
     }
 
+    /// Gives the whole object up, because it was deleted and nobody will look for it again: what
+    /// is dirty is dropped, its length is 0, and the store is asked nothing more for it. The store
+    /// keeps what it has.
+    ///
+    /// # Errors
+    /// [`AccessError::Held`] if a page is held by a guard, `NotAnswering` if a write that is under
+    /// way does not end.
+    pub async fn abandon(&self) -> Result<(), AccessError> {
+        self.handle.engine.abandon(&self.handle).await
+    }
+
     /// Gives a range of bytes up, in the cache and in the store: it reads as zeros.
     ///
     /// # Errors

@@ -92,6 +92,25 @@ fn a_cut_waits_for_writes_in_flight_and_none_lands_behind_it() {
 }
 
 #[test]
+fn what_is_given_up_is_asked_of_the_store_no_more() {
+    simulate(2, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..20).await.expect("memory takes it");
+        assert_eq!(file.sync().await, Ok(()));
+        write_pages(&file, 10..40).await.expect("memory takes it");
+        for kind in [IoKind::Write, IoKind::Commit, IoKind::SetLength] {
+            faults.inject(Fault::each(kind, FaultAction::Fail(Failure::Gone)));
+        }
+        file.abandon().await.expect("nobody holds a page");
+        assert_eq!((file.len(), file.is_written()), (0, true));
+        assert_eq!(bench.cache.statistics().dirty(), 0);
+        assert_eq!(bench.cache.sync().await, Ok(()), "nothing is owed");
+        bench.assert_consistent();
+    });
+}
+
+#[test]
 fn a_reader_of_what_is_cut_ends_with_the_bytes_that_are_left() {
     for delay_ms in 0..12 {
         simulate(3, |rt| async move {

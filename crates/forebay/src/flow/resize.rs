@@ -102,6 +102,34 @@ impl Engine {
         Ok(())
     }
 
+    /// Gives an object up that nobody will look for again: its pages are dropped, dirty or not, and
+    /// nothing more is asked of the store for it.
+    pub(crate) async fn abandon(self: &Arc<Self>, handle: &Handle) -> Result<(), AccessError> {
+        let (engine, object) = (self.clone(), handle.object.clone());
+        let backing = handle.backing.clone();
+        let give_up = async move {
+            let guard = engine.resize_alone(&object).await;
+            let before = guard.set_length(0);
+            let pages = 0..pages_for(before);
+            if let Err(error) = engine.guards_drop(&object, pages.clone()).await {
+                guard.set_length(before);
+                return Err(error);
+            }
+            engine.writes_end(&backing, &object, &(0..u64::MAX)).await;
+            while engine
+                .drop_pages(&object, &backing, pages.clone())
+                .await
+                .is_err()
+            {}
+            object.length_unsynced.store(false, Ordering::Release);
+            if let Some(changes) = object.to_commit() {
+                object.note_committed(changes);
+            }
+            Ok(())
+        };
+        self.resize_apart("abandon", handle, 0, give_up).await?
+    }
+
     /// Waits until no guard holds a page of the range.
     async fn guards_drop(
         &self,
