@@ -1,1 +1,27 @@
 //! A folder mounted through a Forebay cache.
+//!
+//! Names and attributes pass through to the folder behind; the data of regular files goes through
+//! one [`forebay::Cache`]. The kernel keeps no data of its own but for pages that somebody has
+//! mapped: files are opened past its cache, and what is mapped is kept in step by it.
+//!
+//! The rule of this crate: a thread that reads requests answers what it can at once and leaves to
+//! others what has to wait.
+
+mod attributes;
+mod buffers;
+mod content;
+mod contents;
+mod crew;
+mod data;
+mod directory;
+mod door;
+mod folder;
+mod handles;
+mod inode;
+mod keeper;
+mod mount;
+mod names;
+mod requests;
+mod source;
+
+pub use mount::{Mount, MountError, MountParts, MountSettings, can_mount};

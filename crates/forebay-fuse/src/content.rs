@@ -1,0 +1,307 @@
+//! The content of a regular file: an object of the cache, and what is told of the file meanwhile.
+//!
+//! While a file has content here, its length and its times of change are ours: what was written
+//! is in memory and reaches the source later, and the source's clock would then tell the time of
+//! the write-back. A time is taken when somebody first looks, or closes, or syncs, and the source
+//! is given it back once everything is written.
+//!
+//! invariant N2: while a content has users it is not closed.
+
+use crate::source::{CAPABILITY, Descriptors, OMITTED, PRESENT, PRIVILEGE_BITS};
+use forebay::{AccessError, File, SyncError};
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+    lock,
+};
+use forebay_store::ObjectId;
+use rustix::fd::AsFd;
+use rustix::fs::{Stat, Timespec};
+use rustix::io::Errno;
+
+/// The system's number for what a cache refused.
+pub(crate) fn access_errno(error: &AccessError) -> Errno {
+    Errno::from_raw_os_error(error.errno())
+}
+
+/// The system's number for what kept data from being durable.
+pub(crate) fn sync_errno(error: &SyncError) -> Errno {
+    Errno::from_raw_os_error(error.errno())
+}
+
+/// A file's content in the cache.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// The store's number of it.
+    pub(crate) object: ObjectId,
+    /// A handle that nobody reads or writes through; others are its clones.
+    pub(crate) file: File,
+    /// Written to since the times were last taken.
+    modified: AtomicBool,
+    /// Has set-user-ID or set-group-ID bits or capabilities, which a write takes away.
+    privileged: AtomicBool,
+    /// The first sync also makes durable what an earlier content of the file left uncommitted.
+    owes_commit: AtomicBool,
+    times: Mutex<Times>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// What is told instead of the source's times.
+    kept: Option<Kept>,
+    /// How the source was when it last held all that we know. None while it does not.
+    agreed: Option<Agreed>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    modified: Timespec,
+    changed: Timespec,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Agreed {
+    length_bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Agreed {
+    fn of(stat: &Stat) -> Agreed {
+        let modified = modified_of(stat);
+        Agreed {
+            length_bytes: stat.st_size as u64,
+            modified: (modified.tv_sec, modified.tv_nsec),
+        }
+    }
+}
+
+impl Kept {
+    fn of(stat: &Stat) -> Kept {
+        Kept {
+            modified: modified_of(stat),
+            changed: Timespec {
+                tv_sec: stat.st_ctime as i64,
+                tv_nsec: stat.st_ctime_nsec as i64,
+            },
+        }
+    }
+}
+
+fn modified_of(stat: &Stat) -> Timespec {
+    Timespec {
+        tv_sec: stat.st_mtime as i64,
+        tv_nsec: stat.st_mtime_nsec as i64,
+    }
+}
+
+impl Content {
+    /// The content of a file that the source described as `stat`.
+    pub(crate) fn new(object: ObjectId, file: File, fd: impl AsFd, stat: &Stat) -> Content {
+        Content {
+            object,
+            file,
+            modified: AtomicBool::new(false),
+            privileged: AtomicBool::new(is_privileged(fd, stat)),
+            owes_commit: AtomicBool::new(true),
+            times: Mutex::new(Times {
+                kept: None,
+                agreed: Some(Agreed::of(stat)),
+            }),
+        }
+    }
+
+    /// Notes that bytes were changed.
+    pub(crate) fn mark_modified(&self) {
+        if !self.modified.load(Ordering::Relaxed) {
+            self.modified.store(true, Ordering::Release);
+        }
+    }
+
+    /// Notes that the file may have become privileged.
+    pub(crate) fn mark_privileged(&self) {
+        self.privileged.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a write has to take privileges away; the caller does.
+    pub(crate) fn take_privileged(&self) -> bool {
+        self.privileged.load(Ordering::Relaxed) && self.privileged.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether a sync has to commit what an earlier content left; asked once.
+    pub(crate) fn take_owed_commit(&self) -> bool {
+        self.owes_commit.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether the source lacks something that is known here.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.file.is_written()
+    }
+
+    /// Whether the source has everything, also the times.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.is_dirty()
+            && !self.modified.load(Ordering::Acquire)
+            && lock(&self.times).agreed.is_some()
+    }
+
+    /// Whether somebody else changed the file below since it was settled.
+    pub(crate) fn is_stale(&self, stat: &Stat) -> bool {
+        let agreed = lock(&self.times).agreed;
+        self.is_settled() && agreed.is_some_and(|agreed| agreed != Agreed::of(stat))
+    }
+
+    /// Takes the time of what was written since it was last taken.
+    pub(crate) fn take_times(&self, fd: impl AsFd, through: &Descriptors) -> Result<(), Errno> {
+        if !self.modified.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let taken = match through.set_times(&fd, OMITTED, PRESENT) {
+            // Who may write a file but does not own it may only set both times.
+            Err(Errno::PERM) => through.set_times(&fd, PRESENT, PRESENT),
+            other => other,
+        };
+        let taken = taken.and_then(|()| rustix::fs::fstat(&fd));
+        match taken {
+            Ok(stat) => {
+                let mut times = lock(&self.times);
+                times.kept = Some(Kept::of(&stat));
+                times.agreed = None;
+                Ok(())
+            }
+            Err(errno) => {
+                self.mark_modified();
+                Err(errno)
+            }
+        }
+    }
+
+    /// Notes the times of the source as those of the file: somebody set them, or changed something
+    /// else of the file than its bytes.
+    pub(crate) fn times_were_set(&self, stat: &Stat, modified_too: bool) {
+        if modified_too {
+            self.modified.store(false, Ordering::Release);
+        }
+        let mut times = lock(&self.times);
+        let fresh = Kept::of(stat);
+        if times.kept.is_some() || modified_too {
+            let modified = match times.kept {
+                Some(kept) if !modified_too => kept.modified,
+                _ => fresh.modified,
+            };
+            times.kept = Some(Kept { modified, ..fresh });
+        }
+        if modified_too && times.agreed.is_some() {
+            times.agreed = Some(Agreed::of(stat));
+        }
+    }
+
+    /// Gives the source the time that is told here, if it has all bytes.
+    pub(crate) fn settle(&self, fd: impl AsFd, through: &Descriptors) -> Result<(), Errno> {
+        self.take_times(&fd, through)?;
+        if self.is_dirty() || self.is_settled() {
+            return Ok(());
+        }
+        let kept = lock(&self.times).kept;
+        if let Some(kept) = kept {
+            match through.set_times(&fd, OMITTED, kept.modified) {
+                // The file is another user's: its time stays that of the write-back.
+                Err(Errno::PERM) => {}
+                other => other?,
+            }
+        }
+        let stat = rustix::fs::fstat(&fd)?;
+        if !self.is_dirty() {
+            lock(&self.times).agreed = Some(Agreed::of(&stat));
+        }
+        Ok(())
+    }
+
+    /// Puts what is known here in the place of what the source says.
+    pub(crate) fn overlay(&self, stat: &mut Stat) {
+        let length_bytes = self.file.len();
+        stat.st_size = length_bytes as _;
+        // Pages that are not written yet may need room that the source has not given them.
+        let most = (length_bytes.div_ceil(PAGE_BYTES as u64) * PAGE_BYTES as u64 / 512) as i64;
+        let unwritten = (self.file.dirty_pages() * PAGE_BYTES as u64 / 512) as i64;
+        let blocks = stat.st_blocks as i64;
+        stat.st_blocks = blocks.max((blocks + unwritten).min(most)) as _;
+        if let Some(kept) = lock(&self.times).kept {
+            stat.st_mtime = kept.modified.tv_sec as _;
+            stat.st_mtime_nsec = kept.modified.tv_nsec as _;
+            stat.st_ctime = kept.changed.tv_sec as _;
+            stat.st_ctime_nsec = kept.changed.tv_nsec as _;
+        }
+    }
+}
+
+fn is_privileged(fd: impl AsFd, stat: &Stat) -> bool {
+    if stat.st_mode & PRIVILEGE_BITS != 0 {
+        return true;
+    }
+    let mut value = [0_u8; 0];
+    // An empty buffer asks for the length alone; any refusal means that there is none.
+    rustix::fs::getxattr(Descriptors::path(fd), CAPABILITY, &mut value).is_ok()
+}
+
+/// Where a file keeps its content, if it has any.
+#[derive(Debug, Default)]
+pub(crate) struct ContentSlot {
+    state: Mutex<Slot>,
+}
+
+/// What the slot holds, under its lock.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) content: Option<Arc<Content>>,
+    /// Handles, and calls under way.
+    pub(crate) users: u32,
+    /// Whether the store may write it.
+    pub(crate) writable: bool,
+    /// Whether it stands in the line of the closed ones.
+    pub(crate) in_line: bool,
+}
+
+impl ContentSlot {
+    /// Does something with the slot under its lock; it must not wait.
+    pub(crate) fn with<T>(&self, body: impl FnOnce(&mut Slot) -> T) -> T {
+        body(&mut lock(&self.state))
+    }
+
+    /// The content, if there is one.
+    pub(crate) fn get(&self) -> Option<Arc<Content>> {
+        lock(&self.state).content.clone()
+    }
+
+    /// Whether there is no content.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.state).content.is_none()
+    }
+
+    /// Whether somebody uses the content.
+    pub(crate) fn is_in_use(&self) -> bool {
+        lock(&self.state).users > 0
+    }
+
+    /// Takes the content out if nobody uses it (invariant N2), whether or not it is written.
+    pub(crate) fn take_unused(&self) -> Option<Arc<Content>> {
+        let mut slot = lock(&self.state);
+        if slot.users > 0 {
+            return None;
+        }
+        slot.content.take()
+    }
+
+    /// Takes the content out if nobody uses it and the source has all of it (invariant N2).
+    pub(crate) fn take_settled(&self) -> Option<Arc<Content>> {
+        let mut slot = lock(&self.state);
+        let settled = slot
+            .content
+            .as_ref()
+            .is_some_and(|content| content.is_settled());
+        if slot.users > 0 || !settled {
+            return None;
+        }
+        slot.content.take()
+    }
+}

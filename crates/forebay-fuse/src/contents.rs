@@ -1,0 +1,195 @@
+//! Opening and closing contents.
+//!
+//! The content of a closed file stays, with its pages and what of it is not written, until more
+//! are kept than there are descriptors for. Then the ones that were closed first are written and
+//! let go.
+
+use crate::content::{Content, Slot};
+use crate::folder::Folder;
+use crate::inode::Inode;
+use crate::source::Descriptors;
+use forebay::BuildError;
+use forebay_base::Span;
+use forebay_base::sync::Arc;
+use forebay_rt::wait::OwnedPermit;
+use forebay_store::{OpenError, OpenMode};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// Before another attempt to let go what could not be written.
+const RETRY_AFTER: Span = Span::from_secs(2);
+
+/// Somebody who uses a content: it is not closed before this is dropped.
+#[derive(Debug)]
+pub(crate) struct ContentUse {
+    folder: Arc<Folder>,
+    pub(crate) inode: Arc<Inode>,
+    pub(crate) content: Arc<Content>,
+}
+
+impl Drop for ContentUse {
+    fn drop(&mut self) {
+        let is_last = self.inode.content.with(|slot| {
+            slot.users -= 1;
+            slot.users == 0
+        });
+        if is_last {
+            self.folder.content_closed(&self.inode, &self.content);
+        }
+    }
+}
+
+impl Folder {
+    /// Uses the content of a regular file, which is opened if it is not, for writing if asked for.
+    pub(crate) fn use_content(
+        self: &Arc<Folder>,
+        inode: &Arc<Inode>,
+        writable: bool,
+    ) -> Result<ContentUse, Errno> {
+        let content = inode.content.with(|slot| {
+            let content = self.content_in(slot, inode, writable)?;
+            slot.users += 1;
+            Ok::<_, Errno>(content)
+        })?;
+        Ok(ContentUse {
+            folder: self.clone(),
+            inode: inode.clone(),
+            content,
+        })
+    }
+
+    fn content_in(
+        &self,
+        slot: &mut Slot,
+        inode: &Inode,
+        writable: bool,
+    ) -> Result<Arc<Content>, Errno> {
+        let stat = rustix::fs::fstat(inode)?;
+        let path = Descriptors::path(inode);
+        let path = Path::new(&path);
+        if slot.users == 0
+            && let Some(stale) = slot.content.take_if(|content| content.is_stale(&stat))
+        {
+            self.files.close(stale.object);
+        }
+        if let Some(content) = &slot.content {
+            if writable && !slot.writable {
+                let made = self.files.make_writable(content.object, path);
+                made.map_err(|error| open_errno(&error))?;
+                slot.writable = true;
+            }
+            return Ok(content.clone());
+        }
+        let mode = if writable {
+            OpenMode::ReadWrite
+        } else {
+            OpenMode::ReadOnly
+        };
+        let opened = self
+            .files
+            .open(path, mode)
+            .map_err(|error| open_errno(&error))?;
+        let file = self
+            .cache
+            .open(&self.store, opened.object, opened.length_bytes);
+        let file = file.map_err(|error| {
+            self.files.close(opened.object);
+            build_errno(&error)
+        })?;
+        let content = Arc::new(Content::new(opened.object, file, inode, &stat));
+        slot.content = Some(content.clone());
+        slot.writable = writable;
+        Ok(content)
+    }
+
+    /// The last user of a content has gone.
+    fn content_closed(self: &Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
+        // If the time cannot be taken now, it is taken when the content is settled.
+        let _ = content.take_times(inode, &self.through);
+        if is_nameless(inode) {
+            self.discard(inode);
+            return;
+        }
+        let joins = inode
+            .content
+            .with(|slot| !std::mem::replace(&mut slot.in_line, true));
+        self.keeper
+            .closed(inode, joins, !content.is_settled(), self.limits);
+    }
+
+    /// The kernel knows a file no more whose content is here.
+    pub(crate) fn forgotten(self: &Arc<Folder>, inode: &Arc<Inode>) {
+        if !inode.content.is_in_use() && is_nameless(inode) {
+            self.discard(inode);
+        }
+    }
+
+    /// Drops the content of a file that has no name any more and that nobody can open.
+    fn discard(self: &Arc<Folder>, inode: &Arc<Inode>) {
+        let (folder, inode) = (self.clone(), inode.clone());
+        self.rt.spawn("discard", async move {
+            let Some(content) = inode.content.take_unused() else {
+                return;
+            };
+            // What cannot be dropped now is written to a file that nobody finds: no harm is done.
+            let _ = content.file.abandon().await;
+            folder.let_go(&inode, &content);
+        });
+    }
+
+    /// Writes the content of a closed file and lets it go. `_permit` bounds how many do so.
+    pub(crate) async fn retire(self: Arc<Folder>, inode: Arc<Inode>, _permit: OwnedPermit) {
+        inode.content.with(|slot| slot.in_line = false);
+        let Some(content) = inode.content.get() else {
+            return;
+        };
+        if inode.content.is_in_use() {
+            return;
+        }
+        let synced = content.file.sync().await.is_ok();
+        let settled = synced && content.settle(&*inode, &self.through).is_ok();
+        if let Some(content) = inode.content.take_settled() {
+            self.let_go(&inode, &content);
+            return;
+        }
+        if !settled {
+            self.rt.sleep(RETRY_AFTER).await;
+        }
+        let joins = inode.content.with(|slot| {
+            slot.users == 0 && slot.content.is_some() && !std::mem::replace(&mut slot.in_line, true)
+        });
+        if joins {
+            self.keeper.closed(&inode, true, false, self.limits);
+        }
+    }
+
+    fn let_go(&self, inode: &Inode, content: &Content) {
+        self.files.close(content.object);
+        self.inodes.content_gone(inode);
+    }
+}
+
+/// Whether a file has lost its last name.
+fn is_nameless(inode: &Inode) -> bool {
+    rustix::fs::fstat(inode).is_ok_and(|stat| stat.st_nlink == 0)
+}
+
+fn open_errno(error: &OpenError) -> Errno {
+    match error {
+        OpenError::NotFound(_) => Errno::NOENT,
+        OpenError::NotPermitted(_) => Errno::ACCESS,
+        OpenError::ReadOnly(_) => Errno::ROFS,
+        OpenError::WrongKind { .. } => Errno::INVAL,
+        OpenError::NoSpace(_) => Errno::NOSPC,
+        OpenError::Refused { errno, .. } => Errno::from_raw_os_error(*errno),
+    }
+}
+
+fn build_errno(error: &BuildError) -> Errno {
+    match error {
+        BuildError::TooManyObjects { .. } => Errno::NFILE,
+        BuildError::TooLong { .. } => Errno::FBIG,
+        BuildError::Closed => Errno::SHUTDOWN,
+        _ => Errno::IO,
+    }
+}

@@ -1,0 +1,135 @@
+//! Calls that may wait, kept from holding up those that need not.
+//!
+//! A few threads read the kernel's requests. At most so many of them as there are seats may be in
+//! a call that waits (a write that is slowed down, a sync); what comes then is done by a crew of
+//! other threads, so that somebody is always left to answer reads.
+
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_rt::thread::Joiner;
+use forebay_rt::wait::{Permit, Permits, WaitQueue};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+
+/// Something to be done by the crew.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// The seats, and the crew for those who find none.
+pub(crate) struct Crew {
+    seats: Permits,
+    line: Mutex<Line>,
+    arrivals: WaitQueue,
+}
+
+/// Jobs that nobody has begun: one for each request of the kernel at most.
+#[derive(Default)]
+struct Line {
+    jobs: VecDeque<Job>,
+    stopped: bool,
+}
+
+enum Next {
+    Do(Job),
+    Wait,
+    End,
+}
+
+impl fmt::Debug for Crew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crew")
+            .field("seats", &self.seats)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Crew {
+    /// A crew of `threads`, beside `seats` seats.
+    pub(crate) fn start(seats: usize, threads: usize) -> io::Result<(Arc<Crew>, Vec<Joiner>)> {
+        let crew = Arc::new(Crew {
+            seats: Permits::new(seats),
+            line: Mutex::new(Line::default()),
+            arrivals: WaitQueue::new(),
+        });
+        let mut joiners = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let crew = crew.clone();
+            joiners.push(forebay_rt::thread::spawn("forebay-crew", move || {
+                crew.work()
+            })?);
+        }
+        Ok((crew, joiners))
+    }
+
+    /// A seat for a call that may wait, if one is free.
+    pub(crate) fn seat(&self) -> Option<Permit<'_>> {
+        self.seats.try_acquire(1)
+    }
+
+    /// Does `job` here if a seat is free, else leaves it to the crew.
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        match self.seat() {
+            Some(_seat) => job(),
+            None => self.leave(Box::new(job)),
+        }
+    }
+
+    /// Leaves `job` to the crew.
+    pub(crate) fn leave(&self, job: Job) {
+        lock(&self.line).jobs.push_back(job);
+        self.arrivals.wake_one();
+    }
+
+    /// Lets the crew end once nothing is left to do.
+    pub(crate) fn stop(&self) {
+        lock(&self.line).stopped = true;
+        self.arrivals.wake_all();
+    }
+
+    fn work(&self) {
+        loop {
+            let next = forebay_rt::block_on(async {
+                loop {
+                    let arrival = self.arrivals.listen();
+                    match self.next() {
+                        Next::Do(job) => return Some(job),
+                        Next::End => return None,
+                        Next::Wait => arrival.await,
+                    }
+                }
+            });
+            match next {
+                Some(job) => job(),
+                None => return,
+            }
+        }
+    }
+
+    fn next(&self) -> Next {
+        let mut line = lock(&self.line);
+        match line.jobs.pop_front() {
+            Some(job) => Next::Do(job),
+            None if line.stopped => Next::End,
+            None => Next::Wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_rt::wait::Slot;
+
+    #[test]
+    fn what_finds_no_seat_is_done_by_the_crew_while_the_first_still_waits() {
+        let (crew, joiners) = Crew::start(1, 1).unwrap();
+        let seat = crew.seat().expect("nobody sits yet");
+        let done = Arc::new(Slot::new());
+        let told = done.clone();
+        crew.run(move || told.set(7));
+        assert_eq!(forebay_rt::block_on(done.take()), 7);
+        drop(seat);
+        assert!(crew.seat().is_some());
+        crew.stop();
+        joiners.into_iter().for_each(Joiner::join);
+    }
+}

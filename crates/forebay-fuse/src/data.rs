@@ -1,0 +1,223 @@
+//! The bytes of regular files, through the cache.
+
+use crate::content::{access_errno, sync_errno};
+use crate::contents::ContentUse;
+use crate::folder::Folder;
+use crate::handles::{Handle, OpenFile};
+use crate::names::{Caller, Place};
+use forebay_base::sync::Arc;
+use fuser::{FileAttr, FileType};
+use rustix::fd::AsFd;
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// Where to look for data or for a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sought {
+    Data,
+    Hole,
+}
+
+impl Folder {
+    /// Opens a regular file and returns the number of the handle.
+    pub(crate) fn open(self: &Arc<Folder>, id: u64, flags: i32) -> Result<u64, Errno> {
+        let inode = self.inode(id)?;
+        if inode.kind != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        let access = OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE;
+        let used = self.use_content(&inode, access != OFlags::RDONLY)?;
+        Ok(self.insert_file(used))
+    }
+
+    fn insert_file(&self, used: ContentUse) -> u64 {
+        let file = used.content.file.clone().blocking();
+        self.handles
+            .insert(Handle::File(Arc::new(OpenFile { used, file })))
+    }
+
+    /// Makes a file, or takes the one that is there, and opens it.
+    pub(crate) fn create(
+        self: &Arc<Folder>,
+        place: Place<'_>,
+        mode: u32,
+        flags: i32,
+        caller: Caller,
+    ) -> Result<(FileAttr, u64), Errno> {
+        /// Without these we could not open what we just made.
+        const OURS: u32 = 0o600;
+        let parent = self.inode(place.parent)?;
+        let flags = OFlags::from_bits_retain(flags as u32);
+        let bits = Mode::from_raw_mode((mode & crate::source::PERMISSION_BITS) | OURS);
+        let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(parent.as_fd(), place.name, how | OFlags::RDWR, bits);
+        let is_new = match made {
+            Ok(_) => true,
+            Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => false,
+            Err(errno) => return Err(errno),
+        };
+        let inode = self.look_up(place)?;
+        let opened = self.open_created(&inode, is_new, flags);
+        let opened = opened.and_then(|used| {
+            if is_new {
+                let stat = rustix::fs::fstat(parent.as_fd())?;
+                self.adopt(&inode, &stat, Some(mode), caller)?;
+            }
+            self.describe(&inode)
+                .map(|told| (told, self.insert_file(used)))
+        });
+        opened.inspect_err(|_| {
+            if let Some(left) = self.inodes.forget(inode.id, 1) {
+                self.forgotten(&left);
+            }
+        })
+    }
+
+    fn open_created(
+        self: &Arc<Folder>,
+        inode: &Arc<crate::inode::Inode>,
+        is_new: bool,
+        flags: OFlags,
+    ) -> Result<ContentUse, Errno> {
+        if inode.kind != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        let writes = is_new || flags & OFlags::RWMODE != OFlags::RDONLY;
+        let used = self.use_content(inode, writes)?;
+        if !is_new && flags.contains(OFlags::TRUNC) {
+            let cut = used.content.file.blocking().truncate(0);
+            cut.map_err(|error| access_errno(&error))?;
+            used.content.mark_modified();
+        }
+        Ok(used)
+    }
+
+    /// Writes bytes. `drops_privileges` says that the writer may not leave them to the file.
+    pub(crate) fn write(
+        &self,
+        open: &OpenFile,
+        bytes: &[u8],
+        offset_bytes: u64,
+        drops_privileges: bool,
+    ) -> Result<(), Errno> {
+        let content = &open.used.content;
+        if drops_privileges && content.take_privileged() {
+            self.drop_privileges(&open.used.inode)?;
+        }
+        let written = open.file.write_at(bytes, offset_bytes);
+        // A write that failed may have changed the bytes in front of where it did.
+        content.mark_modified();
+        written.map_err(|error| access_errno(&error))
+    }
+
+    /// Makes what was written durable: the bytes and the length, and all else unless `data_only`.
+    pub(crate) fn sync(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
+        let (content, inode) = (&open.used.content, &*open.used.inode);
+        let synced = open.file.sync().map_err(|error| sync_errno(&error));
+        let owes = content.take_owed_commit();
+        let below = if data_only && !owes {
+            Ok(())
+        } else {
+            self.sync_below(open, data_only)
+        };
+        if data_only {
+            return synced.and(below);
+        }
+        synced
+            .and(below)
+            .and(content.take_times(inode, &self.through))
+    }
+
+    /// Makes durable what the source itself has of the file.
+    fn sync_below(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
+        let (content, inode) = (&open.used.content, &*open.used.inode);
+        let fd = self.through.open(inode, OFlags::RDONLY)?;
+        if data_only {
+            return rustix::fs::fdatasync(&fd);
+        }
+        content.settle(inode, &self.through)?;
+        rustix::fs::fsync(&fd)
+    }
+
+    /// What a program is told when it closes a file: whether a write failed that it has not heard
+    /// of yet.
+    pub(crate) fn flush(&self, open: &OpenFile) -> Result<(), Errno> {
+        let (content, inode) = (&open.used.content, &*open.used.inode);
+        content.take_times(inode, &self.through)?;
+        let failure = open.file.as_async().take_failure();
+        failure.map_err(|error| sync_errno(&error))
+    }
+
+    /// Gives a range room, takes it away, or makes it zeros.
+    pub(crate) fn allocate(
+        &self,
+        open: &OpenFile,
+        offset_bytes: u64,
+        length_bytes: u64,
+        mode: i32,
+    ) -> Result<(), Errno> {
+        let flags = FallocateFlags::from_bits(mode as u32).ok_or(Errno::OPNOTSUPP)?;
+        let end = offset_bytes.checked_add(length_bytes).ok_or(Errno::FBIG)?;
+        let keeps_size = flags.contains(FallocateFlags::KEEP_SIZE);
+        let kind = flags.difference(FallocateFlags::KEEP_SIZE);
+        let punches = kind == FallocateFlags::PUNCH_HOLE && keeps_size;
+        let zeros = kind == FallocateFlags::ZERO_RANGE;
+        if !punches && !zeros && !kind.is_empty() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let (file, content) = (&open.file, &open.used.content);
+        if punches || zeros {
+            let discarded = file.discard(offset_bytes..end);
+            content.mark_modified();
+            discarded.map_err(|error| access_errno(&error))?;
+        }
+        if punches {
+            return Ok(());
+        }
+        let fd = self.through.open(&*open.used.inode, OFlags::WRONLY)?;
+        rustix::fs::fallocate(&fd, FallocateFlags::KEEP_SIZE, offset_bytes, length_bytes)?;
+        if !keeps_size && end > file.len() {
+            let grown = file.truncate(end);
+            content.mark_modified();
+            grown.map_err(|error| access_errno(&error))?;
+        }
+        Ok(())
+    }
+
+    /// The next data or hole from a place on. What is not written yet is written first, so that
+    /// the source can tell.
+    pub(crate) fn seek(
+        &self,
+        open: &OpenFile,
+        offset_bytes: u64,
+        sought: Sought,
+    ) -> Result<u64, Errno> {
+        if !open.used.content.file.is_written() {
+            open.used
+                .content
+                .file
+                .blocking()
+                .sync()
+                .map_err(|error| sync_errno(&error))?;
+        }
+        let fd = self.through.open(&*open.used.inode, OFlags::RDONLY)?;
+        let to = match sought {
+            Sought::Data => SeekFrom::Data(offset_bytes),
+            Sought::Hole => SeekFrom::Hole(offset_bytes),
+        };
+        rustix::fs::seek(&fd, to)
+    }
+
+    /// Drives `answer` here as far as it comes without waiting, and leaves the rest to a task.
+    pub(crate) fn answer(&self, answer: impl Future<Output = ()> + Send + 'static) {
+        let mut answer: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(answer);
+        // Nobody has to be woken: who waits is polled again by its task.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Pending = answer.as_mut().poll(&mut context) {
+            self.rt.spawn("read", answer);
+        }
+    }
+}

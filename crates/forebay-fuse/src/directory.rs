@@ -1,0 +1,58 @@
+//! Reading a folder, from wherever the kernel wants to go on.
+
+use crate::inode::Inode;
+use forebay_base::sync::{Arc, Mutex, lock};
+use rustix::fd::OwnedFd;
+use rustix::fs::{RawDir, RawDirEntry, SeekFrom};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+
+/// Entries that are asked for at a time, bytes.
+const BATCH_BYTES: usize = 16 << 10;
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) inode: Arc<Inode>,
+    stream: Mutex<OwnedFd>,
+}
+
+/// Whether a reply has room for more entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Left,
+    Full,
+}
+
+impl Directory {
+    /// `fd` is the folder of `inode`, opened for reading.
+    pub(crate) fn new(inode: Arc<Inode>, fd: OwnedFd) -> Directory {
+        Directory {
+            inode,
+            stream: Mutex::new(fd),
+        }
+    }
+
+    /// Shows `visit` the entries behind `offset`, until it is full or there are no more.
+    pub(crate) fn walk(
+        &self,
+        offset: u64,
+        mut visit: impl FnMut(&RawDirEntry<'_>) -> Room,
+    ) -> Result<(), Errno> {
+        let stream = lock(&self.stream);
+        rustix::fs::seek(&*stream, SeekFrom::Start(offset))?;
+        let mut buffer = [MaybeUninit::uninit(); BATCH_BYTES];
+        let mut entries = RawDir::new(&*stream, &mut buffer);
+        while let Some(entry) = entries.next() {
+            if visit(&entry?) == Room::Full {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the names in it durable.
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        rustix::fs::fsync(&*lock(&self.stream))
+    }
+}

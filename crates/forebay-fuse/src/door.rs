@@ -1,0 +1,72 @@
+//! The door through which every call that changes data goes: closed before the last write-back,
+//! so that nothing is acknowledged that would not be written.
+
+use forebay_base::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use forebay_rt::wait::WaitQueue;
+
+/// Set beside the count of those who are inside.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// The door, and how many are inside.
+#[derive(Debug, Default)]
+pub(crate) struct Door {
+    state: AtomicUsize,
+    left: WaitQueue,
+}
+
+/// Somebody inside.
+#[derive(Debug)]
+pub(crate) struct Inside(Arc<Door>);
+
+impl Door {
+    /// Lets a call in, unless the door is closed.
+    pub(crate) fn enter(self: &Arc<Door>) -> Option<Inside> {
+        let before = self.state.fetch_add(1, Ordering::AcqRel);
+        let inside = Inside(self.clone());
+        (before & CLOSED == 0).then_some(inside)
+    }
+
+    /// Lets nobody in from now on, and returns when everybody has left.
+    pub(crate) async fn close(&self) {
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        loop {
+            let left = self.left.listen();
+            if self.state.load(Ordering::Acquire) == CLOSED {
+                return;
+            }
+            left.await;
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let before = self.0.state.fetch_sub(1, Ordering::AcqRel);
+        if before == CLOSED + 1 {
+            self.0.left.wake_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    #[test]
+    fn it_closes_when_the_last_one_has_left() {
+        let door = Arc::new(Door::default());
+        let inside = door.enter().expect("it is open");
+        let mut closing = pin!(door.close());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(closing.as_mut().poll(&mut context).is_pending());
+        assert!(door.enter().is_none());
+        drop(inside);
+        assert!(closing.as_mut().poll(&mut context).is_ready());
+    }
+}

@@ -1,0 +1,89 @@
+//! The mounted folder: everything that its requests share.
+
+use crate::attributes::attributes;
+use crate::buffers::Buffers;
+use crate::crew::Crew;
+use crate::door::Door;
+use crate::handles::HandleTable;
+use crate::inode::{Inode, InodeTable};
+use crate::keeper::Keeper;
+use crate::source::Descriptors;
+use forebay::{AttachedStore, Cache};
+use forebay_base::sync::Arc;
+use forebay_rt::Rt;
+use forebay_store::FileStore;
+use fuser::{FileAttr, FileType, FopenFlags};
+use rustix::io::Errno;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Bytes of one request at most.
+pub(crate) const MAX_REQUEST_BYTES: u32 = 1 << 20;
+
+/// How many descriptors may be held for what is not open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Contents of closed files.
+    pub(crate) closed_contents: usize,
+    /// Files that the kernel knows before it is asked to forget some.
+    pub(crate) inodes: usize,
+}
+
+impl Limits {
+    /// Shares of the descriptors that the process may open.
+    pub(crate) fn of(descriptors: u64) -> Limits {
+        let descriptors = descriptors.min(1 << 20) as usize;
+        Limits {
+            // Each takes two.
+            closed_contents: (descriptors / 8).clamp(16, 16_384),
+            inodes: (descriptors / 2).max(64),
+        }
+    }
+}
+
+/// What the requests share.
+pub(crate) struct Folder {
+    pub(crate) rt: Rt,
+    pub(crate) cache: Cache,
+    pub(crate) store: AttachedStore,
+    pub(crate) files: Arc<FileStore>,
+    pub(crate) inodes: InodeTable,
+    pub(crate) handles: HandleTable,
+    pub(crate) through: Descriptors,
+    pub(crate) crew: Arc<Crew>,
+    pub(crate) door: Arc<Door>,
+    pub(crate) buffers: Arc<Buffers>,
+    pub(crate) keeper: Keeper,
+    pub(crate) limits: Limits,
+    /// How files are opened, which depends on what the kernel offers.
+    pub(crate) open_flags: OnceLock<FopenFlags>,
+}
+
+impl fmt::Debug for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Folder")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Folder {
+    /// The file that the kernel knows as `id`.
+    pub(crate) fn inode(&self, id: u64) -> Result<Arc<Inode>, Errno> {
+        self.inodes.get(id).ok_or(Errno::STALE)
+    }
+
+    /// What the kernel is told of a file.
+    pub(crate) fn describe(&self, inode: &Inode) -> Result<FileAttr, Errno> {
+        let mut stat = rustix::fs::fstat(inode)?;
+        if inode.kind == FileType::RegularFile
+            && let Some(content) = inode.content.get()
+        {
+            content.take_times(inode, &self.through)?;
+            if inode.content.is_in_use() || !content.is_stale(&stat) {
+                content.overlay(&mut stat);
+            }
+        }
+        Ok(attributes(inode.id, &stat))
+    }
+}

@@ -1,0 +1,216 @@
+//! What is done behind the requests: contents of closed files are settled once they are written,
+//! and let go when there are too many; the kernel is asked to forget names when it knows too many.
+
+use crate::folder::{Folder, Limits};
+use crate::inode::Inode;
+use forebay_base::Span;
+use forebay_base::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+    lock,
+};
+use forebay_rt::wait::{Permits, WaitQueue};
+use fuser::{INodeNo, Notifier};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::OnceLock;
+
+/// While something is to be settled, it is looked for this often.
+const SETTLE_INTERVAL: Span = Span::from_secs(5);
+/// Contents that are written at the same time to be let go: as many as a journal commits at once.
+const RETIRING: usize = 64;
+/// Names that the kernel is asked to forget at a time.
+const PRUNED: usize = 512;
+
+/// The work that is left to it.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    work: Mutex<Work>,
+    news: WaitQueue,
+    stopped: AtomicBool,
+    retiring: Arc<Permits>,
+    /// Where the search for names to forget goes on.
+    pruned_up_to: AtomicU64,
+    notifier: OnceLock<Notifier>,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    /// Files whose content nobody uses, the ones that were closed first in front.
+    line: VecDeque<Arc<Inode>>,
+    /// Files that were closed before the source had all of them.
+    unsettled: BTreeMap<u64, Arc<Inode>>,
+}
+
+impl Keeper {
+    pub(crate) fn new() -> Keeper {
+        Keeper {
+            work: Mutex::new(Work::default()),
+            news: WaitQueue::new(),
+            stopped: AtomicBool::new(false),
+            retiring: Arc::new(Permits::new(RETIRING)),
+            pruned_up_to: AtomicU64::new(0),
+            notifier: OnceLock::new(),
+        }
+    }
+
+    /// Takes what the kernel is told of names with; once.
+    pub(crate) fn set_notifier(&self, notifier: Notifier) {
+        // A second session would be another folder with another keeper.
+        let _ = self.notifier.set(notifier);
+    }
+
+    /// A content has no users any more. `joins` says whether its file is not yet in line.
+    pub(crate) fn closed(&self, inode: &Arc<Inode>, joins: bool, unsettled: bool, limits: Limits) {
+        let mut work = lock(&self.work);
+        if joins {
+            work.line.push_back(inode.clone());
+        }
+        let mut has_news = work.line.len() > limits.closed_contents;
+        if unsettled {
+            has_news |= work.unsettled.is_empty();
+            work.unsettled.insert(inode.id, inode.clone());
+        }
+        drop(work);
+        if has_news {
+            self.news.wake_all();
+        }
+    }
+
+    /// The kernel has looked up one more file, and knows `known` now.
+    pub(crate) fn looked_up(&self, known: usize, limits: Limits) {
+        if known > limits.inodes && known.is_multiple_of(PRUNED / 2) {
+            self.news.wake_all();
+        }
+    }
+
+    /// Ends the keeper's thread.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.news.wake_all();
+    }
+
+    fn next_to_retire(&self, limits: Limits) -> Option<Arc<Inode>> {
+        let mut work = lock(&self.work);
+        if work.line.len() <= limits.closed_contents {
+            return None;
+        }
+        work.line.pop_front()
+    }
+}
+
+impl Folder {
+    /// What the keeper's thread does until it is stopped.
+    pub(crate) fn keep(self: &Arc<Folder>) {
+        let keeper = &self.keeper;
+        forebay_rt::block_on(async {
+            loop {
+                let news = keeper.news.listen();
+                if keeper.stopped.load(Ordering::Acquire) {
+                    return;
+                }
+                self.retire_surplus();
+                self.settle_closed();
+                self.prune_names();
+                let is_settled = lock(&keeper.work).unsettled.is_empty();
+                if is_settled {
+                    news.await;
+                } else {
+                    // News or time: both lead to another look.
+                    let _ = self.rt.timeout(SETTLE_INTERVAL, news).await;
+                }
+            }
+        });
+    }
+
+    /// Lets go of contents while more are kept than there is room for.
+    fn retire_surplus(self: &Arc<Folder>) {
+        while let Some(permit) = self.keeper.retiring.try_acquire_owned(1) {
+            let Some(inode) = self.keeper.next_to_retire(self.limits) else {
+                return;
+            };
+            let folder = self.clone();
+            self.rt.spawn("retire", async move {
+                let keeper = folder.clone();
+                folder.retire(inode, permit).await;
+                keeper.keeper.news.wake_all();
+            });
+        }
+    }
+
+    /// Gives the source the times of files that are written by now.
+    fn settle_closed(&self) {
+        let candidates: Vec<_> = lock(&self.keeper.work)
+            .unsettled
+            .values()
+            .cloned()
+            .collect();
+        for inode in candidates {
+            let done = match inode.content.get() {
+                Some(content) if !inode.content.is_in_use() => {
+                    // What cannot be settled now is tried again when it is let go.
+                    let settled = content.settle(&*inode, &self.through);
+                    settled.is_err() || content.is_settled()
+                }
+                // It is gone, or comes again when it is closed.
+                _ => true,
+            };
+            if done {
+                lock(&self.keeper.work).unsettled.remove(&inode.id);
+            }
+        }
+    }
+
+    /// Gives the source the times of every file, as far as it is written.
+    pub(crate) fn settle_all(&self) {
+        for inode in self.inodes.all() {
+            if let Some(content) = inode.content.get() {
+                // At the end there is nobody left to tell; the bytes are safe, the time is that
+                // of the write-back.
+                let _ = content.settle(&*inode, &self.through);
+            }
+        }
+    }
+
+    /// Writes every content, many at a time: a journal commits them together.
+    pub(crate) async fn sync_contents(self: &Arc<Folder>) {
+        let permits = Arc::new(Permits::new(RETIRING));
+        for inode in self.inodes.all() {
+            let Some(content) = inode.content.get() else {
+                continue;
+            };
+            if content.file.is_written() {
+                continue;
+            }
+            let permit = permits.acquire_owned(1).await;
+            self.rt.spawn("sync", async move {
+                // Who waits for everything hears of failures from the cache.
+                let _ = content.file.sync().await;
+                drop(permit);
+            });
+        }
+        drop(permits.acquire_owned(RETIRING).await);
+    }
+
+    /// Asks the kernel to forget names, when it knows more files than descriptors can be spared.
+    fn prune_names(&self) {
+        let Some(notifier) = self.keeper.notifier.get() else {
+            return;
+        };
+        if self.inodes.len() <= self.limits.inodes {
+            return;
+        }
+        let after = self.keeper.pruned_up_to.load(Ordering::Relaxed);
+        let found = self.inodes.forgettable(after, PRUNED);
+        let up_to = match found.last() {
+            Some(inode) if found.len() == PRUNED => inode.id,
+            _ => 0,
+        };
+        self.keeper.pruned_up_to.store(up_to, Ordering::Relaxed);
+        for inode in found {
+            if let Some((parent, name)) = inode.name() {
+                // A name that is not there any more needs not be forgotten.
+                let _ = notifier.inval_entry(INodeNo(parent), &name);
+            }
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! A mount: from the first request to the last byte written.
+
+use crate::buffers::Buffers;
+use crate::crew::Crew;
+use crate::door::Door;
+use crate::folder::{Folder, Limits, MAX_REQUEST_BYTES};
+use crate::handles::HandleTable;
+use crate::inode::InodeTable;
+use crate::keeper::Keeper;
+use crate::requests::Requests;
+use crate::source::{Descriptors, open_folder};
+use forebay::{AttachedStore, Cache};
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_rt::Rt;
+use forebay_rt::thread::Joiner;
+use forebay_rt::wait::Gate;
+use forebay_store::FileStore;
+use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use rustix::fd::OwnedFd;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::process::Resource;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Threads that read the kernel's requests.
+const SESSION_THREADS: usize = 8;
+/// How many of them may wait for something that takes longer.
+const SEATS: usize = 5;
+/// Threads for what finds no seat.
+const CREW_THREADS: usize = 8;
+
+/// What is mounted, and how.
+#[derive(Clone, Debug)]
+pub struct MountSettings {
+    /// The folder that is shown.
+    pub source: PathBuf,
+    /// Where it is shown.
+    pub mount_point: PathBuf,
+    /// Whether other users than the one who mounts may use it.
+    pub allow_other: bool,
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+}
+
+/// Through what a folder's data goes.
+#[derive(Clone)]
+pub struct MountParts {
+    /// The runtime of the cache.
+    pub rt: Rt,
+    /// The cache.
+    pub cache: Cache,
+    /// Files, for this mount alone.
+    pub files: Arc<FileStore>,
+    /// The same files as the cache knows them: alone, or behind wrappers.
+    pub store: AttachedStore,
+}
+
+impl fmt::Debug for MountParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MountParts")
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a folder cannot be mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The source cannot be opened.
+    #[error("cannot open {}: {source}; name a folder that can be read", path.display())]
+    Source {
+        /// Its path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another mount has the source.
+    #[error(
+        "{} is mounted already, or an ended mount still writes what it held; wait for that one, \
+         or end it", .0.display()
+    )]
+    InUse(PathBuf),
+    /// The system refuses the mount.
+    #[error("cannot mount at {}: {source}{}", path.display(), advice(source))]
+    Mount {
+        /// The mount point.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Something that every mount needs is not there.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; name an existing folder, and look whether /dev/fuse is there",
+        io::ErrorKind::NotADirectory => "; name a folder",
+        io::ErrorKind::NotConnected => {
+            "; a mount there was killed: take it away with fusermount3 -u"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; name a folder of your own, and for --allow-other put user_allow_other into \
+             /etc/fuse.conf"
+        }
+        _ => "",
+    }
+}
+
+/// A mounted folder. It lives until it is unmounted, from outside or by [`Mount::unmount`]; what
+/// the cache then holds is the caller's to write.
+///
+/// ```no_run
+/// use forebay::{Cache, Settings};
+/// use forebay_fuse::{Mount, MountParts, MountSettings};
+/// use forebay_store::{FileStore, FileStoreSettings};
+///
+/// let cache = Cache::new(Settings::default())?;
+/// let files = FileStore::new(FileStoreSettings::default())?;
+/// let store = cache.attach(files.clone())?;
+/// let parts = MountParts { rt: forebay_rt::Rt::real(), cache: cache.clone(), files, store };
+/// let mount = Mount::start(
+///     &MountSettings {
+///         source: "/srv/data".into(),
+///         mount_point: "/mnt/data".into(),
+///         allow_other: false,
+///         read_only: false,
+///     },
+///     parts,
+/// )?;
+/// forebay_rt::block_on(async {
+///     mount.ended().await;
+///     mount.close().await;
+///     cache.close().await?;
+///     mount.settle();
+///     Ok::<(), Box<dyn std::error::Error>>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Mount {
+    folder: Arc<Folder>,
+    ended: Arc<Gate>,
+    unmounter: Mutex<SessionUnmounter>,
+    mount_point: PathBuf,
+    keeper: Option<Joiner>,
+    crew: Vec<Joiner>,
+    /// Locked against a second mount of the same source.
+    _source: OwnedFd,
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mount")
+            .field("mount_point", &self.mount_point)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Mount {
+    /// Mounts a folder; when this returns, requests are answered. As many descriptors as the system
+    /// grants are asked for, as each file that the kernel knows takes one.
+    ///
+    /// # Errors
+    /// [`MountError`] if the source cannot be opened or has a mount already, or if the system
+    /// refuses the mount or the threads.
+    pub fn start(settings: &MountSettings, parts: MountParts) -> Result<Mount, MountError> {
+        let system = |action| move |source| MountError::System { action, source };
+        let source = lock_source(settings)?;
+        let (crew, mut joiners) =
+            Crew::start(SEATS, CREW_THREADS).map_err(system("start threads"))?;
+        let folder = build(settings, parts, &source, crew)?;
+        let requests = Requests {
+            folder: folder.clone(),
+        };
+        let begun = Session::new(requests, &settings.mount_point, &options(settings));
+        let mut session = begun.map_err(|source| MountError::Mount {
+            path: settings.mount_point.clone(),
+            source,
+        })?;
+        folder.keeper.set_notifier(session.notifier());
+        let unmounter = session.unmount_callable();
+        let ended = Arc::new(Gate::new(false));
+        let told = ended.clone();
+        let served = forebay_rt::thread::spawn("forebay-mount", move || {
+            if let Err(error) = session.run() {
+                eprintln!("forebay: the mount has failed: {error}");
+            }
+            told.open();
+        });
+        // It ends with the session, which `ended` tells.
+        drop(served.map_err(system("start a thread"))?);
+        let kept = folder.clone();
+        let keeper = forebay_rt::thread::spawn("forebay-keeper", move || kept.keep())
+            .map_err(system("start a thread"))?;
+        let mount = Mount {
+            folder,
+            ended,
+            unmounter: Mutex::new(unmounter),
+            mount_point: settings.mount_point.clone(),
+            keeper: Some(keeper),
+            crew: std::mem::take(&mut joiners),
+            _source: source,
+        };
+        mount.answers()?;
+        Ok(mount)
+    }
+
+    /// Asks the mount for its root.
+    fn answers(&self) -> Result<(), MountError> {
+        let asked = rustix::fs::stat(&self.mount_point);
+        asked.map(|_root| ()).map_err(|errno| MountError::Mount {
+            path: self.mount_point.clone(),
+            source: errno.into(),
+        })
+    }
+
+    /// Returns when the folder was unmounted and nobody has a file of it open.
+    pub async fn ended(&self) {
+        self.ended.wait().await;
+    }
+
+    /// Whether the mount has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_open()
+    }
+
+    /// Takes the mount away from new users. Who has a file open keeps it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn unmount(&self) -> io::Result<()> {
+        if self.has_ended() {
+            return Ok(());
+        }
+        let detached = rustix::mount::unmount(
+            &self.mount_point,
+            rustix::mount::UnmountFlags::DETACH | rustix::mount::UnmountFlags::NOFOLLOW,
+        );
+        match detached {
+            // Who is not root may ask the helper of the system, which the library does.
+            Err(Errno::PERM) => lock(&self.unmounter).unmount(),
+            other => Ok(other?),
+        }
+    }
+
+    /// Lets nobody change data from now on, and returns when every change that was begun is done:
+    /// what is acknowledged is then in the cache.
+    pub async fn close(&self) {
+        self.folder.door.close().await;
+    }
+
+    /// Writes what is dirty, many files at a time. It returns when each was tried; what failed
+    /// stays in the cache, which tells of it.
+    pub async fn write_back(&self) {
+        self.folder.sync_contents().await;
+    }
+
+    /// Gives files that are written the times that were told of them; to be called at the end.
+    pub fn settle(&self) {
+        self.folder.settle_all();
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Who drops a mount that still is one has no use for it; it may be gone in between.
+        let _ = self.unmount();
+        self.folder.keeper.stop();
+        self.folder.crew.stop();
+        if let Some(keeper) = self.keeper.take() {
+            keeper.join();
+        }
+        self.crew.drain(..).for_each(Joiner::join);
+    }
+}
+
+/// Opens the source and locks it: two caches before one folder would overwrite each other's bytes.
+fn lock_source(settings: &MountSettings) -> Result<OwnedFd, MountError> {
+    let failed = |errno: Errno| MountError::Source {
+        path: settings.source.clone(),
+        source: errno.into(),
+    };
+    let source = open_folder(&settings.source).map_err(failed)?;
+    let operation = if settings.read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    match rustix::fs::flock(&source, operation) {
+        Ok(()) => Ok(source),
+        Err(Errno::WOULDBLOCK) => Err(MountError::InUse(settings.source.clone())),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+fn build(
+    settings: &MountSettings,
+    parts: MountParts,
+    source: &OwnedFd,
+    crew: Arc<Crew>,
+) -> Result<Arc<Folder>, MountError> {
+    let failed = |errno: Errno| MountError::Source {
+        path: settings.source.clone(),
+        source: errno.into(),
+    };
+    let through = Descriptors::new().map_err(|errno| MountError::System {
+        action: "open /proc/self/fd",
+        source: errno.into(),
+    })?;
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY;
+    let root = through.open(source, flags).map_err(failed)?;
+    let stat = rustix::fs::fstat(&root).map_err(failed)?;
+    Ok(Arc::new(Folder {
+        rt: parts.rt,
+        cache: parts.cache,
+        store: parts.store,
+        files: parts.files,
+        inodes: InodeTable::new(root, &stat),
+        handles: HandleTable::default(),
+        through,
+        crew,
+        door: Arc::new(Door::default()),
+        buffers: Arc::new(Buffers::new(MAX_REQUEST_BYTES as usize)),
+        keeper: Keeper::new(),
+        limits: Limits::of(raise_descriptor_limit()),
+        open_flags: OnceLock::new(),
+    }))
+}
+
+/// Lets the process open as many descriptors as it may, and says how many these are.
+fn raise_descriptor_limit() -> u64 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let wanted = rustix::process::Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Without it there are as many as there were.
+    let raised = rustix::process::setrlimit(Resource::Nofile, wanted);
+    let granted = if raised.is_ok() {
+        limit.maximum
+    } else {
+        limit.current
+    };
+    granted.unwrap_or(u64::MAX)
+}
+
+fn options(settings: &MountSettings) -> Config {
+    let mut config = Config::default();
+    config.n_threads = Some(SESSION_THREADS);
+    config.acl = if settings.allow_other {
+        SessionACL::All
+    } else {
+        SessionACL::Owner
+    };
+    config.mount_options = vec![
+        MountOption::FSName(settings.source.display().to_string()),
+        MountOption::Subtype("forebay".into()),
+        MountOption::DefaultPermissions,
+        MountOption::NoAtime,
+    ];
+    if settings.read_only {
+        config.mount_options.push(MountOption::RO);
+    }
+    config
+}
+
+/// Whether the system lets this process mount at all: what tests ask before they say that they
+/// are left out.
+///
+/// # Errors
+/// What is missing.
+pub fn can_mount() -> Result<(), String> {
+    let device = Path::new("/dev/fuse");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    let opened = rustix::fs::open(device, flags, rustix::fs::Mode::empty());
+    opened
+        .map(|_fd| ())
+        .map_err(|errno| format!("{}: {errno}", device.display()))
+}

@@ -1,0 +1,379 @@
+//! Names and attributes, passed through to the source.
+
+use crate::attributes::{time_to_set, unpack_device};
+use crate::content::access_errno;
+use crate::folder::Folder;
+use crate::inode::Inode;
+use crate::source::{CAPABILITY, Descriptors, OMITTED, PERMISSION_BITS, PRIVILEGE_BITS, look};
+use forebay_base::sync::Arc;
+use fuser::{FileAttr, FileType, TimeOrNow};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+}
+
+/// Something new that is to get a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fresh<'a> {
+    Folder { mode: u32 },
+    Link { target: &'a Path },
+    Node { mode: u32, device: u32 },
+}
+
+/// What is to be changed of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Changes {
+    pub(crate) mode: Option<u32>,
+    pub(crate) user: Option<u32>,
+    pub(crate) group: Option<u32>,
+    pub(crate) length_bytes: Option<u64>,
+    pub(crate) accessed: Option<TimeOrNow>,
+    pub(crate) modified: Option<TimeOrNow>,
+}
+
+/// A name in a folder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) parent: u64,
+    pub(crate) name: &'a OsStr,
+}
+
+impl Folder {
+    /// Finds a file by its name, and counts one more look-up of it.
+    pub(crate) fn look_up(&self, place: Place<'_>) -> Result<Arc<Inode>, Errno> {
+        let parent = self.inode(place.parent)?;
+        let (fd, stat) = look(parent.as_fd(), place.name)?;
+        let inode = self.inodes.look_up(fd, &stat, place.parent, place.name);
+        self.keeper.looked_up(self.inodes.len(), self.limits);
+        Ok(inode)
+    }
+
+    /// As [`Folder::look_up`], with what the kernel is told.
+    pub(crate) fn look_up_described(&self, place: Place<'_>) -> Result<FileAttr, Errno> {
+        let inode = self.look_up(place)?;
+        self.describe(&inode).inspect_err(|_| {
+            // Who is not told does not know it; it has no content that could be left.
+            let _ = self.inodes.forget(inode.id, 1);
+        })
+    }
+
+    /// Makes something new.
+    pub(crate) fn make(
+        &self,
+        place: Place<'_>,
+        fresh: Fresh<'_>,
+        caller: Caller,
+    ) -> Result<FileAttr, Errno> {
+        let parent = self.inode(place.parent)?;
+        let at = parent.as_fd();
+        let mode = match fresh {
+            Fresh::Folder { mode } => {
+                rustix::fs::mkdirat(at, place.name, Mode::from_raw_mode(mode & PERMISSION_BITS))?;
+                Some(mode)
+            }
+            Fresh::Link { target } => {
+                rustix::fs::symlinkat(target, at, place.name)?;
+                None
+            }
+            Fresh::Node { mode, device } => {
+                let file_type = rustix::fs::FileType::from_raw_mode(mode);
+                let bits = Mode::from_raw_mode(mode & PERMISSION_BITS);
+                let device = unpack_device(device);
+                rustix::fs::mknodat(at, place.name, file_type, bits, device)?;
+                Some(mode)
+            }
+        };
+        let inode = self.look_up(place)?;
+        self.adopt(&inode, &rustix::fs::fstat(at)?, mode, caller)?;
+        self.describe(&inode)
+    }
+
+    /// Gives a new file to who asked for it, with the mode that was asked for.
+    pub(crate) fn adopt(
+        &self,
+        inode: &Inode,
+        parent: &Stat,
+        mode: Option<u32>,
+        caller: Caller,
+    ) -> Result<(), Errno> {
+        const INHERITS_GROUP: u32 = 0o2000;
+        let stat = rustix::fs::fstat(inode)?;
+        let inherits = parent.st_mode & INHERITS_GROUP != 0;
+        let group = if inherits { stat.st_gid } else { caller.group };
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root && (stat.st_uid != caller.user || stat.st_gid != group) {
+            let (user, group) = (Uid::from_raw(caller.user), Gid::from_raw(group));
+            rustix::fs::chownat(inode, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
+        }
+        let Some(mode) = mode else {
+            return Ok(());
+        };
+        let is_folder = inode.kind == FileType::Directory;
+        let kept = if is_folder {
+            stat.st_mode & INHERITS_GROUP
+        } else {
+            0
+        };
+        let wanted = (mode & PERMISSION_BITS) | kept;
+        if rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS != wanted {
+            self.through.change_mode(inode, wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a name away: of a folder if `is_folder`, else of anything else.
+    pub(crate) fn remove(&self, place: Place<'_>, is_folder: bool) -> Result<(), Errno> {
+        let parent = self.inode(place.parent)?;
+        let flags = if is_folder {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
+        let known = self.known_with_content(parent.as_fd(), place.name);
+        rustix::fs::unlinkat(parent.as_fd(), place.name, flags)?;
+        known.map_or(Ok(()), |inode| self.metadata_changed(&inode))
+    }
+
+    /// The file behind a name, if it has content here whose times have to be kept in step.
+    fn known_with_content(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<Arc<Inode>> {
+        let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let id = self.inodes.id_at((stat.st_dev, stat.st_ino))?;
+        let inode = self.inodes.get(id)?;
+        (!inode.content.is_empty()).then_some(inode)
+    }
+
+    /// Gives a file another name in the place of one.
+    pub(crate) fn rename(
+        &self,
+        from: Place<'_>,
+        to: Place<'_>,
+        flags: fuser::RenameFlags,
+    ) -> Result<(), Errno> {
+        let (parent, new_parent) = (self.inode(from.parent)?, self.inode(to.parent)?);
+        let flags = RenameFlags::from_bits(flags.bits()).ok_or(Errno::INVAL)?;
+        let known = self.known_with_content(parent.as_fd(), from.name);
+        rustix::fs::renameat_with(
+            parent.as_fd(),
+            from.name,
+            new_parent.as_fd(),
+            to.name,
+            flags,
+        )?;
+        known.map_or(Ok(()), |inode| self.metadata_changed(&inode))
+    }
+
+    /// Gives a file one more name.
+    pub(crate) fn link(&self, id: u64, to: Place<'_>) -> Result<FileAttr, Errno> {
+        let inode = self.inode(id)?;
+        let parent = self.inode(to.parent)?;
+        let is_symlink = inode.kind == FileType::Symlink;
+        self.through
+            .link(&*inode, is_symlink, parent.as_fd(), to.name)?;
+        self.metadata_changed(&inode)?;
+        self.look_up_described(to)
+    }
+
+    /// The target of a symbolic link.
+    pub(crate) fn read_link(&self, id: u64) -> Result<Vec<u8>, Errno> {
+        let inode = self.inode(id)?;
+        Ok(rustix::fs::readlinkat(&*inode, "", Vec::new())?.into_bytes())
+    }
+
+    /// Changes what is known of a file.
+    pub(crate) fn change(
+        self: &Arc<Folder>,
+        id: u64,
+        changes: Changes,
+        caller: Caller,
+    ) -> Result<FileAttr, Errno> {
+        let inode = self.inode(id)?;
+        if let Some(length_bytes) = changes.length_bytes {
+            self.cut(&inode, length_bytes, caller)?;
+        }
+        if changes.user.is_some() || changes.group.is_some() {
+            let user = changes.user.map(Uid::from_raw);
+            let group = changes.group.map(Gid::from_raw);
+            rustix::fs::chownat(&*inode, "", user, group, AtFlags::EMPTY_PATH)?;
+        }
+        if let Some(mode) = changes.mode {
+            self.through.change_mode(&*inode, mode)?;
+            if mode & PRIVILEGE_BITS != 0
+                && let Some(content) = inode.content.get()
+            {
+                content.mark_privileged();
+            }
+        }
+        let sets_times = changes.accessed.is_some() || changes.modified.is_some();
+        if sets_times {
+            self.set_times(&inode, changes)?;
+        } else {
+            self.metadata_changed(&inode)?;
+        }
+        self.describe(&inode)
+    }
+
+    fn set_times(&self, inode: &Inode, changes: Changes) -> Result<(), Errno> {
+        let content = inode.content.get();
+        if changes.modified.is_none()
+            && let Some(content) = &content
+        {
+            content.take_times(inode, &self.through)?;
+        }
+        let (accessed, modified) = (time_to_set(changes.accessed), time_to_set(changes.modified));
+        if inode.kind == FileType::Symlink {
+            let times = rustix::fs::Timestamps {
+                last_access: accessed,
+                last_modification: modified,
+            };
+            rustix::fs::utimensat(inode, "", &times, AtFlags::EMPTY_PATH)?;
+        } else {
+            self.through.set_times(inode, accessed, modified)?;
+        }
+        if let Some(content) = content {
+            let is_modified = modified.tv_nsec != OMITTED.tv_nsec;
+            content.times_were_set(&rustix::fs::fstat(inode)?, is_modified);
+        }
+        Ok(())
+    }
+
+    /// Makes a file `length_bytes` long.
+    fn cut(
+        self: &Arc<Folder>,
+        inode: &Arc<Inode>,
+        length_bytes: u64,
+        caller: Caller,
+    ) -> Result<(), Errno> {
+        if inode.kind != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        let inside = self.door.enter().ok_or(Errno::SHUTDOWN)?;
+        let used = self.use_content(inode, true)?;
+        if caller.user != 0 && used.content.take_privileged() {
+            self.drop_privileges(inode)?;
+        }
+        let file = used.content.file.blocking();
+        let cut = file
+            .truncate(length_bytes)
+            .map_err(|error| access_errno(&error));
+        used.content.mark_modified();
+        drop(inside);
+        cut
+    }
+
+    /// Takes set-user-ID, set-group-ID and capabilities from a file that somebody changes.
+    pub(crate) fn drop_privileges(&self, inode: &Inode) -> Result<(), Errno> {
+        let mode = rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS;
+        const EXECUTED_BY_GROUP: u32 = 0o010;
+        const SET_USER: u32 = 0o4000;
+        const SET_GROUP: u32 = 0o2000;
+        let mut left = mode & !SET_USER;
+        if mode & EXECUTED_BY_GROUP != 0 {
+            left &= !SET_GROUP;
+        }
+        if left != mode {
+            self.through.change_mode(inode, left)?;
+        }
+        match rustix::fs::removexattr(Descriptors::path(inode), CAPABILITY) {
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Something of the file but its bytes has changed: its time of change is told anew.
+    pub(crate) fn metadata_changed(&self, inode: &Inode) -> Result<(), Errno> {
+        if let Some(content) = inode.content.get() {
+            content.times_were_set(&rustix::fs::fstat(inode)?, false);
+        }
+        Ok(())
+    }
+
+    /// Opens a folder for reading its entries.
+    pub(crate) fn open_directory(&self, id: u64) -> Result<crate::directory::Directory, Errno> {
+        let inode = self.inode(id)?;
+        let fd = rustix::fs::openat(
+            &*inode,
+            ".",
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        Ok(crate::directory::Directory::new(inode, fd))
+    }
+
+    /// Sets an extended attribute.
+    pub(crate) fn set_attribute(
+        &self,
+        id: u64,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+    ) -> Result<(), Errno> {
+        let inode = self.inode(id)?;
+        let flags = XattrFlags::from_bits(flags as u32).ok_or(Errno::INVAL)?;
+        rustix::fs::setxattr(Descriptors::path(&*inode), name, value, flags)?;
+        if name == CAPABILITY
+            && let Some(content) = inode.content.get()
+        {
+            content.mark_privileged();
+        }
+        self.metadata_changed(&inode)
+    }
+
+    /// The value of an extended attribute, of `size_bytes` at most; its length alone for 0.
+    pub(crate) fn attribute(
+        &self,
+        id: u64,
+        name: &OsStr,
+        size_bytes: usize,
+    ) -> Result<AttributeAnswer, Errno> {
+        let inode = self.inode(id)?;
+        let path = Descriptors::path(&*inode);
+        if size_bytes == 0 {
+            let length = rustix::fs::getxattr_query(path, name)?;
+            return Ok(AttributeAnswer::Length(length as u32));
+        }
+        let mut value = vec![0_u8; size_bytes];
+        let length = rustix::fs::getxattr(path, name, &mut value[..])?;
+        value.truncate(length);
+        Ok(AttributeAnswer::Value(value))
+    }
+
+    /// The names of all extended attributes, each with a zero behind it.
+    pub(crate) fn attribute_names(
+        &self,
+        id: u64,
+        size_bytes: usize,
+    ) -> Result<AttributeAnswer, Errno> {
+        let inode = self.inode(id)?;
+        let path = Descriptors::path(&*inode);
+        if size_bytes == 0 {
+            let length = rustix::fs::listxattr_query(path)?;
+            return Ok(AttributeAnswer::Length(length as u32));
+        }
+        let mut names = vec![0_u8; size_bytes];
+        let length = rustix::fs::listxattr(path, &mut names[..])?;
+        names.truncate(length);
+        Ok(AttributeAnswer::Value(names))
+    }
+
+    /// Removes an extended attribute.
+    pub(crate) fn remove_attribute(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
+        let inode = self.inode(id)?;
+        rustix::fs::removexattr(Descriptors::path(&*inode), name)?;
+        self.metadata_changed(&inode)
+    }
+}
+
+/// What an extended attribute's reader is told.
+#[derive(Debug)]
+pub(crate) enum AttributeAnswer {
+    Length(u32),
+    Value(Vec<u8>),
+}

@@ -1,0 +1,620 @@
+//! The kernel's requests, one function each: what they ask is done in `names` and `data`.
+
+use crate::attributes::{kind, unknown};
+use crate::data::Sought;
+use crate::directory::Room;
+use crate::folder::{Folder, MAX_REQUEST_BYTES};
+use crate::handles::{Handle, OpenFile};
+use crate::names::{AttributeAnswer, Caller, Changes, Fresh, Place};
+use forebay_base::sync::Arc;
+use fuser::{
+    BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+#[allow(
+    clippy::disallowed_types,
+    reason = "the protocol's library tells times in this type; no clock is read"
+)]
+use std::time::SystemTime;
+
+/// How long the kernel may go without asking for a name or for attributes again.
+const VALID: Duration = Duration::from_secs(1);
+/// Requests that the kernel may have under way for nobody who waits.
+const BACKGROUND_REQUESTS: u16 = 64;
+/// Numbers are not used again while the kernel knows them, so one generation is enough.
+const GENERATION: Generation = Generation(0);
+
+/// A folder as the protocol's library sees it.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) folder: Arc<Folder>,
+}
+
+fn told(errno: Errno) -> fuser::Errno {
+    fuser::Errno::from_i32(errno.raw_os_error())
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller {
+        user: request.uid(),
+        group: request.gid(),
+    }
+}
+
+fn place(parent: INodeNo, name: &OsStr) -> Place<'_> {
+    Place {
+        parent: parent.0,
+        name,
+    }
+}
+
+/// Answers an empty reply.
+fn answer_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(told(errno)),
+    }
+}
+
+impl Requests {
+    fn entry(&self, reply: ReplyEntry, result: Result<fuser::FileAttr, Errno>) {
+        match result {
+            Ok(attributes) => reply.entry(&VALID, &attributes, GENERATION),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn file(&self, handle: FileHandle) -> Result<Arc<OpenFile>, Errno> {
+        self.folder.handles.file(handle.0).ok_or(Errno::BADF)
+    }
+
+    fn open_flags(&self) -> FopenFlags {
+        *self.folder.open_flags.get_or_init(FopenFlags::empty)
+    }
+
+    /// Leaves a call that may wait to whoever has time for it.
+    fn run(
+        &self,
+        reply: ReplyEmpty,
+        handle: FileHandle,
+        job: impl FnOnce(&Folder, &OpenFile) -> Result<(), Errno> + Send + 'static,
+    ) {
+        match self.file(handle) {
+            Err(errno) => reply.error(told(errno)),
+            Ok(open) => {
+                let folder = self.folder.clone();
+                self.folder.crew.run(move || {
+                    let result = job(&folder, &open);
+                    drop(open);
+                    answer_empty(reply, result);
+                });
+            }
+        }
+    }
+}
+
+impl Filesystem for Requests {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let wanted = InitFlags::FUSE_ASYNC_DIO
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_READDIRPLUS_AUTO
+            | InitFlags::FUSE_CACHE_SYMLINKS;
+        let offered = config.capabilities();
+        let added = config.add_capabilities(wanted & offered);
+        added.expect("only what is offered was added");
+        let mmap = InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+        let flags = if config.add_capabilities(mmap).is_ok() {
+            FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+        } else {
+            // Through the kernel's cache then, which writes through: files could not be mapped
+            // otherwise.
+            FopenFlags::empty()
+        };
+        let set = self.folder.open_flags.set(flags);
+        set.expect("a session is begun once");
+        let nearest = |_nearest| io::Error::from(io::ErrorKind::InvalidInput);
+        config.set_max_write(MAX_REQUEST_BYTES).map_err(nearest)?;
+        let background = config.set_max_background(BACKGROUND_REQUESTS);
+        background
+            .map(|_before| ())
+            .map_err(|_nearest| io::ErrorKind::InvalidInput.into())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(reply, self.folder.look_up_described(place(parent, name)));
+    }
+
+    fn forget(&self, _request: &Request, id: INodeNo, count: u64) {
+        if let Some(inode) = self.folder.inodes.forget(id.0, count) {
+            self.folder.forgotten(&inode);
+        }
+    }
+
+    fn getattr(
+        &self,
+        _request: &Request,
+        id: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        let found = self.folder.inode(id.0);
+        match found.and_then(|inode| self.folder.describe(&inode)) {
+            Ok(attributes) => reply.attr(&VALID, &attributes),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    #[allow(clippy::disallowed_types, reason = "the library's signature")]
+    fn setattr(
+        &self,
+        request: &Request,
+        id: INodeNo,
+        mode: Option<u32>,
+        user: Option<u32>,
+        group: Option<u32>,
+        length_bytes: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _changed: Option<SystemTime>,
+        _handle: Option<FileHandle>,
+        _created: Option<SystemTime>,
+        _checked: Option<SystemTime>,
+        _backed_up: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let changes = Changes {
+            mode,
+            user,
+            group,
+            length_bytes,
+            accessed,
+            modified,
+        };
+        let (folder, caller) = (self.folder.clone(), caller(request));
+        self.folder
+            .crew
+            .run(move || match folder.change(id.0, changes, caller) {
+                Ok(attributes) => reply.attr(&VALID, &attributes),
+                Err(errno) => reply.error(told(errno)),
+            });
+    }
+
+    fn readlink(&self, _request: &Request, id: INodeNo, reply: ReplyData) {
+        match self.folder.read_link(id.0) {
+            Ok(target) => reply.data(&target),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let fresh = Fresh::Node { mode, device };
+        let made = self
+            .folder
+            .make(place(parent, name), fresh, caller(request));
+        self.entry(reply, made);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let fresh = Fresh::Folder { mode };
+        let made = self
+            .folder
+            .make(place(parent, name), fresh, caller(request));
+        self.entry(reply, made);
+    }
+
+    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(reply, self.folder.remove(place(parent, name), false));
+    }
+
+    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(reply, self.folder.remove(place(parent, name), true));
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let fresh = Fresh::Link { target };
+        let made = self
+            .folder
+            .make(place(parent, name), fresh, caller(request));
+        self.entry(reply, made);
+    }
+
+    fn rename(
+        &self,
+        _request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (from, to) = (place(parent, name), place(new_parent, new_name));
+        answer_empty(reply, self.folder.rename(from, to, flags));
+    }
+
+    fn link(
+        &self,
+        _request: &Request,
+        id: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        self.entry(reply, self.folder.link(id.0, place(parent, name)));
+    }
+
+    fn open(&self, _request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.folder.open(id.0, flags.0) {
+            Ok(handle) => reply.opened(FileHandle(handle), self.open_flags()),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let made = self
+            .folder
+            .create(place(parent, name), mode, flags, caller(request));
+        match made {
+            Ok((attributes, handle)) => {
+                let (handle, flags) = (FileHandle(handle), self.open_flags());
+                reply.created(&VALID, &attributes, GENERATION, handle, flags);
+            }
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset_bytes: u64,
+        size_bytes: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let open = match self.file(handle) {
+            Ok(open) => open,
+            Err(errno) => return reply.error(told(errno)),
+        };
+        let buffers = self.folder.buffers.clone();
+        let mut buffer = buffers.take(size_bytes as usize);
+        self.folder.answer(async move {
+            let wanted = &mut buffer[..size_bytes as usize];
+            match open.file.as_async().read_at(wanted, offset_bytes).await {
+                Ok(length_bytes) => reply.data(&wanted[..length_bytes]),
+                Err(error) => reply.error(fuser::Errno::from_i32(error.errno())),
+            }
+            buffers.give(buffer);
+        });
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset_bytes: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let open = match self.file(handle) {
+            Ok(open) => open,
+            Err(errno) => return reply.error(told(errno)),
+        };
+        let Some(inside) = self.folder.door.enter() else {
+            return reply.error(told(Errno::SHUTDOWN));
+        };
+        let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let folder = self.folder.clone();
+        let job = move |data: &[u8]| {
+            let written = folder.write(&open, data, offset_bytes, drops_privileges);
+            drop((open, inside));
+            match written {
+                Ok(()) => reply.written(data.len() as u32),
+                Err(errno) => reply.error(told(errno)),
+            }
+        };
+        if let Some(_seat) = self.folder.crew.seat() {
+            return job(data);
+        }
+        // The request's memory is needed for the next one.
+        let data = data.to_vec();
+        self.folder.crew.leave(Box::new(move || job(&data)));
+    }
+
+    fn flush(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        let open = self.file(handle);
+        answer_empty(reply, open.and_then(|open| self.folder.flush(&open)));
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        drop(self.folder.handles.remove(handle.0));
+        reply.ok();
+    }
+
+    fn fsync(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.run(reply, handle, move |folder, open| {
+            folder.sync(open, data_only)
+        });
+    }
+
+    fn opendir(&self, _request: &Request, id: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        match self.folder.open_directory(id.0) {
+            Ok(directory) => {
+                let handle = Handle::Directory(Arc::new(directory));
+                let handle = self.folder.handles.insert(handle);
+                reply.opened(FileHandle(handle), FopenFlags::empty());
+            }
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let Some(directory) = self.folder.handles.directory(handle.0) else {
+            return reply.error(told(Errno::BADF));
+        };
+        let walked = directory.walk(offset, |entry| {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let (number, next) = (INodeNo(entry.ino()), entry.next_entry_cookie());
+            match reply.add(number, next, kind(entry.file_type()), name) {
+                true => Room::Full,
+                false => Room::Left,
+            }
+        });
+        match walked {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let Some(directory) = self.folder.handles.directory(handle.0) else {
+            return reply.error(told(Errno::BADF));
+        };
+        let parent = INodeNo(directory.inode.id);
+        let walked = directory.walk(offset, |entry| {
+            let bytes = entry.file_name().to_bytes();
+            let (name, next) = (OsStr::from_bytes(bytes), entry.next_entry_cookie());
+            let is_dots = bytes == b"." || bytes == b"..";
+            let looked_up = if is_dots {
+                // The kernel knows these, and does not count them.
+                None
+            } else {
+                self.folder.look_up_described(place(parent, name)).ok()
+            };
+            let number = looked_up.map_or(INodeNo(0), |attributes| attributes.ino);
+            let shown = looked_up.unwrap_or(unknown(entry.ino(), kind(entry.file_type())));
+            if !reply.add(number, next, name, &VALID, &shown, GENERATION) {
+                return Room::Left;
+            }
+            if looked_up.is_some()
+                && let Some(inode) = self.folder.inodes.forget(number.0, 1)
+            {
+                self.folder.forgotten(&inode);
+            }
+            Room::Full
+        });
+        match walked {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        drop(self.folder.handles.remove(handle.0));
+        reply.ok();
+    }
+
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        _data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        let Some(directory) = self.folder.handles.directory(handle.0) else {
+            return reply.error(told(Errno::BADF));
+        };
+        self.folder
+            .crew
+            .run(move || answer_empty(reply, directory.sync()));
+    }
+
+    fn statfs(&self, _request: &Request, id: INodeNo, reply: ReplyStatfs) {
+        let found = self.folder.inode(id.0);
+        match found.and_then(|inode| rustix::fs::fstatvfs(&*inode)) {
+            Ok(room) => reply.statfs(
+                room.f_blocks,
+                room.f_bfree,
+                room.f_bavail,
+                room.f_files,
+                room.f_ffree,
+                room.f_bsize as u32,
+                room.f_namemax as u32,
+                room.f_frsize as u32,
+            ),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _request: &Request,
+        id: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        answer_empty(reply, self.folder.set_attribute(id.0, name, value, flags));
+    }
+
+    fn getxattr(
+        &self,
+        _request: &Request,
+        id: INodeNo,
+        name: &OsStr,
+        size_bytes: u32,
+        reply: ReplyXattr,
+    ) {
+        match self.folder.attribute(id.0, name, size_bytes as usize) {
+            Ok(AttributeAnswer::Length(length_bytes)) => reply.size(length_bytes),
+            Ok(AttributeAnswer::Value(value)) => reply.data(&value),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn listxattr(&self, _request: &Request, id: INodeNo, size_bytes: u32, reply: ReplyXattr) {
+        match self.folder.attribute_names(id.0, size_bytes as usize) {
+            Ok(AttributeAnswer::Length(length_bytes)) => reply.size(length_bytes),
+            Ok(AttributeAnswer::Value(names)) => reply.data(&names),
+            Err(errno) => reply.error(told(errno)),
+        }
+    }
+
+    fn removexattr(&self, _request: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(reply, self.folder.remove_attribute(id.0, name));
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset_bytes: u64,
+        length_bytes: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(inside) = self.folder.door.enter() else {
+            return reply.error(told(Errno::SHUTDOWN));
+        };
+        self.run(reply, handle, move |folder, open| {
+            let allocated = folder.allocate(open, offset_bytes, length_bytes, mode);
+            drop(inside);
+            allocated
+        });
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        _id: INodeNo,
+        handle: FileHandle,
+        offset_bytes: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        const SEEK_DATA: i32 = 3;
+        const SEEK_HOLE: i32 = 4;
+        let sought = match whence {
+            SEEK_DATA => Sought::Data,
+            SEEK_HOLE => Sought::Hole,
+            _ => return reply.error(told(Errno::INVAL)),
+        };
+        let (Ok(open), Ok(offset_bytes)) = (self.file(handle), u64::try_from(offset_bytes)) else {
+            return reply.error(told(Errno::BADF));
+        };
+        let folder = self.folder.clone();
+        self.folder
+            .crew
+            .run(move || match folder.seek(&open, offset_bytes, sought) {
+                Ok(offset_bytes) => reply.offset(offset_bytes as i64),
+                Err(errno) => reply.error(told(errno)),
+            });
+    }
+}

@@ -1,0 +1,122 @@
+//! The folder below, by system calls relative to descriptors.
+//!
+//! Every file is held by an `O_PATH` descriptor: it names the file itself, whatever becomes of its
+//! names, and needs no permission on its data. What such a descriptor cannot do is done through
+//! its entry in `/proc/self/fd`.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::io::Errno;
+use rustix::path::DecInt;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// The bits of a mode that can be changed.
+pub(crate) const PERMISSION_BITS: u32 = 0o7777;
+
+/// The set-user-ID and set-group-ID bits.
+pub(crate) const PRIVILEGE_BITS: u32 = 0o6000;
+
+/// The extended attribute that gives a program capabilities.
+pub(crate) const CAPABILITY: &str = "security.capability";
+
+/// Leaves the time as it is.
+pub(crate) const OMITTED: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: UTIME_OMIT,
+};
+
+/// The time at which the system looks at it.
+pub(crate) const PRESENT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: UTIME_NOW,
+};
+
+/// The entries of `/proc/self/fd`, through which an `O_PATH` descriptor is opened for more.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    folder: OwnedFd,
+}
+
+impl Descriptors {
+    pub(crate) fn new() -> Result<Descriptors, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
+        Ok(Descriptors { folder })
+    }
+
+    /// Opens the file that `fd` names.
+    pub(crate) fn open(&self, fd: impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let name = DecInt::from_fd(fd);
+        rustix::fs::openat(
+            &self.folder,
+            name.as_c_str(),
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+    }
+
+    /// Sets the permission bits.
+    pub(crate) fn change_mode(&self, fd: impl AsFd, mode: u32) -> Result<(), Errno> {
+        let mode = Mode::from_raw_mode(mode & PERMISSION_BITS);
+        let name = DecInt::from_fd(fd);
+        rustix::fs::chmodat(&self.folder, name.as_c_str(), mode, AtFlags::empty())
+    }
+
+    /// Sets the times of access and modification.
+    pub(crate) fn set_times(
+        &self,
+        fd: impl AsFd,
+        last_access: Timespec,
+        last_modification: Timespec,
+    ) -> Result<(), Errno> {
+        let times = Timestamps {
+            last_access,
+            last_modification,
+        };
+        let name = DecInt::from_fd(fd);
+        rustix::fs::utimensat(&self.folder, name.as_c_str(), &times, AtFlags::empty())
+    }
+
+    /// Gives the file that `fd` names another name.
+    pub(crate) fn link(
+        &self,
+        fd: impl AsFd,
+        is_symlink: bool,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<(), Errno> {
+        if is_symlink {
+            // Following its entry would end at the target on some kernels.
+            return rustix::fs::linkat(fd, "", parent, name, AtFlags::EMPTY_PATH);
+        }
+        let entry = DecInt::from_fd(fd);
+        rustix::fs::linkat(
+            &self.folder,
+            entry.as_c_str(),
+            parent,
+            name,
+            AtFlags::SYMLINK_FOLLOW,
+        )
+    }
+
+    /// A path that leads to the file while `fd` is open, for calls that take nothing else.
+    pub(crate) fn path(fd: impl AsFd) -> String {
+        use rustix::fd::AsRawFd;
+        format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
+    }
+}
+
+/// Opens the folder at `path`.
+pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty())
+}
+
+/// The file with the name `name` in `parent`, and what it is like.
+pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, Stat), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&fd)?;
+    Ok((fd, stat))
+}

@@ -1,0 +1,289 @@
+//! Random operations on one file through several handles and a mapping, against an array of bytes.
+//!
+//! The seed is printed; `FOREBAY_SEED=N` runs that one alone.
+
+mod support;
+#[path = "support/mapping.rs"]
+mod support_mapping;
+
+use forebay_base::Prng;
+use rustix::fs::FallocateFlags;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use support::{Bench, is_left_out, read};
+use support_mapping::Mapping;
+
+/// What a run is like.
+#[derive(Clone, Copy)]
+struct Plan {
+    seed: u64,
+    memory_bytes: u64,
+    longest_bytes: u64,
+    piece_bytes: u64,
+    operations: u64,
+}
+
+/// A file and what it has to hold.
+struct Run {
+    plan: Plan,
+    bench: Bench,
+    chance: Prng,
+    handles: Vec<File>,
+    model: Vec<u8>,
+    step: u64,
+}
+
+impl Run {
+    fn new(plan: Plan) -> Run {
+        let bench = Bench::of_size(plan.memory_bytes);
+        let handles = (0..3).map(|_| open(&bench)).collect();
+        Run {
+            plan,
+            bench,
+            chance: Prng::from_seed(plan.seed),
+            handles,
+            model: Vec::new(),
+            step: 0,
+        }
+    }
+
+    /// A place in the longest file, and a length; now and then on borders of pages.
+    fn range(&mut self) -> (usize, usize) {
+        let mut offset = self.chance.below(self.plan.longest_bytes);
+        let mut length = 1 + self.chance.below(self.plan.piece_bytes);
+        if self.chance.below(4) == 0 {
+            offset &= !4095;
+            length = length.next_multiple_of(4096);
+        }
+        let length = length.min(self.plan.longest_bytes - offset);
+        (offset as usize, length as usize)
+    }
+
+    /// A range that lies in the file, if it has bytes.
+    fn range_inside(&mut self) -> Option<(usize, usize)> {
+        let (offset, length) = self.range();
+        if offset >= self.model.len() {
+            return None;
+        }
+        Some((offset, length.min(self.model.len() - offset)))
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let first = self.chance.below(256) as usize;
+        (0..length)
+            .map(|at| (first + at * 3 + at / 4096) as u8)
+            .collect()
+    }
+
+    fn handle(&mut self) -> usize {
+        self.chance.below(self.handles.len() as u64) as usize
+    }
+
+    fn write(&mut self) {
+        let (offset, length) = self.range();
+        let (bytes, handle) = (self.bytes(length), self.handle());
+        self.handles[handle]
+            .write_all_at(&bytes, offset as u64)
+            .unwrap();
+        if self.model.len() < offset + length {
+            self.model.resize(offset + length, 0);
+        }
+        self.model[offset..offset + length].copy_from_slice(&bytes);
+    }
+
+    fn append(&mut self) {
+        let (_, length) = self.range();
+        if self.model.len() + length > self.plan.longest_bytes as usize {
+            return;
+        }
+        let bytes = self.bytes(length);
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(self.bench.path("file"))
+            .unwrap();
+        file.write_all(&bytes).unwrap();
+        self.model.extend_from_slice(&bytes);
+    }
+
+    fn read(&mut self) {
+        let (offset, length) = self.range();
+        let handle = self.handle();
+        let mut bytes = vec![0xaa; length];
+        let read = self.handles[handle]
+            .read_at(&mut bytes, offset as u64)
+            .unwrap();
+        let end = self.model.len().min(offset + length);
+        let expected = self.model.get(offset..end).unwrap_or(&[]);
+        self.compare(&bytes[..read], expected, offset);
+    }
+
+    fn truncate(&mut self) {
+        let length = self.chance.below(self.plan.longest_bytes);
+        let handle = self.handle();
+        self.handles[handle].set_len(length).unwrap();
+        self.model.resize(length as usize, 0);
+    }
+
+    fn zero(&mut self, punches: bool) {
+        let (offset, length) = self.range();
+        let handle = &self.handles[self.step as usize % 3];
+        let flags = if punches {
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE
+        } else {
+            FallocateFlags::ZERO_RANGE
+        };
+        rustix::fs::fallocate(handle, flags, offset as u64, length as u64).unwrap();
+        if !punches && self.model.len() < offset + length {
+            self.model.resize(offset + length, 0);
+        }
+        let end = self.model.len().min(offset + length);
+        if offset < end {
+            self.model[offset..end].fill(0);
+        }
+    }
+
+    fn map_write(&mut self) {
+        let Some((offset, length)) = self.range_inside() else {
+            return;
+        };
+        let (bytes, handle) = (self.bytes(length), self.handle());
+        let mapping = Mapping::new(&self.handles[handle], self.model.len());
+        mapping.write(offset, &bytes);
+        if self.step.is_multiple_of(3) {
+            mapping.sync();
+        }
+        self.model[offset..offset + length].copy_from_slice(&bytes);
+        if self.step.is_multiple_of(2) {
+            // While it is mapped and dirty there, others read it from us.
+            let other = self.handle();
+            let mut seen = vec![0; length];
+            self.handles[other]
+                .read_exact_at(&mut seen, offset as u64)
+                .unwrap();
+            self.compare(&seen, &bytes, offset);
+        }
+    }
+
+    fn map_read(&mut self) {
+        let Some((offset, length)) = self.range_inside() else {
+            return;
+        };
+        let handle = self.handle();
+        let mapping = Mapping::new(&self.handles[handle], self.model.len());
+        let seen = mapping.read(offset, length);
+        self.compare(&seen, &self.model[offset..offset + length], offset);
+    }
+
+    fn compare(&self, found: &[u8], expected: &[u8], offset: usize) {
+        assert_eq!(
+            found.len(),
+            expected.len(),
+            "step {} at {offset}",
+            self.step
+        );
+        let differs = found.iter().zip(expected).position(|(a, b)| a != b);
+        if let Some(at) = differs {
+            panic!(
+                "step {}: byte {} is {}, not {} (file of {})",
+                self.step,
+                offset + at,
+                found[at],
+                expected[at],
+                self.model.len()
+            );
+        }
+    }
+
+    fn reopen(&mut self) {
+        let handle = self.handle();
+        self.handles[handle] = open(&self.bench);
+    }
+
+    fn once(&mut self) {
+        self.step += 1;
+        match self.chance.below(24) {
+            0..=6 => self.write(),
+            7..=12 => self.read(),
+            13 => self.truncate(),
+            14 => self.append(),
+            15 => self.zero(true),
+            16 => self.zero(false),
+            17 | 18 => self.map_write(),
+            19 | 20 => self.map_read(),
+            21 => {
+                let handle = self.handle();
+                self.handles[handle].sync_data().unwrap();
+            }
+            22 => {
+                let handle = self.handle();
+                self.handles[handle].sync_all().unwrap();
+            }
+            _ => self.reopen(),
+        }
+        let length = self.handles[0].metadata().unwrap().len();
+        assert_eq!(length, self.model.len() as u64, "step {}", self.step);
+    }
+
+    fn finish(mut self) {
+        let path = self.bench.path("file");
+        self.compare(&read(&path), &self.model, 0);
+        self.handles.clear();
+        self.bench.end();
+        self.compare(&read(&self.bench.behind("file")), &self.model, 0);
+    }
+}
+
+fn open(bench: &Bench) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(bench.path("file")).unwrap()
+}
+
+fn run(plan: Plan) {
+    println!("seed {}", plan.seed);
+    let mut run = Run::new(plan);
+    for _ in 0..plan.operations {
+        run.once();
+    }
+    run.finish();
+}
+
+fn seeds(usual: std::ops::Range<u64>) -> Vec<u64> {
+    match std::env::var("FOREBAY_SEED") {
+        Ok(seed) => vec![seed.parse().expect("a number")],
+        Err(_) => usual.collect(),
+    }
+}
+
+#[test]
+fn a_small_file_is_what_its_operations_made_of_it() {
+    if is_left_out("a_small_file_is_what_its_operations_made_of_it") {
+        return;
+    }
+    for seed in seeds(1..5) {
+        run(Plan {
+            seed,
+            memory_bytes: 8 << 20,
+            longest_bytes: 200_000,
+            piece_bytes: 30_000,
+            operations: 1500,
+        });
+    }
+}
+
+#[test]
+fn a_file_larger_than_the_cache_is_what_its_operations_made_of_it() {
+    if is_left_out("a_file_larger_than_the_cache_is_what_its_operations_made_of_it") {
+        return;
+    }
+    for seed in seeds(11..13) {
+        run(Plan {
+            seed,
+            memory_bytes: 8 << 20,
+            longest_bytes: 20 << 20,
+            piece_bytes: 1 << 20,
+            operations: 300,
+        });
+    }
+}

@@ -1,0 +1,418 @@
+//! Each operation of a mounted folder, as a program sees it.
+
+mod support;
+
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Timespec,
+    Timestamps, XattrFlags,
+};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use support::{Bench, is_left_out, read};
+
+const MIB: usize = 1 << 20;
+
+fn read_write(path: &std::path::Path) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path).expect("it opens")
+}
+
+#[test]
+fn what_is_written_is_read_and_reaches_the_folder() {
+    if is_left_out("what_is_written_is_read_and_reaches_the_folder") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("file");
+    let bytes: Vec<u8> = (0..3 * MIB + 17).map(|at| (at * 7 % 251) as u8).collect();
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), bytes.len() as u64);
+    assert!(read(&path) == bytes);
+    let file = File::open(&path).unwrap();
+    let mut part = [0; 5000];
+    file.read_exact_at(&mut part, 4000).unwrap();
+    assert!(part[..] == bytes[4000..9000]);
+    drop(file);
+    bench.end();
+    assert!(read(&bench.behind("file")) == bytes);
+}
+
+#[test]
+fn a_file_that_is_there_is_read() {
+    if is_left_out("a_file_that_is_there_is_read") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    fs::create_dir(bench.behind("folder")).unwrap();
+    fs::write(bench.behind("folder/old"), b"from before").unwrap();
+    assert_eq!(read(&bench.path("folder/old")), b"from before");
+    // Changed behind while nobody has it open: the next who opens sees it.
+    fs::write(bench.behind("folder/old"), b"newer, and longer").unwrap();
+    assert_eq!(read(&bench.path("folder/old")), b"newer, and longer");
+    bench.end();
+}
+
+#[test]
+fn appends_go_to_the_end_and_truncates_cut() {
+    if is_left_out("appends_go_to_the_end_and_truncates_cut") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("log");
+    let mut first = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&path)
+        .unwrap();
+    let mut second = OpenOptions::new().append(true).open(&path).unwrap();
+    for line in 0..100 {
+        let file = if line % 2 == 0 {
+            &mut first
+        } else {
+            &mut second
+        };
+        writeln!(file, "{line}").unwrap();
+    }
+    let text = String::from_utf8(read(&path)).unwrap();
+    assert!(
+        text.lines()
+            .map(|line| line.parse::<u32>().unwrap())
+            .eq(0..100)
+    );
+    first.set_len(5).unwrap();
+    assert_eq!(read(&path), b"0\n1\n2");
+    first.set_len(9).unwrap();
+    assert_eq!(read(&path), b"0\n1\n2\0\0\0\0");
+    drop(File::create(&path).unwrap());
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0, "opened with O_TRUNC");
+    drop((first, second));
+    bench.end();
+}
+
+#[test]
+fn names_are_made_moved_and_removed() {
+    if is_left_out("names_are_made_moved_and_removed") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    fs::create_dir(bench.path("d")).unwrap();
+    fs::write(bench.path("d/a"), b"a").unwrap();
+    fs::write(bench.path("b"), b"b").unwrap();
+    fs::rename(bench.path("d/a"), bench.path("c")).unwrap();
+    assert_eq!(read(&bench.path("c")), b"a");
+    let (b, c) = (bench.path("b"), bench.path("c"));
+    let refused = rustix::fs::renameat_with(CWD, &b, CWD, &c, RenameFlags::NOREPLACE);
+    assert_eq!(refused, Err(Errno::EXIST));
+    rustix::fs::renameat_with(CWD, &b, CWD, &c, RenameFlags::EXCHANGE).unwrap();
+    assert_eq!((read(&b), read(&c)), (b"a".to_vec(), b"b".to_vec()));
+    fs::rename(&b, &c).unwrap();
+    assert_eq!(read(&c), b"a", "it was replaced");
+    fs::hard_link(&c, bench.path("d/link")).unwrap();
+    assert_eq!(fs::metadata(&c).unwrap().nlink(), 2);
+    fs::write(bench.path("d/link"), b"both").unwrap();
+    assert_eq!(read(&c), b"both");
+    std::os::unix::fs::symlink("d/link", bench.path("s")).unwrap();
+    assert_eq!(
+        fs::read_link(bench.path("s")).unwrap().to_str(),
+        Some("d/link")
+    );
+    assert_eq!(read(&bench.path("s")), b"both");
+    let not_empty = fs::remove_dir(bench.path("d")).unwrap_err();
+    assert_eq!(not_empty.kind(), std::io::ErrorKind::DirectoryNotEmpty);
+    fs::remove_file(bench.path("d/link")).unwrap();
+    fs::remove_dir(bench.path("d")).unwrap();
+    let fifo = bench.path("fifo");
+    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let left = fs::read_dir(bench.path("")).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["c", "fifo", "s"]);
+    bench.end();
+    assert_eq!(read(&bench.behind("c")), b"both");
+}
+
+#[test]
+fn a_removed_file_lives_as_long_as_it_is_open() {
+    if is_left_out("a_removed_file_lives_as_long_as_it_is_open") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let mut file = read_write(&bench.path("gone"));
+    file.write_all(&[7; 100_000]).unwrap();
+    fs::remove_file(bench.path("gone")).unwrap();
+    assert!(!bench.behind("gone").exists());
+    file.write_all_at(&[8; 10], 99_995).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 100_005);
+    assert_eq!(file.metadata().unwrap().nlink(), 0);
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.len() == 100_005 && bytes[..99_995] == [7; 99_995] && bytes[99_995..] == [8; 10]);
+    drop(file);
+    bench.end();
+    assert_eq!(bench.cache.statistics().dirty(), 0);
+}
+
+#[test]
+fn modes_owners_and_times_pass_through() {
+    if is_left_out("modes_owners_and_times_pass_through") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("file");
+    fs::write(&path, b"bytes").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(
+        fs::metadata(bench.behind("file")).unwrap().mode() & 0o7777,
+        0o640
+    );
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(12), Some(34)).unwrap();
+        let told = fs::metadata(&path).unwrap();
+        assert_eq!((told.uid(), told.gid()), (12, 34));
+    }
+    let when = Timespec {
+        tv_sec: 981_173_106,
+        tv_nsec: 7,
+    };
+    let times = Timestamps {
+        last_access: when,
+        last_modification: when,
+    };
+    // The bytes are not written yet; writing them does not change the time that was set.
+    rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
+    File::open(&path).unwrap().sync_all().unwrap();
+    let told = fs::metadata(&path).unwrap();
+    assert_eq!((told.mtime(), told.mtime_nsec()), (981_173_106, 7));
+    bench.end();
+    let behind = fs::metadata(bench.behind("file")).unwrap();
+    assert_eq!((behind.mtime(), behind.mtime_nsec()), (981_173_106, 7));
+}
+
+#[test]
+fn a_time_that_was_seen_stays_when_the_bytes_are_written_later() {
+    if is_left_out("a_time_that_was_seen_stays_when_the_bytes_are_written_later") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("file");
+    fs::write(&path, [1; 50_000]).unwrap();
+    let seen = fs::metadata(&path).unwrap();
+    forebay_rt::block_on(bench.cache.sync()).unwrap();
+    let later = fs::metadata(&path).unwrap();
+    assert_eq!(
+        (seen.mtime(), seen.mtime_nsec()),
+        (later.mtime(), later.mtime_nsec())
+    );
+    assert_eq!(
+        (seen.ctime(), seen.ctime_nsec()),
+        (later.ctime(), later.ctime_nsec())
+    );
+    bench.end();
+    let behind = fs::metadata(bench.behind("file")).unwrap();
+    assert_eq!(
+        (seen.mtime(), seen.mtime_nsec()),
+        (behind.mtime(), behind.mtime_nsec())
+    );
+}
+
+#[test]
+fn extended_attributes_pass_through() {
+    if is_left_out("extended_attributes_pass_through") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("file");
+    fs::write(&path, b"x").unwrap();
+    match rustix::fs::setxattr(&path, "user.colour", b"blue", XattrFlags::CREATE) {
+        Err(Errno::OPNOTSUPP) => return println!("the file system has no user attributes"),
+        other => other.unwrap(),
+    }
+    let mut value = [0; 16];
+    assert_eq!(
+        rustix::fs::getxattr(&path, "user.colour", &mut value),
+        Ok(4)
+    );
+    assert_eq!(&value[..4], b"blue");
+    assert_eq!(
+        rustix::fs::getxattr(bench.behind("file"), "user.colour", &mut value),
+        Ok(4)
+    );
+    let mut names = [0; 256];
+    let length = rustix::fs::listxattr(&path, &mut names).unwrap();
+    let names = &names[..length];
+    assert!(
+        names
+            .split(|&byte| byte == 0)
+            .any(|name| name == b"user.colour")
+    );
+    rustix::fs::removexattr(&path, "user.colour").unwrap();
+    let gone = rustix::fs::getxattr(&path, "user.colour", &mut value);
+    assert_eq!(gone, Err(Errno::NODATA));
+    bench.end();
+}
+
+#[test]
+fn holes_are_punched_found_and_filled() {
+    if is_left_out("holes_are_punched_found_and_filled") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let file = read_write(&bench.path("file"));
+    file.write_all_at(&[9; MIB], 0).unwrap();
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, punch, 100_000, 300_000).unwrap();
+    let mut bytes = vec![1; MIB];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let is_zero = |at: usize| (100_000..400_000).contains(&at);
+    assert!((0..MIB).all(|at| bytes[at] == if is_zero(at) { 0 } else { 9 }));
+    let hole = rustix::fs::seek(&file, SeekFrom::Hole(0)).unwrap();
+    assert!((100_000..=102_400).contains(&hole), "a hole at {hole}");
+    let data = rustix::fs::seek(&file, SeekFrom::Data(hole)).unwrap();
+    assert!((397_312..=400_000).contains(&data), "data at {data}");
+    rustix::fs::fallocate(&file, FallocateFlags::ZERO_RANGE, 900_000, 300_000).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 1_200_000);
+    file.read_exact_at(&mut bytes[..1000], 900_000).unwrap();
+    assert_eq!(bytes[..1000], [0; 1000]);
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 2_000_000).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 2_000_000);
+    rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 3_000_000).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 2_000_000);
+    drop(file);
+    bench.end();
+    assert_eq!(fs::metadata(bench.behind("file")).unwrap().len(), 2_000_000);
+}
+
+#[test]
+fn direct_reads_and_writes_are_like_others() {
+    if is_left_out("direct_reads_and_writes_are_like_others") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("file");
+    fs::write(&path, [3; 8192]).unwrap();
+    let fd = rustix::fs::open(&path, OFlags::RDWR | OFlags::DIRECT, Mode::empty()).unwrap();
+    let file = File::from(fd);
+    let mut page = vec![0; 4096];
+    file.read_exact_at(&mut page, 4096).unwrap();
+    assert!(page == [3; 4096]);
+    file.write_all_at(&[4; 4096], 4096).unwrap();
+    assert!(read(&path)[4096..] == [4; 4096]);
+    drop(file);
+    bench.end();
+}
+
+#[test]
+fn locks_keep_others_out() {
+    if is_left_out("locks_keep_others_out") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let (first, second) = (
+        read_write(&bench.path("file")),
+        read_write(&bench.path("file")),
+    );
+    first.lock().unwrap();
+    assert!(second.try_lock().is_err());
+    first.unlock().unwrap();
+    second.try_lock().unwrap();
+    drop((first, second));
+    bench.end();
+}
+
+#[test]
+fn syncs_are_durable_and_folders_can_be_synced() {
+    if is_left_out("syncs_are_durable_and_folders_can_be_synced") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let file = read_write(&bench.path("file"));
+    file.write_all_at(&[5; 70_000], 0).unwrap();
+    file.sync_data().unwrap();
+    assert!(
+        read(&bench.behind("file")) == [5; 70_000],
+        "it is behind while still mounted"
+    );
+    file.write_all_at(&[6; 10], 70_000).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(fs::metadata(bench.behind("file")).unwrap().len(), 70_010);
+    File::open(bench.path("")).unwrap().sync_all().unwrap();
+    drop(file);
+    bench.end();
+}
+
+#[test]
+fn large_folders_are_listed_once_each() {
+    if is_left_out("large_folders_are_listed_once_each") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    fs::create_dir(bench.path("many")).unwrap();
+    for number in 0..3000 {
+        fs::write(bench.path(&format!("many/{number}")), b"").unwrap();
+    }
+    let entries = fs::read_dir(bench.path("many")).unwrap();
+    let mut numbers: Vec<u32> = entries
+        .map(|entry| {
+            entry
+                .unwrap()
+                .file_name()
+                .to_str()
+                .unwrap()
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..3000));
+    let room = rustix::fs::statvfs(bench.path("")).unwrap();
+    assert!(room.f_blocks > 0);
+    bench.end();
+}
+
+#[test]
+fn privileges_end_when_another_user_writes() {
+    if is_left_out("privileges_end_when_another_user_writes") {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return println!("needs root to write as another user");
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("program");
+    fs::write(&path, b"x").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+    fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let parent = path.parent().unwrap().parent().unwrap();
+    fs::set_permissions(parent, fs::Permissions::from_mode(0o777)).unwrap();
+    let status = std::process::Command::new("setpriv")
+        .args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "sh",
+            "-c",
+        ])
+        .arg(format!(
+            "printf y >>{}; printf z >{}/made",
+            path.display(),
+            bench.path("").display()
+        ))
+        .status();
+    let Ok(status) = status else {
+        return println!("setpriv is missing");
+    };
+    assert!(status.success());
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o777);
+    let made = fs::metadata(bench.path("made")).unwrap();
+    assert_eq!(
+        (made.uid(), made.gid()),
+        (65534, 65534),
+        "it belongs to who made it"
+    );
+    bench.end();
+    assert_eq!(read(&bench.behind("program")), b"xy");
+}
