@@ -8,6 +8,7 @@
 
 use super::drive::span_of;
 use super::figures::{positive, positive_size};
+use super::pace::Pace;
 use super::surface::Surface;
 use super::transfer::End;
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -110,8 +111,10 @@ struct Shared {
     changed: WaitQueue,
 }
 
+/// All times are the server's own.
 #[derive(Default)]
 struct State {
+    pace: Pace,
     /// When the network is free, to the server and from it.
     free_at: [Instant; 2],
     /// Calls that get to the server or to the client, by time and number.
@@ -163,7 +166,15 @@ impl Server {
         }
     }
 
-    /// What it has done so far.
+    /// From now on the server, its network with it, runs at so many thousandths of its figures; at
+    /// 0 it gives no answer, at [`FULL_PACE`](super::FULL_PACE) it is itself again.
+    pub fn set_pace(&self, thousandths: u32) {
+        let now = self.shared.rt.now();
+        lock(&self.shared.state).pace.change(now, thousandths);
+        self.shared.changed.wake_all();
+    }
+
+    /// What it has done so far; times are as long as the server found them.
     pub fn statistics(&self) -> ServerStatistics {
         lock(&self.shared.state).statistics
     }
@@ -197,16 +208,17 @@ impl Store for Server {
             (surface, mark)
         });
         let is_write = request.kind == IoKind::Write;
-        let call = Call {
-            end: End::Io { io, surface },
-            kind: request.kind,
-            object: request.object,
-            bytes: request.length_bytes,
-            sent_at: now,
-            is_answered: false,
-        };
         let was_served = {
             let state = &mut *lock(&shared.state);
+            let now = state.pace.device_time(now);
+            let call = Call {
+                end: End::Io { io, surface },
+                kind: request.kind,
+                object: request.object,
+                bytes: request.length_bytes,
+                sent_at: now,
+                is_answered: false,
+            };
             let number = state.next_call;
             state.next_call += 1;
             let bytes = if is_write { call.bytes } else { 0 };
@@ -228,7 +240,11 @@ async fn serve(shared: Arc<Shared>) {
     let mut ended = Vec::new();
     loop {
         let now = shared.rt.now();
-        lock(&shared.state).advance(&shared.settings, now, &mut ended);
+        {
+            let state = &mut *lock(&shared.state);
+            let server_now = state.pace.device_time(now);
+            state.advance(&shared.settings, server_now, &mut ended);
+        }
         for end in ended.drain(..) {
             End::tell(end);
         }
@@ -237,12 +253,14 @@ async fn serve(shared: Arc<Shared>) {
             let mut state = lock(&shared.state);
             let next = state.next_event();
             state.is_served = next.is_some();
-            next
+            next.map(|then| state.pace.machine_time(then))
         };
         let Some(next) = next else {
             return;
         };
-        if next > now {
+        if next == Instant::NEVER {
+            changed.await;
+        } else if next > now {
             // Which of the two it was shows in the next round.
             let _ = shared.rt.timeout(next - now, changed).await;
         }

@@ -152,3 +152,18 @@ fn congestion_is_what_is_under_way() {
     assert!(!bench.server.is_congested());
     assert_eq!(bench.ended(), 9);
 }
+
+#[test]
+fn a_server_that_gives_no_answer_goes_on_where_it_was() {
+    let bench = Bench::new(ServerSettings::default());
+    bench.submit(IoKind::Write, 1, MIB, 0);
+    bench.machine.run_for(Span::from_millis(5));
+    bench.server.set_pace(0);
+    bench.machine.run_for(Span::from_secs(60));
+    assert_eq!(bench.ended(), 0);
+    bench.server.set_pace(super::super::FULL_PACE / 2);
+    bench.machine.run_for(Span::from_secs(1));
+    // 5 ms were over; the other 4.162 ms take twice as long.
+    let end_ms = bench.end_ms(0);
+    assert!((end_ms - 60_005.0 - 8.324).abs() < 0.002, "{end_ms}");
+}

@@ -146,8 +146,11 @@ mod tests {
             for _ in 0..200 {
                 let noting = |_| Arc::new(Noting(forebay_base::sync::Mutex::default()));
                 let notes: Vec<Arc<Noting>> = (0..members).map(noting).collect();
-                let devices = notes.iter().map(|it| -> Arc<dyn Device> { it.clone() });
-                let stripe = Stripe::new(devices.collect(), CHUNK);
+                let mut devices: Vec<Arc<dyn Device>> = Vec::new();
+                for member in &notes {
+                    devices.push(member.clone());
+                }
+                let stripe = Stripe::new(devices, CHUNK);
                 let start = chance.below(300) << 12;
                 let length = (1 + chance.below(300)) << 12;
                 stripe.submit(Transfer::unheard(TransferKind::Write, start, length));

@@ -303,3 +303,52 @@ fn every_request_ends_exactly_once() {
         }
     }
 }
+
+/// Writers of files of their own in one directory, whose flusher gives each eight requests in turn.
+async fn write_in_turn(files: FileSystem, heard: Arc<Heard>, rt: Rt, writers: u64) {
+    let largest = u64::from(files.geometry().max_io_pages) << 12;
+    let mut submitted = 0;
+    for round in 0..240 / writers {
+        for object in 0..writers {
+            let first = round * 8 * largest;
+            // The cache has up to 150 MiB that are not written.
+            let known = files.reaches(ObjectId(object), first + ((37_500 / writers) << 12));
+            known.expect("there is room");
+            for offset_bytes in (0..8).map(|index| first + index * largest) {
+                let request = Request {
+                    kind: IoKind::Write,
+                    object: ObjectId(object),
+                    offset_bytes,
+                    length_bytes: largest,
+                };
+                while submitted - lock(&heard.0).len() >= 128 {
+                    rt.sleep(Span::from_millis(10)).await;
+                }
+                files.submit(Io::phantom(request, heard.clone(), 0));
+                submitted += 1;
+            }
+        }
+    }
+    while lock(&heard.0).len() < submitted {
+        rt.sleep(Span::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn writers_on_a_slow_stick_get_what_was_published() {
+    // MB/s with one, two and ten writers on XFS; 2.5 to 3.0 for the last.
+    for (writers, published, percent) in [(1, 6.2, 5.0), (2, 4.8, 20.0), (10, 2.75, 15.0)] {
+        let bench = Bench::new("USB-slow", "xfs", 8 << 30);
+        for object in 0..writers {
+            let created = bench.files.create(ObjectId(object), 0);
+            bench.machine.run(created).expect("there is room");
+        }
+        let (files, heard) = (bench.files.clone(), bench.heard.clone());
+        let work = write_in_turn(files, heard, bench.machine.rt(), writers);
+        bench.machine.run(work);
+        let bytes = bench.files.device().statistics().writes.bytes as f64;
+        let rate = bytes / (bench.machine.now() - Instant::ZERO).as_secs_f64() / 1e6;
+        let off = (rate - published).abs() / published * 100.0;
+        assert!(off < percent, "{writers} writers: {rate} MB/s, {off} % off");
+    }
+}
