@@ -9,5 +9,6 @@ pub mod probe;
 pub mod report;
 pub mod run;
 pub mod seeds;
+pub mod swarm;
 pub mod workload;
 pub mod world;
