@@ -45,6 +45,7 @@ pub fn galleries(outcomes: &[Outcome]) -> Vec<Gallery> {
         bandwidth(&policies),
         rates(&policies),
         zones(&policies),
+        stores(&policies),
         latencies(&policies),
         stalls(&policies),
     ];
@@ -275,19 +276,45 @@ fn rates(policies: &[Policy<'_>]) -> Gallery {
 
 fn zones(policies: &[Policy<'_>]) -> Gallery {
     let layers = |series: &Series| {
-        let columns = series
-            .columns
-            .iter()
-            .filter(|column| column.name.starts_with("dirty@"));
+        let is_zone = |place: &str| series.column(&format!("free@{place}")).is_some();
+        let of_zones = series.columns.iter().filter(|column| {
+            let place = column.name.strip_prefix("dirty@");
+            place.is_some_and(is_zone)
+        });
         let layer = |(colour, column): (usize, &Column)| {
             Layer::new(&column.name, colour, Shape::Line(points(series, column)))
         };
-        columns.enumerate().map(layer).collect()
+        of_zones.enumerate().map(layer).collect()
     };
     Gallery {
         heading: "Dirty memory by zone".into(),
         text: "Dirty pages of each zone.".into(),
         charts: over_time(policies, "Dirty pages by zone", "pages", layers),
+    }
+}
+
+/// Each store's dirty level against its share of the limit.
+fn stores(policies: &[Policy<'_>]) -> Gallery {
+    let layers = |series: &Series| {
+        let limits = series
+            .columns
+            .iter()
+            .filter(|column| column.name.starts_with("thresh@"));
+        let of_store = |(colour, limit): (usize, &Column)| {
+            let level = limit.name.replacen("thresh@", "dirty@", 1);
+            [
+                Layer::new(&level, colour, Shape::Line(named(series, &level))),
+                Layer::new(&limit.name, colour, Shape::Dashed(points(series, limit))),
+            ]
+        };
+        limits.enumerate().flat_map(of_store).collect()
+    };
+    Gallery {
+        heading: "Dirty memory by store".into(),
+        text: "Dirty pages of each store, and its share of the limit, which moves with the \
+               bandwidth that it has lately had."
+            .into(),
+        charts: over_time(policies, "Dirty pages by store", "pages", layers),
     }
 }
 

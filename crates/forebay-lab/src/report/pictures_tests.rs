@@ -16,6 +16,9 @@ fn series(rows: u32) -> Series {
             column("writeback", "pages", |_| 50.0),
             column("thresh", "pages", |_| 400.0),
             column("dirty@Normal", "pages", |row| row),
+            column("free@Normal", "pages", |row| row),
+            column("dirty@disk0", "pages", |row| row),
+            column("thresh@disk0", "pages", |_| 90.0),
             column("pause", "ms", |row| row % 3.0),
             column("pgscan_direct", "pages/s", |row| row),
             column("write_bandwidth@disk0", "bytes/s", |_| 1e8),
@@ -64,6 +67,7 @@ fn every_kind_of_picture_is_drawn_for_both_policies() {
         "Bandwidth",
         "Reclaim",
         "Dirty memory by zone",
+        "Dirty memory by store",
         "Latencies",
         "Waits in reclaim",
     ];

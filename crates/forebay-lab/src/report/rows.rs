@@ -214,7 +214,7 @@ fn figures(groups: &Groups<'_>) -> Vec<Row> {
 
 /// The unit that a figure's name ends with, or that the published tables give it.
 fn unit_of(metric: &str) -> &'static str {
-    const UNITS: [(&str, &str); 14] = [
+    const UNITS: [(&str, &str); 16] = [
         ("bytes_per_s", "bytes/s"),
         ("files_per_second", "files/s"),
         ("throughput", "bytes/s"),
@@ -222,6 +222,8 @@ fn unit_of(metric: &str) -> &'static str {
         ("efficiency", "%"),
         ("percent", "%"),
         ("share", "%"),
+        ("_point", "%"),
+        ("msecs", "ms"),
         ("_ms", "ms"),
         ("await", "ms"),
         ("_us", "us"),
@@ -230,6 +232,7 @@ fn unit_of(metric: &str) -> &'static str {
         ("cpu", "s"),
         ("pages", "pages"),
     ];
+    let metric = metric.split('@').next().unwrap_or(metric);
     let known = UNITS.iter().find(|(part, _)| match part.strip_prefix('_') {
         Some(_) => metric.ends_with(part),
         None => metric.contains(part),
