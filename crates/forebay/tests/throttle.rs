@@ -158,7 +158,8 @@ fn a_thousand_writers_stay_within_the_limit_and_share_alike() {
             assert!(dirty <= most, "{dirty} of {most} at {:?}", rt.now());
         }
         let settled = writers.pages();
-        rt.sleep(Span::from_secs(120)).await;
+        // Shares differ by chance: by 5 % over two minutes, by 4 % over three.
+        rt.sleep(Span::from_secs(180)).await;
         let shares = difference(&writers.pages(), &settled);
         let (least, most) = (shares.iter().min(), shares.iter().max());
         assert!(are_equal_within(5, &shares), "{least:?} to {most:?}");
