@@ -1,7 +1,7 @@
 //! What can fail: one small enum for building and opening, one for access, one for `sync`.
 
 use forebay_base::Span;
-use forebay_store::StoreError;
+use forebay_store::{Failure, StoreError};
 use thiserror::Error;
 
 /// Why a cache could not be built, a store attached or an object opened.
@@ -115,7 +115,9 @@ pub enum AccessError {
     /// So many writes of this object, or of its store, have failed that it takes no new ones.
     #[error(
         "{failed_pages} pages of object {object}, of {failed_pages_of_store} of its store, could \
-         not be written and are kept; repair the store or discard them before writing more"
+         not be written and are kept, last for error {}; repair the store or discard them before \
+         writing more",
+        failure.errno()
     )]
     TooManyFailed {
         /// The store's number of the object.
@@ -124,6 +126,8 @@ pub enum AccessError {
         failed_pages: u64,
         /// Pages of all objects of its store that are kept.
         failed_pages_of_store: u64,
+        /// Why the last write to the store failed.
+        failure: Failure,
     },
     /// The range ends behind what can be addressed.
     #[error("byte {offset_bytes} is past the longest object, {limit_bytes} bytes")]
@@ -174,7 +178,7 @@ impl AccessError {
             AccessError::NoFrames { .. } => 12,
             AccessError::NotAnswering { .. } => 110,
             AccessError::Held { .. } => 16,
-            AccessError::TooManyFailed { .. } => 5,
+            AccessError::TooManyFailed { failure, .. } => failure.errno(),
             AccessError::TooFar { .. } => 27,
             AccessError::ReadOnly { .. } | AccessError::Closed => 9,
         }

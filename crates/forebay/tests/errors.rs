@@ -376,3 +376,38 @@ fn stores_that_fail_forever_refuse_writers_and_hang_none() {
         bench.assert_consistent();
     });
 }
+
+#[test]
+fn a_writer_that_is_refused_hears_why_the_store_failed() {
+    for failure in [Failure::NoSpace, BROKEN] {
+        simulate(13, |rt| async move {
+            let (bench, faults) = Bench::faulty(rt, 8);
+            faults.inject(Fault::each(IoKind::Write, FaultAction::Fail(failure)));
+            let file = bench.open(0);
+            let refused = write_pages(&file, 0..2_000)
+                .await
+                .expect_err("they do not fit");
+            assert!(
+                matches!(refused, AccessError::TooManyFailed { .. }),
+                "{refused}"
+            );
+            assert_eq!(refused.errno(), failure.errno());
+            let kept = file.failed_pages();
+            assert!(kept > 0);
+            faults.clear();
+            // It hears of what failed before there was room.
+            assert_eq!(sync_failure(file.sync().await), Some(failure));
+            assert_eq!(file.sync().await, Ok(()));
+            assert_eq!(file.failed_pages(), 0);
+            assert!(bench.has_stored(0..kept), "nothing was dropped");
+            assert_eq!(
+                write_pages(&file, 0..2_000).await,
+                Ok(()),
+                "it is writable again"
+            );
+            assert_eq!(file.sync().await, Ok(()));
+            assert!(bench.has_stored(0..2_000));
+            bench.assert_consistent();
+        });
+    }
+}

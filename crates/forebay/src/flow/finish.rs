@@ -177,6 +177,7 @@ impl Engine {
             self.account_writeback_ends(backing, frame);
             self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
+        backing.note_failure(error.failure);
         self.account_failed(backing, object, pages);
         self.put_off(object);
         self.requeue_dirty(object, backing);

@@ -182,6 +182,7 @@ impl Engine {
                 object: handle.object.store_object().0,
                 failed_pages: of_object,
                 failed_pages_of_store: of_store,
+                failure: handle.backing.last_failure(),
             });
         }
         Ok(())

@@ -17,7 +17,7 @@ use forebay_law::bandwidth::Bandwidth;
 use forebay_law::rate::DirtyRate;
 use forebay_law::share::StoreCompletions;
 use forebay_rt::wait::{OwnedPermit, WaitQueue};
-use forebay_store::{Geometry, Store};
+use forebay_store::{Failure, Geometry, Store};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -97,6 +97,8 @@ pub(crate) struct Backing {
     pub(crate) written: AtomicU64,
     /// Pages whose last write failed: dirty, and kept.
     pub(crate) failed_pages: AtomicU64,
+    /// Why the last write that failed did.
+    last_failure: Mutex<Failure>,
     pub(crate) exceeded: AtomicBool,
     /// Writers that were throttled here so far.
     pub(crate) writers_seen: AtomicU64,
@@ -146,6 +148,7 @@ impl Backing {
             dirtied: AtomicU64::new(0),
             written: AtomicU64::new(0),
             failed_pages: AtomicU64::new(0),
+            last_failure: Mutex::new(Failure::NoAnswer),
             exceeded: AtomicBool::new(false),
             writers_seen: AtomicU64::new(0),
             rates: Mutex::new(Rates {
@@ -183,6 +186,16 @@ impl Backing {
     /// Whether the store said last that it is congested.
     pub(crate) fn is_congested(&self) -> bool {
         self.congested.load(Ordering::Relaxed)
+    }
+
+    /// Notes why a write failed.
+    pub(crate) fn note_failure(&self, failure: Failure) {
+        *lock(&self.last_failure) = failure;
+    }
+
+    /// Why the last write that failed did; of no meaning where none has.
+    pub(crate) fn last_failure(&self) -> Failure {
+        *lock(&self.last_failure)
     }
 
     /// Pages dirty or under writeback (wb_dirty).
