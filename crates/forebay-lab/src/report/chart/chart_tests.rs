@@ -79,6 +79,13 @@ fn shared_axes_hold_both_pictures() {
 }
 
 #[test]
+fn a_single_sample_is_a_dot() {
+    let svg = line(vec![(1.0, 5.0)]).render();
+    let path = svg.split("class=\"line c0\" d=\"").nth(1).unwrap();
+    assert!(path.split('"').next().unwrap().ends_with("h0"), "{path}");
+}
+
+#[test]
 fn layers_without_points_are_left_out() {
     assert!(line(Vec::new()).is_empty());
 }
