@@ -51,6 +51,9 @@ struct TypedBench {
     /// End within 20 seconds: one short round of everything
     #[arg(long)]
     quick: bool,
+    /// Measure the block server and the mount instead, under fio, beside nbdkit and qemu-nbd
+    #[arg(long)]
+    fronts: bool,
     /// Also write every figure to FILE, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -78,6 +81,8 @@ pub(crate) struct BenchArguments {
     pub(crate) parent_folder: PathBuf,
     /// One short round only.
     pub(crate) quick: bool,
+    /// The block server and the mount, not the library.
+    pub(crate) fronts: bool,
     /// Where the rows go, if anywhere.
     pub(crate) json_file: Option<PathBuf>,
 }
@@ -97,6 +102,7 @@ impl Typed {
                 memory_bytes: typed.memory,
                 parent_folder: typed.dir,
                 quick: typed.quick,
+                fronts: typed.fronts,
                 json_file: typed.json,
             }),
             TypedCommand::Serve(typed) => Command::Serve(typed.checked::<Typed>()?),
@@ -135,6 +141,7 @@ mod tests {
             memory_bytes: 256 << 20,
             parent_folder: ".".into(),
             quick: false,
+            fronts: false,
             json_file: None,
         };
         assert_eq!(typed(&["bench"]).unwrap(), Command::Bench(expected));
@@ -143,12 +150,13 @@ mod tests {
     #[test]
     fn every_flag_arrives() {
         let words = [
-            "bench", "--memory", "65M", "--dir", "/x", "--quick", "--json", "r",
+            "bench", "--memory", "65M", "--dir", "/x", "--quick", "--fronts", "--json", "r",
         ];
         let expected = BenchArguments {
             memory_bytes: 64 << 20,
             parent_folder: "/x".into(),
             quick: true,
+            fronts: true,
             json_file: Some("r".into()),
         };
         assert_eq!(typed(&words).unwrap(), Command::Bench(expected));

@@ -63,6 +63,9 @@ pub(crate) enum CommandError {
     /// A server cannot be started; the text says where and why.
     #[error("{0}")]
     Served(String),
+    /// A program that this one needs failed or is missing.
+    #[error("{reason}")]
+    Client { reason: String },
     /// Work in the lab failed, or a test of it does not hold; the text says which.
     #[error("{0}")]
     Lab(String),

@@ -7,9 +7,27 @@ use std::fmt;
 
 /// Which side of the limit is good.
 #[derive(Clone, Copy, Debug)]
-enum Limit {
+pub(super) enum Limit {
     AtMost(f64),
     AtLeast(f64),
+}
+
+impl Limit {
+    pub(super) fn is_met(self, measured: f64) -> bool {
+        match self {
+            Limit::AtMost(most) => measured <= most,
+            Limit::AtLeast(least) => measured >= least,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::AtMost(most) => write!(f, "at most {most}"),
+            Limit::AtLeast(least) => write!(f, "at least {least}"),
+        }
+    }
 }
 
 /// One goal.
@@ -57,19 +75,12 @@ pub(crate) fn columns() -> String {
 impl Verdict {
     /// Whether Forebay met the goal, if that was measured.
     pub(crate) fn is_met(&self) -> Option<bool> {
-        self.measured[0].map(|measured| match self.limit {
-            Limit::AtMost(most) => measured <= most,
-            Limit::AtLeast(least) => measured >= least,
-        })
+        self.measured[0].map(|measured| self.limit.is_met(measured))
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (side, limit) = match self.limit {
-            Limit::AtMost(most) => ("at most", most),
-            Limit::AtLeast(least) => ("at least", least),
-        };
         let verdict = match self.is_met() {
             Some(true) => "met",
             Some(false) => "MISSED",
@@ -84,7 +95,7 @@ impl fmt::Display for Verdict {
             Some(_) => format!("{forebay} {unit}"),
             None => forebay,
         };
-        let goal = format!("{side} {limit}");
+        let goal = self.limit.to_string();
         write!(
             f,
             "  {phase:<10}{text:<51}{ours:>13}  {goal:<17}{verdict:<13}{kernel:>11}{floor:>11}"

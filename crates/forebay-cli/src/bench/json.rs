@@ -1,6 +1,6 @@
 //! Rows for programs: one JSON object a line, one number each.
 
-use super::results::{Figure, Results};
+use super::results::Figure;
 use crate::error::CommandError;
 use serde::Serialize;
 use std::fs::File;
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 
 /// One row. What was not measured is `null`.
 #[derive(Serialize)]
-struct Row<'a> {
-    phase: &'a str,
-    metric: &'a str,
-    unit: &'a str,
-    contender: &'a str,
-    threads: u32,
-    depth: u32,
-    value: f64,
-    p50: Option<f64>,
-    p99: Option<f64>,
-    p999: Option<f64>,
-    max: Option<f64>,
+pub(super) struct Row<'a> {
+    pub(super) phase: &'a str,
+    pub(super) metric: &'a str,
+    pub(super) unit: &'a str,
+    pub(super) contender: &'a str,
+    pub(super) threads: u32,
+    pub(super) depth: u32,
+    pub(super) value: f64,
+    pub(super) p50: Option<f64>,
+    pub(super) p99: Option<f64>,
+    pub(super) p999: Option<f64>,
+    pub(super) max: Option<f64>,
 }
 
 /// A file for rows. It is made before the bench runs, so that a path that cannot be written is
@@ -39,22 +39,22 @@ impl RowFile {
         })
     }
 
-    /// Writes a row for each number.
-    pub(crate) fn write(self, results: &Results) -> Result<(), CommandError> {
-        write_rows(BufWriter::new(self.file), results)
-            .map_err(CommandError::at("write", &self.path))
+    /// Writes each row on a line of its own.
+    pub(super) fn write<'r>(self, rows: impl Iterator<Item = Row<'r>>) -> Result<(), CommandError> {
+        write_rows(BufWriter::new(self.file), rows).map_err(CommandError::at("write", &self.path))
     }
 }
 
-fn write_rows(mut to: impl Write, results: &Results) -> io::Result<()> {
-    for figure in results.figures() {
-        serde_json::to_writer(&mut to, &row(&figure))?;
+fn write_rows<'r>(mut to: impl Write, rows: impl Iterator<Item = Row<'r>>) -> io::Result<()> {
+    for row in rows {
+        serde_json::to_writer(&mut to, &row)?;
         to.write_all(b"\n")?;
     }
     to.flush()
 }
 
-fn row(figure: &Figure) -> Row<'_> {
+/// The row of one number.
+pub(super) fn row(figure: &Figure) -> Row<'_> {
     let percentiles = figure.percentiles;
     Row {
         phase: figure.phase.name(),
@@ -75,6 +75,7 @@ fn row(figure: &Figure) -> Row<'_> {
 mod tests {
     use super::*;
     use crate::bench::contender::{Load, Phase, Sample, Who};
+    use crate::bench::results::Results;
     use crate::bench::results::tests::named_step;
 
     #[test]
@@ -84,7 +85,7 @@ mod tests {
         let sample = Sample::plain("rate", "MB/s", 29.5);
         results.add(&step, Who::Floor, vec![sample]);
         let mut written = Vec::new();
-        write_rows(&mut written, &results).unwrap();
+        write_rows(&mut written, results.figures().iter().map(row)).unwrap();
         assert_eq!(
             String::from_utf8(written).unwrap(),
             "{\"phase\":\"slow disk\",\"metric\":\"rate\",\"unit\":\"MB/s\",\
@@ -100,7 +101,10 @@ mod tests {
         let sample = Sample::plain("copy", "ns a page", 1.0);
         results.add(&step, Who::Floor, vec![sample]);
         let full = RowFile::create(Path::new("/dev/full")).unwrap();
-        let error = full.write(&results).unwrap_err().to_string();
+        let error = full
+            .write(results.figures().iter().map(row))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/dev/full"), "{error}");
     }
 }

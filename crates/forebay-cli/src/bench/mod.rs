@@ -5,6 +5,7 @@ mod cgroup;
 mod contender;
 mod floor;
 mod forebay;
+mod fronts;
 mod goals;
 mod interrupt;
 mod json;
@@ -50,6 +51,9 @@ const QUICK_REMARK: &str = "--quick: one short round of everything; neither the 
 
 /// Runs the bench and prints its table.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
+    if arguments.fronts {
+        return fronts::run(arguments);
+    }
     let watch = Stopwatch::start();
     let interrupts = Interrupts::listen()?;
     let row_file = arguments
@@ -70,7 +74,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
     io::stdout()
         .write_all(table::render(&heading, &results).as_bytes())
         .map_err(CommandError::system("print the table"))?;
-    row_file.map_or(Ok(()), |file| file.write(&results))
+    row_file.map_or(Ok(()), |file| {
+        file.write(results.figures().iter().map(json::row))
+    })
 }
 
 /// Writes the files and runs every stage for which there is time, counted by `watch`.

@@ -45,7 +45,7 @@ pub(crate) fn render(heading: &Heading, results: &Results) -> String {
     text
 }
 
-fn push(text: &mut String, line: &str) {
+pub(super) fn push(text: &mut String, line: &str) {
     text.push_str(line.trim_end());
     text.push('\n');
 }
@@ -110,7 +110,8 @@ fn line(
     )
 }
 
-fn cell(value: Option<(f64, f64, usize)>) -> String {
+/// A number with its spread in percent over so many rounds.
+pub(super) fn cell(value: Option<(f64, f64, usize)>) -> String {
     match value {
         None => "-".to_owned(),
         Some((number, _, 1)) => show(number),
@@ -118,7 +119,7 @@ fn cell(value: Option<(f64, f64, usize)>) -> String {
     }
 }
 
-fn ratio(ours: Option<f64>, other: Option<f64>) -> String {
+pub(super) fn ratio(ours: Option<f64>, other: Option<f64>) -> String {
     match (ours, other) {
         (Some(ours), Some(other)) if other > 0.0 => format!("{:.2} x", ours / other),
         _ => "-".to_owned(),

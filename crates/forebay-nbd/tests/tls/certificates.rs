@@ -35,7 +35,7 @@ impl Authority {
     pub(crate) fn write_server(&self, folder: &Path) {
         let (certificate, key) = self.sign("localhost");
         let write = |name: &str, text: String| {
-            std::fs::write(folder.join(name), text).expect("the folder is ours")
+            std::fs::write(folder.join(name), text).expect("the folder is ours");
         };
         write("ca-cert.pem", self.issuer.pem());
         write("server-cert.pem", certificate.pem());
