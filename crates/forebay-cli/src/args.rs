@@ -1,6 +1,7 @@
 //! The command line: what was typed ([`Typed`]), and what it means ([`Command`]).
 
 use crate::lab::{LabArguments, TypedLab};
+use crate::mount::{MountArguments, TypedMount};
 use crate::serve::{ServeArguments, TypedServe};
 use clap::{Parser, Subcommand};
 use forebay_base::units::{parse_size, show_bytes};
@@ -33,6 +34,14 @@ enum TypedCommand {
     Bench(TypedBench),
     /// Put a cache before storage and let clients in
     Serve(TypedServe),
+    /// A cached view of a folder
+    ///
+    /// Shows the folder SRC at MNT: names and attributes pass through, the data of files goes
+    /// through a cache of a fixed size. Writes return when they are in memory and are written back
+    /// in the background; fsync makes them durable. fusermount3 -u and SIGTERM end it: what is
+    /// left is written first, and how much is said; a second SIGINT gives up and says what was not
+    /// written.
+    Mount(TypedMount),
     /// Simulate a machine: run workloads, compare policies, measure the five changes again
     Lab(TypedLab),
     /// One contender, ordered about over standard input
@@ -66,6 +75,8 @@ pub(crate) enum Command {
     Bench(BenchArguments),
     /// Serve clients.
     Serve(ServeArguments),
+    /// Mount a folder.
+    Mount(MountArguments),
     /// Use the simulated machine.
     Lab(LabArguments),
     /// Be one contender of a bench that another process runs.
@@ -106,6 +117,7 @@ impl Typed {
                 json_file: typed.json,
             }),
             TypedCommand::Serve(typed) => Command::Serve(typed.checked::<Typed>()?),
+            TypedCommand::Mount(typed) => Command::Mount(typed.checked::<Typed>()?),
             TypedCommand::Lab(typed) => Command::Lab(typed.checked::<Typed>()?),
             TypedCommand::BenchContender => Command::BenchContender,
         })

@@ -2,8 +2,10 @@
 
 mod args;
 mod bench;
+mod daemon;
 mod error;
 mod lab;
+mod mount;
 mod serve;
 
 use args::Command;
@@ -15,6 +17,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchContender => bench::serve_contender(),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Mount(arguments) => mount::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
     };
     match outcome {

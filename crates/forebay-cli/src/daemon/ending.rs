@@ -18,7 +18,7 @@ const PROGRESS_INTERVAL: Span = Span::from_secs(1);
 const RETRY_AFTER: Span = Span::from_secs(2);
 
 /// Waits for the signals that end a server.
-pub(super) struct Ending {
+pub(crate) struct Ending {
     asked: Arc<Gate>,
 }
 
@@ -32,7 +32,7 @@ struct Rest {
 impl Ending {
     /// Listens for SIGTERM and SIGINT. The first of either opens the way to an end in order, a
     /// second SIGINT ends the program with status 1 and says what of `cache` was not written.
-    pub(super) fn listen(
+    pub(crate) fn listen(
         cache: &Cache,
         is_written: Arc<Mutex<bool>>,
     ) -> Result<Ending, CommandError> {
@@ -64,7 +64,7 @@ impl Ending {
     }
 
     /// Returns when the first signal came.
-    pub(super) async fn asked(&self) {
+    pub(crate) async fn asked(&self) {
         self.asked.wait().await;
     }
 }
@@ -89,7 +89,7 @@ impl Rest {
 
 /// Writes everything that is dirty and closes the cache. A store that fails is tried again until
 /// it takes the pages or somebody gives up: nothing dirty is dropped without being told to.
-pub(super) async fn write_all(cache: &Cache, rt: &Rt) {
+pub(crate) async fn write_all(cache: &Cache, rt: &Rt) {
     let before = cache.statistics();
     if before.dirty() > 0 {
         eprintln!("forebay: {}", show_left(&before));

@@ -10,17 +10,26 @@ use rustix::process::configure_io_flusher_behavior;
 
 /// Marks this thread, and every one that it starts later, as one that writes back. Call it before
 /// the first thread is started. Says what was refused.
-pub(super) fn become_flusher() -> Option<String> {
+pub(crate) fn become_flusher() -> Option<String> {
     configure_io_flusher_behavior(true)
         .err()
         .map(|errno| format!("not marked as part of write-back ({errno}): needs CAP_SYS_RESOURCE"))
 }
 
+/// Locks memory as soon as it is used: for servers whose threads have large buffers that they
+/// hardly use. Says what was refused.
+pub(crate) fn lock_what_is_used() -> Option<String> {
+    lock_memory(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
+}
+
 /// Locks all memory, also what connections will take. Call it when the cache has its own. Says
 /// what was refused.
-pub(super) fn lock_all() -> Option<String> {
-    let everything = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
-    mlockall(everything)
+pub(crate) fn lock_all() -> Option<String> {
+    lock_memory(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+}
+
+fn lock_memory(which: MlockAllFlags) -> Option<String> {
+    mlockall(which)
         .err()
         .map(|errno| format!("memory not locked ({errno}): needs CAP_IPC_LOCK or a higher limit"))
 }

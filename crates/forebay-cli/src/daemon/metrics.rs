@@ -10,9 +10,9 @@ const TIMES: [(Counter, &str); 2] = [
     (Counter::ThrottledUs, "reclaim_throttled"),
 ];
 
-/// The statistics of a cache and the clients of its server, in the exposition format of
+/// The statistics of a cache, and the clients of its server if it counts them, in the exposition format of
 /// OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
-pub(super) fn render(statistics: &Statistics, connections: usize) -> String {
+pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> String {
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {
         match TIMES.iter().find(|(time, _)| *time == counter) {
@@ -58,11 +58,13 @@ pub(super) fn render(statistics: &Statistics, connections: usize) -> String {
         "All memory of the cache",
         &[("", statistics.memory_bytes)],
     );
-    text.gauge(
-        "connections",
-        "Clients connected",
-        &[("", connections as u64)],
-    );
+    if let Some(connections) = connections {
+        text.gauge(
+            "connections",
+            "Clients connected",
+            &[("", connections as u64)],
+        );
+    }
     stores(&mut text, statistics);
     text.0.push_str("# EOF\n");
     text.0
@@ -164,7 +166,7 @@ mod tests {
         let store = cache.attach(Arc::new(MemoryStore::new())).unwrap();
         let file = cache.open(&store, ObjectId(1), 0).unwrap().blocking();
         file.write_at(&[1; 8192], 0).unwrap();
-        let text = render(&cache.statistics(), 3);
+        let text = render(&cache.statistics(), Some(3));
         forebay_rt::block_on(cache.close()).unwrap();
         text
     }

@@ -14,7 +14,7 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Answers each request for /metrics at `address` with what `render` says then, until the program
 /// ends. Returns the address, with its port if 0 was given.
-pub(super) fn serve(
+pub(crate) fn serve(
     address: SocketAddr,
     render: impl Fn() -> String + Send + 'static,
 ) -> Result<SocketAddr, CommandError> {

@@ -1,8 +1,9 @@
 //! `forebay serve nbd`: images behind a cache behind a socket.
 
 use super::arguments::{Place, ServeArguments, TlsFiles};
-use super::ending::{Ending, write_all};
-use super::{images, memory, metrics, scrape};
+use super::images;
+use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
 use forebay::{Cache, Parts, Settings};
 use forebay_base::Span;
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let server = Arc::new(server);
     if let Some(address) = arguments.metrics {
         let (cache, server) = (cache.clone(), server.clone());
-        let render = move || metrics::render(&cache.statistics(), server.connections());
+        let render = move || metrics::render(&cache.statistics(), Some(server.connections()));
         let address = scrape::serve(address, render)?;
         eprintln!("forebay: metrics at http://{address}/metrics");
     }

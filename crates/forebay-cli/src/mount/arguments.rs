@@ -1,0 +1,148 @@
+//! What was typed behind `forebay mount`, and what it means.
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory};
+use forebay_base::units::{parse_size, show_bytes};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Below it a cache has hardly a page for each request that can be under way.
+const LEAST_MEMORY_BYTES: u64 = 8 << 20;
+const MOST_MEMORY_BYTES: u64 = 1 << 44;
+
+/// What was typed.
+#[derive(Args)]
+pub(crate) struct TypedMount {
+    /// The folder to show
+    #[arg(value_name = "SRC")]
+    source: PathBuf,
+    /// The folder at which to show it
+    #[arg(value_name = "MNT")]
+    mount_point: PathBuf,
+    /// Memory of the cache, all in
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    memory: u64,
+    /// Let other users in, as far as the files' permissions let them
+    #[arg(long)]
+    allow_other: bool,
+    /// Let nothing be changed
+    #[arg(long)]
+    read_only: bool,
+    /// Stay in the foreground and tell of progress
+    #[arg(long)]
+    foreground: bool,
+    /// Answer OpenMetrics requests at http://ADDR/metrics
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
+}
+
+/// What `forebay mount` was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountArguments {
+    pub(crate) source: PathBuf,
+    pub(crate) mount_point: PathBuf,
+    pub(crate) memory_bytes: u64,
+    pub(crate) allow_other: bool,
+    pub(crate) read_only: bool,
+    pub(crate) foreground: bool,
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+impl TypedMount {
+    /// What it means; `C` is the command line that it is a part of.
+    ///
+    /// # Errors
+    /// A bad call, in clap's words.
+    pub(crate) fn checked<C: CommandFactory>(self) -> Result<MountArguments, clap::Error> {
+        let (source, mount_point) = (
+            self.source.canonicalize().unwrap_or(self.source),
+            self.mount_point.canonicalize().unwrap_or(self.mount_point),
+        );
+        if mount_point != source && mount_point.starts_with(&source) {
+            let text = format!(
+                "{} lies in {}: the mount would contain itself; choose a mount point outside",
+                mount_point.display(),
+                source.display()
+            );
+            return Err(C::command().error(ErrorKind::ValueValidation, text));
+        }
+        Ok(MountArguments {
+            source,
+            mount_point,
+            memory_bytes: self.memory,
+            allow_other: self.allow_other,
+            read_only: self.read_only,
+            foreground: self.foreground,
+            metrics: self.metrics,
+        })
+    }
+}
+
+/// A budget for a cache.
+fn memory_size(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes < LEAST_MEMORY_BYTES {
+        let least = show_bytes(LEAST_MEMORY_BYTES);
+        return Err(format!("a cache before a folder needs at least {least}"));
+    }
+    if bytes > MOST_MEMORY_BYTES {
+        return Err("no machine has that much: write the size as 512M or 4G".into());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        mount: TypedMount,
+    }
+
+    fn typed(words: &[&str]) -> Result<MountArguments, clap::Error> {
+        let words = [&["mount"], words].concat();
+        Line::try_parse_from(words)?.mount.checked::<Line>()
+    }
+
+    #[test]
+    fn every_flag_arrives() {
+        let expected = MountArguments {
+            source: "/no/such/source".into(),
+            mount_point: "/no/such/place".into(),
+            memory_bytes: 64 << 20,
+            allow_other: true,
+            read_only: true,
+            foreground: true,
+            metrics: Some("127.0.0.1:9100".parse().unwrap()),
+        };
+        let words = [
+            "/no/such/source",
+            "/no/such/place",
+            "--memory",
+            "64M",
+            "--allow-other",
+            "--read-only",
+            "--foreground",
+            "--metrics",
+            "127.0.0.1:9100",
+        ];
+        assert_eq!(typed(&words).unwrap(), expected);
+    }
+
+    #[test]
+    fn bad_calls_exit_with_2() {
+        let bad: [&[&str]; 5] = [
+            &["/a", "/b"],
+            &["/a", "--memory", "64M"],
+            &["/a", "/b", "--memory", "1M"],
+            &["/a", "/b", "--memory", "fast"],
+            &["/", "/tmp", "--memory", "64M"],
+        ];
+        for words in bad {
+            assert_eq!(typed(words).unwrap_err().exit_code(), 2, "{words:?}");
+        }
+    }
+}

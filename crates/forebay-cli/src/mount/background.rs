@@ -1,0 +1,67 @@
+//! Serving in the background: a second process of this program does it, in a session of its own;
+//! the first one ends when the mount answers.
+
+use crate::error::CommandError;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+/// Set for the process in the background.
+const MARK: &str = "FOREBAY_MOUNT_IN_BACKGROUND";
+
+/// Whether this process is the one in the background.
+pub(super) fn is_child() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// Starts the process in the background and returns when its mount answers.
+pub(super) fn start() -> Result<(), CommandError> {
+    let failed = || CommandError::system("start a process in the background");
+    let program = std::env::current_exe().map_err(failed())?;
+    let mut child = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(MARK, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed())?;
+    let told = child.stdout.take().expect("it was asked for");
+    let mut line = String::new();
+    BufReader::new(told)
+        .read_line(&mut line)
+        .map_err(failed())?;
+    if !line.is_empty() {
+        return Ok(());
+    }
+    // It has said why on the standard error that it shares with us.
+    let status = child.wait().map_err(failed())?;
+    let reason = match status.signal() {
+        Some(signal) => format!("not mounted: the process in the background got signal {signal}"),
+        None => "not mounted".to_owned(),
+    };
+    Err(CommandError::Served(reason))
+}
+
+/// Leaves the session of whoever started us; the first thing that the process in the background
+/// does.
+pub(super) fn leave_session() -> Result<(), CommandError> {
+    rustix::process::setsid()
+        .map(|_session| ())
+        .map_err(|errno| CommandError::system("leave the session")(errno.into()))
+}
+
+/// Lets go of the terminal and of pipes, once the mount answers: nobody reads them any more, and
+/// who waits for their end would wait for the end of the mount. A file keeps what is said.
+pub(super) fn let_go_of_streams() -> Result<(), CommandError> {
+    let failed =
+        |errno: rustix::io::Errno| CommandError::system("let go of a stream")(errno.into());
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    let nothing =
+        rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()).map_err(failed)?;
+    rustix::stdio::dup2_stdout(&nothing).map_err(failed)?;
+    let stat = rustix::fs::fstat(rustix::stdio::stderr()).map_err(failed)?;
+    if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+        rustix::stdio::dup2_stderr(&nothing).map_err(failed)?;
+    }
+    Ok(())
+}

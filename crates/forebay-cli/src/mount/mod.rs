@@ -1,0 +1,17 @@
+//! `forebay mount`: a folder seen through a cache.
+
+mod arguments;
+mod background;
+mod serve;
+
+pub(crate) use arguments::{MountArguments, TypedMount};
+
+use crate::error::CommandError;
+
+/// Mounts and serves until the end, here or in the background.
+pub(crate) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
+    if arguments.foreground || background::is_child() {
+        return serve::run(arguments);
+    }
+    background::start()
+}

@@ -1,0 +1,190 @@
+//! Serving a mount, from the cache to the last byte written.
+
+use super::arguments::MountArguments;
+use super::background;
+use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::{memory, metrics, scrape};
+use crate::error::CommandError;
+use forebay::{Cache, Parts, Settings};
+use forebay_base::Span;
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_base::units::show_bytes;
+use forebay_fuse::{Mount, MountError, MountParts, MountSettings};
+use forebay_rt::{Rt, block_on};
+use forebay_store::{FileStore, FileStoreSettings};
+use std::future::poll_fn;
+use std::path::Path;
+use std::pin::pin;
+use std::task::Poll;
+
+/// Who still has files open when the end was asked for is cut off after so long.
+const DRAIN_PATIENCE: Span = Span::from_secs(10);
+/// Before another look whether an ended mount has written everything.
+const RETRY_AFTER: Span = Span::from_millis(200);
+
+/// Serves until the folder is unmounted or a signal asks for the end.
+pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
+    let in_background = background::is_child();
+    if in_background {
+        background::leave_session()?;
+    }
+    // New files have the mode that their maker asked for, less the maker's own mask.
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let unmarked = memory::become_flusher();
+    let rt = Rt::real();
+    let parts = build(arguments, &rt)?;
+    let cache = parts.cache.clone();
+    let settings = MountSettings {
+        source: arguments.source.clone(),
+        mount_point: arguments.mount_point.clone(),
+        allow_other: arguments.allow_other,
+        read_only: arguments.read_only,
+    };
+    let mount = Arc::new(start(&settings, &parts)?);
+    let is_written = Arc::new(Mutex::new(false));
+    let ending = Ending::listen(&cache, is_written.clone())?;
+    let unlocked = memory::lock_what_is_used();
+    announce(arguments, &cache);
+    for refused in [unmarked, unlocked].into_iter().flatten() {
+        eprintln!("forebay: {refused}");
+    }
+    if let Some(address) = arguments.metrics {
+        let cache = cache.clone();
+        let address = scrape::serve(address, move || metrics::render(&cache.statistics(), None))?;
+        eprintln!("forebay: metrics at http://{address}/metrics");
+    }
+    // Whoever started us reads this line as the sign that the mount answers.
+    println!("{}", arguments.mount_point.display());
+    if in_background {
+        background::let_go_of_streams()?;
+    }
+    block_on(async {
+        asked_or_ended(&ending, &mount).await;
+        end(&mount, &cache, &rt).await;
+    });
+    mount.settle();
+    *lock(&is_written) = true;
+    eprintln!("forebay: everything is written");
+    Ok(())
+}
+
+/// The cache and its store.
+fn build(arguments: &MountArguments, rt: &Rt) -> Result<MountParts, CommandError> {
+    let failed =
+        |action: &'static str| move |reason: String| CommandError::Cache { action, reason };
+    let settings = Settings {
+        memory_bytes: arguments.memory_bytes,
+        ..Settings::default()
+    };
+    let parts = Parts {
+        rt: rt.clone(),
+        ..Parts::default()
+    };
+    let cache =
+        Cache::with_parts(settings, parts).map_err(|error| failed("start")(error.to_string()))?;
+    let files = FileStore::new(FileStoreSettings::default())
+        .map_err(|error| failed("start its store")(error.to_string()))?;
+    let store = cache
+        .attach(files.clone())
+        .map_err(|error| failed("take its store")(error.to_string()))?;
+    Ok(MountParts {
+        rt: rt.clone(),
+        cache,
+        files,
+        store,
+    })
+}
+
+/// Mounts; waits first for a mount of the same folder that has ended and still writes.
+fn start(settings: &MountSettings, parts: &MountParts) -> Result<Mount, CommandError> {
+    let mut is_told = false;
+    loop {
+        match Mount::start(settings, parts.clone()) {
+            Err(MountError::InUse(source)) if !is_mounted(&source)? => {
+                if !is_told {
+                    eprintln!("forebay: waiting for an ended mount to write what it held");
+                    is_told = true;
+                }
+                block_on(parts.rt.sleep(RETRY_AFTER));
+            }
+            other => return other.map_err(|error| CommandError::Served(error.to_string())),
+        }
+    }
+}
+
+/// Whether some mount shows `source`, by the system's list.
+fn is_mounted(source: &Path) -> Result<bool, CommandError> {
+    let path = Path::new("/proc/self/mountinfo");
+    let list = std::fs::read_to_string(path).map_err(CommandError::at("read", path))?;
+    Ok(shows(&list, source))
+}
+
+/// Whether a list of mounts has one of ours that shows `source`.
+fn shows(list: &str, source: &Path) -> bool {
+    // The list writes a blank as its octal number; so does nothing else that a path has often.
+    let name = source.display().to_string().replace(' ', "\\040");
+    list.lines().any(|line| {
+        let behind = line.split(" - ").nth(1).unwrap_or_default();
+        let mut words = behind.split(' ');
+        words.next() == Some("fuse.forebay") && words.next() == Some(&name)
+    })
+}
+
+fn announce(arguments: &MountArguments, cache: &Cache) {
+    let only = if arguments.read_only {
+        ", read-only"
+    } else {
+        ""
+    };
+    eprintln!(
+        "forebay: {} is mounted at {}{only}, {} of memory",
+        arguments.source.display(),
+        arguments.mount_point.display(),
+        show_bytes(cache.statistics().memory_bytes),
+    );
+}
+
+/// Returns when a signal came or the folder was unmounted.
+async fn asked_or_ended(ending: &Ending, mount: &Mount) {
+    let (mut asked, mut ended) = (pin!(ending.asked()), pin!(mount.ended()));
+    poll_fn(|context| {
+        let is_over =
+            asked.as_mut().poll(context).is_ready() || ended.as_mut().poll(context).is_ready();
+        if is_over {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// Lets nobody new in, waits for those who have files open, and writes what is dirty.
+async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
+    if let Err(error) = mount.unmount() {
+        eprintln!("forebay: cannot unmount: {error}");
+    }
+    // Many files are written at a time while the progress is told below.
+    let writer = mount.clone();
+    rt.spawn("write back", async move { writer.write_back().await });
+    if rt.timeout(DRAIN_PATIENCE, mount.ended()).await.is_err() {
+        eprintln!("forebay: somebody still has files open and is cut off");
+    }
+    mount.close().await;
+    write_all(cache, rt).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_of_ours_is_found_in_the_list() {
+        let list = "36 25 8:1 / / rw - ext4 /dev/root rw\n\
+                    90 25 0:41 / /mnt rw,noatime shared:1 - fuse.forebay /srv/a\\040b rw,user_id=0\n\
+                    91 25 0:42 / /x rw - fuse.sshfs /srv/c rw\n";
+        assert!(shows(list, Path::new("/srv/a b")));
+        assert!(!shows(list, Path::new("/srv/a")));
+        assert!(!shows(list, Path::new("/srv/c")));
+    }
+}
