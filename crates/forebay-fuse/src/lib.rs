@@ -24,4 +24,6 @@ mod names;
 mod requests;
 mod source;
 
+pub mod floor;
+
 pub use mount::{Mount, MountError, MountParts, MountSettings, can_mount};

@@ -1,0 +1,440 @@
+#!/usr/bin/env bash
+# `forebay mount` under clients that nobody here wrote: fio, dd, rsync, tar, git, SQLite,
+# PostgreSQL.
+#
+# usage: tests/mount.sh FOREBAY
+# FOREBAY is the program. A check whose client is missing is named and counted as ignored, and so
+# is every check where nothing can be mounted. The last line has the form of cargo's, so that
+# ./test counts these checks too.
+set -uo pipefail
+unset CDPATH
+
+forebay=$(realpath -- "$1")
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
+cd -- "$scratch" || exit 1
+chmod 755 .
+src=$scratch/src
+mnt=$scratch/mnt
+server=
+passed=0 failed=0 ignored=0
+
+# Takes the mount away, whatever state it is in.
+kill_server() {
+  if [ -n "$server" ]; then
+    kill -KILL "$server" 2>/dev/null
+    wait "$server" 2>/dev/null
+    server=
+  fi
+  if mountpoint -q "$mnt" || [ -n "$(findmnt -n "$mnt")" ]; then
+    fusermount3 -u -z "$mnt" 2>/dev/null || umount -l "$mnt"
+  fi
+}
+
+cleanup() {
+  kill_server
+  rm -rf -- "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# Mounts src at mnt, with what else is given, and returns when it answers.
+serve() {
+  # The FIFO ends this wait at the server's first line, or at its death.
+  rm -f started
+  mkfifo started
+  "$forebay" mount "$src" "$mnt" --foreground "$@" >started 2>>server.log &
+  server=$!
+  local line
+  read -r line <started && [ "$line" = "$mnt" ]
+}
+
+# Ends the server in order; what was written must then be in src.
+end() {
+  kill -TERM "$server" && wait "$server"
+  local status=$?
+  server=
+  return "$status"
+}
+
+# As a function, for `set -e` does not see a `!`.
+lacks() {
+  ! grep -q "$1" "$2"
+}
+
+# check NAME CLIENT...: runs the function check_NAME if every client is there.
+check() {
+  local name=$1 client
+  shift
+  for client in "$@"; do
+    if ! command -v "$client" >/dev/null; then
+      echo "test $name ... ignored, $client is missing"
+      ignored=$((ignored + 1))
+      return
+    fi
+  done
+  if [ -n "$no_mount" ]; then
+    echo "test $name ... ignored, $no_mount"
+    ignored=$((ignored + 1))
+    return
+  fi
+  rm -rf -- "$src"
+  mkdir -p "$src" "$mnt"
+  : >server.log
+  # Not as a condition: bash would ignore `set -e` in the whole check.
+  ("check_$name") >check.log 2>&1
+  if [ $? -eq 0 ]; then
+    echo "test $name ... ok"
+    passed=$((passed + 1))
+  else
+    echo "test $name ... FAILED"
+    sed 's/^/  /' check.log server.log | tail -n 40
+    failed=$((failed + 1))
+  fi
+}
+
+# Every check runs in a shell of its own and ends its server there.
+run_fio() {
+  fio --directory="$mnt" --verify=crc32c --verify_fatal=1 --do_verify=1 "$@"
+}
+
+check_fio_verifies_random_writes() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 32M
+  run_fio --name=whole --rw=randwrite --bs=4k --size=96M --ioengine=psync
+  run_fio --name=odd --rw=randwrite --bsrange=512-128k --bs_unaligned --size=64M
+  run_fio --name=jobs --rw=randrw --bs=16k --size=32M --numjobs=4 --group_reporting
+  run_fio --name=direct --rw=randwrite --bs=8k --size=32M --direct=1 --ioengine=libaio --iodepth=8
+  run_fio --name=durable --rw=randwrite --bs=4k --size=2M --fsync=16
+  end
+)
+
+check_fio_verifies_mapped_writes() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 32M
+  run_fio --name=mapped --rw=randwrite --bs=4k --size=48M --ioengine=mmap
+  end
+)
+
+check_fio_finds_its_data_after_a_restart() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 32M
+  run_fio --name=kept --rw=write --bs=64k --size=128M --do_verify=0
+  end
+  serve --memory 32M --read-only
+  run_fio --name=kept --rw=read --bs=64k --size=128M --verify_only
+  if touch "$mnt/new"; then exit 1; fi
+  end
+)
+
+check_dd_writes_what_it_read() (
+  set -e
+  trap kill_server EXIT
+  head -c 100M /dev/urandom >original
+  serve --memory 16M
+  dd if=original of="$mnt/copy" bs=1M conv=fsync
+  cmp original "$src/copy"
+  dd if=original of="$mnt/copy" bs=3000 count=1000 seek=100 conv=notrunc
+  dd if="$mnt/copy" of=part bs=3000 skip=100 count=1000
+  cmp -n 3000000 original part
+  dd if=original of="$mnt/direct" bs=1M count=16 oflag=direct
+  dd if="$mnt/direct" bs=1M iflag=direct | cmp - <(head -c 16M original)
+  end
+  cmp "$src/direct" <(head -c 16M original)
+  rm -f original part
+)
+
+# A tree of files of many kinds.
+make_tree() {
+  mkdir -p "$1/deep/er" "$1/many"
+  for at in $(seq 300); do
+    head -c $((at * 731)) /dev/urandom >"$1/many/file-$at"
+  done
+  ln "$1/many/file-1" "$1/deep/hard"
+  ln -s ../many/file-2 "$1/deep/soft"
+  mkfifo "$1/deep/er/pipe"
+  truncate -s 10M "$1/sparse"
+  printf end | dd of="$1/sparse" bs=1 seek=9000000 conv=notrunc status=none
+  chmod 640 "$1/many/file-3"
+  touch -d '2001-02-03 04:05:06.789' "$1/many/file-4" "$1/deep"
+}
+
+check_rsync_has_nothing_to_do_again() (
+  set -e
+  trap kill_server EXIT
+  make_tree tree
+  serve --memory 16M
+  rsync -aHS tree/ "$mnt/tree/"
+  rsync -aHS --checksum --itemize-changes tree/ "$mnt/tree/" >again
+  lacks . again
+  end
+  rsync -aHS --checksum --itemize-changes tree/ "$src/tree/" >behind
+  lacks . behind
+  rm -rf tree
+)
+
+check_tar_packs_and_compares() (
+  set -e
+  trap kill_server EXIT
+  make_tree tree
+  tar -cf tree.tar tree
+  serve --memory 16M
+  tar -C "$mnt" -xpf tree.tar
+  tar -C "$mnt" -df tree.tar
+  tar -C "$mnt" -cf again.tar tree
+  tar -df again.tar
+  end
+  tar -C "$src" -df tree.tar
+  diff -r --no-dereference -x pipe tree "$src/tree"
+  rm -rf tree tree.tar again.tar
+)
+
+check_git_clones_and_is_whole() (
+  set -e
+  trap kill_server EXIT
+  export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
+  who=(-c user.name=somebody -c user.email=somebody@example.org -c init.defaultBranch=main)
+  git "${who[@]}" init -q repository
+  for at in $(seq 40); do
+    head -c $((at * 3000)) /dev/urandom >"repository/file-$((at % 17))"
+    git -C repository add .
+    git -C repository "${who[@]}" commit -q -m "change $at"
+  done
+  serve --memory 16M
+  git clone -q --no-hardlinks repository "$mnt/clone"
+  git -C "$mnt/clone" fsck --strict
+  git -C "$mnt/clone" status --porcelain >status
+  lacks . status
+  git -C "$mnt/clone" "${who[@]}" commit -q --allow-empty -m more
+  git -C "$mnt/clone" gc -q
+  git -C "$mnt/clone" fsck --strict
+  end
+  git -C "$src/clone" -c safe.directory='*' fsck --strict
+  [ "$(git -C "$src/clone" -c safe.directory='*' log --oneline | wc -l)" -eq 41 ]
+  rm -rf repository
+)
+
+check_sqlite_stays_whole() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 16M
+  for mode in wal delete truncate persist; do
+    base=$mnt/$mode.db
+    sqlite3 "$base" "PRAGMA journal_mode=$mode; CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB);"
+    for at in $(seq 20); do
+      sqlite3 "$base" "INSERT INTO t(v) WITH RECURSIVE n(i) AS
+        (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) SELECT randomblob(300) FROM n;
+        DELETE FROM t WHERE k % 7 = $((at % 7));"
+    done
+    [ "$(sqlite3 "$base" 'PRAGMA integrity_check')" = ok ]
+  done
+  end
+  for mode in wal delete truncate persist; do
+    [ "$(sqlite3 "$src/$mode.db" 'PRAGMA integrity_check')" = ok ]
+  done
+)
+
+# A writer is killed in its middle, and then the mount itself: what SQLite had committed is there.
+check_commits_outlive_a_killed_mount() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 16M
+  base=$mnt/kept.db
+  sqlite3 "$base" "PRAGMA journal_mode=wal; CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB);" >made
+  while sqlite3 "$base" "PRAGMA synchronous=FULL; INSERT INTO t(v) VALUES (randomblob(3000));" \
+    && echo one >>committed; do
+    [ "$(wc -l <committed)" -lt 40 ] || kill_server
+  done 2>/dev/null
+  [ "$(sqlite3 "$src/kept.db" 'PRAGMA integrity_check')" = ok ]
+  [ "$(sqlite3 "$src/kept.db" 'SELECT count(*) FROM t')" -ge "$(wc -l <committed)" ]
+  rm -f committed
+)
+
+check_a_client_killed_in_its_middle_harms_nobody() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 16M
+  head -c 4M /dev/urandom >original
+  cat /dev/zero >"$mnt/endless" &
+  writer=$!
+  cp original "$mnt/beside"
+  until [ "$(stat -c %s "$mnt/endless")" -gt 30000000 ]; do :; done
+  kill -KILL "$writer"
+  wait "$writer" || true
+  cmp original "$mnt/beside"
+  length=$(stat -c %s "$mnt/endless")
+  end
+  [ "$(stat -c %s "$src/endless")" -eq "$length" ]
+  cmp -n "$length" "$src/endless" /dev/zero
+  cmp original "$src/beside"
+  rm -f original
+)
+
+check_the_end_writes_what_is_dirty() (
+  set -e
+  trap kill_server EXIT
+  head -c 40M /dev/urandom >original
+  serve --memory 256M
+  cp original "$mnt/by-signal"
+  end
+  cmp original "$src/by-signal"
+  grep -q 'left to write' server.log
+  grep -q 'everything is written' server.log
+  serve --memory 256M
+  cp original "$mnt/by-hand"
+  fusermount3 -u "$mnt"
+  wait "$server"
+  server=
+  cmp original "$src/by-hand"
+  rm -f original
+)
+
+check_it_goes_to_the_background() (
+  set -e
+  trap 'kill "$(cat pid)" 2>/dev/null' EXIT
+  "$forebay" mount "$src" "$mnt" --memory 16M 2>background.log
+  mountpoint -q "$mnt"
+  pgrep -f "$forebay mount $src" >pid
+  echo there >"$mnt/file"
+  if "$forebay" mount "$src" "$mnt" --memory 16M 2>refused.log; then exit 1; fi
+  grep -q 'is mounted already' refused.log
+  fusermount3 -u "$mnt"
+  while kill -0 "$(cat pid)" 2>/dev/null; do :; done
+  [ "$(cat "$src/file")" = there ]
+)
+
+# A disk that is full below: told at fsync, kept, and written when there is room.
+check_a_full_disk_loses_nothing() (
+  set -e
+  disk=$scratch/disk
+  undo() {
+    kill_server
+    if mountpoint -q "$disk"; then umount "$disk"; fi
+  }
+  trap undo EXIT
+  mkdir -p "$disk"
+  mount -t tmpfs -o size=24M none "$disk"
+  mkdir "$disk/src"
+  src=$disk/src
+  head -c 12M /dev/urandom >original
+  serve --memory 128M
+  head -c 16M /dev/zero >"$src/ballast"
+  cp original "$mnt/kept"
+  if sync -d "$mnt/kept" 2>full.log; then exit 1; fi
+  grep -qi 'no space' full.log
+  cmp original "$mnt/kept"
+  rm "$src/ballast"
+  # Failed pages are tried again by themselves; a sync does it at once.
+  sync -d "$mnt/kept" || sync -d "$mnt/kept"
+  cmp original "$src/kept"
+  end
+  cmp original "$src/kept"
+  rm -f original
+)
+
+check_metrics_are_told() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 16M --metrics 127.0.0.1:0
+  head -c 1M /dev/zero >"$mnt/some"
+  address=$(sed -n 's/.*metrics at //p' server.log)
+  curl -sf "$address" >metrics.txt
+  grep -q '^forebay_nr_dirtied_total [1-9]' metrics.txt
+  tail -n 1 metrics.txt | grep -qx '# EOF'
+  end
+)
+
+# PostgreSQL refuses to run as root: it gets a user of its own, and the mount lets it in.
+check_pgbench_runs_and_restarts() (
+  set -e
+  tools=$(find /usr/lib/postgresql -maxdepth 2 -name bin | sort -V | tail -n 1)
+  data=$mnt/data
+  as_postgres() {
+    if [ "$(id -u)" -eq 0 ]; then
+      setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"
+    else
+      "$@"
+    fi
+  }
+  sockets=$(mktemp -d /tmp/forebay-pg-XXXXXX)
+  undo() {
+    as_postgres "$tools/pg_ctl" -D "$data" -m immediate stop || true
+    kill_server
+    rm -rf "$sockets"
+  }
+  trap undo EXIT
+  chmod 777 "$sockets"
+  options=(--memory 64M)
+  if [ "$(id -u)" -eq 0 ]; then options+=(--allow-other); fi
+  serve "${options[@]}"
+  mkdir "$data"
+  if [ "$(id -u)" -eq 0 ]; then chown postgres "$data"; fi
+  chmod 700 "$data"
+  as_postgres "$tools/initdb" -D "$data" -A trust --data-checksums
+  start() {
+    as_postgres "$tools/pg_ctl" -D "$data" -w -l "$sockets/log" \
+      -o "-k $sockets -c listen_addresses='' -c shared_buffers=16MB" start
+  }
+  start
+  as_postgres createdb -h "$sockets" bench
+  as_postgres pgbench -h "$sockets" -q -i -s 3 bench
+  as_postgres pgbench -h "$sockets" -c 4 -T 8 bench
+  as_postgres "$tools/pg_ctl" -D "$data" -m immediate stop
+  start
+  as_postgres psql -h "$sockets" -Atc 'SELECT sum(tbalance) - (SELECT sum(bbalance) FROM
+    pgbench_branches) FROM pgbench_tellers' bench >difference
+  [ "$(cat difference)" = 0 ]
+  as_postgres "$tools/pg_ctl" -D "$data" stop
+  as_postgres "$tools/pg_checksums" --check -D "$data"
+  end
+  as_postgres "$tools/pg_checksums" --check -D "$src/data"
+)
+
+no_mount=
+if [ ! -c /dev/fuse ]; then
+  no_mount="there is no /dev/fuse"
+elif ! command -v fusermount3 >/dev/null; then
+  no_mount="fusermount3 is missing"
+else
+  mkdir -p "$src" "$mnt"
+  if ! "$forebay" mount "$src" "$mnt" --memory 16M >refused.log 2>&1; then
+    no_mount="the system refuses: $(tail -n 1 refused.log)"
+  else
+    fusermount3 -u "$mnt"
+  fi
+fi
+# Only root may make the disk that is full.
+full_disk=
+if [ "$(id -u)" -ne 0 ]; then full_disk=no-root; fi
+
+if [ "$#" -gt 1 ]; then
+  # Only what is named, for whoever looks for a fault.
+  shift
+  for name in "$@"; do check "$name"; done
+else
+  check fio_verifies_random_writes fio
+  check fio_verifies_mapped_writes fio
+  check fio_finds_its_data_after_a_restart fio
+  check dd_writes_what_it_read dd
+  check rsync_has_nothing_to_do_again rsync
+  check tar_packs_and_compares tar
+  check git_clones_and_is_whole git
+  check sqlite_stays_whole sqlite3
+  check commits_outlive_a_killed_mount sqlite3
+  check a_client_killed_in_its_middle_harms_nobody
+  check the_end_writes_what_is_dirty
+  check it_goes_to_the_background
+  check a_full_disk_loses_nothing $full_disk
+  check metrics_are_told curl
+  check pgbench_runs_and_restarts pgbench
+fi
+
+result=ok
+if [ "$failed" -gt 0 ]; then
+  result=FAILED
+fi
+printf '\ntest result: %s. %d passed; %d failed; %d ignored; 0 measured; 0 filtered out\n' \
+  "$result" "$passed" "$failed" "$ignored"
+[ "$failed" -eq 0 ]
