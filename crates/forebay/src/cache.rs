@@ -3,6 +3,7 @@
 use crate::engine::{Engine, Swap};
 use crate::error::{BuildError, SyncError};
 use crate::file::File;
+use crate::flow::SwapAhead;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::state::backing::Backing;
 use crate::state::object::Origin;
@@ -172,6 +173,7 @@ impl Cache {
             backing: store.backing.clone(),
             object,
             slots: SwapSlots::new(pages),
+            ahead: SwapAhead::default(),
             clean_pages: AtomicU64::new(0),
         };
         self.engine.swap.set(swap).map_err(|_| bad("set once"))

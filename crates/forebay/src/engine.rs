@@ -4,6 +4,7 @@ use crate::budget::Budget;
 use crate::counters::{Counter, Counters};
 use crate::error::BuildError;
 use crate::event::{Event, EventSink};
+use crate::flow::SwapAhead;
 use crate::policy::WatermarkSpacing;
 use crate::settings::{BackingSettings, Parts, Settings, ZoneSettings};
 use crate::state::arena::Arena;
@@ -73,6 +74,8 @@ pub(crate) struct Swap {
     pub(crate) backing: Arc<Backing>,
     pub(crate) object: ObjectId,
     pub(crate) slots: SwapSlots,
+    /// How much is read back at a time.
+    pub(crate) ahead: SwapAhead,
     /// Resident anonymous pages that are as they are in swap, or are on their way there: they can
     /// be freed without another slot.
     pub(crate) clean_pages: AtomicU64,

@@ -7,6 +7,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::flow::alloc::{FreshFrame, Want};
+use crate::flow::swapahead::next_slot_follows;
 use crate::flow::writeout::token;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
@@ -65,6 +66,8 @@ struct PendingRun<'a> {
     engine: &'a Arc<Engine>,
     object: &'a ObjectState,
     first: u64,
+    /// Pages that one request may have.
+    most: u64,
     pages: Vec<PagePointer>,
     /// Requests submitted so far, and their pages.
     requests: u64,
@@ -72,6 +75,20 @@ struct PendingRun<'a> {
 }
 
 impl PendingRun<'_> {
+    /// Adds an empty page to the run, and submits it if the page behind cannot join it.
+    fn push(&mut self, page: u64, hold: ExclusiveHold<'_>) {
+        if self.pages.is_empty() {
+            self.first = page;
+        }
+        self.pages
+            .push(self.engine.frames.arena().pointer(hold.leave()));
+        // Neighbours in anonymous memory need not be neighbours in swap.
+        let ends = self.object.is_anonymous() && !next_slot_follows(self.object, page);
+        if ends || self.pages.len() as u64 >= self.most {
+            self.submit();
+        }
+    }
+
     fn submit(&mut self) {
         if self.pages.is_empty() {
             return;
@@ -109,6 +126,12 @@ impl Engine {
         } = touch;
         let end = pages_for(object.length_bytes());
         let state = stream.state();
+        if object.is_anonymous() && request_pages <= 1 {
+            return (!hit_marker).then(|| FillPlan {
+                pages: self.pages_with(object, page),
+                marker: None,
+            });
+        }
         if object.is_anonymous() || state.is_random {
             let pages = page..(page + request_pages.max(1)).min(end);
             return (!hit_marker).then_some(FillPlan {
@@ -174,11 +197,11 @@ impl Engine {
             engine: self,
             object,
             first: 0,
+            most: self.most_pages_of_a_read(object),
             pages: self.vectors.take(),
             requests: 0,
             submitted_pages: 0,
         };
-        let most = self.most_pages_of_a_read(object);
         let mut page = plan.pages.start;
         while page < plan.pages.end {
             if self
@@ -195,7 +218,11 @@ impl Engine {
                 run.submit();
                 if !needed.contains(&page) {
                     self.wake_kswapds(node);
-                    break;
+                    if page >= needed.start {
+                        break;
+                    }
+                    page = needed.start;
+                    continue;
                 }
                 fresh = Some(self.frame(want).await?);
             }
@@ -211,20 +238,15 @@ impl Engine {
             }
             match self.insert(object, page, fresh, &batch) {
                 Some(mut hold) => {
-                    if plan.marker == Some(page) {
+                    let of_swap = object.is_anonymous();
+                    if plan.marker == Some(page) || of_swap && !needed.contains(&page) {
                         hold.set(flag::READAHEAD);
                     }
-                    if run.pages.is_empty() {
-                        run.first = page;
-                    }
-                    run.pages.push(self.frames.arena().pointer(hold.leave()));
+                    run.push(page, hold);
                 }
                 None => run.submit(),
             }
             drop(batch);
-            if run.pages.len() as u64 >= most {
-                run.submit();
-            }
             page += 1;
         }
         run.submit();
@@ -236,10 +258,6 @@ impl Engine {
     }
 
     fn most_pages_of_a_read(&self, object: &ObjectState) -> u64 {
-        if object.is_anonymous() {
-            // Neighbours in an object need not be neighbours in swap.
-            return 1;
-        }
         let geometry = self.backing_of(object).geometry;
         (self.vectors.pages() as u64).min(u64::from(geometry.max_io_pages))
     }
@@ -328,7 +346,7 @@ impl Engine {
             Origin::Anonymous { slots } => {
                 let swap = self.swap.get().expect("anonymous memory needs swap");
                 let slot = slots[first as usize].load(Ordering::Acquire);
-                self.count(Counter::Pswpin, 1);
+                self.count(Counter::Pswpin, pages.len() as u64);
                 (
                     swap.backing.store.clone(),
                     swap.object,

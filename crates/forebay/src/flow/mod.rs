@@ -15,7 +15,7 @@
 //! | `finish` | a request has ended |
 //! | `sync`, `commit` | writes a file and makes it durable |
 //! | `resize` | truncate and discard |
-//! | `swap` | anonymous memory |
+//! | `swap`, `swapahead` | anonymous memory; what is read back together |
 //! | `accounts` | the books of dirty pages |
 //! | `wait`, `ticket` | bounded waits |
 //!
@@ -35,6 +35,7 @@ mod read;
 mod reclaim;
 mod resize;
 mod swap;
+mod swapahead;
 pub(crate) mod sync;
 mod throttle;
 mod ticket;
@@ -44,4 +45,5 @@ mod writeout;
 
 pub(crate) use alloc::zone_dirtyable_pages;
 pub(crate) use read::Missing;
+pub(crate) use swapahead::SwapAhead;
 pub(crate) use throttle::Dirtier;

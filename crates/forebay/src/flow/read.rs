@@ -123,7 +123,17 @@ impl Engine {
         }
         if hold.word() & flag::READAHEAD != 0 {
             self.frames.clear(hold.frame(), flag::READAHEAD);
-            handle.marker_touched(page);
+            self.ahead_touched(handle, page);
+        }
+    }
+
+    /// A page that was read ahead is used: the next window of a file is due, or that of swap was
+    /// worth it.
+    #[cold]
+    fn ahead_touched(&self, handle: &Handle, page: u64) {
+        match self.swap.get() {
+            Some(swap) if handle.object.is_anonymous() => swap.ahead.hit(),
+            _ => handle.marker_touched(page),
         }
     }
 

@@ -19,7 +19,7 @@ use forebay_store::{FinishedIo, IoKind, Request};
 use std::sync::Arc;
 
 /// The slot of a page of an anonymous object.
-fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
+pub(crate) fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
     let Origin::Anonymous { slots } = &object.origin else {
         unreachable!("only anonymous objects have swap slots");
     };
@@ -140,8 +140,12 @@ impl Engine {
     /// A clean or fresh anonymous page was written to: its copy in swap is worth nothing now, and
     /// its slot is given back when slots are scarce.
     pub(crate) fn anonymous_dirtied(&self, object: &ObjectState, mut hold: ExclusiveHold<'_>) {
-        hold.unset(flag::SWAPCACHE);
+        let was_ahead = hold.word() & flag::READAHEAD != 0;
+        hold.unset(flag::SWAPCACHE | flag::READAHEAD);
         let Some(swap) = self.swap.get() else { return };
+        if was_ahead {
+            swap.ahead.hit();
+        }
         let in_flight = hold.word() & flag::WRITEBACK != 0;
         if swap.slots.is_tight() && !in_flight {
             self.give_slot_back(object, page_of(hold.owner()));
