@@ -7,8 +7,10 @@ use crate::world::{Booted, Place, World, WorldError};
 use crate::{device, probe, world};
 use forebay::{BuildError, Policy};
 use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_rt::block_on;
 use forebay_rt::thread::{self, Stopwatch};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -190,26 +192,60 @@ pub fn launch(
     let with_bytes = match place {
         Place::Simulated => false,
         Place::SimulatedWithBytes => true,
-        Place::Real(_) => return Err(RunError::System("not yet".into())),
+        Place::Real(folder) => return on_real_files(machine, policy, folder, setting, body),
     };
     let Booted {
         machine: runtime,
         world,
     } = world::simulate(machine, policy, setting.seed, with_bytes)?;
-    drop(
-        runtime
-            .rt()
-            .spawn("monitor", probe::Sampler::watch(world.clone())),
-    );
-    world.open_window();
-    let result = runtime.run(body(world.clone()));
-    result?;
-    world.close_window();
+    runtime.run(foreground(&world, body(world.clone())))?;
+    let synced = runtime.run(final_sync(&world));
     let mut outcome = world.outcome();
+    outcome.figures.extend(synced);
     outcome.setting = setting;
     outcome.trace_hash = runtime.trace_hash();
     outcome.cost.real_s = stopwatch.elapsed().as_secs_f64();
     Ok(outcome)
+}
+
+fn on_real_files(
+    machine: &Machine,
+    policy: Policy,
+    folder: &Path,
+    setting: Setting,
+    body: impl FnOnce(World) -> workload::Work,
+) -> Result<Outcome, RunError> {
+    let world = world::on_folder(machine, policy, folder)?;
+    let result = block_on(foreground(&world, body(world.clone())));
+    world.end();
+    result?;
+    let mut outcome = world.outcome();
+    outcome.cost.real_s = outcome.elapsed_s;
+    outcome.setting = setting;
+    Ok(outcome)
+}
+
+/// The monitor and the workload, to the end of the workload.
+async fn foreground(world: &World, work: workload::Work) -> Result<(), WorldError> {
+    drop(
+        world
+            .rt()
+            .spawn("monitor", probe::Sampler::watch(world.clone())),
+    );
+    world.open_window();
+    work.await?;
+    world.close_window();
+    Ok(())
+}
+
+/// How long it takes to write what was left dirty, which no workload waits for.
+async fn final_sync(world: &World) -> Option<(String, f64)> {
+    let began = world.now();
+    let synced = world.cache().sync().await;
+    world.end();
+    let spent_s = (world.now() - began).as_secs_f64();
+    // A store that a workload has broken cannot be synced, and has no figure.
+    synced.ok().map(|()| ("final_sync".to_owned(), spent_s))
 }
 
 /// One of several runs has ended.

@@ -68,3 +68,16 @@ fn what_does_not_exist_is_answered_with_what_does() {
     let too_large = small(1).with("memories", "1000000");
     assert!(told(too_large).contains("scale it down"));
 }
+
+#[test]
+fn a_workload_runs_on_real_files_too_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = Plan {
+        place: Place::Real(folder.path().into()),
+        ..small(1).with("memories", "1").with("iterations", "1")
+    };
+    let outcome = run(&plan).expect("it runs");
+    let machine = plan.check().expect("it is a plan").machine;
+    assert_eq!(outcome.counters["nr_dirtied"], machine.memory.bytes() / 4_096);
+    assert!(outcome.elapsed_s > 0.0);
+}

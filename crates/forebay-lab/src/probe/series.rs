@@ -52,10 +52,9 @@ impl Sampler {
         }
     }
 
-    /// Looks for ever.
+    /// Looks until the run is over.
     pub(crate) async fn watch(world: World) {
-        loop {
-            world.rt().sleep(INTERVAL).await;
+        while world.rt().timeout(INTERVAL, world.over()).await.is_err() {
             world.sample();
         }
     }

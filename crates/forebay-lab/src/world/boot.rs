@@ -1,5 +1,6 @@
 //! Switching a machine on.
 
+use super::folder::Scratch;
 use super::measures::Measures;
 use super::volume::{LaidOut, Plain, Volume};
 use super::{FileSystem, Inner, World};
@@ -13,9 +14,10 @@ use forebay::{
 };
 use forebay_base::Span;
 use forebay_base::sync::Mutex;
+use forebay_rt::wait::Gate;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{ObjectId, Store};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where a workload runs.
@@ -33,6 +35,9 @@ pub enum Place {
 /// Longest that a process of a simulated machine waits for a device before its call fails: a stick
 /// that is written at random may need minutes for what is dirty.
 const ANSWER_TIMEOUT: Span = Span::from_secs(3_600);
+
+/// Files that a run may have open or dirty: the metadata form of fs_mark makes 720 000.
+const OBJECTS_LIMIT: u32 = 1 << 20;
 
 /// The file system whose daemon is a process of its own.
 pub(super) const NTFS: &str = "ntfs";
@@ -115,23 +120,91 @@ pub(crate) fn simulate(
     let devices = build_devices(machine, &rt)?;
     let file_systems = attach_file_systems(machine, &rt, &cache, &devices)?;
     attach_swap(machine, &cache, &devices)?;
-    let world = World {
-        inner: Arc::new(Inner {
-            rt,
-            cache,
-            machine: machine.clone(),
-            file_systems,
-            devices,
-            measures: Measures::default(),
-            watcher,
-            window: Mutex::default(),
-            writes_are_interruptible: policy.dirty_throttle >= DirtyThrottle::IoLess,
-        }),
+    let hardware = Hardware {
+        file_systems,
+        devices,
+        scratch: None,
     };
+    let world = assemble(machine, policy, (rt, cache, watcher), hardware);
     Ok(Booted {
         machine: runtime,
         world,
     })
+}
+
+/// What a world stands on.
+struct Hardware {
+    file_systems: Vec<FileSystem>,
+    devices: Vec<NamedDevice>,
+    scratch: Option<Scratch>,
+}
+
+fn assemble(
+    machine: &Machine,
+    policy: Policy,
+    (rt, cache, watcher): (Rt, Cache, Arc<Watcher>),
+    hardware: Hardware,
+) -> World {
+    World {
+        inner: Arc::new(Inner {
+            rt,
+            cache,
+            machine: machine.clone(),
+            file_systems: hardware.file_systems,
+            devices: hardware.devices,
+            measures: Measures::default(),
+            watcher,
+            window: Mutex::default(),
+            writes_are_interruptible: policy.dirty_throttle >= DirtyThrottle::IoLess,
+            lives: Mutex::default(),
+            ended: Gate::new(false),
+            _scratch: hardware.scratch,
+        }),
+    }
+}
+
+/// A world like `machine` in real time: its memory is ours, its files are in a folder of their own
+/// inside `folder`, and its processes are tasks.
+///
+/// # Errors
+/// [`RunError`] if the folder cannot be written or the engine refuses its settings.
+pub(crate) fn on_folder(
+    machine: &Machine,
+    policy: Policy,
+    folder: &Path,
+) -> Result<World, RunError> {
+    let rt = Rt::real();
+    let watcher = Arc::new(Watcher::new(machine.tick));
+    let scratch = Scratch::new(folder)?;
+    let parts = Parts {
+        rt: rt.clone(),
+        sink: Some(watcher.clone()),
+    };
+    let settings = settings(machine, policy, PageMemory::Real);
+    let cache = Cache::with_parts(settings, parts)?;
+    let mut file_systems = Vec::new();
+    for plan in &machine.storage.file_systems {
+        let (store, volume) = scratch.folder(&plan.name)?;
+        file_systems.push(FileSystem {
+            name: plan.name.clone(),
+            // Nothing is handed to a daemon: the folder's own file system takes it.
+            kind: "real".into(),
+            attached: cache.attach(store)?,
+            volume: Arc::new(volume),
+        });
+    }
+    if let Some(swap) = machine.storage.swap {
+        let (store, volume) = scratch.folder("swap")?;
+        let object = volume.make("swap", swap.bytes)?;
+        let attached = cache.attach(store)?;
+        cache.set_swap(&attached, object, swap.bytes)?;
+    }
+    let hardware = Hardware {
+        file_systems,
+        devices: Vec::new(),
+        scratch: Some(scratch),
+    };
+    Ok(assemble(machine, policy, (rt, cache, watcher), hardware))
 }
 
 fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Settings {
@@ -143,6 +216,7 @@ fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Setti
         tick: machine.tick,
         answer_timeout: ANSWER_TIMEOUT,
         held_timeout: ANSWER_TIMEOUT,
+        objects_limit: OBJECTS_LIMIT,
         page_memory,
         policy,
         ..Settings::default()

@@ -9,14 +9,15 @@ mod anonymous;
 mod boot;
 mod error;
 mod file;
+mod folder;
 mod measures;
 mod process;
 mod volume;
 mod window;
 
 pub use anonymous::Mapping;
-pub(crate) use boot::simulate;
 pub use boot::{Booted, Place};
+pub(crate) use boot::{on_folder, simulate};
 pub use error::WorldError;
 pub use file::WorldFile;
 pub use measures::Measures;
@@ -27,10 +28,11 @@ use crate::device::Statistics;
 use crate::machine::Machine;
 use crate::probe::Watcher;
 use forebay::{AttachedStore, Cache};
-use forebay_base::sync::Mutex;
+use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Prng};
 use forebay_rt::Rt;
-use std::sync::Arc;
+use forebay_rt::wait::Gate;
+use std::sync::{Arc, Weak};
 use volume::Volume;
 
 /// A machine that runs. A clone is the same machine.
@@ -49,6 +51,11 @@ struct Inner {
     watcher: Arc<Watcher>,
     window: Mutex<window::Window>,
     writes_are_interruptible: bool,
+    lives: Mutex<Vec<Weak<process::Life>>>,
+    /// Opened when the run is over.
+    ended: Gate,
+    /// Where its files are if they are real.
+    _scratch: Option<folder::Scratch>,
 }
 
 /// A file system of the machine.
@@ -187,6 +194,21 @@ impl World {
         file_systems
             .chain(std::iter::once("swap".to_owned()))
             .collect()
+    }
+
+    /// Ends what is still alive: the run is over.
+    pub(crate) fn end(&self) {
+        self.inner.ended.open();
+        for life in std::mem::take(&mut *lock(&self.inner.lives)) {
+            if let Some(life) = life.upgrade() {
+                life.kill();
+            }
+        }
+    }
+
+    /// Ready when the run is over.
+    pub(crate) async fn over(&self) {
+        self.inner.ended.wait().await;
     }
 
     fn writes_are_interruptible(&self) -> bool {

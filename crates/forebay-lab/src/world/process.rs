@@ -28,7 +28,7 @@ pub struct Process {
     node: usize,
 }
 
-struct Life {
+pub(super) struct Life {
     /// Opened by a kill.
     killed: Gate,
     is_killed: AtomicBool,
@@ -68,6 +68,10 @@ impl World {
             shields: AtomicU32::new(0),
             outcome: Mutex::new(None),
         });
+        let mut lives = lock(&self.inner.lives);
+        lives.retain(|life| life.strong_count() > 0);
+        lives.push(Arc::downgrade(&life));
+        drop(lives);
         let process = Process {
             world: self.clone(),
             life: life.clone(),
@@ -107,6 +111,11 @@ async fn live(rt: Rt, life: Arc<Life>, body: impl Future<Output = Result<(), Wor
 }
 
 impl Life {
+    pub(super) fn kill(&self) {
+        self.is_killed.store(true, Ordering::Release);
+        self.killed.open();
+    }
+
     fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::Acquire)
     }
@@ -170,8 +179,7 @@ impl Process {
 impl ProcessHandle {
     /// Ends the process at its next wait that can be interrupted.
     pub fn kill(&self) {
-        self.life.is_killed.store(true, Ordering::Release);
-        self.life.killed.open();
+        self.life.kill();
     }
 
     /// Whether it has ended.
