@@ -39,6 +39,16 @@ const BOOTS: [(&str, &str); 3] = [
 /// Variants of the 2011 tables: label, processors, fs_mark processes.
 const VARIANTS: [(&str, u32, u32); 4] = [("1P", 1, 1), ("", 4, 4), ("-4X", 4, 16), ("-16X", 4, 64)];
 
+/// The form of fs_mark that is about metadata: processes that make small files.
+const METADATA: &[(&str, &str)] = &[
+    ("processes", "12"),
+    ("files", "120000"),
+    ("file_bytes", "1"),
+    ("subdirectories", "1000"),
+    ("files_per_subdirectory", "10"),
+    ("iterations", "6"),
+];
+
 /// The policy of a position in an experiment.
 pub fn policy(change: Change, position: Position) -> &'static str {
     use Position::{After, Before, Between, LargeChunk, Smooth};
@@ -109,7 +119,8 @@ fn writeback_in_reclaim() -> Vec<Cell> {
                 ("mmap-strm", "mmap-strm"),
             ] {
                 let mut knobs = vec![("processors", processors.as_str())];
-                knobs.extend((printed == "fsmark").then_some(("processes", processes.as_str())));
+                // mmap-strm has so many processes of each kind.
+                knobs.extend((printed != "simple-wb").then_some(("processes", processes.as_str())));
                 let name = format!("{printed}/{boot}{variant}-xfs");
                 let cell = cell(change, &name, (workload, machine), &knobs, PAIR);
                 cells.push(if boot == "512M" { cell } else { cell.long() });
@@ -201,7 +212,7 @@ fn dirty_throttling() -> Vec<Cell> {
             change,
             "metadata/raid0-12",
             ("fs-mark", "raid0-12"),
-            &[("file_bytes", "0")],
+            METADATA,
             PAIR,
         ),
         cell(change, "jbod/hdd-usbkey", ("jbod", "hdd-usbkey"), &[], PAIR),

@@ -38,6 +38,11 @@ pub(super) const NTFS_COPY: Workload = Workload {
             what: "file pages that other programs use",
         },
         Knob {
+            name: "own_cache",
+            usual: "1",
+            what: "1 if the file's own pages stay in memory too, beside those of the device",
+        },
+        Knob {
             name: "requests_per_metadata",
             usual: "64",
             what: "pages written for one update of metadata",
@@ -73,7 +78,10 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         drop(world.spawn("ntfs-3g", move |process| {
             serve(process, daemon, requests_per_metadata)
         }));
-        world.spawn("dd", move |process| hand_over(process, hand, bytes, block))
+        let own_cache = knobs.number("own_cache") > 0;
+        world.spawn("dd", move |process| {
+            hand_over(process, hand, (bytes, block), own_cache)
+        })
     } else {
         world.spawn("dd", move |process| write(process, bytes, block))
     };
@@ -145,7 +153,14 @@ impl Default for Hand {
 }
 
 /// dd: hands each block over page by page, and waits for the answers.
-async fn hand_over(process: Process, hand: Hand, bytes: u64, block: u64) -> Result<(), WorldError> {
+async fn hand_over(
+    process: Process,
+    hand: Hand,
+    (bytes, block): (u64, u64),
+    own_cache: bool,
+) -> Result<(), WorldError> {
+    let own = own_pages(&process, bytes).await?;
+    let mut kept = vec![0; block as usize];
     let mut done = 0;
     while done < bytes {
         let length = block.min(bytes - done);
@@ -156,9 +171,25 @@ async fn hand_over(process: Process, hand: Hand, bytes: u64, block: u64) -> Resu
             .await;
         hand.asked.set(length);
         hand.answered.take().await;
+        if own_cache {
+            own.handle()
+                .read_at(&mut kept[..length as usize], done)
+                .await?;
+        }
         done += length;
     }
     Ok(())
+}
+
+/// The pages of the file itself: the kernel keeps what is handed to the daemon, clean, under the
+/// file's name, while the daemon dirties other pages of the same content. A hole of another file
+/// system stands for it: its pages come into memory without I/O.
+async fn own_pages(process: &Process, bytes: u64) -> Result<WorldFile, WorldError> {
+    let file_systems = process.world().file_systems();
+    let system = &file_systems[file_systems.len() - 1];
+    let mut file = process.create(system, "copy").await?;
+    file.truncate(bytes).await?;
+    Ok(file)
 }
 
 /// The daemon: writes what it is handed to the block device.
