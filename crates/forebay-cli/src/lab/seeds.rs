@@ -98,10 +98,12 @@ pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
         write(path, &text)?;
     }
     if !failed.is_empty() {
-        let count = failed.len();
+        for run in &failed {
+            eprintln!("failed: {run}");
+        }
         return Err(CommandError::Lab(format!(
-            "{count} runs failed, first {}",
-            failed[0]
+            "{} runs failed; what they were for is not tested",
+            failed.len()
         )));
     }
     match findings.required_unmet().as_slice() {
