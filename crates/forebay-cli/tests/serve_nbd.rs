@@ -354,3 +354,94 @@ fn an_address_that_others_can_reach_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("--tls-certificates"), "{text}");
 }
+
+#[test]
+fn an_image_that_is_removed_is_served_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let mut client = served.client();
+    assert_eq!(client.write(0, &[4; 8192], false).unwrap(), 0);
+    std::fs::remove_file(folder.path().join("disk.img")).unwrap();
+    // More than the memory of the cache, so that it is read from where it has no name.
+    for at in 0..48 {
+        assert_eq!(client.write(at << 20, &vec![7; 1 << 20], false).unwrap(), 0);
+    }
+    assert_eq!(client.flush().unwrap(), 0);
+    for at in 0..48 {
+        assert_eq!(client.read((at << 20) + 9, 4096).unwrap(), [7; 4096]);
+    }
+    end(served);
+    assert!(!folder.path().join("disk.img").exists());
+}
+
+#[test]
+fn a_flush_on_one_connection_is_good_for_what_was_answered_on_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let (mut writer, mut flusher) = (served.client(), served.client());
+    for at in 0..100_u64 {
+        assert_eq!(writer.write(at * 8192, &[6; 8192], false).unwrap(), 0);
+    }
+    assert_eq!(flusher.flush().unwrap(), 0);
+    served.signal(Signal::KILL);
+    served.wait();
+    let image = std::fs::read(folder.path().join("disk.img")).unwrap();
+    assert!(image[..100 * 8192].iter().all(|&byte| byte == 6));
+}
+
+#[test]
+fn each_export_is_a_disk_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = folder.path().join("second.img");
+    std::fs::write(&second, [8; 4096]).unwrap();
+    std::fs::write(folder.path().join("disk.img"), [1; 8192]).unwrap();
+    let second = second.to_str().unwrap();
+    let names = ["--export", "two", "--export", "one", second];
+    let served = Served::start(folder.path(), &names);
+    let mut one = Client::connect(&served.socket, "one").unwrap();
+    let mut two = Client::connect(&served.socket, "two").unwrap();
+    assert_eq!((one.length_bytes, two.length_bytes), (8192, 4096));
+    assert_eq!(one.write(0, &[3; 512], false).unwrap(), 0);
+    assert_eq!(two.read(0, 512).unwrap(), [8; 512]);
+    assert_eq!(one.read(0, 512).unwrap(), [3; 512]);
+    assert!(Client::connect(&served.socket, "three").is_err());
+    end(served);
+}
+
+#[test]
+fn who_disconnects_is_answered_what_was_asked_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let mut client = served.client();
+    for at in 0..20 {
+        let head = Client::request(command::WRITE, 0, at << 16, 1 << 16);
+        client.send(head, &[9; 1 << 16]).unwrap();
+    }
+    // Behind the wish to leave nothing is heard any more.
+    let unheard = [&Client::request(command::WRITE, 0, 0, 512)[..], &[1; 512]].concat();
+    let leave = Client::request(command::DISC, 0, 0, 0);
+    client.send(leave, &unheard).unwrap();
+    for _ in 0..20 {
+        assert_eq!(client.answer().unwrap(), 0);
+    }
+    // The end of the stream, or a reset because of what was not read.
+    assert!(!matches!(client.stream.read(&mut [0; 1]), Ok(1)));
+    assert_eq!(served.client().read(0, 512).unwrap(), [9; 512]);
+    end(served);
+}
+
+#[test]
+fn who_aborts_the_handshake_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &CREATE);
+    let mut stream = UnixStream::connect(&served.socket).unwrap();
+    stream
+        .write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x02\0\0\0\0")
+        .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    // The greeting, then one answer of the kind ACK, then the end.
+    assert_eq!(answer.len(), 18 + 20);
+    assert_eq!(answer[18 + 12..18 + 16], [0, 0, 0, 1]);
+    end(served);
+}
