@@ -108,7 +108,7 @@ pub struct Statistics {
     pub memory_bytes: u64,
     /// What a page costs beside its own bytes, rounded up.
     pub overhead_bytes_per_page: u64,
-    /// Shadows of evicted pages kept now.
+    /// Shadows of evicted pages kept now, about.
     pub shadows: u64,
     /// Slots of the swap store in use.
     pub swap_slots_used: u64,

@@ -107,6 +107,50 @@ fn dirty_pages_are_spread_over_the_zones_in_proportion() {
     let piled = dirty_percent_of_preferred(ZoneDirtyLimits::Off);
     assert!(spread <= 25, "{spread} % of the zone, where 20 % may be");
     assert!(piled >= 50, "{piled} % without limits of zones");
+    let of_node = dirty_percent_of_preferred(ZoneDirtyLimits::ForNodes);
+    assert!(
+        of_node >= 50,
+        "{of_node} % where all zones share the limit of their node"
+    );
+}
+
+#[test]
+fn a_node_that_has_its_part_of_the_dirty_limit_is_passed_over() {
+    simulate(13, |rt| async move {
+        let node = |name: &str| NodeSettings {
+            zones: vec![zone(name, 1, 0)],
+        };
+        let policy = Policy {
+            zone_dirty_limits: ZoneDirtyLimits::ForNodes,
+            ..Policy::default()
+        };
+        let settings = Settings {
+            nodes: vec![node("near"), node("far")],
+            policy,
+            ..Settings::of_mib(32)
+        };
+        let bench = Bench::with(rt.clone(), settings, |rt, _| {
+            Arc::new(RateStore::new(rt, Arc::new(Void), Rate::bytes(4 << 20)))
+        });
+        let file = bench.open(0);
+        for number in 0..5_000 {
+            let written = file.write_at(&page_of(number), number * PAGE as u64).await;
+            assert_eq!(written, Ok(()));
+            let zones = bench.cache.statistics().zones;
+            let near = find(&zones, "near");
+            assert!(
+                near.dirty + near.writeback <= near.dirty_limit + 1,
+                "{near:?}"
+            );
+        }
+        let zones = bench.cache.statistics().zones;
+        assert!(
+            find(&zones, "far").dirty > 0,
+            "the rest went to the other node"
+        );
+        assert_eq!(file.sync().await, Ok(()));
+        bench.assert_consistent();
+    });
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Nothing here waits. A dirty file page is never written, but for historic policies
 //! (`reclaim/writeback.rs`): it is marked, so that it is freed as soon as its flusher has written
-//! it, and goes to the active list out of reclaim's way (promise 4). A dirty anonymous page has no flusher: reclaim writes it to swap.
+//! it, and goes to the active list out of reclaim's way (promise 4). A dirty anonymous page has no
+//! flusher: reclaim writes it to swap.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -60,6 +61,12 @@ impl Engine {
             paged_out: 0,
             tally,
         };
+        // Most of the batch will leave the index for a shadow: what that touches is fetched now.
+        for &frame in taken.as_slice() {
+            let owner = self.frames.owner(frame);
+            self.index.prefetch(owner);
+            self.shadows.prefetch(owner);
+        }
         for &frame in taken.as_slice() {
             let Ok(hold) = self.frames.exclude(frame, self.frames.owner(frame), 0) else {
                 judged.kept.push(frame);

@@ -308,6 +308,7 @@ impl Engine {
         spare: &mut Option<FreshFrame<'a>>,
     ) -> Result<bool, Obstacle> {
         let object = &*handle.object;
+        self.shadows.prefetch(key(object.number, piece.page));
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
         let is_blank = is_behind_end || is_untouched_anonymous(object, piece.page);
         if !piece.is_whole() && !is_blank {

@@ -8,7 +8,7 @@ use crate::flow::accounts::account_failure_over;
 use crate::state::backing::{Backing, SEQUENCE_BITS};
 use crate::state::dirty_index::{Run, Tag};
 use crate::state::frame::{Refused, claimable, flag};
-use crate::state::index::key;
+use crate::state::index::{INDEX_BITS, key};
 use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
@@ -216,6 +216,7 @@ impl Engine {
     ) -> (u64, Vec<PagePointer>) {
         let mut first = left.start;
         for page in left.by_ref() {
+            self.prefetch_claims(object, page);
             match self.claim(backing, object, page) {
                 Claim::Taken(pointer) => {
                     if vector.is_empty() {
@@ -238,6 +239,20 @@ impl Engine {
             }
         }
         (first, vector)
+    }
+
+    /// Fetches ahead what the claims of the next pages will touch.
+    #[inline]
+    fn prefetch_claims(&self, object: &ObjectState, page: u64) {
+        const BUCKETS_AHEAD: u64 = 8;
+        const FRAMES_AHEAD: u64 = 4;
+        const LAST_PAGE: u64 = (1 << INDEX_BITS) - 1;
+        let ahead = |pages: u64| key(object.number, (page + pages).min(LAST_PAGE));
+        self.index.prefetch(ahead(BUCKETS_AHEAD));
+        let next = ahead(FRAMES_AHEAD);
+        if let Some(frame) = self.index.candidate(next) {
+            self.frames.prefetch_frame(frame);
+        }
     }
 
     fn claim(&self, backing: &Backing, object: &ObjectState, page: u64) -> Claim {

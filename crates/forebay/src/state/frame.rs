@@ -173,6 +173,12 @@ impl FrameTable {
         &self.frames[frame as usize]
     }
 
+    /// Asks the processor to fetch a frame without its page.
+    #[inline]
+    pub(crate) fn prefetch_frame(&self, frame: u32) {
+        prefetch_line(self.frames.as_ptr().wrapping_add(frame as usize));
+    }
+
     /// Asks the processor to fetch a frame and the head of its page side by side.
     #[inline]
     pub(crate) fn prefetch(&self, frame: u32) {

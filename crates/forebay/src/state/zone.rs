@@ -210,6 +210,8 @@ impl Zone {
             return None;
         }
         free.first = frames.frame(frame).older.load(Ordering::Relaxed);
+        // The next caller follows its link.
+        frames.prefetch_frame(free.first);
         self.free_pages.fetch_sub(1, Ordering::Relaxed);
         Some(frame)
     }
