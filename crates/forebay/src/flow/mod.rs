@@ -21,6 +21,15 @@
 //!
 //! `alloc -> reclaim -> judge` and `flusher -> writeout`, `sync -> writeout`: no circle. Nothing
 //! that reclaims writes a file page, and nothing that writes one allocates.
+//!
+//! What older kernels did, for the policies that ask for it, is in files of its own:
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `reclaim/writeback` | file pages written by who reclaims (before 6.16) |
+//! | `reclaim/naps` | waits for congestion (before 5.16) and the first waits for events |
+//! | `kswapd/zones`, `kswapd/sleep` | balance of each zone; when kswapd slept |
+//! | `throttle/foreground` | writers that write themselves (before 3.2) |
 
 mod accounts;
 mod alloc;
