@@ -81,7 +81,7 @@ impl Kept {
         Kept {
             modified: modified_of(stat),
             changed: Timespec {
-                tv_sec: stat.st_ctime as i64,
+                tv_sec: stat.st_ctime,
                 tv_nsec: stat.st_ctime_nsec as i64,
             },
         }
@@ -90,7 +90,7 @@ impl Kept {
 
 fn modified_of(stat: &Stat) -> Timespec {
     Timespec {
-        tv_sec: stat.st_mtime as i64,
+        tv_sec: stat.st_mtime,
         tv_nsec: stat.st_mtime_nsec as i64,
     }
 }
@@ -179,19 +179,22 @@ impl Content {
     /// Notes the times of the source as those of the file: somebody set them, or changed something
     /// else of the file than its bytes.
     pub(crate) fn times_were_set(&self, stat: &Stat, modified_too: bool) {
-        if modified_too {
-            self.modified.store(false, Ordering::Release);
-        }
+        let was_modified = modified_too && self.modified.swap(false, Ordering::AcqRel);
+        let is_written = self.file.is_written();
         let mut times = lock(&self.times);
         let fresh = Kept::of(stat);
-        if times.kept.is_some() || modified_too {
-            let modified = match times.kept {
-                Some(kept) if !modified_too => kept.modified,
-                _ => fresh.modified,
-            };
-            times.kept = Some(Kept { modified, ..fresh });
+        if modified_too {
+            times.kept = Some(fresh);
+        } else if let Some(kept) = times.kept {
+            times.kept = Some(Kept {
+                modified: kept.modified,
+                ..fresh
+            });
         }
-        if modified_too && times.agreed.is_some() {
+        if was_modified || (modified_too && !is_written) {
+            // What is written back later gives the source another time.
+            times.agreed = None;
+        } else if modified_too && times.agreed.is_some() {
             times.agreed = Some(Agreed::of(stat));
         }
     }
@@ -224,12 +227,12 @@ impl Content {
         // Pages that are not written yet may need room that the source has not given them.
         let most = (length_bytes.div_ceil(PAGE_BYTES as u64) * PAGE_BYTES as u64 / 512) as i64;
         let unwritten = (self.file.dirty_pages() * PAGE_BYTES as u64 / 512) as i64;
-        let blocks = stat.st_blocks as i64;
-        stat.st_blocks = blocks.max((blocks + unwritten).min(most)) as _;
+        let blocks = stat.st_blocks;
+        stat.st_blocks = blocks.max((blocks + unwritten).min(most));
         if let Some(kept) = lock(&self.times).kept {
-            stat.st_mtime = kept.modified.tv_sec as _;
+            stat.st_mtime = kept.modified.tv_sec;
             stat.st_mtime_nsec = kept.modified.tv_nsec as _;
-            stat.st_ctime = kept.changed.tv_sec as _;
+            stat.st_ctime = kept.changed.tv_sec;
             stat.st_ctime_nsec = kept.changed.tv_nsec as _;
         }
     }

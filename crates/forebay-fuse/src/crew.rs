@@ -6,10 +6,13 @@
 
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::thread::Joiner;
-use forebay_rt::wait::{Permit, Permits, WaitQueue};
+use forebay_rt::wait::{OwnedPermit, Permit, Permits, WaitQueue};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+
+/// Copies at once; each is of one request at most.
+const COPIES: usize = 32;
 
 /// Something to be done by the crew.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -17,6 +20,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// The seats, and the crew for those who find none.
 pub(crate) struct Crew {
     seats: Permits,
+    /// Copies of bytes that may wait with their jobs.
+    copies: Arc<Permits>,
     line: Mutex<Line>,
     arrivals: WaitQueue,
 }
@@ -47,6 +52,7 @@ impl Crew {
     pub(crate) fn start(seats: usize, threads: usize) -> io::Result<(Arc<Crew>, Vec<Joiner>)> {
         let crew = Arc::new(Crew {
             seats: Permits::new(seats),
+            copies: Arc::new(Permits::new(COPIES)),
             line: Mutex::new(Line::default()),
             arrivals: WaitQueue::new(),
         });
@@ -54,7 +60,7 @@ impl Crew {
         for _ in 0..threads {
             let crew = crew.clone();
             joiners.push(forebay_rt::thread::spawn("forebay-crew", move || {
-                crew.work()
+                crew.work();
             })?);
         }
         Ok((crew, joiners))
@@ -63,6 +69,11 @@ impl Crew {
     /// A seat for a call that may wait, if one is free.
     pub(crate) fn seat(&self) -> Option<Permit<'_>> {
         self.seats.try_acquire(1)
+    }
+
+    /// Room for a copy of what a job is about, if there is some.
+    pub(crate) fn room_for_copy(&self) -> Option<OwnedPermit> {
+        self.copies.try_acquire_owned(1)
     }
 
     /// Does `job` here if a seat is free, else leaves it to the crew.

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 /// Where to look for data or for a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl Folder {
         let mut answer: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(answer);
         // Nobody has to be woken: who waits is polled again by its task.
         let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Pending = answer.as_mut().poll(&mut context) {
+        if answer.as_mut().poll(&mut context).is_pending() {
             self.rt.spawn("read", answer);
         }
     }

@@ -150,7 +150,7 @@ pub struct Mount {
     folder: Arc<Folder>,
     ended: Arc<Gate>,
     unmounter: Mutex<SessionUnmounter>,
-    mount_point: PathBuf,
+    place: PathBuf,
     keeper: Option<Joiner>,
     crew: Vec<Joiner>,
     /// Locked against a second mount of the same source.
@@ -160,7 +160,7 @@ pub struct Mount {
 impl fmt::Debug for Mount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mount")
-            .field("mount_point", &self.mount_point)
+            .field("place", &self.place)
             .finish_non_exhaustive()
     }
 }
@@ -205,7 +205,7 @@ impl Mount {
             folder,
             ended,
             unmounter: Mutex::new(unmounter),
-            mount_point: settings.mount_point.clone(),
+            place: settings.mount_point.clone(),
             keeper: Some(keeper),
             crew: std::mem::take(&mut joiners),
             _source: source,
@@ -216,9 +216,9 @@ impl Mount {
 
     /// Asks the mount for its root.
     fn answers(&self) -> Result<(), MountError> {
-        let asked = rustix::fs::stat(&self.mount_point);
+        let asked = rustix::fs::stat(&self.place);
         asked.map(|_root| ()).map_err(|errno| MountError::Mount {
-            path: self.mount_point.clone(),
+            path: self.place.clone(),
             source: errno.into(),
         })
     }
@@ -242,7 +242,7 @@ impl Mount {
             return Ok(());
         }
         let detached = rustix::mount::unmount(
-            &self.mount_point,
+            &self.place,
             rustix::mount::UnmountFlags::DETACH | rustix::mount::UnmountFlags::NOFOLLOW,
         );
         match detached {

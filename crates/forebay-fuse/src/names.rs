@@ -139,7 +139,7 @@ impl Folder {
         };
         let known = self.known_with_content(parent.as_fd(), place.name);
         rustix::fs::unlinkat(parent.as_fd(), place.name, flags)?;
-        known.map_or(Ok(()), |inode| self.metadata_changed(&inode))
+        known.map_or(Ok(()), |inode| metadata_changed(&inode))
     }
 
     /// The file behind a name, if it has content here whose times have to be kept in step.
@@ -167,7 +167,7 @@ impl Folder {
             to.name,
             flags,
         )?;
-        known.map_or(Ok(()), |inode| self.metadata_changed(&inode))
+        known.map_or(Ok(()), |inode| metadata_changed(&inode))
     }
 
     /// Gives a file one more name.
@@ -177,7 +177,7 @@ impl Folder {
         let is_symlink = inode.kind == FileType::Symlink;
         self.through
             .link(&*inode, is_symlink, parent.as_fd(), to.name)?;
-        self.metadata_changed(&inode)?;
+        metadata_changed(&inode)?;
         self.look_up_described(to)
     }
 
@@ -215,7 +215,7 @@ impl Folder {
         if sets_times {
             self.set_times(&inode, changes)?;
         } else {
-            self.metadata_changed(&inode)?;
+            metadata_changed(&inode)?;
         }
         self.describe(&inode)
     }
@@ -270,10 +270,10 @@ impl Folder {
 
     /// Takes set-user-ID, set-group-ID and capabilities from a file that somebody changes.
     pub(crate) fn drop_privileges(&self, inode: &Inode) -> Result<(), Errno> {
-        let mode = rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS;
         const EXECUTED_BY_GROUP: u32 = 0o010;
         const SET_USER: u32 = 0o4000;
         const SET_GROUP: u32 = 0o2000;
+        let mode = rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS;
         let mut left = mode & !SET_USER;
         if mode & EXECUTED_BY_GROUP != 0 {
             left &= !SET_GROUP;
@@ -285,14 +285,6 @@ impl Folder {
             Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
             other => other,
         }
-    }
-
-    /// Something of the file but its bytes has changed: its time of change is told anew.
-    pub(crate) fn metadata_changed(&self, inode: &Inode) -> Result<(), Errno> {
-        if let Some(content) = inode.content.get() {
-            content.times_were_set(&rustix::fs::fstat(inode)?, false);
-        }
-        Ok(())
     }
 
     /// Opens a folder for reading its entries.
@@ -323,7 +315,7 @@ impl Folder {
         {
             content.mark_privileged();
         }
-        self.metadata_changed(&inode)
+        metadata_changed(&inode)
     }
 
     /// The value of an extended attribute, of `size_bytes` at most; its length alone for 0.
@@ -367,8 +359,16 @@ impl Folder {
     pub(crate) fn remove_attribute(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
         let inode = self.inode(id)?;
         rustix::fs::removexattr(Descriptors::path(&*inode), name)?;
-        self.metadata_changed(&inode)
+        metadata_changed(&inode)
     }
+}
+
+/// Something of the file but its bytes has changed: its time of change is told anew.
+fn metadata_changed(inode: &Inode) -> Result<(), Errno> {
+    if let Some(content) = inode.content.get() {
+        content.times_were_set(&rustix::fs::fstat(inode)?, false);
+    }
+    Ok(())
 }
 
 /// What an extended attribute's reader is told.

@@ -56,6 +56,14 @@ fn place(parent: INodeNo, name: &OsStr) -> Place<'_> {
     }
 }
 
+/// Answers with a file.
+fn answer_entry(reply: ReplyEntry, result: Result<fuser::FileAttr, Errno>) {
+    match result {
+        Ok(attributes) => reply.entry(&VALID, &attributes, GENERATION),
+        Err(errno) => reply.error(told(errno)),
+    }
+}
+
 /// Answers an empty reply.
 fn answer_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
     match result {
@@ -65,13 +73,6 @@ fn answer_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
 }
 
 impl Requests {
-    fn entry(&self, reply: ReplyEntry, result: Result<fuser::FileAttr, Errno>) {
-        match result {
-            Ok(attributes) => reply.entry(&VALID, &attributes, GENERATION),
-            Err(errno) => reply.error(told(errno)),
-        }
-    }
-
     fn file(&self, handle: FileHandle) -> Result<Arc<OpenFile>, Errno> {
         self.folder.handles.file(handle.0).ok_or(Errno::BADF)
     }
@@ -130,7 +131,7 @@ impl Filesystem for Requests {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(reply, self.folder.look_up_described(place(parent, name)));
+        answer_entry(reply, self.folder.look_up_described(place(parent, name)));
     }
 
     fn forget(&self, _request: &Request, id: INodeNo, count: u64) {
@@ -210,7 +211,7 @@ impl Filesystem for Requests {
         let made = self
             .folder
             .make(place(parent, name), fresh, caller(request));
-        self.entry(reply, made);
+        answer_entry(reply, made);
     }
 
     fn mkdir(
@@ -226,7 +227,7 @@ impl Filesystem for Requests {
         let made = self
             .folder
             .make(place(parent, name), fresh, caller(request));
-        self.entry(reply, made);
+        answer_entry(reply, made);
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -249,7 +250,7 @@ impl Filesystem for Requests {
         let made = self
             .folder
             .make(place(parent, name), fresh, caller(request));
-        self.entry(reply, made);
+        answer_entry(reply, made);
     }
 
     fn rename(
@@ -274,7 +275,7 @@ impl Filesystem for Requests {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, self.folder.link(id.0, place(parent, name)));
+        answer_entry(reply, self.folder.link(id.0, place(parent, name)));
     }
 
     fn open(&self, _request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -365,9 +366,16 @@ impl Filesystem for Requests {
         if let Some(_seat) = self.folder.crew.seat() {
             return job(data);
         }
+        let Some(room) = self.folder.crew.room_for_copy() else {
+            // So many writers wait that this one does it here, and a reader may have to wait.
+            return job(data);
+        };
         // The request's memory is needed for the next one.
         let data = data.to_vec();
-        self.folder.crew.leave(Box::new(move || job(&data)));
+        self.folder.crew.leave(Box::new(move || {
+            job(&data);
+            drop(room);
+        }));
     }
 
     fn flush(
@@ -434,10 +442,8 @@ impl Filesystem for Requests {
         let walked = directory.walk(offset, |entry| {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             let (number, next) = (INodeNo(entry.ino()), entry.next_entry_cookie());
-            match reply.add(number, next, kind(entry.file_type()), name) {
-                true => Room::Full,
-                false => Room::Left,
-            }
+            let is_full = reply.add(number, next, kind(entry.file_type()), name);
+            if is_full { Room::Full } else { Room::Left }
         });
         match walked {
             Ok(()) => reply.ok(),

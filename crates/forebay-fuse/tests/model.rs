@@ -85,7 +85,7 @@ impl Run {
         let (bytes, handle) = (self.bytes(length), self.handle());
         self.handles[handle]
             .write_all_at(&bytes, offset as u64)
-            .unwrap();
+            .expect("the mount serves it");
         if self.model.len() < offset + length {
             self.model.resize(offset + length, 0);
         }
@@ -101,8 +101,8 @@ impl Run {
         let mut file = OpenOptions::new()
             .append(true)
             .open(self.bench.path("file"))
-            .unwrap();
-        file.write_all(&bytes).unwrap();
+            .expect("the mount serves it");
+        file.write_all(&bytes).expect("the mount serves it");
         self.model.extend_from_slice(&bytes);
     }
 
@@ -112,7 +112,7 @@ impl Run {
         let mut bytes = vec![0xaa; length];
         let read = self.handles[handle]
             .read_at(&mut bytes, offset as u64)
-            .unwrap();
+            .expect("the mount serves it");
         let end = self.model.len().min(offset + length);
         let expected = self.model.get(offset..end).unwrap_or(&[]);
         self.compare(&bytes[..read], expected, offset);
@@ -121,7 +121,9 @@ impl Run {
     fn truncate(&mut self) {
         let length = self.chance.below(self.plan.longest_bytes);
         let handle = self.handle();
-        self.handles[handle].set_len(length).unwrap();
+        self.handles[handle]
+            .set_len(length)
+            .expect("the mount serves it");
         self.model.resize(length as usize, 0);
     }
 
@@ -133,7 +135,8 @@ impl Run {
         } else {
             FallocateFlags::ZERO_RANGE
         };
-        rustix::fs::fallocate(handle, flags, offset as u64, length as u64).unwrap();
+        rustix::fs::fallocate(handle, flags, offset as u64, length as u64)
+            .expect("the mount serves it");
         if !punches && self.model.len() < offset + length {
             self.model.resize(offset + length, 0);
         }
@@ -160,7 +163,7 @@ impl Run {
             let mut seen = vec![0; length];
             self.handles[other]
                 .read_exact_at(&mut seen, offset as u64)
-                .unwrap();
+                .expect("the mount serves it");
             self.compare(&seen, &bytes, offset);
         }
     }
@@ -213,15 +216,22 @@ impl Run {
             19 | 20 => self.map_read(),
             21 => {
                 let handle = self.handle();
-                self.handles[handle].sync_data().unwrap();
+                self.handles[handle]
+                    .sync_data()
+                    .expect("the mount serves it");
             }
             22 => {
                 let handle = self.handle();
-                self.handles[handle].sync_all().unwrap();
+                self.handles[handle]
+                    .sync_all()
+                    .expect("the mount serves it");
             }
             _ => self.reopen(),
         }
-        let length = self.handles[0].metadata().unwrap().len();
+        let length = self.handles[0]
+            .metadata()
+            .expect("the mount serves it")
+            .len();
         assert_eq!(length, self.model.len() as u64, "step {}", self.step);
     }
 
@@ -237,7 +247,9 @@ impl Run {
 fn open(bench: &Bench) -> File {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    options.open(bench.path("file")).unwrap()
+    options
+        .open(bench.path("file"))
+        .expect("the mount serves it")
 }
 
 fn run(plan: Plan) {
