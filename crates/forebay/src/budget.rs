@@ -18,6 +18,12 @@ const DIRTY_BLOCKS_OF_EIGHT: u64 = 3;
 /// Frames of the smallest zone that reclaim can work in: its watermarks and two batches.
 const SMALLEST_ZONE_PAGES: u64 = 128;
 
+/// What a page costs, all in, where there are many of them.
+const PAGE_PRICE_BYTES: u64 = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
+
+/// What does not grow with the pages is no more than the price of so many of them.
+const FIXED_PAGES: u64 = 4;
+
 /// The sizes of all parts of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
@@ -33,12 +39,21 @@ pub(crate) struct Budget {
 impl Budget {
     /// Shares the budget of `settings` out.
     pub(crate) fn plan(settings: &Settings) -> Result<Budget, BuildError> {
-        let given = settings.zones().all(|zone| zone.managed_pages.is_some());
-        let zone_pages = if given {
-            given_pages(settings)?
-        } else {
-            pages_by_weight(settings)?
-        };
+        if settings.zones().all(|zone| zone.managed_pages.is_some()) {
+            return Ok(Budget::of(given_pages(settings)?));
+        }
+        let budget = Budget::of(pages_by_weight(settings, settings.memory_bytes)?);
+        // What does not grow with the pages is more than their share of it in a small budget.
+        let excess = budget.memory_bytes().saturating_sub(settings.memory_bytes);
+        if excess == 0 {
+            return Ok(budget);
+        }
+        let whole_pages = excess.next_multiple_of(PAGE_PRICE_BYTES);
+        let left = settings.memory_bytes.saturating_sub(whole_pages);
+        Ok(Budget::of(pages_by_weight(settings, left)?))
+    }
+
+    fn of(zone_pages: Vec<Vec<u64>>) -> Budget {
         let frames: u64 = zone_pages.iter().flatten().sum();
         let budget = Budget {
             zone_pages,
@@ -53,7 +68,12 @@ impl Budget {
             overhead <= frames * OVERHEAD_LIMIT_BYTES || frames < 1 << 10,
             "{overhead} bytes beside {frames} pages are more than promised"
         );
-        Ok(budget)
+        budget
+    }
+
+    /// Bytes of the pages and of all beside them.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        u64::from(self.frames) * PAGE_BYTES as u64 + self.overhead_bytes()
     }
 
     /// Bytes beside the pages' own.
@@ -90,14 +110,13 @@ fn given_pages(settings: &Settings) -> Result<Vec<Vec<u64>>, BuildError> {
 }
 
 /// The frames that the memory budget buys, shared over the zones by their weight.
-fn pages_by_weight(settings: &Settings) -> Result<Vec<Vec<u64>>, BuildError> {
+fn pages_by_weight(settings: &Settings, memory_bytes: u64) -> Result<Vec<Vec<u64>>, BuildError> {
     let needed_pages = SMALLEST_ZONE_PAGES * settings.zones().count() as u64;
-    let page_price = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
-    let frames = (settings.memory_bytes / page_price).min(u64::from(index::FRAMES_LIMIT) - 1);
+    let frames = (memory_bytes / PAGE_PRICE_BYTES).min(u64::from(index::FRAMES_LIMIT) - 1);
     if frames < needed_pages {
         return Err(too_small(
             settings,
-            needed_pages * page_price,
+            (needed_pages + FIXED_PAGES) * PAGE_PRICE_BYTES,
             "the smallest zone",
         ));
     }
@@ -155,6 +174,14 @@ mod tests {
             );
             let all = budget.overhead_bytes() + u64::from(budget.frames) * PAGE_BYTES as u64;
             assert!(all <= mib << 20, "{mib} MiB: {all} bytes in all");
+        }
+    }
+
+    #[test]
+    fn a_small_budget_is_kept_as_well() {
+        for kib in (640..4096).step_by(7) {
+            let budget = plan(kib << 10).expect("the budget is large enough");
+            assert!(budget.memory_bytes() <= kib << 10, "{kib} KiB: {budget:?}");
         }
     }
 
