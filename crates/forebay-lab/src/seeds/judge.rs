@@ -99,6 +99,7 @@ fn decide(target: &Target, question: &Question, found: &[Found]) -> (Verdict, St
     let judged = found.len() as u32;
     let (needed, all) = match (target.cells_needed, question.reduce) {
         (CellsNeeded::Of(needed, all), _) => ((judged * needed).div_ceil(all), all),
+        (_, Reduce::Each) => (judged, asked_cells(question)),
         _ => (judged, judged),
     };
     let remark = if judged < all {
@@ -112,6 +113,15 @@ fn decide(target: &Target, question: &Question, found: &[Found]) -> (Verdict, St
         Verdict::Fails
     };
     (verdict, remark)
+}
+
+/// How many values a test would have if every cell were run.
+fn asked_cells(question: &Question) -> u32 {
+    let cells = cells();
+    let chosen = cells
+        .iter()
+        .filter(|cell| selects(question.cells, &cell.name));
+    (chosen.count() * question.metrics.len()) as u32
 }
 
 /// One figure of one cell before and after.

@@ -133,6 +133,14 @@ fn of_some_cells_the_same_share_is_needed_as_of_all() {
 }
 
 #[test]
+fn a_cell_that_was_not_run_is_told() {
+    let evidence = pairs("copy/ext4", "elapsed", &[(100.0, 101.0)]);
+    let judged = judge(target("C6.1"), &evidence);
+    assert_eq!(judged.verdict, Verdict::Holds);
+    assert_eq!(judged.remark, "1 of 3 cells judged, 1 needed");
+}
+
+#[test]
 fn cells_that_are_faster_are_counted_and_the_worst_is_found() {
     let mut evidence = Evidence::default();
     for (cell, ratio) in [
