@@ -2,6 +2,7 @@
 
 use crate::counters;
 use crate::error::BuildError;
+use crate::marks;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
 use crate::state::{dirty_index, frame, index, shadow};
 use forebay_base::PAGE_BYTES;
@@ -82,7 +83,8 @@ impl Budget {
         let vectors = self.io_vectors * self.io_vector_pages * size_of::<usize>();
         let queues = self.wait_queues * frame::QUEUE_BYTES;
         let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
-        (self.frames as usize * per_frame + vectors + queues + blocks + counters::BYTES) as u64
+        let counts = counters::BYTES + marks::BYTES;
+        (self.frames as usize * per_frame + vectors + queues + blocks + counts) as u64
     }
 }
 

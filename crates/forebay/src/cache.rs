@@ -4,6 +4,7 @@ use crate::engine::{Engine, Swap};
 use crate::error::{BuildError, SyncError};
 use crate::file::File;
 use crate::flow::SwapAhead;
+use crate::marks::Mark;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::state::backing::Backing;
 use crate::state::object::Origin;
@@ -223,6 +224,12 @@ impl Cache {
         self.sync().await?;
         self.engine.shut_down();
         Ok(())
+    }
+
+    /// How often an arm that is taken when something goes wrong was taken, for tests that have to
+    /// reach them all.
+    pub fn times_reached(&self, mark: Mark) -> u32 {
+        self.engine.times_reached(mark)
     }
 
     /// Walks all state and says what is inconsistent, for tests and for the curious. It locks

@@ -5,6 +5,7 @@ use crate::counters::{Counter, Counters};
 use crate::error::BuildError;
 use crate::event::{Event, EventSink};
 use crate::flow::SwapAhead;
+use crate::marks::{Mark, Marks};
 use crate::policy::WatermarkSpacing;
 use crate::settings::{BackingSettings, Parts, Settings, ZoneSettings};
 use crate::state::arena::Arena;
@@ -49,6 +50,7 @@ pub(crate) struct Engine {
     pub(crate) rt: Rt,
     sink: Option<Arc<dyn EventSink>>,
     pub(crate) counters: Counters,
+    marks: Marks,
     pub(crate) frames: FrameTable,
     pub(crate) index: Index,
     pub(crate) shadows: Shadows,
@@ -111,6 +113,7 @@ impl Engine {
             rt: parts.rt,
             sink: parts.sink,
             counters: Counters::new(),
+            marks: Marks::new(),
             frames,
             zones,
             nodes,
@@ -274,6 +277,15 @@ impl Engine {
         if self.sink.is_some() {
             self.record(&event());
         }
+    }
+
+    /// Something went wrong, and this is where it was taken care of.
+    pub(crate) fn mark(&self, mark: Mark) {
+        self.marks.reach(mark);
+    }
+
+    pub(crate) fn times_reached(&self, mark: Mark) -> u32 {
+        self.marks.reached(mark)
     }
 
     pub(crate) fn count(&self, counter: Counter, count: u64) {

@@ -34,6 +34,7 @@ mod error;
 mod file;
 mod flow;
 mod guard;
+mod marks;
 mod policy;
 mod settings;
 mod state;
@@ -49,6 +50,7 @@ pub use file::{Advice, File, ReadRequest};
 pub use forebay_law::limits::DirtyKnobs;
 pub use forebay_law::watermark::Watermarks;
 pub use guard::PageGuard;
+pub use marks::Mark;
 pub use policy::{
     ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, Knob, KnobError, KswapdBalance,
     KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance,

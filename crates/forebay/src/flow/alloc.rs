@@ -7,6 +7,7 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
+use crate::marks::Mark;
 use crate::policy::{ReclaimThrottle, ZoneDirtyLimits};
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::node::Node;
@@ -126,6 +127,7 @@ impl Engine {
                 return Ok(fresh);
             }
             if self.is_closing() {
+                self.mark(Mark::AllocClosed);
                 return Err(AccessError::Closed);
             }
             self.pass_gate(&self.nodes[want.node]).await;
@@ -149,6 +151,7 @@ impl Engine {
             // that ends, a guard that is dropped; and is told if none comes in time.
             let waited = self.rt.now().since(began);
             if waited >= self.patience() {
+                self.mark(Mark::AllocNoFrames);
                 return Err(AccessError::NoFrames {
                     waited,
                     held_pages: self.held_pages(),
@@ -157,6 +160,7 @@ impl Engine {
             }
             let listener = self.nodes[want.node].freed.listen();
             if self.try_above_min(want.node).is_none() {
+                self.mark(Mark::AllocWaited);
                 let _ = self.rt.timeout(RETRY_SPAN, listener).await;
             }
             fruitless_loops = 0;

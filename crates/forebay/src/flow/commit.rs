@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::flow::ticket::{Ticket, answer};
+use crate::marks::Mark;
 use crate::state::backing::{Backing, CommitTurn};
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, flag};
@@ -25,6 +26,7 @@ impl Engine {
     ) -> Committed {
         let turn = object.commits.acquire_owned(1);
         let Ok(turn) = self.rt.timeout(longest, turn).await else {
+            self.mark(Mark::CommitTurnOverdue);
             return Committed::NoAnswer;
         };
         let is_told = !object.length_unsynced.load(Ordering::Acquire);
@@ -48,6 +50,7 @@ impl Engine {
         }
         let ended = self.rt.timeout(longest, commit_ends(object, number)).await;
         if ended.is_err() {
+            self.mark(Mark::CommitOverdue);
             self.overdue("commit", longest);
         }
         ended.unwrap_or(Committed::NoAnswer)
@@ -87,6 +90,7 @@ impl Engine {
         ticket: &Arc<Ticket>,
     ) -> Committed {
         if let Err(error) = self.settle_length(backing, object).await {
+            self.mark(Mark::CommitLengthFailed);
             object.errors.set(error);
             return Committed::Failed(error);
         }
@@ -103,6 +107,7 @@ impl Engine {
         let result = match answer(backing, request, ticket).await {
             Ok(()) => Committed::Durable,
             Err(error) => {
+                self.mark(Mark::CommitFailed);
                 object.errors.set(error);
                 Committed::Failed(error)
             }
@@ -148,6 +153,7 @@ impl Engine {
                         .clear(frame, flag::UNSTABLE | flag::COMMITTING);
                 }
                 Committed::Failed(_) => {
+                    engine.mark(Mark::CommitRedirtied);
                     // The flag first: a flusher that takes a tagged page without it believes it
                     // clean.
                     if engine.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
@@ -186,6 +192,7 @@ impl Engine {
                     Ok(_) | Err(Refused::Gone) => {}
                     Err(Refused::Busy) => {
                         // A writer or a cut has it for a moment.
+                        self.mark(Mark::CommitPageBusy);
                         let longest = self.settings.answer_timeout;
                         let is_free = |word| word & flag::EXCLUSIVE == 0;
                         self.word_becomes(frame, key, longest, is_free).await;

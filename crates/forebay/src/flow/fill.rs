@@ -9,6 +9,7 @@ use crate::error::AccessError;
 use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::swapahead::next_slot_follows;
 use crate::flow::writeout::token;
+use crate::marks::Mark;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, ObjectState, Origin};
@@ -103,6 +104,9 @@ impl PendingRun<'_> {
 impl Drop for PendingRun<'_> {
     fn drop(&mut self) {
         let pages = std::mem::take(&mut self.pages);
+        if !pages.is_empty() {
+            self.engine.mark(Mark::FillAbandoned);
+        }
         for &page in &pages {
             let frame = self.engine.frames.frame_at(page);
             self.engine.release_page(self.engine.frames.adopt(frame));
@@ -217,6 +221,7 @@ impl Engine {
             if fresh.is_none() {
                 run.submit();
                 if !needed.contains(&page) {
+                    self.mark(Mark::FillShort);
                     self.wake_kswapds(node);
                     if page >= needed.start {
                         break;
@@ -228,12 +233,14 @@ impl Engine {
             }
             let fresh = fresh.expect("a frame was found or waited for");
             let Some(batch) = object.begin_batch() else {
+                self.mark(Mark::FillMetResize);
                 run.submit();
                 drop(fresh);
                 self.resize_ends(object).await?;
                 continue;
             };
             if page >= pages_for(object.length_bytes()) {
+                self.mark(Mark::FillCut);
                 break;
             }
             match self.insert(object, page, fresh, &batch) {

@@ -6,6 +6,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::writeout::of_token;
+use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{ExclusiveHold, flag};
@@ -41,6 +42,11 @@ impl Engine {
     fn read_finished(&self, object: &ObjectState, io: &FinishedIo) {
         self.count(Counter::Pgpgin, io.pages.len() as u64);
         if let Err(error) = io.result {
+            self.mark(if object.is_anonymous() {
+                Mark::SwapReadFailed
+            } else {
+                Mark::ReadFailed
+            });
             object.note_read_failure(error);
         }
         for &page in &io.pages {
@@ -161,8 +167,11 @@ impl Engine {
             // clean.
             if self.frames.set(frame, flag::DIRTY | flag::FAILED) & flag::DIRTY == 0 {
                 self.account_redirtied(backing, frame);
+            } else {
+                self.mark(Mark::WriteFailedDirtyAgain);
             }
         }
+        self.mark(Mark::WriteFailed);
         let pages = io.pages.len() as u64;
         let first = page_of(io.request.offset_bytes);
         {

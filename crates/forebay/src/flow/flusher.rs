@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
 use crate::flow::writeout::Selection;
+use crate::marks::Mark;
 use crate::policy::FlushChunk;
 use crate::state::backing::{Backing, FlusherWork};
 use crate::state::dirty_index::Tag;
@@ -254,6 +255,7 @@ impl Engine {
             (queueing.next_page, queueing.retry_at_ms)
         };
         if self.now_ms() < retry_at_ms {
+            self.mark(Mark::FlushPutOff);
             return (0, Turn::Blocked);
         }
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;

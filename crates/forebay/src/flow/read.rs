@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
+use crate::marks::Mark;
 use crate::state::backing::FlusherWork;
 use crate::state::frame::{Refused, SharedHold, flag};
 use crate::state::index::{key, page_of as index_of};
@@ -179,6 +180,7 @@ impl Engine {
                     let (offset_bytes, limit_bytes) = (byte_of(page), handle.object.length_bytes());
                     if offset_bytes >= limit_bytes {
                         // It was cut off while this call waited.
+                        self.mark(Mark::HoldCut);
                         return Err(AccessError::TooFar {
                             offset_bytes,
                             limit_bytes,
@@ -344,6 +346,7 @@ impl Engine {
                     .filter(|plan| plan.pages.contains(&page))
                     .unwrap_or(alone)
             } else {
+                self.mark(Mark::ReadRetried);
                 handle.stream.change(|state| state.max_pages /= 4);
                 alone
             };
@@ -359,6 +362,7 @@ impl Engine {
                 return result;
             }
         }
+        self.mark(Mark::ReadGivenUp);
         result
     }
 

@@ -10,6 +10,7 @@ use crate::file::{Handle, LONGEST_BYTES};
 use crate::flow::accounts::account_failure_over;
 use crate::flow::commit::of_object;
 use crate::flow::sync::ALL_PAGES;
+use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{key, object_of, page_of as index_of};
@@ -58,10 +59,13 @@ impl Engine {
         // Guards are waited for first, then the store.
         let waited = self.settings.held_timeout + self.settings.answer_timeout;
         let done = self.apart(name, &handle.object, waited, work).await;
-        done.ok_or(AccessError::NotAnswering {
-            object: handle.object.store_object().0,
-            page_index,
-            waited,
+        done.ok_or_else(|| {
+            self.mark(Mark::ResizeOverdue);
+            AccessError::NotAnswering {
+                object: handle.object.store_object().0,
+                page_index,
+                waited,
+            }
         })
     }
 
@@ -87,6 +91,7 @@ impl Engine {
         // What was submitted before must not land after the cut.
         self.writes_end(backing, object, &ALL_PAGES).await;
         if let Err(error) = self.tell_length(backing, object, &guard).await {
+            self.mark(Mark::CutFailed);
             guard.set_length(before);
             return Err(error.into());
         }
@@ -96,7 +101,9 @@ impl Engine {
                 .drop_pages(object, backing, behind.clone())
                 .await
                 .is_err()
-            {}
+            {
+                self.mark(Mark::CutTriedAgain);
+            }
             while self.zero_tail(object, length_bytes).await.is_err() {}
         }
         Ok(())
@@ -156,6 +163,7 @@ impl Engine {
         if self.word_becomes(frame, key, waited, is_free).await {
             return Ok(());
         }
+        self.mark(Mark::CutHeld);
         Err(AccessError::Held {
             object: object.store_object().0,
             page_index: index_of(key),
@@ -194,7 +202,12 @@ impl Engine {
         let give_up = async move { engine.discard_pages(&object, &backing, whole).await };
         match self.resize_apart("discard", handle, first, give_up).await? {
             Err(AccessError::Store(error)) if error.failure == Failure::Unsupported => {
+                self.mark(Mark::DiscardUnsupported);
                 self.write_zeros(handle, bytes).await
+            }
+            Err(error @ AccessError::Store(_)) => {
+                self.mark(Mark::DiscardFailed);
+                Err(error)
             }
             other => other,
         }
@@ -248,17 +261,20 @@ impl Engine {
             Origin::Anonymous { slots } => byte_of(slots.len() as u64),
         };
         if end_bytes > limit_bytes {
+            self.mark(Mark::TooFar);
             return Err(AccessError::TooFar {
                 offset_bytes: end_bytes,
                 limit_bytes,
             });
         }
         if object.is_read_only() {
+            self.mark(Mark::ReadOnly);
             return Err(AccessError::ReadOnly {
                 object: object.store_object().0,
             });
         }
         if self.is_closing() {
+            self.mark(Mark::Closed);
             Err(AccessError::Closed)
         } else {
             Ok(())

@@ -8,6 +8,7 @@ use crate::flow::accounts::less;
 use crate::flow::alloc::Want;
 use crate::flow::reclaim::Who;
 use crate::flow::writeout::token;
+use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
@@ -66,6 +67,7 @@ impl Engine {
             return true;
         }
         let Some(taken) = swap.slots.take() else {
+            self.mark(Mark::SwapFull);
             return false;
         };
         slot.store(taken, Ordering::Release);
@@ -117,6 +119,7 @@ impl Engine {
                 if self.frames.set(frame, flag::DIRTY | flag::FAILED) & flag::DIRTY == 0 {
                     self.clean_anonymous_is_gone();
                 }
+                self.mark(Mark::SwapWriteFailed);
                 self.count(Counter::NrWriteFailed, 1);
             }
             self.account_writeback_ends(&backing, frame);
@@ -201,6 +204,7 @@ impl Engine {
                 .is_err()
             {
                 // A swap store that does not answer: its requests hold the pages until it does.
+                engine.mark(Mark::AnonymousDropRetried);
                 engine.rt.sleep(engine.settings.held_timeout).await;
             }
             engine.objects.remove(&object);

@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::error::SyncError;
 use crate::flow::writeout::Selection;
+use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::errseq::Cursor;
@@ -43,7 +44,10 @@ impl Engine {
         self.sync_tagged(object, &pages).await?;
         match object.errors.check_and_advance(&mut lock(cursor), mark) {
             None => Ok(()),
-            Some(error) => Err(error.into()),
+            Some(error) => {
+                self.mark(Mark::SyncTold);
+                Err(error.into())
+            }
         }
     }
 
@@ -67,17 +71,22 @@ impl Engine {
                 .await
                 .is_none()
             {
+                self.mark(Mark::SyncWritesUnanswered);
                 return Err(unanswered(object, longest));
             }
             match self.commit(&backing, object, longest).await {
                 Committed::Durable => {}
                 Committed::Failed(_) => return Ok(()),
-                Committed::NoAnswer => return Err(unanswered(object, longest)),
+                Committed::NoAnswer => {
+                    self.mark(Mark::SyncCommitUnanswered);
+                    return Err(unanswered(object, longest));
+                }
             }
             let Some(left) = self.next_to_write(object, pages) else {
                 return Ok(());
             };
             if !self.busy_page_settles(object, left, longest).await {
+                self.mark(Mark::SyncPageUnanswered);
                 return Err(unanswered(object, longest));
             }
         }
@@ -129,6 +138,7 @@ impl Engine {
     async fn busy_page_settles(&self, object: &ObjectState, page: u64, longest: Span) -> bool {
         if page >= pages_for(object.length_bytes()) {
             // It is being cut off.
+            self.mark(Mark::SyncMetCut);
             return self.resize_ends(object).await.is_ok();
         }
         let key = key(object.number, page);

@@ -10,6 +10,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord};
 use crate::flow::rates::{RateView, SAMPLES_TO_TRUST};
+use crate::marks::Mark;
 use crate::policy::DirtyThrottle;
 use crate::state::backing::Backing;
 use forebay_base::sync::{
@@ -134,6 +135,7 @@ impl Engine {
             self.wake_flusher_if_over(backing, &snapshot);
             if snapshot.limits.thresh / 2 < backing.failed_pages.load(Ordering::Relaxed) {
                 // No pause makes room where nothing can be written: the writer is refused.
+                self.mark(Mark::PauseUseless);
                 return;
             }
             if is_free_run(backing, &snapshot) {

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::Event;
 use crate::flow::reclaim::Who;
+use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::index::page_of;
 use crate::state::node::Node;
@@ -34,6 +35,7 @@ impl Engine {
                 return true;
             }
             if self.until(deadline, listener).await.is_none() {
+                self.mark(Mark::PageOverdue);
                 self.overdue("a page", longest);
                 return false;
             }
@@ -72,6 +74,7 @@ impl Engine {
                 return Ok(());
             }
             if self.until(deadline, listener).await.is_none() {
+                self.mark(Mark::ResizeWaitOverdue);
                 self.overdue("a resize", waited);
                 return Err(AccessError::NotAnswering {
                     object: object.store_object().0,

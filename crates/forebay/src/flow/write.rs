@@ -6,6 +6,7 @@ use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
 use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::read::Missing;
+use crate::marks::Mark;
 use crate::state::backing::{Backing, FlusherWork};
 use crate::state::dirty_index::SlabFull;
 use crate::state::frame::{ExclusiveHold, Refused, flag};
@@ -131,6 +132,7 @@ impl Engine {
             // A pause that pages end which cannot be written ends in a refusal.
             return self.check_failures(handle);
         }
+        self.mark(Mark::PauseUnanswered);
         Err(AccessError::NotAnswering {
             object: object.store_object().0,
             page_index: page_of(offset_bytes),
@@ -151,17 +153,20 @@ impl Engine {
         };
         let end = offset_bytes.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > limit_bytes) {
+            self.mark(Mark::TooFar);
             return Err(AccessError::TooFar {
                 offset_bytes,
                 limit_bytes,
             });
         }
         if object.is_read_only() {
+            self.mark(Mark::ReadOnly);
             return Err(AccessError::ReadOnly {
                 object: object.store_object().0,
             });
         }
         if self.is_closing() {
+            self.mark(Mark::Closed);
             return Err(AccessError::Closed);
         }
         self.check_failures(handle)
@@ -178,6 +183,7 @@ impl Engine {
         let of_object = handle.object.failed_pages.load(Ordering::Relaxed);
         let thresh = self.dirty_limits().thresh;
         if of_object > thresh / 4 || of_store > thresh / 2 {
+            self.mark(Mark::TooManyFailed);
             return Err(AccessError::TooManyFailed {
                 object: handle.object.store_object().0,
                 failed_pages: of_object,
@@ -322,6 +328,7 @@ impl Engine {
         let key = key(object.number, piece.page);
         let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
             // Somebody was faster. The next try finds that page.
+            self.mark(Mark::WriteOvertaken);
             let frame = self.index.find_surely(&self.frames, key).unwrap_or(0);
             return Err(Obstacle::Busy { frame, key });
         };
@@ -389,8 +396,14 @@ impl Engine {
                 *spare = Some(self.frame(want).await?);
                 Ok(())
             }
-            Obstacle::NeedsBlock => self.block_is_free(&handle.backing).await,
-            Obstacle::Resizing => self.resize_ends(object).await,
+            Obstacle::NeedsBlock => {
+                self.mark(Mark::NoDirtyBlock);
+                self.block_is_free(&handle.backing).await
+            }
+            Obstacle::Resizing => {
+                self.mark(Mark::WriteMetResize);
+                self.resize_ends(object).await
+            }
         }
     }
 
@@ -404,6 +417,7 @@ impl Engine {
         if self.word_becomes(frame, key, longest, is_free).await {
             return Ok(());
         }
+        self.mark(Mark::WriteHeld);
         Err(AccessError::Held {
             object: object.store_object().0,
             page_index: crate::state::index::page_of(key),
@@ -428,6 +442,7 @@ impl Engine {
         if self.rt.timeout(longest, listener).await.is_ok() {
             return Ok(());
         }
+        self.mark(Mark::NoDirtyBlockInTime);
         self.count(Counter::WaitsOverdue, 1);
         Err(AccessError::NoFrames {
             waited: longest,

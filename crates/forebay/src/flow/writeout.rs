@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::flow::accounts::account_failure_over;
+use crate::marks::Mark;
 use crate::state::backing::{Backing, SEQUENCE_BITS};
 use crate::state::dirty_index::{Run, Tag};
 use crate::state::frame::{Refused, claimable, flag};
@@ -229,10 +230,19 @@ impl Engine {
                     continue;
                 }
                 // A sync may have tagged it, whoever took it: it is to be written in any case.
-                Claim::Busy => lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite),
+                Claim::Busy => {
+                    self.mark(Mark::WriteoutBusy);
+                    lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);
+                }
                 // It stays tagged for its dropper, but no sync waits for it.
-                Claim::Cut => lock(&object.dirty).untake(&self.slab, page, Tag::Dirty),
-                Claim::Clean => lock(&object.dirty).landed(&self.slab, page),
+                Claim::Cut => {
+                    self.mark(Mark::WriteoutCut);
+                    lock(&object.dirty).untake(&self.slab, page, Tag::Dirty);
+                }
+                Claim::Clean => {
+                    self.mark(Mark::WriteoutClean);
+                    lock(&object.dirty).landed(&self.slab, page);
+                }
             }
             if !vector.is_empty() {
                 break;
