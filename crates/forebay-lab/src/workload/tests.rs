@@ -109,7 +109,7 @@ fn a_writer_that_writes_back_by_itself_is_deaf_meanwhile() {
         ("seconds", "20"),
         ("settle_seconds", "10"),
     ];
-    let plan = small("many-dd", "hdd1-desktop", &knobs).under("linux-3.1");
+    let plan = small("many-dd", "hdd1-desktop", &knobs).under("linux-3.2+foreground");
     let outcome = told(&plan);
     let paced = told(&small("many-dd", "hdd1-desktop", &knobs));
     let to_kill = |outcome: &Outcome| figure(outcome, "time_to_kill_writer");

@@ -107,18 +107,18 @@ fn table() -> [(&'static str, Policy); 21] {
         ),
         ("linux-3.1", LINUX_3_0),
         (
-            "linux-3.1+io-less",
+            "linux-3.2+foreground",
             Policy {
-                dirty_throttle: DirtyThrottle::IoLess,
-                ..LINUX_3_0
+                dirty_throttle: DirtyThrottle::Foreground,
+                flush_chunk: FlushChunk::Fixed,
+                ..LINUX_3_2
             },
         ),
         (
-            "linux-3.1+io-less+large-chunk",
+            "linux-3.2+small-chunk",
             Policy {
-                dirty_throttle: DirtyThrottle::IoLess,
-                flush_chunk: FlushChunk::HalfSecond,
-                ..LINUX_3_0
+                flush_chunk: FlushChunk::Fixed,
+                ..LINUX_3_2
             },
         ),
         ("linux-3.2", LINUX_3_2),
@@ -198,7 +198,7 @@ mod tests {
         let limits = differences("linux-3.0", "linux-3.0+zone-dirty-limits");
         assert_eq!(limits, ["zone_dirty_limits"]);
         assert_eq!(
-            differences("linux-3.1", "linux-3.1+io-less"),
+            differences("linux-3.2+foreground", "linux-3.2+small-chunk"),
             ["dirty_throttle"]
         );
         assert_eq!(
