@@ -1,10 +1,12 @@
-//! Anonymous memory is cut without telling the store that holds the swap.
+//! Anonymous memory: cut without telling the store that holds the swap, and outside of the limits
+//! on dirty pages.
 
 mod support;
 
-use forebay::AccessError;
-use forebay_store::ObjectId;
-use support::{Bench, PAGE, page_of, simulate};
+use forebay::{AccessError, Counter};
+use forebay_store::{ObjectId, Rate, RateStore};
+use std::sync::Arc;
+use support::{Bench, PAGE, page_of, simulate, write_pages};
 
 #[test]
 fn a_cut_of_anonymous_memory_changes_no_object_of_the_swap_store() {
@@ -52,5 +54,35 @@ fn anonymous_memory_grows_no_further_than_it_was_made() {
         };
         assert_eq!(memory.truncate(limit_bytes + 1).await, Err(refused));
         assert_eq!(memory.len(), limit_bytes);
+    });
+}
+
+#[test]
+fn who_writes_anonymous_memory_pays_for_nobodys_dirty_files() {
+    simulate(1, |rt| async move {
+        let slow = Rate::bytes(100 * PAGE as u64);
+        let bench = Bench::new(rt.clone(), 16, |rt, memory| {
+            Arc::new(RateStore::new(rt, memory, slow))
+        });
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(9), 16 << 20)
+            .expect("there is room for swap");
+        let memory = bench
+            .cache
+            .anonymous(1_000 * PAGE as u64)
+            .expect("swap is set");
+        let file = bench.open(0);
+        write_pages(&file, 0..1_000)
+            .await
+            .expect("the store is well");
+        let pauses = bench.count(Counter::BalancePauses);
+        assert!(pauses > 0, "files are over their limit");
+        let began = rt.now();
+        write_pages(&memory, 0..1_000)
+            .await
+            .expect("memory takes bytes");
+        assert_eq!(bench.count(Counter::BalancePauses), pauses);
+        assert_eq!(rt.now(), began, "there was room for it");
     });
 }

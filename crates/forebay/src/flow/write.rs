@@ -80,7 +80,8 @@ impl Engine {
             let (written, dirtied, obstacle) =
                 self.write_stretch(handle, &bytes[done..], from, &mut spare);
             done += written;
-            if dirtied > 0 {
+            // Anonymous memory counts against no dirty limit: no flusher would make room.
+            if dirtied > 0 && !handle.object.is_anonymous() {
                 let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied);
                 if is_due || handle.dirtier.pauses() {
                     self.pay(handle, from).await?;
@@ -320,7 +321,7 @@ impl Engine {
         if !piece.is_whole() && !is_blank {
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
-        let want = Want::to_write(handle.node, handle.backing.number);
+        let want = want_of(handle);
         let fresh = spare
             .take()
             .or_else(|| self.try_frame(want))
@@ -392,7 +393,7 @@ impl Engine {
                 self.bring_in(handle, Missing::Absent { page }, page).await
             }
             Obstacle::NeedsFrame => {
-                let want = Want::to_write(handle.node, handle.backing.number);
+                let want = want_of(handle);
                 *spare = Some(self.frame(want).await?);
                 Ok(())
             }
@@ -450,6 +451,15 @@ impl Engine {
             dirty_pages: self.global.pages(),
         })
     }
+}
+
+/// The frame for a page that `handle` writes. Anonymous memory has no place in the dirty limits of
+/// zones, and the writer of it is not writing to a store.
+fn want_of(handle: &Handle) -> Want {
+    if handle.object.is_anonymous() {
+        return Want::to_read(handle.node);
+    }
+    Want::to_write(handle.node, handle.backing.number)
 }
 
 /// Whether nobody ever wrote this page of anonymous memory.
