@@ -114,6 +114,12 @@ impl Engine {
         None
     }
 
+    /// A frame without waiting, above the min marks, for which kswapd is told to make up.
+    pub(crate) fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
+        self.wake_kswapds(want.node);
+        self.try_above_min(want.node)
+    }
+
     /// A frame, whatever it takes but writing another's page.
     pub(crate) async fn frame(&self, want: Want) -> Result<FreshFrame<'_>, AccessError> {
         if let Some(fresh) = self.try_frame(want) {
@@ -122,8 +128,7 @@ impl Engine {
         let began = self.rt.now();
         let mut fruitless_loops = 0;
         loop {
-            self.wake_kswapds(want.node);
-            if let Some(fresh) = self.try_above_min(want.node) {
+            if let Some(fresh) = self.try_reserve(want) {
                 return Ok(fresh);
             }
             if self.is_closing() {

@@ -10,6 +10,7 @@ use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::swapahead::next_slot_follows;
 use crate::flow::writeout::token;
 use crate::marks::Mark;
+use crate::policy::ScanBalance;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, ObjectState, Origin};
@@ -217,12 +218,11 @@ impl Engine {
                 page += 1;
                 continue;
             }
-            let mut fresh = self.try_frame(want);
+            let mut fresh = self.try_frame(want).or_else(|| self.try_reserve(want));
             if fresh.is_none() {
                 run.submit();
                 if !needed.contains(&page) {
                     self.mark(Mark::FillShort);
-                    self.wake_kswapds(node);
                     if page >= needed.start {
                         break;
                     }
@@ -279,8 +279,11 @@ impl Engine {
     ) -> Option<ExclusiveHold<'a>> {
         let key = key(object.number, page);
         let mut hold = fresh.into_hold();
+        let by_rotations = self.settings.policy.scan_balance != ScanBalance::Cost;
         if object.is_anonymous() {
-            hold.set(flag::ANON);
+            // Up to 5.8 anonymous pages were taken for used until the contrary was seen.
+            let active = if by_rotations { flag::ACTIVE } else { 0 };
+            hold.set(flag::ANON | active);
         }
         if self.index.insert(&self.frames, key, &mut hold).is_err() {
             let frame = hold.blank();
@@ -288,7 +291,12 @@ impl Engine {
             return None;
         }
         self.settle_refault(key, &mut hold);
-        self.zone_of(hold.frame()).list(&self.frames, hold.frame());
+        let zone = self.zone_of(hold.frame());
+        zone.list(&self.frames, hold.frame());
+        if by_rotations {
+            let is_active = hold.word() & flag::ACTIVE != 0;
+            zone.note_rotations(!object.is_anonymous(), 1, u64::from(is_active));
+        }
         Some(hold)
     }
 
