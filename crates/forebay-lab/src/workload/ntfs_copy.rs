@@ -33,6 +33,11 @@ pub(super) const NTFS_COPY: Workload = Workload {
             what: "anonymous memory that other programs hold",
         },
         Knob {
+            name: "use_seconds",
+            usual: "30",
+            what: "how often they use it; swap stayed unused on the original machine",
+        },
+        Knob {
             name: "active_file",
             usual: "40M",
             what: "file pages that other programs use",
@@ -87,14 +92,15 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     };
     writer.wait().await?;
     world.close_window();
-    drop(others);
+    others.set(());
     Ok(())
 }
 
-/// What other programs keep in memory, idle, until it is dropped.
+/// What other programs keep in memory and use now and then, until the slot is set.
 async fn hold_memory(world: &World, knobs: &Knobs) -> Result<Arc<Slot<()>>, WorldError> {
     let anonymous = knobs.number("anonymous") / knobs.scale;
     let active = knobs.number("active_file") / knobs.scale;
+    let period = Span::from_secs(knobs.number("use_seconds").max(1));
     let (ready, done) = (Arc::new(Slot::new()), Arc::new(Slot::new()));
     let (is_ready, until) = (ready.clone(), done.clone());
     let holder = world.spawn("desktop", move |process| async move {
@@ -107,7 +113,15 @@ async fn hold_memory(world: &World, knobs: &Knobs) -> Result<Arc<Slot<()>>, Worl
             read_all(&mut programs, active).await?;
         }
         is_ready.set(());
-        until.take().await;
+        while process
+            .world()
+            .rt()
+            .timeout(period, until.take())
+            .await
+            .is_err()
+        {
+            memory.touch_all().await?;
+        }
         Ok(())
     });
     ready.take().await;
