@@ -411,3 +411,41 @@ fn a_writer_that_is_refused_hears_why_the_store_failed() {
         });
     }
 }
+
+#[test]
+fn a_read_of_many_requests_that_all_fail_at_once_ends() {
+    simulate(1, |rt| async move {
+        let geometry = Geometry {
+            max_io_pages: 1,
+            ..MemoryStore::new().geometry()
+        };
+        let memory = MemoryStore::with(geometry);
+        memory.fill(FILE, &pages(0..100));
+        let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
+        let file = bench.open(100 * PAGE as u64);
+        faults.inject(fails(IoKind::Read));
+        let mut bytes = vec![0; 20 * PAGE];
+        let read = file.read_at(&mut bytes, 0).await;
+        assert_eq!(failure_of(read), Some(BROKEN));
+        assert_eq!(failure_of(file.page(3).await.map(drop)), Some(BROKEN));
+        faults.clear();
+        assert_eq!(has_page(&file, 3).await, Ok(true));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_read_of_swap_that_fails_is_told() {
+    simulate(1, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 2);
+        let swap = bench.cache.set_swap(&bench.store, ObjectId(9), 8 << 20);
+        assert_eq!(swap, Ok(()));
+        let sort = bench.cache.anonymous(4 << 20).expect("swap has room");
+        // More than there is memory for: the first pages are in swap afterwards.
+        write_pages(&sort, 0..1_000).await.expect("swap takes it");
+        faults.inject(fails(IoKind::Read));
+        assert_eq!(failure_of(has_page(&sort, 0).await), Some(BROKEN));
+        faults.clear();
+        assert_eq!(has_page(&sort, 0).await, Ok(true));
+    });
+}

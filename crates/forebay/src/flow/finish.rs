@@ -10,6 +10,7 @@ use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::index::page_of as index_of;
 use crate::state::object::ObjectState;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
@@ -47,7 +48,10 @@ impl Engine {
             } else {
                 Mark::ReadFailed
             });
-            object.note_read_failure(error);
+            // Of swap the request knows slots; the frames know the pages.
+            let first = self.frames.owner(self.frames.frame_at(io.pages[0]));
+            let first = index_of(first);
+            object.note_read_failure(first..first + io.pages.len() as u64, error);
         }
         for &page in &io.pages {
             let mut hold = self.frames.adopt(self.frames.frame_at(page));

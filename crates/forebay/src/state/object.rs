@@ -13,6 +13,7 @@ use forebay_base::sync::{
 use forebay_base::units::pages_for;
 use forebay_rt::wait::{Listener, Permits, WaitQueue};
 use forebay_store::{ObjectId, StoreError};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Where the pages of an object come from.
@@ -52,6 +53,18 @@ pub(crate) enum Committed {
 
 /// A resize is under way, or waits for the batches that are open.
 const RESIZING: u32 = 1 << 31;
+
+/// Failed reads of an object that are remembered.
+const RECENT: u64 = 8;
+
+/// Reads of an object that failed.
+#[derive(Debug, Default)]
+struct ReadFailures {
+    /// So far.
+    count: u64,
+    /// The latest ones, each at its number modulo [`RECENT`], with the pages that it met.
+    recent: [Option<(Range<u64>, StoreError)>; RECENT as usize],
+}
 
 /// What the flusher knows of an object.
 #[derive(Clone, Copy, Debug)]
@@ -93,8 +106,7 @@ pub(crate) struct ObjectState {
     /// Pages whose last write failed.
     pub(crate) failed_pages: AtomicU64,
     pub(crate) errors: ErrorSequence,
-    /// Reads that failed so far, and the last of them.
-    pub(crate) read_failures: Mutex<(u64, Option<StoreError>)>,
+    read_failures: Mutex<ReadFailures>,
     /// Requests of this object that a store has.
     pub(crate) requests_in_flight: AtomicU32,
     /// Told whenever a write of this object ends.
@@ -129,7 +141,7 @@ impl ObjectState {
             }),
             failed_pages: AtomicU64::new(0),
             errors: ErrorSequence::default(),
-            read_failures: Mutex::new((0, None)),
+            read_failures: Mutex::new(ReadFailures::default()),
             requests_in_flight: AtomicU32::new(0),
             written: WaitQueue::with_room(2),
             stored_pages: AtomicU64::new(pages_for(length_bytes)),
@@ -229,25 +241,32 @@ impl ObjectState {
         (listener, under_way)
     }
 
-    /// Notes a failed read; whoever waited for its pages looks here.
-    pub(crate) fn note_read_failure(&self, error: StoreError) {
+    /// Notes a failed read of `pages`; whoever waited for them looks here.
+    pub(crate) fn note_read_failure(&self, pages: Range<u64>, error: StoreError) {
         let mut failures = lock(&self.read_failures);
-        *failures = (failures.0 + 1, Some(error));
+        let at = (failures.count % RECENT) as usize;
+        failures.recent[at] = Some((pages, error));
+        failures.count += 1;
     }
 
     /// How many reads have failed so far.
     pub(crate) fn read_failure_count(&self) -> u64 {
-        lock(&self.read_failures).0
+        lock(&self.read_failures).count
     }
 
-    /// The last failed read, if it came after the first `noted` ones and met `page_index`.
+    /// A read of the page `page_index` that failed after the first `noted` failures. Where there
+    /// were too many since to know them all, the last of them: a page whose read fails must not be
+    /// asked for again and again.
     pub(crate) fn read_failure_since(&self, noted: u64, page_index: u64) -> Option<StoreError> {
-        let (count, error) = *lock(&self.read_failures);
-        error.filter(|error| {
-            let first = forebay_base::units::page_of(error.request.offset_bytes);
-            let pages = pages_for(error.request.length_bytes);
-            count > noted && (first..first + pages).contains(&page_index)
-        })
+        let failures = lock(&self.read_failures);
+        let since = failures.count - noted;
+        let latest = (noted..failures.count).rev().take(RECENT as usize);
+        let mut latest = latest.filter_map(|at| failures.recent[(at % RECENT) as usize].as_ref());
+        if since > RECENT {
+            return latest.next().map(|(_, error)| *error);
+        }
+        let found = latest.find(|(pages, _)| pages.contains(&page_index));
+        found.map(|(_, error)| *error)
     }
 }
 
