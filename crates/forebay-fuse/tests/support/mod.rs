@@ -1,11 +1,16 @@
 //! A mount for one test: a folder of its own, a small cache, unmounted and checked at the end.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use forebay::{AttachedStore, Cache, Settings};
+use forebay_base::Span;
 use forebay_fuse::{Mount, MountParts, MountSettings, can_mount};
 use forebay_rt::{Rt, block_on};
-use forebay_store::{FileStore, FileStoreSettings};
+use forebay_store::{FaultStore, FileStore, FileStoreSettings};
 use rustix::mount::UnmountFlags;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Says that the test `name` is left out and why, if nothing can be mounted here.
@@ -13,7 +18,11 @@ pub(crate) fn is_left_out(name: &str) -> bool {
     match can_mount() {
         Ok(()) => false,
         Err(missing) => {
-            println!("test {name} ... ignored, cannot mount: {missing}");
+            // Past the capture of the test's output: who runs the tests has to see it.
+            let line = format!("test {name} ... ignored, cannot mount: {missing}\n");
+            std::io::stderr()
+                .write_all(line.as_bytes())
+                .unwrap_or_default();
             true
         }
     }
@@ -22,6 +31,7 @@ pub(crate) fn is_left_out(name: &str) -> bool {
 /// A mounted folder and what is behind it.
 pub(crate) struct Bench {
     folder: TempDir,
+    rt: Rt,
     pub(crate) cache: Cache,
     pub(crate) mount: Option<Mount>,
 }
@@ -29,7 +39,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// Mounts an empty folder through a cache of `memory_bytes`.
     pub(crate) fn of_size(memory_bytes: u64) -> Bench {
-        Bench::with_store(memory_bytes, |cache, files| {
+        Bench::with_store(memory_bytes, |cache, _, files| {
             cache.attach(files).expect("a new cache takes a store")
         })
     }
@@ -37,7 +47,7 @@ impl Bench {
     /// As [`Bench::of_size`], with the store that `attach` makes known.
     pub(crate) fn with_store(
         memory_bytes: u64,
-        attach: impl FnOnce(&Cache, std::sync::Arc<FileStore>) -> AttachedStore,
+        attach: impl FnOnce(&Cache, &Rt, Arc<FileStore>) -> AttachedStore,
     ) -> Bench {
         let folder = tempfile::tempdir().expect("a folder for the test");
         for name in ["source", "mount"] {
@@ -54,9 +64,9 @@ impl Bench {
         };
         let cache = Cache::with_parts(settings, parts).expect("a cache");
         let files = FileStore::new(FileStoreSettings::default()).expect("a store");
-        let store = attach(&cache, files.clone());
+        let store = attach(&cache, &rt, files.clone());
         let parts = MountParts {
-            rt,
+            rt: rt.clone(),
             cache: cache.clone(),
             files,
             store,
@@ -70,9 +80,21 @@ impl Bench {
         let mount = Mount::start(&settings, parts).expect("it is mounted");
         Bench {
             folder,
+            rt,
             cache,
             mount: Some(mount),
         }
+    }
+
+    /// Mounts an empty folder through a cache whose store does as it is told.
+    pub(crate) fn faulty(memory_bytes: u64) -> (Bench, Arc<FaultStore>) {
+        let mut kept = None;
+        let bench = Bench::with_store(memory_bytes, |cache, rt, files| {
+            let faults = Arc::new(FaultStore::new(rt.clone(), files));
+            kept = Some(faults.clone());
+            cache.attach(faults).expect("a new cache takes a store")
+        });
+        (bench, kept.expect("it was made"))
     }
 
     /// The path of a name in the mount.
@@ -90,7 +112,8 @@ impl Bench {
         let mount = self.mount.take().expect("it is ended once");
         mount.unmount().expect("it is unmounted");
         block_on(async {
-            mount.ended().await;
+            let ended = self.rt.timeout(Span::from_secs(30), mount.ended()).await;
+            ended.expect("a file is still open");
             mount.close().await;
             self.cache.sync().await.expect("everything can be written");
             assert_eq!(self.cache.check(), Vec::<String>::new());

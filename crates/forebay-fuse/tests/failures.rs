@@ -1,0 +1,164 @@
+//! A source that fails or does not answer, as the programs above see it.
+
+mod support;
+
+use forebay_rt::thread::spawn;
+use forebay_store::{Failure, Fault, FaultAction, IoKind};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{Bench, is_left_out, read};
+
+const DEVICE_FAILS: Fault = Fault {
+    kind: Some(IoKind::Write),
+    object: None,
+    range_bytes: None,
+    when: forebay_store::FaultWhen::Always,
+    action: FaultAction::Fail(Failure::Device(5)),
+};
+
+fn create(bench: &Bench, name: &str) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(bench.path(name)).expect("it opens")
+}
+
+#[test]
+fn a_failed_write_is_told_once_to_each_and_kept() {
+    if is_left_out("a_failed_write_is_told_once_to_each_and_kept") {
+        return;
+    }
+    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let (first, second) = (create(&bench, "file"), create(&bench, "file"));
+    first.write_all_at(&[7; 9000], 0).expect("memory takes it");
+    faults.inject(DEVICE_FAILS);
+    let told = first.sync_all().expect_err("it cannot be durable");
+    assert_eq!(told.raw_os_error(), Some(5));
+    assert_eq!(read(&bench.path("file")), [7; 9000], "it is kept");
+    faults.clear();
+    // The other one wrote nothing, and hears of it all the same.
+    let told = second.sync_data().expect_err("it has not heard of it");
+    assert_eq!(told.raw_os_error(), Some(5));
+    first.sync_all().expect("the device is well again");
+    assert_eq!(read(&bench.behind("file")), [7; 9000]);
+    drop((first, second));
+    bench.end();
+}
+
+#[test]
+fn a_failed_write_is_told_at_close() {
+    if is_left_out("a_failed_write_is_told_at_close") {
+        return;
+    }
+    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let file = create(&bench, "file");
+    file.write_all_at(b"-", 0).expect("memory takes it");
+    // dd says what its close was told; it holds the file open while its input is.
+    let mut program = Command::new("dd")
+        .arg(format!("of={}", bench.path("file").display()))
+        .args(["conv=notrunc", "bs=1"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("dd starts");
+    let mut input = program.stdin.take().expect("it was asked for");
+    input.write_all(b"x").expect("dd reads");
+    while read(&bench.path("file")) != b"x" {}
+    faults.inject(DEVICE_FAILS);
+    file.sync_data().expect_err("it cannot be durable");
+    drop(input);
+    let output = program.wait_with_output().expect("dd ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("Input/output error"), "{said}");
+    faults.clear();
+    drop(file);
+    bench.end();
+    assert_eq!(read(&bench.behind("file")), b"x");
+}
+
+#[test]
+fn a_full_disk_is_told_and_written_when_there_is_room() {
+    if is_left_out("a_full_disk_is_told_and_written_when_there_is_room") {
+        return;
+    }
+    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let file = create(&bench, "file");
+    let full = FaultAction::Fail(Failure::NoSpace);
+    faults.inject(Fault {
+        action: full,
+        ..DEVICE_FAILS
+    });
+    file.write_all_at(&[1; 5000], 0).expect("memory takes it");
+    let told = file.sync_data().expect_err("there is no room");
+    assert_eq!(told.kind(), ErrorKind::StorageFull);
+    file.write_all_at(&[2; 5000], 5000)
+        .expect("memory takes more");
+    faults.clear();
+    // What failed in between is told here, or was told above.
+    file.sync_data()
+        .or_else(|_told| file.sync_data())
+        .expect("there is room");
+    let bytes = read(&bench.behind("file"));
+    assert_eq!(
+        (&bytes[..5000], &bytes[5000..]),
+        (&[1; 5000][..], &[2; 5000][..])
+    );
+    drop(file);
+    bench.end();
+}
+
+/// More writers than there are seats and threads for those who wait, all before a device that does
+/// not answer: who reads what is in memory is answered all the same.
+#[test]
+fn readers_do_not_wait_for_writers() {
+    if is_left_out("readers_do_not_wait_for_writers") {
+        return;
+    }
+    const WRITERS: usize = 24;
+    let (mut bench, faults) = Bench::faulty(8 << 20);
+    fs::write(bench.path("read"), vec![9; 100_000]).expect("it is written");
+    forebay_rt::block_on(bench.cache.sync()).expect("the device is well");
+    let reader = File::open(bench.path("read")).expect("it opens");
+    faults.inject(Fault {
+        action: FaultAction::NeverAnswer,
+        ..DEVICE_FAILS
+    });
+    let done = Arc::new(AtomicUsize::new(0));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|number| {
+            let (file, done) = (create(&bench, &format!("write-{number}")), done.clone());
+            spawn("writer", move || {
+                for at in 0..16 {
+                    // Who waits too long for the device is told so; here it is let go before.
+                    file.write_all_at(&vec![1; 1 << 18], at << 18)
+                        .expect("it is taken");
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+            .expect("a thread")
+        })
+        .collect();
+    let mut bytes = vec![0; 4096];
+    let mut reads = 0;
+    // Until the dirty limit holds every writer, and then some.
+    while faults.held() == 0 || reads < 2000 {
+        reader
+            .read_exact_at(&mut bytes, (reads % 20) * 4096)
+            .expect("it is there");
+        assert!(bytes.iter().all(|&byte| byte == 9));
+        reads += 1;
+    }
+    assert!(
+        done.load(Ordering::SeqCst) < WRITERS,
+        "the writers wait for the device"
+    );
+    faults.clear();
+    faults.release();
+    writers.into_iter().for_each(|writer| writer.join());
+    drop(reader);
+    bench.end();
+}
