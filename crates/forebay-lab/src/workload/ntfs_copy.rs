@@ -44,7 +44,7 @@ pub(super) const NTFS_COPY: Workload = Workload {
         },
         Knob {
             name: "own_cache",
-            usual: "1",
+            usual: "0",
             what: "1 if the file's own pages stay in memory too, beside those of the device",
         },
         Knob {
