@@ -20,6 +20,9 @@ const DEVICE_FAILS: Fault = Fault {
     action: FaultAction::Fail(Failure::Device(5)),
 };
 
+/// More than there are seats and threads for those who wait.
+const WRITERS: usize = 24;
+
 fn create(bench: &Bench, name: &str) -> File {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -118,7 +121,6 @@ fn readers_do_not_wait_for_writers() {
     if is_left_out("readers_do_not_wait_for_writers") {
         return;
     }
-    const WRITERS: usize = 24;
     let (mut bench, faults) = Bench::faulty(8 << 20);
     fs::write(bench.path("read"), vec![9; 100_000]).expect("it is written");
     forebay_rt::block_on(bench.cache.sync()).expect("the device is well");
@@ -158,7 +160,9 @@ fn readers_do_not_wait_for_writers() {
     );
     faults.clear();
     faults.release();
-    writers.into_iter().for_each(|writer| writer.join());
+    for writer in writers {
+        writer.join();
+    }
     drop(reader);
     bench.end();
 }
