@@ -8,7 +8,9 @@ mod knobs;
 mod many_dd;
 mod mmap_strm;
 mod ntfs_copy;
+mod simoop;
 mod simple_wb;
+mod stutterp;
 
 pub use knobs::{Knob, KnobError, Knobs, machine_knobs};
 
@@ -40,6 +42,8 @@ pub const ALL: &[&Workload] = &[
     &mmap_strm::MMAP_STRM,
     &ntfs_copy::NTFS_COPY,
     &many_dd::MANY_DD,
+    &stutterp::STUTTERP,
+    &simoop::SIMOOP,
 ];
 
 /// The workload called `name`.

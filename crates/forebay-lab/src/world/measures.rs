@@ -45,6 +45,11 @@ impl Measures {
         kept.latencies.insert(name.into(), latencies);
     }
 
+    /// Forgets the latencies recorded so far: what was before the measured time does not count.
+    pub fn forget_latencies(&self) {
+        lock(&self.kept).latencies.clear();
+    }
+
     /// A latency recorded so far at `percentile`, in milliseconds.
     pub fn percentile_ms(&self, name: &str, percentile: f64) -> Option<f64> {
         let kept = lock(&self.kept);

@@ -1,0 +1,263 @@
+//! W5, simoop: the memory pressure of a Hadoop node. Workers read large blocks at random from files
+//! of more than the memory, write, keep a working set and map memory for a short time.
+//!
+//! The loop of a worker is ours; the program's source could not be had. On a machine that is
+//! divided by `scale` files, blocks, mappings and working sets are divided with it, and the number
+//! of workers stays: how much faster many workers take memory than one kswapd gives it back is
+//! what the tails are about. Times are knobs of their own; the lists turn over sooner in less
+//! memory. The DMA zone is never divided, so that its part of the reserves is what it was.
+
+mod io;
+
+use self::io::{Directories, IoThreads};
+use super::{Knob, Knobs, Work, Workload};
+use crate::world::{Mapping, Process, World, WorldError};
+use forebay_base::sync::Arc;
+use forebay_base::{Prng, Span};
+use forebay_rt::Work as ProcessorWork;
+use std::collections::BTreeMap;
+
+pub(super) const SIMOOP: Workload = Workload {
+    name: "simoop",
+    summary: "W5: random reads of 2.4 times the memory, writes, working sets, short mappings",
+    knobs: &[
+        Knob {
+            name: "workers",
+            usual: "0",
+            what: "worker threads; 0 for one a processor",
+        },
+        Knob {
+            name: "warm_up_seconds",
+            usual: "900",
+            what: "work before the measured time",
+        },
+        Knob {
+            name: "seconds",
+            usual: "3600",
+            what: "measured time",
+        },
+        Knob {
+            name: "report_seconds",
+            usual: "60",
+            what: "time between two reports of percentiles",
+        },
+        Knob {
+            name: "mapping",
+            usual: "128M",
+            what: "memory that a worker maps, writes and unmaps in each turn",
+        },
+    ],
+    run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
+};
+
+/// Directories of data.
+const DIRECTORIES: usize = 16;
+
+/// Bytes of what a worker handles.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// A file of data, and the most that a worker writes to its own.
+    file: u64,
+    read: u64,
+    write: u64,
+    mapping: u64,
+    working_set: u64,
+}
+
+impl Sizes {
+    fn scaled(mapping: u64, memory: u64, workers: u64, scale: u64) -> Sizes {
+        Sizes {
+            file: (80 << 20) / scale,
+            read: (2 << 20) / scale,
+            write: (1 << 20) / scale,
+            mapping: mapping / scale,
+            working_set: memory * 6 / 10 / workers,
+        }
+    }
+}
+
+/// I/O threads of each directory.
+const THREADS_EACH: u64 = 8;
+
+/// Processes that look at every file's metadata.
+const WALKERS: u64 = 2;
+
+/// Workers for one processor burner.
+const WORKERS_PER_BURNER: u64 = 5;
+
+/// How long a worker rests after each turn.
+const REST: Span = Span::from_millis(100);
+
+/// How long a walker rests after each walk.
+const WALKER_REST: Span = Span::from_secs(1);
+
+/// What looking at one file's metadata takes.
+const STAT_WORK: Span = Span::from_micros(1);
+
+/// How long a burner burns before others may have the processor.
+const BURN: Span = Span::from_millis(10);
+
+/// What is measured.
+const OPERATIONS: [&str; 3] = ["read", "write", "allocation"];
+
+async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
+    let machine = world.machine();
+    let workers = match knobs.number("workers") {
+        0 => machine.processors as u64,
+        given => given,
+    };
+    let memory = machine.memory.bytes();
+    let sizes = Sizes::scaled(knobs.number("mapping"), memory, workers, knobs.scale);
+    let directories = create_files(&world, memory * knobs.scale, sizes).await?;
+    let threads = IoThreads::start(&world, directories.clone(), sizes.read);
+    let mut others = Vec::new();
+    for number in 0..workers {
+        let worker = Worker {
+            number,
+            threads: threads.clone(),
+            chance: world.chance(&format!("worker {number}")),
+            sizes,
+        };
+        let node = number as usize % machine.memory.nodes.len();
+        others.push(world.spawn_on(node, "worker", |process| worker.work(process)));
+    }
+    let files = directories.file_count();
+    others.extend((0..WALKERS).map(|_| world.spawn("walker", move |process| walk(process, files))));
+    others.extend((0..workers / WORKERS_PER_BURNER).map(|_| world.spawn("burner", burn)));
+    let seconds = |name: &str| Span::from_secs(knobs.number(name));
+    world.rt().sleep(seconds("warm_up_seconds")).await;
+    world.measures().forget_latencies();
+    report(&world, seconds("seconds"), seconds("report_seconds")).await;
+    for other in others {
+        other.kill();
+        other.wait().await?;
+    }
+    threads.end().await
+}
+
+/// Writes every file of every directory, one directory by one process. There are as many as on a
+/// machine of `memory` bytes.
+async fn create_files(
+    world: &World,
+    memory: u64,
+    sizes: Sizes,
+) -> Result<Arc<Directories>, WorldError> {
+    const MIB: u64 = 1 << 20;
+    let working_mib = (memory / MIB * 6 / 10 + 160) / 80 * 80;
+    let files_each = (4 * working_mib / 80 / DIRECTORIES as u64).max(1);
+    let all_bytes = files_each * DIRECTORIES as u64 * sizes.file;
+    let file_system = world.main_file_system();
+    file_system.expect_room("simoop", all_bytes + all_bytes / 8)?;
+    let directories = Arc::new(Directories::new(DIRECTORIES));
+    let creators: Vec<_> = (0..DIRECTORIES)
+        .map(|number| {
+            let directories = directories.clone();
+            let node = number % world.machine().memory.nodes.len();
+            world.spawn_on(node, "creator", move |process| async move {
+                let file = (sizes.file, sizes.write);
+                directories.create(&process, number, files_each, file).await
+            })
+        })
+        .collect();
+    for creator in creators {
+        creator.wait().await?;
+    }
+    Ok(directories)
+}
+
+/// One worker thread.
+struct Worker {
+    number: u64,
+    threads: Arc<IoThreads>,
+    chance: Prng,
+    sizes: Sizes,
+}
+
+impl Worker {
+    async fn work(mut self, process: Process) -> Result<(), WorldError> {
+        let mut own = process.map_anonymous(self.sizes.working_set).await?;
+        own.touch_all().await?;
+        let directory = self.chance.below(DIRECTORIES as u64);
+        let file_system = process.world().main_file_system();
+        let name = format!("own-{}", self.number);
+        let mut file = process.create_in(file_system, directory, &name).await?;
+        loop {
+            self.read(&process).await;
+            if file.end_bytes() + self.sizes.write > self.sizes.file {
+                file.truncate(0).await?;
+            }
+            let began = process.now();
+            file.append(self.sizes.write).await?;
+            note(&process, "write", process.now() - began);
+            self.map_for_a_moment(&process).await?;
+            own.touch_all().await?;
+            process.sleep(REST).await;
+        }
+    }
+
+    /// One read of each directory, all at once.
+    async fn read(&mut self, process: &Process) {
+        let Sizes { file, read, .. } = self.sizes;
+        let mut asked = Vec::with_capacity(DIRECTORIES);
+        for directory in 0..DIRECTORIES {
+            let offset_bytes = self.chance.below(file / read) * read;
+            let place = (self.chance.next_u64(), offset_bytes);
+            asked.push(self.threads.ask(directory, place, process.now()));
+        }
+        for answer in asked {
+            note(process, "read", answer.take().await);
+        }
+    }
+
+    async fn map_for_a_moment(&self, process: &Process) -> Result<(), WorldError> {
+        let began = process.now();
+        let mut memory: Mapping = process.map_anonymous(self.sizes.mapping).await?;
+        memory.touch_all().await?;
+        memory.unmap().await;
+        note(process, "allocation", process.now() - began);
+        Ok(())
+    }
+}
+
+fn note(process: &Process, operation: &str, spent: Span) {
+    let measures = process.world().measures();
+    measures.latency(&format!("{operation}_latency"), spent);
+}
+
+/// Looks at every file's metadata, again and again.
+async fn walk(process: Process, files: u64) -> Result<(), WorldError> {
+    loop {
+        process
+            .charge(ProcessorWork::Spend(STAT_WORK.saturating_mul(files)))
+            .await;
+        process.sleep(WALKER_REST).await;
+    }
+}
+
+async fn burn(process: Process) -> Result<(), WorldError> {
+    loop {
+        process.compute(BURN).await;
+    }
+}
+
+/// Sleeps through the measured time, and tells the means of what each report said.
+async fn report(world: &World, all: Span, interval: Span) {
+    let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    let end = world.now() + all;
+    while world.now() < end {
+        world.rt().sleep(interval.min(end - world.now())).await;
+        for operation in OPERATIONS {
+            for percentile in [50.0, 95.0, 99.0] {
+                let name = format!("{operation}_latency");
+                if let Some(ms) = world.measures().percentile_ms(&name, percentile) {
+                    let (sum, reports) = sums.entry(format!("{name}_p{percentile}")).or_default();
+                    *sum += ms * 1_000.0;
+                    *reports += 1.0;
+                }
+            }
+        }
+    }
+    for (name, (sum_us, reports)) in sums {
+        world.measures().figure(&name, sum_us / reports);
+    }
+}

@@ -1,0 +1,153 @@
+//! The directories of data, and the threads that read from them for the workers.
+
+use super::THREADS_EACH;
+use crate::world::{Process, ProcessHandle, World, WorldError, WorldFile};
+use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_base::{Instant, Span};
+use forebay_rt::wait::{Slot, WaitQueue};
+use std::collections::VecDeque;
+
+/// Files by directory.
+pub(super) struct Directories {
+    files: Vec<Mutex<Vec<WorldFile>>>,
+}
+
+impl Directories {
+    /// `count` empty directories.
+    pub(super) fn new(count: usize) -> Directories {
+        Directories {
+            files: (0..count).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// Writes `count` files of `file_bytes` in the directory numbered `directory`, one block after
+    /// the other.
+    pub(super) async fn create(
+        &self,
+        process: &Process,
+        directory: usize,
+        count: u64,
+        (file_bytes, block_bytes): (u64, u64),
+    ) -> Result<(), WorldError> {
+        let file_system = process.world().main_file_system();
+        for number in 0..count {
+            let name = format!("{directory}-{number}");
+            let mut file = process
+                .create_in(file_system, directory as u64, &name)
+                .await?;
+            while file.end_bytes() < file_bytes {
+                file.append(block_bytes).await?;
+            }
+            lock(&self.files[directory]).push(file);
+        }
+        Ok(())
+    }
+
+    /// All files.
+    pub(super) fn file_count(&self) -> u64 {
+        let counts = self.files.iter().map(|files| lock(files).len() as u64);
+        counts.sum()
+    }
+
+    /// A file of a directory as `process` sees it; any number names one.
+    fn file(&self, process: &Process, directory: usize, number: u64) -> WorldFile {
+        let files = lock(&self.files[directory]);
+        files[(number % files.len() as u64) as usize].for_process(process)
+    }
+}
+
+/// A read that a worker waits for.
+struct Asked {
+    file: u64,
+    offset_bytes: u64,
+    at: Instant,
+    answer: Arc<Slot<Span>>,
+}
+
+/// Reads that wait for a thread of one directory.
+#[derive(Default)]
+struct Queue {
+    asked: Mutex<VecDeque<Asked>>,
+    is_filled: WaitQueue,
+}
+
+/// The I/O threads of all directories.
+pub(super) struct IoThreads {
+    queues: Vec<Arc<Queue>>,
+    threads: Mutex<Vec<ProcessHandle>>,
+}
+
+impl IoThreads {
+    /// Starts the threads of every directory; a read is of `read_bytes`.
+    pub(super) fn start(
+        world: &World,
+        directories: Arc<Directories>,
+        read_bytes: u64,
+    ) -> Arc<IoThreads> {
+        let nodes = world.machine().memory.nodes.len();
+        let (mut queues, mut threads) = (Vec::new(), Vec::new());
+        for directory in 0..directories.files.len() {
+            let queue = Arc::new(Queue::default());
+            for thread in 0..THREADS_EACH {
+                let (queue, directories) = (queue.clone(), directories.clone());
+                let node = (directory + thread as usize) % nodes;
+                threads.push(world.spawn_on(node, "io", move |process| async move {
+                    serve(process, &directories, (directory, read_bytes), &queue).await
+                }));
+            }
+            queues.push(queue);
+        }
+        Arc::new(IoThreads {
+            queues,
+            threads: Mutex::new(threads),
+        })
+    }
+
+    /// Queues a read of the directory numbered `directory`. What comes back is how long it took
+    /// from `at` on.
+    pub(super) fn ask(
+        &self,
+        directory: usize,
+        (file, offset_bytes): (u64, u64),
+        at: Instant,
+    ) -> Arc<Slot<Span>> {
+        let answer = Arc::new(Slot::new());
+        let queue = &self.queues[directory];
+        lock(&queue.asked).push_back(Asked {
+            file,
+            offset_bytes,
+            at,
+            answer: answer.clone(),
+        });
+        queue.is_filled.wake_one();
+        answer
+    }
+
+    /// Ends all threads.
+    pub(super) async fn end(&self) -> Result<(), WorldError> {
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        threads.iter().for_each(ProcessHandle::kill);
+        for thread in threads {
+            thread.wait().await?;
+        }
+        Ok(())
+    }
+}
+
+async fn serve(
+    process: Process,
+    directories: &Directories,
+    (directory, read_bytes): (usize, u64),
+    queue: &Queue,
+) -> Result<(), WorldError> {
+    loop {
+        let filled = queue.is_filled.listen();
+        let Some(asked) = lock(&queue.asked).pop_front() else {
+            filled.await;
+            continue;
+        };
+        let mut file = directories.file(&process, directory, asked.file);
+        file.read(asked.offset_bytes, read_bytes).await?;
+        asked.answer.set(process.now() - asked.at);
+    }
+}
