@@ -76,7 +76,19 @@ struct PendingRun<'a> {
     submitted_pages: u64,
 }
 
-impl PendingRun<'_> {
+impl<'a> PendingRun<'a> {
+    fn new(engine: &'a Arc<Engine>, object: &'a ObjectState) -> PendingRun<'a> {
+        PendingRun {
+            engine,
+            object,
+            first: 0,
+            most: engine.most_pages_of_a_read(object),
+            pages: engine.vectors.take(),
+            requests: 0,
+            submitted_pages: 0,
+        }
+    }
+
     /// Adds an empty page to the run, and submits it if the page behind cannot join it.
     fn push(&mut self, page: u64, hold: ExclusiveHold<'_>) {
         if self.pages.is_empty() {
@@ -198,15 +210,7 @@ impl Engine {
         node: usize,
     ) -> Result<(), AccessError> {
         let want = Want::to_read(node);
-        let mut run = PendingRun {
-            engine: self,
-            object,
-            first: 0,
-            most: self.most_pages_of_a_read(object),
-            pages: self.vectors.take(),
-            requests: 0,
-            submitted_pages: 0,
-        };
+        let mut run = PendingRun::new(self, object);
         let mut page = plan.pages.start;
         while page < plan.pages.end {
             if self
@@ -218,20 +222,22 @@ impl Engine {
                 page += 1;
                 continue;
             }
-            let mut fresh = self.try_frame(want).or_else(|| self.try_reserve(want));
-            if fresh.is_none() {
-                run.submit();
-                if !needed.contains(&page) {
+            let fresh = match self.try_frame(want).or_else(|| self.try_reserve(want)) {
+                Some(fresh) => fresh,
+                None if needed.contains(&page) => {
+                    run.submit();
+                    self.frame(want).await?
+                }
+                None => {
                     self.mark(Mark::FillShort);
+                    run.submit();
                     if page >= needed.start {
                         break;
                     }
                     page = needed.start;
                     continue;
                 }
-                fresh = Some(self.frame(want).await?);
-            }
-            let fresh = fresh.expect("a frame was found or waited for");
+            };
             let Some(batch) = object.begin_batch() else {
                 self.mark(Mark::FillMetResize);
                 run.submit();
