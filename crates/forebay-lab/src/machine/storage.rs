@@ -82,7 +82,8 @@ impl DeviceKind {
         let Some((field, value)) = table.iter().next().filter(|_| table.len() == 1) else {
             let given: Vec<&str> = table.keys().map(String::as_str).collect();
             let problem = format!(
-                "a device has one of model, disk, stick, solid, rated, stripe and server; here is: {}",
+                "a device has one of model, disk, stick, solid, rated, stripe and server; here is: \
+                 {}",
                 given.join(", ")
             );
             return Err((given.last().copied().unwrap_or("name").into(), problem));
