@@ -2,7 +2,8 @@
 //! the check of the mutations builds again and again.
 //!
 //! `cargo run --release -p forebay-lab --example swarm -- 0 2000` runs the seeds below 2000 and
-//! ends with status 1 at the first violation.
+//! ends with status 1 at the first violation,
+//! or at the so-manyth if a third number says so.
 
 use forebay_lab::swarm::{Campaign, Reduction};
 use std::process::ExitCode;
@@ -12,16 +13,20 @@ fn main() -> ExitCode {
         .skip(1)
         .filter_map(|word| word.parse().ok())
         .collect();
-    let [first, end] = numbers[..] else {
-        eprintln!("usage: swarm FIRST END");
-        return ExitCode::from(2);
+    let (first, end, most_violations) = match numbers[..] {
+        [first, end] => (first, end, 1),
+        [first, end, most] => (first, end, most as usize),
+        _ => {
+            eprintln!("usage: swarm FIRST END [VIOLATIONS]");
+            return ExitCode::from(2);
+        }
     };
     let campaign = Campaign {
         seeds: first..end,
         longest: None,
         twin_every: 16,
         threads: std::thread::available_parallelism().map_or(2, usize::from),
-        most_violations: 1,
+        most_violations,
         reduction: Reduction::default(),
     };
     let ran = campaign.run(|failed| {

@@ -4,12 +4,14 @@ mod list;
 mod progress;
 mod run;
 mod seeds;
+mod swarm;
 
 use crate::error::CommandError;
 use clap::{Args, CommandFactory, Subcommand};
 use run::{RunArguments, TypedRun};
 use seeds::{SeedsArguments, TypedSeeds};
 use std::path::Path;
+use swarm::{SwarmArguments, TypedSwarm};
 
 /// What was typed.
 #[derive(Args)]
@@ -31,6 +33,12 @@ enum TypedCommand {
     /// Prints each published figure beside ours and then the 89 tests of what a reproduction must
     /// show. Exit status 1 says that a required test does not hold.
     Seeds(TypedSeeds),
+    /// Look for a broken promise: seeds that decide machine, stores, workload and faults
+    ///
+    /// Each seed runs the engine on a simulated machine whose stores fail, or whose power does,
+    /// and judges every byte, error, bound and book. A failure prints one line: the command that
+    /// repeats it. Exit status 1 says that something was found.
+    Swarm(TypedSwarm),
 }
 
 /// A checked call.
@@ -42,6 +50,8 @@ pub(crate) enum LabArguments {
     Run(RunArguments),
     /// Run the five experiments.
     Seeds(SeedsArguments),
+    /// Run the swarm.
+    Swarm(SwarmArguments),
 }
 
 impl TypedLab {
@@ -54,6 +64,7 @@ impl TypedLab {
             TypedCommand::List => LabArguments::List,
             TypedCommand::Run(typed) => LabArguments::Run(typed.checked::<C>()?),
             TypedCommand::Seeds(typed) => LabArguments::Seeds(typed.checked()),
+            TypedCommand::Swarm(typed) => LabArguments::Swarm(typed.checked()),
         })
     }
 }
@@ -67,6 +78,7 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), CommandError> {
         }
         LabArguments::Run(arguments) => run::run(arguments),
         LabArguments::Seeds(arguments) => seeds::run(arguments),
+        LabArguments::Swarm(arguments) => swarm::run(arguments),
     }
 }
 

@@ -19,7 +19,7 @@ impl World {
             }
         }
         let taken = self.plan.settings.memory_bytes;
-        if statistics.memory_bytes > taken + 8192 {
+        if statistics.memory_bytes > taken {
             let what = format!("{} bytes of memory, not {taken}", statistics.memory_bytes);
             self.broken(Oracle::Bounds, what);
         }

@@ -3,6 +3,7 @@
 use super::plan::Reduction;
 use super::run::{Outcome, run_seed, run_twin};
 use super::verdict::{Oracle, Violation};
+use forebay::Mark;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -72,9 +73,28 @@ pub struct Report {
     pub pages_moved: u64,
     /// Requests that were struck, by the kind of fault.
     pub faults: BTreeMap<&'static str, u64>,
+    /// Each error arm of the engine, by name.
+    pub marks: BTreeMap<&'static str, Reached>,
+}
+
+/// Who took an error arm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reached {
+    /// So many seeds.
+    pub seeds: u64,
+    /// The lowest of them.
+    pub first: Option<u64>,
 }
 
 impl Report {
+    fn new() -> Report {
+        let unreached = |mark: &Mark| (mark.name(), Reached::default());
+        Report {
+            marks: Mark::ALL.iter().map(unreached).collect(),
+            ..Report::default()
+        }
+    }
+
     fn add(&mut self, seed: u64, outcome: Outcome) {
         self.seeds += 1;
         self.simulated_hours += outcome.simulated_ms as f64 / 3_600_000.0;
@@ -86,6 +106,11 @@ impl Report {
         self.pages_moved += outcome.pages_moved;
         for (name, count) in outcome.faults {
             *self.faults.entry(name).or_default() += count;
+        }
+        for name in outcome.marks {
+            let reached = self.marks.entry(name).or_default();
+            reached.seeds += 1;
+            reached.first = Some(reached.first.map_or(seed, |first| first.min(seed)));
         }
         if let Some(violation) = outcome.violation {
             self.failed.push(Failed { seed, violation });
@@ -127,7 +152,7 @@ impl Campaign {
             spawn("swarm", move || shared.work(number, &sender))?;
         }
         drop(sender);
-        let mut report = Report::default();
+        let mut report = Report::new();
         loop {
             match receiver.recv_timeout(Duration::from_secs(1)) {
                 Ok((seed, is_twin, outcome)) => {

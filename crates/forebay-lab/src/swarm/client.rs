@@ -78,6 +78,15 @@ impl Client {
         };
     }
 
+    /// A handle on an object of its own, for reading alone.
+    pub(super) fn read_only(&self) -> Option<File> {
+        const UNTOUCHED: ObjectId = ObjectId(3_000);
+        let (store, _) = self.place?;
+        let attached = &self.world.stores[store].1;
+        let opened = self.world.cache.open_read_only(attached, UNTOUCHED, 0);
+        Some(opened.expect("there is room for the objects of a plan"))
+    }
+
     pub(super) fn failures(&self) -> Failures {
         self.place
             .map_or_else(Failures::default, |(s, o)| self.world.failures(s, o))

@@ -84,6 +84,7 @@ pub struct Reduction {
 pub(super) struct StorePlan {
     pub(super) geometry: Geometry,
     pub(super) pace: Pace,
+    pub(super) can_discard: bool,
     pub(super) backing: BackingSettings,
     pub(super) faults: Vec<Fault>,
 }
@@ -235,7 +236,7 @@ impl Plan {
     pub(super) fn allows(&self, error: &AccessError) -> bool {
         match error {
             AccessError::Store(_) | AccessError::TooManyFailed { .. } => self.may_fail(),
-            AccessError::NotAnswering { .. } => self.may_hang(),
+            AccessError::NotAnswering { .. } => self.may_hang() || self.may_fail(),
             AccessError::Held { .. } => self.has(Part::Pinners),
             AccessError::NoFrames { .. } => {
                 self.may_hang() || self.may_fail() || self.has(Part::Pinners)
@@ -248,7 +249,9 @@ impl Plan {
     pub(super) fn allows_of_sync(&self, error: &SyncError) -> bool {
         match error {
             SyncError::Store(_) => self.may_fail(),
-            SyncError::NotAnswering { .. } => self.may_hang() || self.has(Part::Pinners),
+            SyncError::NotAnswering { .. } => {
+                self.may_hang() || self.may_fail() || self.has(Part::Pinners)
+            }
             _ => false,
         }
     }
@@ -282,6 +285,7 @@ impl StorePlan {
                     seek_us: [50, 1_000, 9_000][chance.below(3) as usize],
                 },
             },
+            can_discard: chance.chance(4, 5),
             backing: BackingSettings {
                 min_ratio_percent,
                 max_ratio_percent: [100, 100, 30][chance.below(3) as usize],

@@ -38,8 +38,32 @@ async fn step(client: &mut Client) {
         17 => Box::pin(sync_range(client)).await,
         18 | 19 => Box::pin(advise(client)).await,
         20 => client.change_handle(),
+        22 => Box::pin(call_wrongly(client)).await,
         21 if client.chance.chance(1, 20) => sleep(client, 40_000_000).await,
         _ => sleep(client, 50_000).await,
+    }
+}
+
+/// Calls that have to be refused, and change nothing.
+async fn call_wrongly(client: &mut Client) {
+    let refusal = match client.chance.below(4) {
+        0 => client.file.write_at(&[1; 9], u64::MAX - 5).await.err(),
+        1 => client.file.truncate(u64::MAX).await.err(),
+        2 => client.file.page(u64::MAX / PAGE).await.err(),
+        _ => match client.read_only() {
+            Some(file) => file.write_at(&[1; 9], 0).await.err(),
+            None => return,
+        },
+    };
+    let is_refused = matches!(
+        refusal,
+        Some(AccessError::TooFar { .. } | AccessError::ReadOnly { .. })
+    );
+    if !is_refused {
+        client.broken(
+            Oracle::Errors,
+            &format!("a wrong call is not refused: {refusal:?}"),
+        );
     }
 }
 

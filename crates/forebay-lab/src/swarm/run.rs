@@ -8,7 +8,7 @@ use super::roles;
 use super::settle::settle;
 use super::verdict::{Oracle, Violation};
 use super::world::World;
-use forebay::{Counter, File};
+use forebay::{Counter, File, Mark};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::{Virtual, VirtualSettings};
@@ -49,6 +49,8 @@ pub struct Outcome {
     pub pages_moved: u64,
     /// Requests that were struck, by the kind of fault.
     pub faults: BTreeMap<&'static str, u64>,
+    /// Error arms of the engine that were taken.
+    pub marks: Vec<&'static str>,
     /// A hash of all that happened.
     pub trace: u64,
 }
@@ -114,6 +116,7 @@ fn run(plan: &Plan) -> Outcome {
         ..VirtualSettings::default()
     });
     let world = World::furnish(plan, machine.rt(), Vec::new());
+    world.tell(|| format!("{plan:?}"));
     let ended: Ended = Arc::new(Mutex::new(Vec::new()));
     let _end = EndOfStores(&world);
     let ledgers = start(&world, &ended);
@@ -155,6 +158,11 @@ fn outcome(world: &World, simulated_ms: u64) -> Outcome {
         crashed: world.switch.has_crashed(),
         pages_moved: statistics.get(Counter::Pgpgin) + statistics.get(Counter::Pgpgout),
         faults,
+        marks: Mark::ALL
+            .iter()
+            .filter(|mark| world.cache.times_reached(**mark) > 0)
+            .map(|mark| mark.name())
+            .collect(),
         trace: 0,
     }
 }

@@ -4,6 +4,7 @@
 use super::client::{Client, PAGE};
 use super::verdict::Oracle;
 use super::world::World;
+use forebay::AccessError;
 use forebay_base::Span;
 use forebay_base::sync::lock;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub(super) async fn settle(world: &Arc<World>, mut clients: Vec<Client>) {
     recover(world, &mut clients).await;
     rest(world).await;
     world.judge_books();
-    close(world).await;
+    close(world, &clients).await;
 }
 
 /// Waits until nothing is in flight: reads ahead go on after their calls.
@@ -198,12 +199,23 @@ async fn recover(world: &World, clients: &mut [Client]) {
     }
 }
 
-async fn close(world: &World) {
+async fn close(world: &World, clients: &[Client]) {
     let closed = world.call("Cache::close", None, world.cache.close()).await;
     if let Some(Err(error)) = closed {
         world.broken(
             Oracle::Errors,
             format!("well stores, and Cache::close says: {error}"),
         );
+        return;
+    }
+    for client in clients {
+        let refusals = [
+            client.file.write_at(&[1], 0).await.err(),
+            client.file.truncate(0).await.err(),
+        ];
+        if refusals != [Some(AccessError::Closed), Some(AccessError::Closed)] {
+            let what = format!("a closed cache takes changes: {refusals:?}");
+            client.broken(Oracle::Errors, &what);
+        }
     }
 }

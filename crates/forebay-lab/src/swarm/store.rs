@@ -74,6 +74,7 @@ pub(super) struct CrashStore {
     pace: Pace,
     switch: Arc<CrashSwitch>,
     is_loud: AtomicBool,
+    can_discard: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -103,6 +104,7 @@ impl CrashStore {
             pace,
             switch,
             is_loud: AtomicBool::new(false),
+            can_discard: AtomicBool::new(true),
             state: Mutex::new(State {
                 objects: image.into_iter().map(hold).collect(),
                 faults,
@@ -122,6 +124,11 @@ impl CrashStore {
     /// Tells each request on standard error from now on.
     pub(super) fn be_loud(&self) {
         self.is_loud.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses discards from now on, as a store does that cannot.
+    pub(super) fn refuse_discards(&self) {
+        self.can_discard.store(false, Ordering::Relaxed);
     }
 
     fn tell(&self, what: &str, request: Request, failure: Option<Failure>) {
@@ -246,6 +253,9 @@ impl Store for CrashStore {
         self.switch.tick();
         let now = self.rt.now();
         self.tell("begins", io.request(), None);
+        if io.request().kind == IoKind::Discard && !self.can_discard.load(Ordering::Relaxed) {
+            return io.fail(Failure::Unsupported);
+        }
         let admitted = lock(&self.state).admit(io, self.pace, now);
         match admitted {
             Err(io) => io.fail(Failure::NoAnswer),

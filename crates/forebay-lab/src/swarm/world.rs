@@ -83,6 +83,9 @@ impl World {
                 let made =
                     CrashStore::new((rt.clone(), chance), looks, faults, switch.clone(), image);
                 let attached = cache.attach_with(made.clone(), store.backing);
+                if !store.can_discard {
+                    made.refuse_discards();
+                }
                 if plan.is_loud {
                     made.be_loud();
                 }
