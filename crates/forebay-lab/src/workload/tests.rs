@@ -52,6 +52,8 @@ fn mapped_files_and_anonymous_memory_are_touched_page_by_page() {
     let knobs = [
         ("scale", "16"),
         ("alone_tenths", "20"),
+        // More than the memory holds: it has to be swapped.
+        ("anonymous_percent", "50"),
         ("file_passes", "2"),
         ("anonymous_passes", "2"),
     ];
