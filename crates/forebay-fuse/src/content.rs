@@ -5,7 +5,7 @@
 //! the write-back. A time is taken when somebody first looks, or closes, or syncs, and the source
 //! is given it back once everything is written.
 //!
-//! invariant N2: while a content has users it is not closed.
+//! invariant M2: while a content has users it is not closed.
 
 use crate::source::{CAPABILITY, Descriptors, OMITTED, PRESENT, PRIVILEGE_BITS};
 use forebay::{AccessError, File, SyncError};
@@ -286,7 +286,7 @@ impl ContentSlot {
         lock(&self.state).users > 0
     }
 
-    /// Takes the content out if nobody uses it (invariant N2), whether or not it is written.
+    /// Takes the content out if nobody uses it (invariant M2), whether or not it is written.
     pub(crate) fn take_unused(&self) -> Option<Arc<Content>> {
         let mut slot = lock(&self.state);
         if slot.users > 0 {
@@ -295,7 +295,7 @@ impl ContentSlot {
         slot.content.take()
     }
 
-    /// Takes the content out if nobody uses it and the source has all of it (invariant N2).
+    /// Takes the content out if nobody uses it and the source has all of it (invariant M2).
     pub(crate) fn take_settled(&self) -> Option<Arc<Content>> {
         let mut slot = lock(&self.state);
         let settled = slot

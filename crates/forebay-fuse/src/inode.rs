@@ -1,6 +1,6 @@
 //! The files that the kernel knows, by the numbers under which it knows them.
 //!
-//! invariant N1: a file is in the table while the kernel has looked it up more often than it has
+//! invariant M1: a file is in the table while the kernel has looked it up more often than it has
 //! forgotten it, or while the cache has its content.
 
 use crate::attributes::kind_of;
@@ -166,7 +166,7 @@ impl InodeTable {
         Some(inode)
     }
 
-    /// Removes a file whose content is gone, if the kernel does not know it either (invariant N1).
+    /// Removes a file whose content is gone, if the kernel does not know it either (invariant M1).
     pub(crate) fn content_gone(&self, inode: &Inode) {
         let mut table = lock(&self.table);
         if inode.lookups.load(Ordering::Relaxed) == 0 && inode.content.is_empty() {
@@ -231,7 +231,7 @@ mod tests {
         assert!(table.forget(a.id, 1).is_none());
         assert!(
             table.get(a.id).is_some(),
-            "one look-up is left (invariant N1)"
+            "one look-up is left (invariant M1)"
         );
         assert!(table.forget(a.id, 1).is_none());
         assert!(table.get(a.id).is_none());

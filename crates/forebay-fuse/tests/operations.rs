@@ -146,6 +146,7 @@ fn a_removed_file_lives_as_long_as_it_is_open() {
     assert!(!bench.behind("gone").exists());
     file.write_all_at(&[8; 10], 99_995).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 100_005);
+    // Nothing was let go while it has a user (invariant M2).
     assert_eq!(file.metadata().unwrap().nlink(), 0);
     let mut bytes = Vec::new();
     file.rewind().unwrap();

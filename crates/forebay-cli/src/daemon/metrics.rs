@@ -10,8 +10,8 @@ const TIMES: [(Counter, &str); 2] = [
     (Counter::ThrottledUs, "reclaim_throttled"),
 ];
 
-/// The statistics of a cache, and the clients of its server if it counts them, in the exposition format of
-/// OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
+/// The statistics of a cache, and the clients of its server if it counts them, in the exposition
+/// format of OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
 pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> String {
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {

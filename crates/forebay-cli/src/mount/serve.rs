@@ -126,7 +126,8 @@ fn shows(list: &str, source: &Path) -> bool {
     list.lines().any(|line| {
         let behind = line.split(" - ").nth(1).unwrap_or_default();
         let mut words = behind.split(' ');
-        words.next() == Some("fuse.forebay") && words.next() == Some(&name)
+        // The type has our name only if the system's helper made the mount.
+        matches!(words.next(), Some("fuse" | "fuse.forebay")) && words.next() == Some(&name)
     })
 }
 
@@ -180,11 +181,16 @@ mod tests {
 
     #[test]
     fn a_mount_of_ours_is_found_in_the_list() {
-        let list = "36 25 8:1 / / rw - ext4 /dev/root rw\n\
-                    90 25 0:41 / /mnt rw,noatime shared:1 - fuse.forebay /srv/a\\040b rw,user_id=0\n\
-                    91 25 0:42 / /x rw - fuse.sshfs /srv/c rw\n";
+        let list = [
+            "36 25 8:1 / / rw - ext4 /dev/root rw",
+            "90 25 0:41 / /mnt rw,noatime shared:1 - fuse.forebay /srv/a\\040b rw,user_id=0",
+            "91 25 0:42 / /x rw - fuse.sshfs /srv/c rw",
+            "92 25 0:43 / /y rw - fuse /srv/d rw",
+        ];
+        let list = &list.join("\n");
         assert!(shows(list, Path::new("/srv/a b")));
         assert!(!shows(list, Path::new("/srv/a")));
         assert!(!shows(list, Path::new("/srv/c")));
+        assert!(shows(list, Path::new("/srv/d")));
     }
 }
