@@ -178,7 +178,10 @@ impl Knobs {
         for (name, value) in given {
             let own = workload.knobs.iter().find(|knob| knob.name == name);
             if let Some(knob) = own {
-                number_of(name, value)?;
+                // A knob whose usual value is a word takes words, which the workload checks.
+                if number_of(name, knob.usual).is_ok() {
+                    number_of(name, value)?;
+                }
                 knobs.values.insert(knob.name, value.clone());
             } else if name == SCALE.name {
                 knobs.scale = within(name, value, 1, 1_024)?;
@@ -194,14 +197,38 @@ impl Knobs {
         Ok(knobs)
     }
 
+    /// The usual values of `workload`, but for those that are `given`.
+    pub(super) fn usual(
+        workload: &'static Workload,
+        given: &[(&'static str, u64)],
+        scale: u64,
+    ) -> Knobs {
+        let usual = workload
+            .knobs
+            .iter()
+            .map(|knob| (knob.name, knob.usual.to_owned()));
+        let given = given.iter().map(|(name, value)| (*name, value.to_string()));
+        Knobs {
+            values: usual.chain(given).collect(),
+            scale,
+        }
+    }
+
+    /// The word that the knob `name` has, which the workload declares.
+    ///
+    /// # Panics
+    /// If it declares none of that name.
+    pub fn word(&self, name: &str) -> &str {
+        let text = self.values.get(name);
+        text.unwrap_or_else(|| panic!("the workload declares no knob '{name}'"))
+    }
+
     /// The value of the knob `name`, which the workload declares.
     ///
     /// # Panics
     /// If it declares none of that name.
     pub fn number(&self, name: &str) -> u64 {
-        let text = self.values.get(name);
-        let text = text.unwrap_or_else(|| panic!("the workload declares no knob '{name}'"));
-        number_of(name, text).expect("values are checked when they are given")
+        number_of(name, self.word(name)).expect("values are checked when they are given")
     }
 }
 

@@ -3,10 +3,14 @@
 //! One file holds one workload: its knobs, its processes, its own figures. A new one is named in
 //! [`ALL`] and needs nothing else.
 
+mod endless;
 mod fs_mark;
+mod jbod;
 mod knobs;
+mod laptop;
 mod many_dd;
 mod mmap_strm;
+mod nfs;
 mod ntfs_copy;
 mod simoop;
 mod simple_wb;
@@ -44,6 +48,9 @@ pub const ALL: &[&Workload] = &[
     &many_dd::MANY_DD,
     &stutterp::STUTTERP,
     &simoop::SIMOOP,
+    &laptop::LAPTOP,
+    &jbod::JBOD,
+    &nfs::NFS,
 ];
 
 /// The workload called `name`.
