@@ -276,6 +276,26 @@ fn a_guard_keeps_its_page_from_being_cut_until_it_is_dropped() {
 }
 
 #[test]
+fn nobody_gets_hold_of_a_page_that_is_being_cut_off() {
+    simulate(4, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 8);
+        bench.memory.fill(FILE, &pages(0..200));
+        let file = bench.open(at(200));
+        let late = FaultAction::Delay(Span::from_millis(50));
+        faults.inject(Fault::each(IoKind::Read, late));
+        let holder = file.clone();
+        let holding = rt.spawn("holder", async move {
+            let held = holder.page(150).await.map(drop);
+            assert!(matches!(held, Err(AccessError::TooFar { .. })), "{held:?}");
+        });
+        rt.sleep(Span::from_millis(10)).await;
+        assert_eq!(file.truncate(at(120)).await, Ok(()));
+        holding.join().await;
+        bench.assert_consistent();
+    });
+}
+
+#[test]
 fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
     simulate(8, |rt| async move {
         let bench = Bench::plain(rt, 2);

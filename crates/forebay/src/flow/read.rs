@@ -169,25 +169,26 @@ impl Engine {
         page: u64,
     ) -> Result<SharedHold<'_>, AccessError> {
         loop {
-            match self.look(&handle.object, page) {
+            // Asked under the hold, if there is one: who cuts the object tells the new length
+            // first, and then waits for those who hold a page behind it.
+            let looked = self.look(&handle.object, page);
+            let (offset_bytes, limit_bytes) = (byte_of(page), handle.object.length_bytes());
+            if offset_bytes >= limit_bytes {
+                // It was cut off while this call waited.
+                self.mark(Mark::HoldCut);
+                return Err(AccessError::TooFar {
+                    offset_bytes,
+                    limit_bytes,
+                });
+            }
+            match looked {
                 Ok(hold) => {
                     self.touched(handle, &hold, page, 0);
                     self.read_ahead(handle).await?;
                     return Ok(hold);
                 }
                 Err(Missing::Zeros { page }) => self.make_zeros(handle, page).await?,
-                Err(missing) => {
-                    let (offset_bytes, limit_bytes) = (byte_of(page), handle.object.length_bytes());
-                    if offset_bytes >= limit_bytes {
-                        // It was cut off while this call waited.
-                        self.mark(Mark::HoldCut);
-                        return Err(AccessError::TooFar {
-                            offset_bytes,
-                            limit_bytes,
-                        });
-                    }
-                    self.bring_in(handle, missing, page).await?;
-                }
+                Err(missing) => self.bring_in(handle, missing, page).await?,
             }
         }
     }
