@@ -49,6 +49,18 @@ const METADATA: &[(&str, &str)] = &[
     ("iterations", "6"),
 ];
 
+/// A sixteenth of the memory and short steps: at full size the seven steps take
+/// many minutes of real time.
+const STUTTERP: &[(&str, &str)] = &[("scale", "16"), ("warm_up_seconds", "1"), ("seconds", "8")];
+
+/// An eighth of the memory, and less time for it.
+const SIMOOP: &[(&str, &str)] = &[
+    ("scale", "8"),
+    ("warm_up_seconds", "40"),
+    ("seconds", "100"),
+    ("report_seconds", "20"),
+];
+
 /// The policy of a position in an experiment.
 ///
 /// Writers that do no I/O came with 3.2, and so did reclaim that leaves writing to the flusher.
@@ -145,7 +157,7 @@ fn reclaim_throttling() -> Vec<Cell> {
         Change::ReclaimThrottling,
         "stutterp",
         place,
-        &[],
+        STUTTERP,
         PAIR,
     )]
 }
@@ -221,10 +233,20 @@ fn dirty_throttling() -> Vec<Cell> {
         ),
         cell(change, "jbod/hdd-usbkey", ("jbod", "hdd-usbkey"), &[], PAIR),
     ];
-    for limit in ["1M", "10M", "100M", "1G"] {
+    // The flusher starts at a tenth of the limit.
+    for (limit, background) in [
+        ("1M", "100K"),
+        ("10M", "1M"),
+        ("100M", "10M"),
+        ("1G", "100M"),
+    ] {
         for writers in ["1", "2", "10"] {
             let name = format!("nfs/{limit}-{writers}dd");
-            let knobs = [("dirty_limit", limit), ("writers", writers)];
+            let knobs = [
+                ("dirty_limit", limit),
+                ("background_limit", background),
+                ("writers", writers),
+            ];
             cells.push(cell(
                 change,
                 &name,
@@ -244,10 +266,16 @@ fn kswapd_classzone() -> Vec<Cell> {
             change,
             "simoop/numa2-4.11",
             ("simoop", "numa2-4.11"),
-            &[],
+            SIMOOP,
             WITH_BETWEEN,
         ),
-        cell(change, "simoop/uma-4.11", ("simoop", "uma-4.11"), &[], PAIR),
+        cell(
+            change,
+            "simoop/uma-4.11",
+            ("simoop", "uma-4.11"),
+            SIMOOP,
+            PAIR,
+        ),
     ]
 }
 
