@@ -296,6 +296,35 @@ fn nobody_gets_hold_of_a_page_that_is_being_cut_off() {
 }
 
 #[test]
+fn who_holds_a_page_reads_nothing_ahead_while_it_is_given_up() {
+    for page in 1..24 {
+        simulate(5, |rt| async move {
+            let bench = Bench::plain(rt.clone(), 8);
+            bench.memory.fill(FILE, &pages(0..200));
+            let file = bench.open(at(200));
+            // Some of the pages that this reads carries the mark that asks for the next window.
+            let mut bytes = vec![0; PAGE];
+            assert_eq!(file.read_at(&mut bytes, 0).await, Ok(PAGE));
+            let other = file.page(40).await.expect("the store is well");
+            let giver = file.clone();
+            let giving = rt.spawn("giver", async move {
+                assert_eq!(giver.discard(at(1)..at(41)).await, Ok(()));
+            });
+            // It waits for the guard; meanwhile the page is there and may be held.
+            rt.sleep(Span::from_millis(10)).await;
+            let holder = file.clone();
+            let holding = rt.spawn("holder", async move {
+                assert_eq!(holder.page(page).await.map(drop), Ok(()));
+            });
+            rt.sleep(Span::from_millis(10)).await;
+            drop(other);
+            giving.join().await;
+            holding.join().await;
+        });
+    }
+}
+
+#[test]
 fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
     simulate(8, |rt| async move {
         let bench = Bench::plain(rt, 2);

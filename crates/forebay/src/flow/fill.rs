@@ -242,6 +242,10 @@ impl Engine {
                 self.mark(Mark::FillMetResize);
                 run.submit();
                 drop(fresh);
+                if !needed.contains(&page) {
+                    // Whoever reads ahead may hold a page for which the resize waits.
+                    break;
+                }
                 self.resize_ends(object).await?;
                 continue;
             };
