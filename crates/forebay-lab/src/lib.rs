@@ -2,12 +2,14 @@
 //! changes measured again.
 
 pub mod device;
+pub mod expect;
 pub mod filesystem;
 pub mod machine;
 pub mod outcome;
 pub mod probe;
 pub mod report;
 pub mod run;
+pub mod scenario;
 pub mod seeds;
 pub mod swarm;
 pub mod workload;

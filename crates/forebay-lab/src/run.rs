@@ -2,6 +2,7 @@
 
 use crate::machine::{Machine, MachineError};
 use crate::outcome::{Outcome, Setting};
+use crate::scenario::{self, Scenario};
 use crate::workload::{self, KnobError, Knobs, Workload};
 use crate::world::{Booted, Place, World, WorldError};
 use crate::{device, probe, world};
@@ -27,6 +28,8 @@ pub struct Plan {
     pub seed: u64,
     /// Where it runs.
     pub place: Place,
+    /// The scenario that is run in place of a workload.
+    pub scenario: Option<Arc<Scenario>>,
 }
 
 /// Why there was no run, or why it did not come to its end.
@@ -98,6 +101,7 @@ impl Plan {
             knobs: BTreeMap::new(),
             seed: 1,
             place: Place::Simulated,
+            scenario: None,
         })
     }
 
@@ -120,7 +124,10 @@ impl Plan {
     /// # Errors
     /// [`RunError`] with the known names.
     pub fn check(&self) -> Result<Ready, RunError> {
-        let workload = workload::named(&self.workload)?;
+        let workload = match &self.scenario {
+            Some(_) => &scenario::SCENARIO,
+            None => workload::named(&self.workload)?,
+        };
         let policy = Policy::preset(&self.policy).ok_or_else(|| RunError::UnknownPolicy {
             name: self.policy.clone(),
             known: Policy::presets().join(", "),
@@ -172,6 +179,9 @@ pub fn run(plan: &Plan) -> Result<Outcome, RunError> {
         seed: plan.seed,
         knobs: plan.knobs.clone(),
     };
+    if let Some(scenario) = &plan.scenario {
+        return scenario::run(scenario, &ready, &plan.place, setting);
+    }
     let body = |world: World| (ready.workload.run)(world, ready.knobs.clone());
     launch(&ready.machine, ready.policy, &plan.place, setting, body)
 }

@@ -9,6 +9,7 @@ use forebay_lab::machine::Machine;
 use forebay_lab::outcome::Outcome;
 use forebay_lab::report::{Document, page, table};
 use forebay_lab::run::Plan;
+use forebay_lab::scenario::Scenario;
 use forebay_lab::world::Place;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,21 +17,22 @@ use std::path::{Path, PathBuf};
 /// What was typed.
 #[derive(Args)]
 pub(crate) struct TypedRun {
-    /// A workload's name; forebay lab list names them
-    #[arg(value_name = "WORKLOAD")]
+    /// A workload's name; forebay lab list names them. Or a scenario of your own as FILE.toml
+    #[arg(value_name = "WORKLOAD|FILE.toml")]
     workload: String,
-    /// A machine's name, or a machine of your own as FILE.toml
-    #[arg(long, value_name = "M", default_value = "amd4-512m")]
-    machine: String,
-    /// A policy's name
-    #[arg(long, value_name = "P", default_value = "forebay")]
-    policy: String,
+    /// A machine's name, or a machine of your own as FILE.toml; without it amd4-512m. A scenario
+    /// has its own
+    #[arg(long, value_name = "M")]
+    machine: Option<String>,
+    /// A policy's name; without it forebay, or what the scenario says
+    #[arg(long, value_name = "P")]
+    policy: Option<String>,
     /// Another policy to compare with the first
     #[arg(long, value_name = "P")]
     vs: Option<String>,
-    /// Seed of the first run
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Seed of the first run; without it 1, or what the scenario says
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Runs of each policy, each with the next seed
     #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -53,11 +55,11 @@ pub(crate) struct TypedRun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunArguments {
     workload: String,
-    machine: String,
-    /// The first is the baseline.
-    policies: Vec<String>,
+    machine: Option<String>,
+    /// The first is the baseline; none stands for the usual one.
+    policies: Vec<Option<String>>,
     knobs: BTreeMap<String, String>,
-    first_seed: u64,
+    first_seed: Option<u64>,
     runs: u64,
     real_folder: Option<PathBuf>,
     json_file: Option<PathBuf>,
@@ -70,7 +72,9 @@ impl TypedRun {
         let arguments = RunArguments {
             workload: self.workload,
             machine: self.machine,
-            policies: [Some(self.policy), self.vs].into_iter().flatten().collect(),
+            policies: std::iter::once(self.policy)
+                .chain(self.vs.map(Some))
+                .collect(),
             knobs: self.settings.into_iter().collect(),
             first_seed: self.seed,
             runs: self.runs,
@@ -89,21 +93,41 @@ impl TypedRun {
 impl RunArguments {
     /// All runs, policy by policy.
     fn plans(&self) -> Result<Vec<Plan>, String> {
-        let machine = machine(&self.machine)?;
-        let plan = |policy: &String, run: u64| Plan {
-            workload: self.workload.clone(),
-            machine: machine.clone(),
-            policy: policy.clone(),
-            knobs: self.knobs.clone(),
-            seed: self.first_seed.wrapping_add(run),
-            place: self
-                .real_folder
-                .clone()
-                .map_or(Place::Simulated, Place::Real),
+        let plan = self.plan()?;
+        let of_policy = |policy: &Option<String>, run: u64| Plan {
+            policy: policy.clone().unwrap_or_else(|| plan.policy.clone()),
+            seed: plan.seed.wrapping_add(run),
+            ..plan.clone()
         };
-        let of_policy = |policy| (0..self.runs).map(move |run| (policy, run));
-        let all = self.policies.iter().flat_map(of_policy);
-        Ok(all.map(|(policy, run)| plan(policy, run)).collect())
+        let runs = |policy| (0..self.runs).map(move |run| (policy, run));
+        let all = self.policies.iter().flat_map(runs);
+        Ok(all.map(|(policy, run)| of_policy(policy, run)).collect())
+    }
+
+    /// The first run, under the usual policy.
+    fn plan(&self) -> Result<Plan, String> {
+        let mut plan = if is_file(&self.workload) {
+            if self.machine.is_some() || self.real_folder.is_some() {
+                return Err("a scenario has a machine of its own, which is simulated".into());
+            }
+            Plan::of_scenario(scenario(&self.workload)?)
+        } else {
+            Plan {
+                workload: self.workload.clone(),
+                machine: machine(self.machine.as_deref().unwrap_or(USUAL_MACHINE))?,
+                policy: "forebay".into(),
+                knobs: BTreeMap::new(),
+                seed: 1,
+                place: Place::Simulated,
+                scenario: None,
+            }
+        };
+        plan.knobs.extend(self.knobs.clone());
+        plan.seed = self.first_seed.unwrap_or(plan.seed);
+        if let Some(folder) = &self.real_folder {
+            plan.place = Place::Real(folder.clone());
+        }
+        Ok(plan)
     }
 
     /// Runs at a time; on real files they would take each other's device.
@@ -126,6 +150,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
             .collect();
     let document = Document::new(outcomes?);
     print!("{}", table::render(&document.comparison));
+    print!("{}", judged(&document.outcomes));
     if let Some(path) = &arguments.html_file {
         let comparison = &document.comparison;
         let labels = comparison
@@ -140,6 +165,23 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
         write(path, &document.to_json())?;
     }
     broken_expectations(&document.outcomes)
+}
+
+/// What a scenario expects, and what was found.
+fn judged(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        let setting = &outcome.setting;
+        for result in &outcome.expectations {
+            let held = if result.held { "holds" } else { "BROKEN" };
+            let (policy, seed) = (&setting.policy, setting.seed);
+            text += &format!(
+                "{held:6}  {policy} seed {seed}: {}; found {}\n",
+                result.expected, result.found
+            );
+        }
+    }
+    text
 }
 
 /// A scenario's expectation that did not hold is failed work.
@@ -161,16 +203,29 @@ fn broken_expectations(outcomes: &[Outcome]) -> Result<(), CommandError> {
     Err(CommandError::Lab(broken.join("; ")))
 }
 
-fn machine(name: &str) -> Result<Machine, String> {
-    if Path::new(name)
+/// The machine of a call that names none.
+const USUAL_MACHINE: &str = "amd4-512m";
+
+/// Whether a name is that of a file of the user's.
+fn is_file(name: &str) -> bool {
+    Path::new(name)
         .extension()
-        .is_none_or(|ending| ending != "toml")
-    {
+        .is_some_and(|ending| ending == "toml")
+}
+
+fn machine(name: &str) -> Result<Machine, String> {
+    if !is_file(name) {
         return Machine::named(name).map_err(|error| error.to_string());
     }
     let text = std::fs::read_to_string(name)
         .map_err(|error| format!("cannot read the machine {name}: {error}"))?;
     Machine::parse(&text).map_err(|error| format!("{name}: {error}"))
+}
+
+fn scenario(path: &str) -> Result<Scenario, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read the scenario {path}: {error}"))?;
+    Scenario::parse(&text).map_err(|error| error.in_file(path))
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {

@@ -32,6 +32,7 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Prng};
 use forebay_rt::Rt;
 use forebay_rt::wait::Gate;
+use forebay_store::Rate;
 use std::sync::{Arc, Weak};
 use volume::Volume;
 
@@ -186,6 +187,38 @@ impl World {
             .iter()
             .map(|device| device.name.clone())
             .collect()
+    }
+
+    /// From now on the device called `name` runs at so many thousandths of its speed.
+    ///
+    /// # Errors
+    /// [`WorldError::Impossible`] if there is none, or files are real.
+    pub(crate) fn set_device_pace(&self, name: &str, thousandths: u32) -> Result<(), WorldError> {
+        match self.device(name)? {
+            boot::BootedDevice::Local(device) => device.set_pace(thousandths),
+            boot::BootedDevice::Server(server) => server.set_pace(thousandths),
+        }
+        Ok(())
+    }
+
+    /// From now on the rated device called `name` has another rate.
+    ///
+    /// # Errors
+    /// [`WorldError::Impossible`] if there is none, or it is of another kind.
+    pub(crate) fn set_device_rate(&self, name: &str, rate: Rate) -> Result<(), WorldError> {
+        let device = self.device(name)?;
+        if matches!(device, boot::BootedDevice::Local(device) if device.set_rate(rate)) {
+            return Ok(());
+        }
+        let problem = format!("device '{name}' is not rated: its rate cannot change");
+        Err(WorldError::Impossible(problem))
+    }
+
+    fn device(&self, name: &str) -> Result<&boot::BootedDevice, WorldError> {
+        let found = self.inner.devices.iter().find(|it| it.name == name);
+        found.map(|device| &device.kind).ok_or_else(|| {
+            WorldError::Impossible(format!("there is no simulated device '{name}'"))
+        })
     }
 
     /// The names of the cache's stores in the order of their numbers: file systems, then swap.

@@ -1,0 +1,293 @@
+//! Expectations as a scenario's text says them.
+
+use super::{Bounds, Expectation, Level, Term, Window};
+use crate::scenario::{ScenarioError, Source};
+use forebay_base::units::parse_size;
+use serde::Deserialize;
+
+/// The names that expectations may use.
+pub(crate) struct Names {
+    pub(crate) columns: Vec<String>,
+    pub(crate) groups: Vec<String>,
+    pub(crate) distributions: Vec<String>,
+    pub(crate) length_s: f64,
+}
+
+/// A column, a sum of columns with `+`, a number or a size.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a number, a size as \"10M\", or columns as \"dirty + writeback\""
+)]
+pub(crate) enum LevelText {
+    Number(f64),
+    Text(String),
+}
+
+/// One expectation: its term is its only key.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ExpectationText {
+    Settles(SettlesText),
+    Overshoots(OvershootsText),
+    NeverAbove(NeverText),
+    NeverBelow(NeverText),
+    Mean(MeanText),
+    Shares(SharesText),
+    Figure(FigureText),
+    Latency(LatencyText),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettlesText {
+    of: String,
+    near: LevelText,
+    within_percent: f64,
+    by_s: f64,
+    #[serde(default)]
+    smoothed_s: Option<f64>,
+    #[serde(default)]
+    from_s: Option<f64>,
+    #[serde(default)]
+    until_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OvershootsText {
+    of: String,
+    over: LevelText,
+    at_most_percent: f64,
+    #[serde(default)]
+    from_s: Option<f64>,
+    #[serde(default)]
+    until_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NeverText {
+    of: String,
+    limit: LevelText,
+    #[serde(default)]
+    from_s: Option<f64>,
+    #[serde(default)]
+    until_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MeanText {
+    of: String,
+    #[serde(default)]
+    at_least: Option<LevelText>,
+    #[serde(default)]
+    at_most: Option<LevelText>,
+    #[serde(default)]
+    from_s: Option<f64>,
+    #[serde(default)]
+    until_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SharesText {
+    of: String,
+    within_percent: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FigureText {
+    of: String,
+    #[serde(default)]
+    at_least: Option<f64>,
+    #[serde(default)]
+    at_most: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LatencyText {
+    of: String,
+    percentile: f64,
+    #[serde(default)]
+    at_least_ms: Option<f64>,
+    #[serde(default)]
+    at_most_ms: Option<f64>,
+}
+
+/// Over how long a level is averaged before it is asked whether it has settled.
+const SMOOTHED_S: f64 = 5.0;
+
+type Checked<T> = Result<T, ScenarioError>;
+
+/// One expectation of a text, and the names that it may use.
+struct Checker<'a> {
+    start: usize,
+    source: &'a Source<'a>,
+    names: &'a Names,
+}
+
+impl ExpectationText {
+    /// The expectation of this text, which starts at byte `start` of `source`.
+    pub(crate) fn check(
+        &self,
+        start: usize,
+        source: &Source<'_>,
+        names: &Names,
+    ) -> Checked<Expectation> {
+        let checker = Checker {
+            start,
+            source,
+            names,
+        };
+        let (from_s, until_s) = self.window();
+        Ok(Expectation {
+            term: checker.term(self)?,
+            window: checker.window(from_s, until_s)?,
+        })
+    }
+
+    fn window(&self) -> (Option<f64>, Option<f64>) {
+        match self {
+            ExpectationText::Settles(it) => (it.from_s, it.until_s),
+            ExpectationText::Overshoots(it) => (it.from_s, it.until_s),
+            ExpectationText::NeverAbove(it) | ExpectationText::NeverBelow(it) => {
+                (it.from_s, it.until_s)
+            }
+            ExpectationText::Mean(it) => (it.from_s, it.until_s),
+            _ => (None, None),
+        }
+    }
+}
+
+impl Checker<'_> {
+    fn wrong(&self, problem: impl Into<String>) -> ScenarioError {
+        self.source.wrong(self.start, problem)
+    }
+
+    fn term(&self, text: &ExpectationText) -> Checked<Term> {
+        Ok(match text {
+            ExpectationText::Settles(it) => self.settles(it)?,
+            ExpectationText::Overshoots(it) => Term::Overshoots {
+                of: self.columns(&it.of)?,
+                over: self.level(&it.over)?,
+                at_most_percent: self.percent("at_most_percent", it.at_most_percent)?,
+            },
+            ExpectationText::NeverAbove(it) => Term::NeverAbove {
+                of: self.columns(&it.of)?,
+                limit: self.level(&it.limit)?,
+            },
+            ExpectationText::NeverBelow(it) => Term::NeverBelow {
+                of: self.columns(&it.of)?,
+                limit: self.level(&it.limit)?,
+            },
+            ExpectationText::Mean(it) => {
+                let level = |text: &Option<LevelText>| {
+                    let level = text.as_ref().map(|text| self.level(text));
+                    level.transpose()
+                };
+                let (least, most) = (level(&it.at_least)?, level(&it.at_most)?);
+                Term::Mean {
+                    of: self.columns(&it.of)?,
+                    bounds: self.bounds(least, most)?,
+                }
+            }
+            ExpectationText::Shares(it) => Term::Shares {
+                of: self.name("process", &it.of, &self.names.groups)?,
+                within_percent: self.percent("within_percent", it.within_percent)?,
+            },
+            ExpectationText::Figure(it) => Term::Figure {
+                of: it.of.clone(),
+                bounds: self.bounds(it.at_least, it.at_most)?,
+            },
+            ExpectationText::Latency(it) => self.latency(it)?,
+        })
+    }
+
+    fn settles(&self, text: &SettlesText) -> Checked<Term> {
+        let smoothed_s = text.smoothed_s.unwrap_or(SMOOTHED_S);
+        if !(0.0..=self.names.length_s).contains(&text.by_s) {
+            return Err(self.wrong("by_s lies within the scenario's length"));
+        }
+        if !(0.0..=self.names.length_s).contains(&smoothed_s) {
+            return Err(self.wrong("smoothed_s is 0 to the scenario's length"));
+        }
+        Ok(Term::Settles {
+            of: self.columns(&text.of)?,
+            near: self.level(&text.near)?,
+            within_percent: self.percent("within_percent", text.within_percent)?,
+            by_s: text.by_s,
+            smoothed_s,
+        })
+    }
+
+    fn latency(&self, text: &LatencyText) -> Checked<Term> {
+        const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
+        let percentile = text.percentile;
+        if !PERCENTILES.iter().any(|it| (it - percentile).abs() < 1e-9) {
+            return Err(self.wrong(format!(
+                "percentile is {percentile}; 50, 90, 95, 99, 99.9 and 100 are allowed"
+            )));
+        }
+        Ok(Term::Latency {
+            of: self.name("distribution", &text.of, &self.names.distributions)?,
+            percentile,
+            bounds: self.bounds(text.at_least_ms, text.at_most_ms)?,
+        })
+    }
+
+    fn window(&self, from_s: Option<f64>, until_s: Option<f64>) -> Checked<Window> {
+        let (from_s, until_s) = (
+            from_s.unwrap_or(0.0),
+            until_s.unwrap_or(self.names.length_s),
+        );
+        if 0.0 <= from_s && from_s < until_s && until_s <= self.names.length_s {
+            return Ok(Window { from_s, until_s });
+        }
+        Err(self.wrong(format!(
+            "from_s is {from_s} and until_s is {until_s}; 0 to {} are allowed, in this order",
+            self.names.length_s
+        )))
+    }
+
+    fn percent(&self, what: &str, value: f64) -> Checked<f64> {
+        if (0.0..=1_000.0).contains(&value) {
+            return Ok(value);
+        }
+        Err(self.wrong(format!("{what} is {value}; 0 to 1000 are allowed")))
+    }
+
+    fn bounds<T>(&self, at_least: Option<T>, at_most: Option<T>) -> Checked<Bounds<T>> {
+        if at_least.is_none() && at_most.is_none() {
+            return Err(self.wrong("one of at_least and at_most is given, or both"));
+        }
+        Ok(Bounds { at_least, at_most })
+    }
+
+    fn name(&self, what: &str, name: &str, known: &[String]) -> Checked<String> {
+        if known.iter().any(|it| it == name) {
+            return Ok(name.into());
+        }
+        Err(self.source.unknown(self.start, what, name, known))
+    }
+
+    fn columns(&self, text: &str) -> Checked<Level> {
+        let columns = text.split('+').map(str::trim);
+        let columns = columns.map(|name| self.name("column", name, &self.names.columns));
+        Ok(Level::Columns(columns.collect::<Checked<_>>()?))
+    }
+
+    fn level(&self, text: &LevelText) -> Checked<Level> {
+        match text {
+            LevelText::Number(number) => Ok(Level::Number(*number)),
+            LevelText::Text(text) if text.starts_with(|first: char| first.is_ascii_digit()) => {
+                let size = parse_size(text).map_err(|problem| self.wrong(problem))?;
+                Ok(Level::Number(size as f64))
+            }
+            LevelText::Text(text) => self.columns(text),
+        }
+    }
+}

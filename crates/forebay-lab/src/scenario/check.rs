@@ -1,0 +1,485 @@
+//! From a scenario's text to what it does; everything that cannot be is refused with its line.
+
+use super::error::{ScenarioError, Source};
+use super::script::{Access, Action, Change, FilePlace, Group, Happening, SharedFile};
+use super::text::{
+    AccessText, EventText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText,
+};
+use super::{Scenario, known};
+use crate::device::DeviceSettings;
+use crate::expect::Names;
+use crate::machine::{DeviceKind, Machine};
+use forebay::Policy;
+use forebay_base::Span;
+use forebay_store::Rate;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+/// Longest simulated time of a scenario: a day.
+const LONGEST_S: f64 = 86_400.0;
+
+/// Most processes of one group.
+const MOST_PROCESSES: u64 = 10_000;
+
+/// Most rows of a series.
+const MOST_ROWS: f64 = 100_000.0;
+
+/// What is written or read in one call where nothing else is said.
+const SEQUENTIAL_BLOCK: u64 = 64 << 10;
+const RANDOM_BLOCK: u64 = 4 << 10;
+
+/// Most bytes of one call.
+const MOST_BLOCK: u64 = 16 << 20;
+
+type Checked<T> = Result<T, ScenarioError>;
+
+/// What names of the text stand for.
+struct Checker<'a> {
+    source: Source<'a>,
+    machine: Machine,
+    length_s: f64,
+    files: Vec<SharedFile>,
+}
+
+/// The scenario that `text` describes.
+pub(super) fn parse(text: &str) -> Checked<Scenario> {
+    let source = Source(text);
+    let parsed: ScenarioText = toml::from_str(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        source.wrong(offset, error.message())
+    })?;
+    let machine = machine(&parsed.machine, &source)?;
+    let length_s = within(&source, "length_s", &parsed.length_s, 0.1..=LONGEST_S)?;
+    let mut checker = Checker {
+        source,
+        machine,
+        length_s,
+        files: Vec::new(),
+    };
+    let files = parsed.files.iter().map(|file| checker.file(file));
+    checker.files = files.collect::<Checked<_>>()?;
+    checker.scenario(&parsed)
+}
+
+fn machine(choice: &Spanned<MachineChoice>, source: &Source<'_>) -> Checked<Machine> {
+    let machine = match choice.get_ref() {
+        MachineChoice::Named(name) => Machine::named(name),
+        MachineChoice::Spelled(spelled) => spelled.check(source.0),
+    };
+    machine.map_err(|error| source.machine(choice.span().start, error))
+}
+
+fn within(
+    source: &Source<'_>,
+    what: &str,
+    given: &Spanned<f64>,
+    allowed: RangeInclusive<f64>,
+) -> Checked<f64> {
+    let value = *given.get_ref();
+    if allowed.contains(&value) {
+        return Ok(value);
+    }
+    let (least, most) = (allowed.start(), allowed.end());
+    let problem = format!("{what} is {value}; {least} to {most} are allowed");
+    Err(source.wrong(given.span().start, problem))
+}
+
+fn span_of(seconds: f64) -> Span {
+    Span::from_nanos((seconds * 1e9).round() as u64)
+}
+
+impl Checker<'_> {
+    fn scenario(&self, parsed: &ScenarioText) -> Checked<Scenario> {
+        let warm_up_s = match &parsed.warm_up_s {
+            Some(given) => within(&self.source, "warm_up_s", given, 0.0..=self.length_s)?,
+            None => 0.0,
+        };
+        let mut groups: Vec<Group> = Vec::new();
+        for process in &parsed.processes {
+            let group = self.group(process)?;
+            if groups.iter().any(|other| other.name == group.name) {
+                let problem = format!("there are two processes called '{}'", group.name);
+                return Err(self
+                    .source
+                    .wrong_field(process.span().start, "name", problem));
+            }
+            groups.push(group);
+        }
+        let events = parsed.events.iter().map(|event| self.event(event, &groups));
+        let mut scenario = Scenario {
+            name: parsed.name.clone(),
+            summary: parsed.summary.clone(),
+            policy: self.policy(parsed)?,
+            seed: parsed.seed,
+            knobs: self.knobs(&parsed.set)?,
+            machine: self.machine.clone(),
+            length: span_of(self.length_s),
+            warm_up: span_of(warm_up_s),
+            sample: self.sample(parsed)?,
+            sampled: Vec::new(),
+            files: self.files.clone(),
+            events: events.collect::<Checked<_>>()?,
+            groups,
+            expectations: Vec::new(),
+        };
+        let names = Names {
+            columns: known::columns(&scenario),
+            groups: scenario.groups.iter().map(|it| it.name.clone()).collect(),
+            distributions: known::distributions(&scenario),
+            length_s: self.length_s,
+        };
+        for column in &parsed.sampled {
+            if !names.columns.contains(column.get_ref()) {
+                let (at, name) = (column.span().start, column.get_ref());
+                return Err(self.source.unknown(at, "column", name, &names.columns));
+            }
+            scenario.sampled.push(column.get_ref().clone());
+        }
+        let expect = parsed.expect.iter();
+        let expect = expect.map(|it| it.get_ref().check(it.span().start, &self.source, &names));
+        scenario.expectations = expect.collect::<Checked<_>>()?;
+        Ok(scenario)
+    }
+
+    fn policy(&self, parsed: &ScenarioText) -> Checked<String> {
+        let Some(given) = &parsed.policy else {
+            return Ok("forebay".into());
+        };
+        let name = given.get_ref();
+        if Policy::preset(name).is_some() {
+            return Ok(name.clone());
+        }
+        let known: Vec<String> = Policy::presets().into_iter().map(Into::into).collect();
+        Err(self
+            .source
+            .unknown(given.span().start, "policy", name, &known))
+    }
+
+    /// Knobs of the machine and the policy; each is tried alone, to say which line is wrong.
+    fn knobs(
+        &self,
+        given: &BTreeMap<String, Spanned<toml::Value>>,
+    ) -> Checked<BTreeMap<String, String>> {
+        let mut knobs = BTreeMap::new();
+        for (name, value) in given {
+            let text = match value.get_ref() {
+                toml::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            known::try_knob(&self.machine, name, &text)
+                .map_err(|problem| self.source.wrong(value.span().start, problem))?;
+            knobs.insert(name.clone(), text);
+        }
+        Ok(knobs)
+    }
+
+    /// How often levels are looked at: a whole part of a second, so that the looks fall on the
+    /// seconds at which every run is looked at.
+    fn sample(&self, parsed: &ScenarioText) -> Checked<Span> {
+        let Some(given) = &parsed.sample_ms else {
+            return Ok(Span::from_secs(1));
+        };
+        let ms = *given.get_ref();
+        let allowed = (10..=1_000).contains(&ms) && 1_000 % ms == 0;
+        if allowed && self.length_s * 1e3 / ms as f64 <= MOST_ROWS {
+            return Ok(Span::from_millis(ms));
+        }
+        let problem = format!(
+            "sample_ms is {ms}; a whole part of 1000 from 10 on is allowed, and {MOST_ROWS} \
+             samples in all"
+        );
+        Err(self.source.wrong(given.span().start, problem))
+    }
+
+    fn file_system(&self, start: usize, given: Option<&String>) -> Checked<String> {
+        let all = &self.machine.storage.file_systems;
+        let Some(name) = given else {
+            return Ok(all[0].name.clone());
+        };
+        if all.iter().any(|it| it.name == *name) {
+            return Ok(name.clone());
+        }
+        let known: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+        let problem = format!(
+            "the machine has no file system '{name}'; it has: {}",
+            known.join(", ")
+        );
+        Err(self.source.wrong_field(start, "file_system", problem))
+    }
+
+    fn file(&self, file: &Spanned<FileText>) -> Checked<SharedFile> {
+        let (start, file) = (file.span().start, file.get_ref());
+        if file.size.0 < RANDOM_BLOCK {
+            let problem = "a file that processes share has at least 4K";
+            return Err(self.source.wrong_field(start, "size", problem));
+        }
+        Ok(SharedFile {
+            name: file.name.clone(),
+            length_bytes: file.size.0,
+            file_system: self.file_system(start, file.file_system.as_ref())?,
+        })
+    }
+
+    fn time(&self, start: usize, field: &str, seconds: f64) -> Checked<Span> {
+        if (0.0..=self.length_s).contains(&seconds) {
+            return Ok(span_of(seconds));
+        }
+        let problem = format!(
+            "{field} is {seconds}; 0 to the length of {} s is allowed",
+            self.length_s
+        );
+        Err(self.source.wrong_field(start, field, problem))
+    }
+
+    fn group(&self, process: &Spanned<ProcessText>) -> Checked<Group> {
+        let (start, process) = (process.span().start, process.get_ref());
+        let refuse = |field: &str, problem: String| self.source.wrong_field(start, field, problem);
+        if !(1..=MOST_PROCESSES).contains(&process.count) {
+            let problem = format!(
+                "count is {}; 1 to {MOST_PROCESSES} are allowed",
+                process.count
+            );
+            return Err(refuse("count", problem));
+        }
+        let nodes = self.machine.memory.nodes.len();
+        if process.node >= nodes {
+            let most = nodes - 1;
+            let problem = format!("node is {}; 0 to {most} are allowed", process.node);
+            return Err(refuse("node", problem));
+        }
+        let begin = self.time(start, "start_s", process.start_s)?;
+        let stop = process.stop_s.map(|stop| self.time(start, "stop_s", stop));
+        let stop = stop.transpose()?;
+        if stop.is_some_and(|stop| stop <= begin) {
+            return Err(refuse("stop_s", "stop_s lies after start_s".into()));
+        }
+        Ok(Group {
+            name: process.name.clone(),
+            count: process.count,
+            start: begin,
+            stop,
+            node: process.node,
+            action: self.action(start, process)?,
+        })
+    }
+
+    fn action(&self, start: usize, process: &ProcessText) -> Checked<Action> {
+        let access = [
+            ("writes", process.writes, true, false),
+            ("writes_randomly", process.writes_randomly, true, true),
+            ("reads", process.reads, false, false),
+            ("reads_randomly", process.reads_randomly, false, true),
+        ];
+        let memory = [
+            ("hogs", process.hogs),
+            ("pins", process.pins),
+            ("maps", process.maps),
+        ];
+        let mut actions = Vec::new();
+        for (name, text, writes, at_random) in access {
+            if let Some(text) = text {
+                let access = self.access(start, process, name, (text, writes, at_random))?;
+                actions.push(Action::Access(access));
+            }
+        }
+        for (name, text) in memory {
+            if let Some(text) = text {
+                actions.push(self.memory(start, process, name, text)?);
+            }
+        }
+        match (actions.pop(), actions.is_empty()) {
+            (Some(action), true) => Ok(action),
+            _ => {
+                let problem = format!(
+                    "process '{}' does one of writes, writes_randomly, reads, reads_randomly, \
+                     hogs, pins and maps",
+                    process.name
+                );
+                Err(self.source.wrong_field(start, "name", problem))
+            }
+        }
+    }
+
+    fn access(
+        &self,
+        start: usize,
+        process: &ProcessText,
+        name: &str,
+        (text, writes, at_random): (AccessText, bool, bool),
+    ) -> Checked<Access> {
+        let refuse = |field: &str, problem: &str| {
+            let problem = format!("process '{}': {problem}", process.name);
+            self.source.wrong_field(start, field, problem)
+        };
+        let usual = if at_random {
+            RANDOM_BLOCK
+        } else {
+            SEQUENTIAL_BLOCK
+        };
+        let block_bytes = text.block.map_or(usual, |size| size.0);
+        if !(1..=MOST_BLOCK).contains(&block_bytes) {
+            return Err(refuse(name, "block is 1 byte to 16M"));
+        }
+        if text.rate.is_some_and(|rate| rate.0 == 0) {
+            return Err(refuse(name, "rate is at least 1 byte a second"));
+        }
+        let place = if let Some(file) = &process.file {
+            if text.size.is_some() || process.file_system.is_some() {
+                return Err(refuse(
+                    "file",
+                    "a file of [[files]] has its own size and file_system",
+                ));
+            }
+            let found = self.files.iter().position(|it| it.name == *file);
+            let known: Vec<&str> = self.files.iter().map(|it| it.name.as_str()).collect();
+            let known = known.join(", ");
+            FilePlace::Shared(found.ok_or_else(|| {
+                refuse(
+                    "file",
+                    &format!("there is no file '{file}'; there are: {known}"),
+                )
+            })?)
+        } else {
+            FilePlace::Own {
+                file_system: self.file_system(start, process.file_system.as_ref())?,
+                length_bytes: text.size.map(|size| size.0),
+            }
+        };
+        let length_bytes = match &place {
+            FilePlace::Shared(number) => Some(self.files[*number].length_bytes),
+            FilePlace::Own { length_bytes, .. } => *length_bytes,
+        };
+        match length_bytes {
+            None if at_random || !writes => {
+                Err(refuse(name, "size or file says how long the file is"))
+            }
+            Some(length) if length < block_bytes => {
+                Err(refuse(name, "the file is at least as long as a block"))
+            }
+            _ => Ok(Access {
+                writes,
+                at_random,
+                block_bytes,
+                rate: text.rate.map(|rate| rate.0),
+                place,
+            }),
+        }
+    }
+
+    fn memory(
+        &self,
+        start: usize,
+        process: &ProcessText,
+        name: &str,
+        text: MemoryText,
+    ) -> Checked<Action> {
+        let refuse = |field: &str, problem: String| {
+            let problem = format!("process '{}': {problem}", process.name);
+            self.source.wrong_field(start, field, problem)
+        };
+        if process.file.is_some() {
+            return Err(refuse("file", format!("one that {name} has no file")));
+        }
+        if text.every_ms != 0 && name != "maps" {
+            return Err(refuse(name, "every_ms is for one that maps".into()));
+        }
+        let length_bytes = text.size.0;
+        let memory_bytes = self.machine.memory.all_managed_pages() * 4096;
+        let swap_bytes = self.machine.storage.swap.map_or(0, |swap| swap.bytes);
+        let room_bytes = if name == "pins" {
+            memory_bytes
+        } else {
+            swap_bytes
+        };
+        let all_bytes = length_bytes.saturating_mul(process.count);
+        if length_bytes < RANDOM_BLOCK || all_bytes > room_bytes {
+            let of = if name == "pins" { "memory" } else { "swap" };
+            return Err(refuse(
+                name,
+                format!(
+                    "size is {length_bytes} bytes for each of {}; 4K and, all together, up to the \
+                     machine's {room_bytes} bytes of {of} are allowed",
+                    process.count
+                ),
+            ));
+        }
+        Ok(match name {
+            "hogs" => Action::Hog { length_bytes },
+            "pins" => Action::Pin {
+                length_bytes,
+                file_system: self.file_system(start, process.file_system.as_ref())?,
+            },
+            _ => Action::Map {
+                length_bytes,
+                every: Span::from_millis(text.every_ms.max(1)),
+            },
+        })
+    }
+
+    fn event(&self, event: &Spanned<EventText>, groups: &[Group]) -> Checked<Happening> {
+        let (start, event) = (event.span().start, event.get_ref());
+        let at = self.time(start, "at_s", event.at_s)?;
+        let what = match (&event.kill, &event.rate, &event.pace) {
+            (Some(name), None, None) => {
+                let found = groups.iter().position(|group| group.name == *name);
+                let known: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+                let known = known.join(", ");
+                let problem = format!("there is no process '{name}'; there are: {known}");
+                Change::Kill(found.ok_or_else(|| self.source.wrong_field(start, "kill", problem))?)
+            }
+            (None, Some(change), None) => self.rate(start, change)?,
+            (None, None, Some(change)) => {
+                self.device(start, "pace", &change.device)?;
+                if change.percent > 1_000 {
+                    let problem = format!("percent is {}; 0 to 1000 are allowed", change.percent);
+                    return Err(self.source.wrong_field(start, "pace", problem));
+                }
+                Change::Pace {
+                    device: change.device.clone(),
+                    thousandths: change.percent * 10,
+                }
+            }
+            _ => {
+                let problem = "an event is one of kill, rate and pace";
+                return Err(self.source.wrong_field(start, "at_s", problem));
+            }
+        };
+        Ok(Happening { at, what })
+    }
+
+    fn device(&self, start: usize, field: &str, name: &str) -> Checked<&DeviceKind> {
+        let devices = &self.machine.storage.devices;
+        let found = devices.iter().find(|device| device.name == name);
+        found.map(|device| &device.kind).ok_or_else(|| {
+            let known: Vec<&str> = devices.iter().map(|it| it.name.as_str()).collect();
+            let known = known.join(", ");
+            let problem = format!("there is no device '{name}'; there are: {known}");
+            self.source.wrong_field(start, field, problem)
+        })
+    }
+
+    fn rate(&self, start: usize, change: &super::text::RateText) -> Checked<Change> {
+        let kind = self.device(start, "rate", &change.device)?;
+        let refuse = |problem: String| self.source.wrong_field(start, "rate", problem);
+        let DeviceKind::Local(DeviceSettings::Rated(rated)) = kind else {
+            let name = &change.device;
+            return Err(refuse(format!(
+                "device '{name}' is not rated; pace slows a device of any kind"
+            )));
+        };
+        let rate = Rate {
+            bytes_per_s: change.bytes_per_s.unwrap_or(rated.bytes_per_s),
+            operations_per_s: change.operations_per_s.unwrap_or(rated.operations_per_s),
+            burst_bytes: rated.burst_bytes,
+        };
+        if rate.bytes_per_s == 0 || rate.operations_per_s == 0 {
+            let problem = "a rate is at least 1; pace with 0 percent stops a device";
+            return Err(refuse(problem.into()));
+        }
+        Ok(Change::Rate {
+            device: change.device.clone(),
+            rate,
+        })
+    }
+}

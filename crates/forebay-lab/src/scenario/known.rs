@@ -1,0 +1,108 @@
+//! The names that a scenario may use.
+
+use super::Scenario;
+use super::script::Action;
+use crate::machine::Machine;
+use crate::workload::{Knobs, Work, Workload};
+use crate::world::WorldError;
+use forebay::{Counter, Policy};
+use std::collections::BTreeMap;
+
+/// What a scenario is among the workloads: it has no knobs of its own.
+pub(crate) static SCENARIO: Workload = Workload {
+    name: "scenario",
+    summary: "what a file of processes, events and expectations says",
+    knobs: &[],
+    run: |_, _| -> Work {
+        let problem = "a scenario is run from its file".to_owned();
+        Box::pin(async move { Err(WorldError::Impossible(problem)) })
+    },
+};
+
+/// Whether `machine` and a policy know the knob `name` and it can have this value.
+pub(super) fn try_knob(machine: &Machine, name: &str, value: &str) -> Result<(), String> {
+    let (mut machine, mut policy) = (machine.clone(), Policy::default());
+    let given = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    let resolved = Knobs::resolve(&given, &SCENARIO, &mut machine, &mut policy);
+    resolved.map(|_| ()).map_err(|error| error.to_string())
+}
+
+const LEVELS: [&str; 11] = [
+    "dirty",
+    "writeback",
+    "thresh",
+    "background",
+    "setpoint",
+    "dirty_limit",
+    "free",
+    "inactive_file",
+    "active_file",
+    "inactive_anon",
+    "active_anon",
+];
+
+const OF_A_ZONE: [&str; 5] = ["free", "dirty", "writeback", "inactive_file", "active_file"];
+
+const OF_A_STORE: [&str; 4] = ["write_bandwidth", "dirty_ratelimit", "dirty", "thresh"];
+
+const RATES: [Counter; 8] = [
+    Counter::PgscanKswapd,
+    Counter::PgscanDirect,
+    Counter::PgstealKswapd,
+    Counter::PgstealDirect,
+    Counter::NrDirtied,
+    Counter::NrWritten,
+    Counter::Pswpin,
+    Counter::Pswpout,
+];
+
+/// Every column of the series of `scenario`.
+pub(super) fn columns(scenario: &Scenario) -> Vec<String> {
+    let machine = &scenario.machine;
+    let mut columns: Vec<String> = LEVELS.map(Into::into).into();
+    columns.extend(RATES.iter().map(|counter| counter.name().to_owned()));
+    for (number, node) in machine.memory.nodes.iter().enumerate() {
+        for zone in node.zones.iter().filter(|zone| zone.bytes > 0) {
+            let place = match number {
+                0 => zone.name.clone(),
+                _ => format!("{number}.{}", zone.name),
+            };
+            columns.extend(OF_A_ZONE.map(|level| format!("{level}@{place}")));
+        }
+    }
+    let file_systems = machine.storage.file_systems.iter();
+    let swap = machine.storage.swap.map(|_| "swap");
+    for store in file_systems.map(|it| it.name.as_str()).chain(swap) {
+        columns.extend(OF_A_STORE.map(|level| format!("{level}@{store}")));
+    }
+    for device in &machine.storage.devices {
+        let name = &device.name;
+        columns.extend([format!("device_rate@{name}"), format!("await@{name}")]);
+    }
+    columns.extend(scenario.groups.iter().map(|it| format!("rate@{}", it.name)));
+    columns
+}
+
+/// Every distribution that `scenario` may leave.
+pub(super) fn distributions(scenario: &Scenario) -> Vec<String> {
+    let mut names = vec!["pause".to_owned()];
+    for group in &scenario.groups {
+        if let Some(latency) = latency_of(&group.action) {
+            if !names.iter().any(|name| name == latency) {
+                names.push(latency.into());
+            }
+            names.push(format!("{latency}@{}", group.name));
+        }
+    }
+    names
+}
+
+/// What the latency of an action is called.
+pub(super) fn latency_of(action: &Action) -> Option<&'static str> {
+    match action {
+        Action::Access(access) if access.writes => Some("write_latency"),
+        Action::Access(_) => Some("read_latency"),
+        Action::Map { .. } => Some("map_latency"),
+        Action::Hog { .. } | Action::Pin { .. } => None,
+    }
+}

@@ -1,0 +1,134 @@
+//! Scenarios: what would happen to a machine if. A text names or spells out the machine, its
+//! processes, what happens to its devices, and what is expected of it in control terms;
+//! docs/scenarios.md has the form.
+
+mod check;
+mod error;
+mod known;
+mod play;
+mod process;
+mod progress;
+mod script;
+mod text;
+
+pub use error::ScenarioError;
+pub(crate) use error::Source;
+pub(crate) use known::SCENARIO;
+
+use crate::expect::{Expectation, judge};
+use crate::machine::Machine;
+use crate::outcome::{Outcome, Setting};
+use crate::run::{Plan, Ready, RunError, launch};
+use crate::world::{Place, World};
+use forebay_base::Span;
+use progress::Progress;
+use script::{Group, Happening, SharedFile};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A scenario, checked.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// One line that says what it shows.
+    pub summary: String,
+    /// The policy that it is written for.
+    pub policy: String,
+    /// The seed that it is written for.
+    pub seed: u64,
+    /// Knobs of the machine and the policy.
+    pub knobs: BTreeMap<String, String>,
+    /// The machine.
+    pub machine: Machine,
+    length: Span,
+    /// Nothing before this is measured.
+    warm_up: Span,
+    /// How often levels are looked at.
+    sample: Span,
+    /// The columns that are kept; all if there is none.
+    sampled: Vec<String>,
+    files: Vec<SharedFile>,
+    groups: Vec<Group>,
+    events: Vec<Happening>,
+    expectations: Vec<Expectation>,
+}
+
+impl Scenario {
+    /// The scenario that `text` describes.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] with the line, what is wrong there and what is allowed.
+    ///
+    /// ```
+    /// use forebay_lab::run::{Plan, run};
+    /// use forebay_lab::scenario::Scenario;
+    /// let scenario = Scenario::parse(r#"
+    ///     name = "one-writer"
+    ///     summary = "a paced writer is not slowed"
+    ///     machine = "amd4-512m"
+    ///     length_s = 4
+    ///
+    ///     [[processes]]
+    ///     name = "log"
+    ///     writes = { block = "4K", rate = "1M" }
+    ///
+    ///     [[expect]]
+    ///     mean = { of = "rate@log", at_least = "900K" }
+    /// "#)?;
+    /// let outcome = run(&Plan::of_scenario(scenario))?;
+    /// assert!(outcome.expectations.iter().all(|expectation| expectation.held));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+        check::parse(text)
+    }
+
+    /// How many expectations it has.
+    pub fn expectations(&self) -> usize {
+        self.expectations.len()
+    }
+}
+
+impl Plan {
+    /// `scenario` as its file says.
+    pub fn of_scenario(scenario: Scenario) -> Plan {
+        Plan {
+            workload: scenario.name.clone(),
+            machine: scenario.machine.clone(),
+            policy: scenario.policy.clone(),
+            knobs: scenario.knobs.clone(),
+            seed: scenario.seed,
+            place: Place::Simulated,
+            scenario: Some(Arc::new(scenario)),
+        }
+    }
+}
+
+/// Runs `scenario` on the machine of `ready` and judges what it expects.
+///
+/// # Errors
+/// [`RunError`].
+pub(crate) fn run(
+    scenario: &Arc<Scenario>,
+    ready: &Ready,
+    place: &Place,
+    setting: Setting,
+) -> Result<Outcome, RunError> {
+    let progress = Arc::new(Progress::new(scenario));
+    let (script, seen) = (scenario.clone(), progress.clone());
+    let body =
+        |world: World| -> crate::workload::Work { Box::pin(play::play(world, script, seen)) };
+    let mut outcome = launch(&ready.machine, ready.policy, place, setting, body)?;
+    progress.add_columns(&mut outcome.series);
+    outcome.expectations = judge(&scenario.expectations, &outcome);
+    if !scenario.sampled.is_empty() {
+        let columns = &mut outcome.series.columns;
+        columns.retain(|column| scenario.sampled.contains(&column.name));
+    }
+    Ok(outcome)
+}
+
+#[cfg(test)]
+#[path = "scenario_tests.rs"]
+mod tests;

@@ -1,0 +1,220 @@
+//! Playing a scenario: processes start and stop, devices change, levels are looked at.
+
+use super::Scenario;
+use super::process::Actor;
+use super::progress::Progress;
+use super::script::{Action, Change, FilePlace};
+use crate::probe::mean_and_deviation;
+use crate::world::{ProcessHandle, World, WorldError, WorldFile};
+use forebay_base::{Instant, Span};
+use std::sync::Arc;
+
+/// What is next in a scenario.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// What is measured begins.
+    Measure,
+    Start(usize),
+    Stop(usize),
+    Event(usize),
+    /// Everybody's progress is noted, and levels are looked at where nobody else does it.
+    Look,
+}
+
+/// A scenario under way.
+struct Stage {
+    world: World,
+    script: Arc<Scenario>,
+    progress: Arc<Progress>,
+    files: Vec<WorldFile>,
+    /// The processes of each group.
+    cast: Vec<Vec<ProcessHandle>>,
+    /// What each process of each group had moved when measuring began.
+    before: Vec<Vec<u64>>,
+    began: Instant,
+}
+
+/// Plays `script` to its end.
+pub(super) async fn play(
+    world: World,
+    script: Arc<Scenario>,
+    progress: Arc<Progress>,
+) -> Result<(), WorldError> {
+    let files = open_shared(&world, &script).await?;
+    let mut stage = Stage {
+        began: world.now(),
+        cast: script.groups.iter().map(|_| Vec::new()).collect(),
+        before: Vec::new(),
+        files,
+        world,
+        progress,
+        script,
+    };
+    for (at, step) in timetable(&stage.script) {
+        let passed = stage.world.now() - stage.began;
+        if at > passed {
+            stage.world.rt().sleep(at.saturating_sub(passed)).await;
+        }
+        stage.take(step).await?;
+    }
+    stage.end().await
+}
+
+/// Opens the files that processes share. They stay open as long as anybody uses them.
+async fn open_shared(world: &World, script: &Arc<Scenario>) -> Result<Vec<WorldFile>, WorldError> {
+    let opened = Arc::new(forebay_base::sync::Mutex::new(Vec::new()));
+    let (script, into) = (script.clone(), opened.clone());
+    let opener = world.spawn("opener", |process| async move {
+        for file in &script.files {
+            let file_system = process.world().file_system(&file.file_system)?;
+            let file = process.open_old(file_system, &file.name, file.length_bytes);
+            let file = file.await?;
+            forebay_base::sync::lock(&into).push(file);
+        }
+        Ok(())
+    });
+    opener.wait().await?;
+    let files = std::mem::take(&mut *forebay_base::sync::lock(&opened));
+    Ok(files)
+}
+
+/// Everything that happens, in order; what happens at one time, in the order of the file.
+fn timetable(script: &Scenario) -> Vec<(Span, Step)> {
+    let mut steps = vec![(script.warm_up, Step::Measure)];
+    for (number, group) in script.groups.iter().enumerate() {
+        steps.push((group.start, Step::Start(number)));
+        steps.extend(group.stop.map(|stop| (stop, Step::Stop(number))));
+    }
+    let events = script.events.iter().enumerate();
+    steps.extend(events.map(|(number, event)| (event.at, Step::Event(number))));
+    let looks = script.length.as_nanos() / script.sample.as_nanos();
+    let look = |number| (script.sample.saturating_mul(number), Step::Look);
+    steps.extend((1..=looks).map(look));
+    steps.push((script.length, Step::Look));
+    steps.sort_by_key(|(at, _)| *at);
+    steps
+}
+
+impl Stage {
+    async fn take(&mut self, step: Step) -> Result<(), WorldError> {
+        match step {
+            Step::Measure => {
+                self.before = self.moved();
+                self.world.open_window();
+            }
+            Step::Start(group) => self.start(group),
+            Step::Stop(group) => self.kill(group).await?,
+            Step::Event(number) => self.change(number).await?,
+            Step::Look => {
+                let now = self.world.now();
+                self.progress.note(now);
+                // On whole seconds the run itself looks.
+                if (now - Instant::ZERO).as_nanos() % 1_000_000_000 != 0 {
+                    self.world.sample();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn moved(&self) -> Vec<Vec<u64>> {
+        let groups = 0..self.script.groups.len();
+        groups.map(|group| self.progress.of_group(group)).collect()
+    }
+
+    fn start(&mut self, number: usize) {
+        let group = &self.script.groups[number];
+        let measured_from = self.began + self.script.warm_up;
+        for place in 0..group.count as usize {
+            let (name, progress) = (group.name.clone(), self.progress.clone());
+            let action = group.action.clone();
+            let shared = match &action {
+                Action::Access(access) => match access.place {
+                    FilePlace::Shared(file) => Some(&self.files[file]),
+                    FilePlace::Own { .. } => None,
+                },
+                _ => None,
+            };
+            let body = |process| {
+                let file = shared.map(|file| file.for_process(&process));
+                let actor = Actor {
+                    process,
+                    group: number,
+                    name,
+                    number: place,
+                    progress,
+                    measured_from,
+                };
+                actor.act(action, file)
+            };
+            let handle = self.world.spawn_on(group.node, "process", body);
+            self.cast[number].push(handle);
+        }
+    }
+
+    /// Kills a group, and notes how long it took until the last of it had ended.
+    async fn kill(&mut self, group: usize) -> Result<(), WorldError> {
+        let handles = std::mem::take(&mut self.cast[group]);
+        if handles.is_empty() {
+            return Ok(());
+        }
+        let killed = self.world.now();
+        handles.iter().for_each(ProcessHandle::kill);
+        let mut ended = killed;
+        for handle in handles {
+            ended = ended.max(handle.wait_for_time().await?);
+        }
+        let name = format!("time_to_kill@{}", self.script.groups[group].name);
+        let measures = self.world.measures();
+        measures.figure(&name, (ended - killed).as_secs_f64());
+        Ok(())
+    }
+
+    async fn change(&mut self, number: usize) -> Result<(), WorldError> {
+        let script = self.script.clone();
+        match &script.events[number].what {
+            Change::Kill(group) => self.kill(*group).await?,
+            Change::Rate { device, rate } => self.world.set_device_rate(device, *rate)?,
+            Change::Pace {
+                device,
+                thousandths,
+            } => self.world.set_device_pace(device, *thousandths)?,
+        }
+        Ok(())
+    }
+
+    /// Measuring ends, rates are told, and everybody is killed.
+    async fn end(mut self) -> Result<(), WorldError> {
+        self.world.close_window();
+        let end = self.script.length;
+        for (number, group) in self.script.groups.iter().enumerate() {
+            let from = self.script.warm_up.max(self.progress.starts_at(number));
+            let until = group.stop.unwrap_or(end);
+            let spent_s = until.saturating_sub(from).as_secs_f64();
+            if spent_s > 0.0 {
+                self.tell(number, &group.name, spent_s);
+            }
+        }
+        for group in 0..self.cast.len() {
+            self.kill(group).await?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, group: usize, name: &str, spent_s: f64) {
+        let measures = self.world.measures();
+        let now = self.progress.of_group(group);
+        let moved = now.iter().zip(&self.before[group]);
+        let rates: Vec<f64> = moved
+            .map(|(now, before)| (now - before) as f64 / spent_s)
+            .collect();
+        let series = format!("bytes_per_s@{name}");
+        for rate in &rates {
+            measures.sample(&series, "bytes/s", *rate);
+        }
+        measures.figure(&series, rates.iter().sum());
+        let (mean, deviation) = mean_and_deviation(&rates);
+        let spread = format!("bytes_per_s_coeffvar@{name}");
+        measures.figure(&spread, deviation / mean.max(1e-9));
+    }
+}

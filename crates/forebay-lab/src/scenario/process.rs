@@ -1,0 +1,218 @@
+//! What the processes of a scenario do. They end when they are killed.
+
+use super::known::latency_of;
+use super::progress::Progress;
+use super::script::{Access, Action, FilePlace};
+use crate::world::{Process, WorldError, WorldFile};
+use forebay_base::units::pages_for;
+use forebay_base::{Instant, PAGE_BYTES, Span};
+use std::sync::Arc;
+
+/// A paced process that fell behind by more than this does not catch up.
+const MOST_ARREARS: Span = Span::from_secs(1);
+
+/// Pages of a hog that are touched at one go.
+const HOG_PAGES: u64 = 256;
+
+/// A hog that has all its memory looks at it again after this time.
+const HOG_REST: Span = Span::from_millis(10);
+
+/// One process of a group.
+pub(super) struct Actor {
+    pub(super) process: Process,
+    /// The group's number and name, and the process's number in it.
+    pub(super) group: usize,
+    pub(super) name: String,
+    pub(super) number: usize,
+    pub(super) progress: Arc<Progress>,
+    /// Nothing before this is measured.
+    pub(super) measured_from: Instant,
+}
+
+impl Actor {
+    /// Does what `action` says. `shared` is the file that it shares with others, if it does.
+    pub(super) async fn act(
+        self,
+        action: Action,
+        shared: Option<WorldFile>,
+    ) -> Result<(), WorldError> {
+        let latency = latency_of(&action).unwrap_or_default();
+        match action {
+            Action::Access(access) => self.access(&access, shared, latency).await,
+            Action::Hog { length_bytes } => self.hog(length_bytes).await,
+            Action::Pin {
+                length_bytes,
+                file_system,
+            } => self.pin(length_bytes, &file_system).await,
+            Action::Map {
+                length_bytes,
+                every,
+            } => self.map(length_bytes, every, latency).await,
+        }
+    }
+
+    fn note(&self, latency: &str, began: Instant, bytes: u64) {
+        self.progress.moved(self.group, self.number, bytes);
+        let now = self.process.now();
+        if began >= self.measured_from {
+            let measures = self.process.world().measures();
+            measures.latency(latency, now - began);
+            measures.latency(&format!("{latency}@{}", self.name), now - began);
+        }
+    }
+
+    /// A file of its own: an old one to read or to write anywhere in, an empty one to write in
+    /// order.
+    async fn own_file(
+        &self,
+        file_system: &str,
+        length_bytes: Option<u64>,
+        is_old: bool,
+    ) -> Result<WorldFile, WorldError> {
+        let name = format!("{}-{}", self.name, self.number);
+        let file_system = self.process.world().file_system(file_system)?;
+        match length_bytes {
+            Some(length) if is_old => self.process.open_old(file_system, &name, length).await,
+            _ => self.process.create(file_system, &name).await,
+        }
+    }
+
+    async fn access(
+        &self,
+        access: &Access,
+        shared: Option<WorldFile>,
+        latency: &str,
+    ) -> Result<(), WorldError> {
+        let own_length = match &access.place {
+            FilePlace::Shared(_) => None,
+            FilePlace::Own { length_bytes, .. } => *length_bytes,
+        };
+        let mut file = match (shared, &access.place) {
+            (Some(file), _) => file,
+            (None, FilePlace::Own { file_system, .. }) => {
+                let is_old = access.at_random || !access.writes;
+                self.own_file(file_system, own_length, is_old).await?
+            }
+            (None, FilePlace::Shared(_)) => {
+                let problem = format!("process '{}' was given no file", self.name);
+                return Err(WorldError::Impossible(problem));
+            }
+        };
+        let length_bytes = own_length.or((!file.handle().is_empty()).then(|| file.handle().len()));
+        let mut steps = Steps::new(self, access, length_bytes);
+        let mut pace = Pace::new(self.process.now(), access.rate);
+        loop {
+            pace.wait(&self.process, access.block_bytes).await;
+            let at = steps.next();
+            let began = self.process.now();
+            if access.writes {
+                file.write(at, access.block_bytes).await?;
+            } else {
+                file.read(at, access.block_bytes).await?;
+            }
+            self.note(latency, began, access.block_bytes);
+        }
+    }
+
+    /// Touches all of its memory, and again and again.
+    async fn hog(&self, length_bytes: u64) -> Result<(), WorldError> {
+        let mut memory = self.process.map_anonymous(length_bytes).await?;
+        loop {
+            let mut page = 0;
+            while page < memory.pages() {
+                memory.touch(page, HOG_PAGES).await?;
+                let touched = HOG_PAGES.min(memory.pages() - page);
+                self.progress
+                    .moved(self.group, self.number, touched * PAGE_BYTES as u64);
+                page += touched;
+            }
+            self.process.sleep(HOG_REST).await;
+        }
+    }
+
+    /// Holds pages until it is killed.
+    async fn pin(&self, length_bytes: u64, file_system: &str) -> Result<(), WorldError> {
+        let file = self.own_file(file_system, Some(length_bytes), true).await?;
+        let mut held = Vec::new();
+        for page in 0..pages_for(length_bytes) {
+            held.push(file.handle().page(page).await?);
+            self.progress
+                .moved(self.group, self.number, PAGE_BYTES as u64);
+        }
+        self.process.world().over().await;
+        drop(held);
+        Ok(())
+    }
+
+    async fn map(&self, length_bytes: u64, every: Span, latency: &str) -> Result<(), WorldError> {
+        loop {
+            let began = self.process.now();
+            let mut memory = self.process.map_anonymous(length_bytes).await?;
+            memory.touch_all().await?;
+            memory.unmap().await;
+            self.note(latency, began, length_bytes);
+            self.process.sleep(every).await;
+        }
+    }
+}
+
+/// The places of a file that are used one after the other.
+struct Steps {
+    next_bytes: u64,
+    block_bytes: u64,
+    /// Whole blocks of the file; none if it grows for ever.
+    blocks: Option<u64>,
+    chance: Option<forebay_base::Prng>,
+}
+
+impl Steps {
+    fn new(actor: &Actor, access: &Access, length_bytes: Option<u64>) -> Steps {
+        let stream = || format!("{} {}", actor.name, actor.number);
+        let world = actor.process.world();
+        Steps {
+            next_bytes: 0,
+            block_bytes: access.block_bytes,
+            blocks: length_bytes.map(|length| (length / access.block_bytes).max(1)),
+            chance: access.at_random.then(|| world.chance(&stream())),
+        }
+    }
+
+    /// Where the next call goes.
+    fn next(&mut self) -> u64 {
+        if let (Some(chance), Some(blocks)) = (&mut self.chance, self.blocks) {
+            return chance.below(blocks) * self.block_bytes;
+        }
+        let at = self.next_bytes;
+        self.next_bytes += self.block_bytes;
+        let end = self.blocks.map(|blocks| blocks * self.block_bytes);
+        if end.is_some_and(|end| self.next_bytes >= end) {
+            self.next_bytes = 0;
+        }
+        at
+    }
+}
+
+/// A process that has only so much to do.
+struct Pace {
+    due: Instant,
+    rate: Option<u64>,
+}
+
+impl Pace {
+    fn new(now: Instant, rate: Option<u64>) -> Pace {
+        Pace { due: now, rate }
+    }
+
+    /// Waits until the next `bytes` are due.
+    async fn wait(&mut self, process: &Process, bytes: u64) {
+        let Some(rate) = self.rate else { return };
+        let now = process.now();
+        if self.due > now {
+            process.sleep(self.due - now).await;
+        } else if now - self.due > MOST_ARREARS {
+            self.due = now;
+        }
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+        self.due = self.due + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+    }
+}

@@ -1,0 +1,99 @@
+//! How far each process has come, over time.
+
+use super::Scenario;
+use crate::outcome::{Column, Series};
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use forebay_base::{Instant, Span};
+
+/// Bytes that processes have moved.
+pub(super) struct Progress {
+    groups: Vec<Moved>,
+    /// A moment, and how much each group had moved then.
+    noted: Mutex<Vec<(f64, Vec<u64>)>>,
+}
+
+struct Moved {
+    name: String,
+    /// By process.
+    bytes: Vec<AtomicU64>,
+    starts_at: Span,
+}
+
+impl Progress {
+    pub(super) fn new(scenario: &Scenario) -> Progress {
+        let of_group = |group: &super::Group| Moved {
+            name: group.name.clone(),
+            bytes: (0..group.count).map(|_| AtomicU64::new(0)).collect(),
+            starts_at: group.start,
+        };
+        Progress {
+            groups: scenario.groups.iter().map(of_group).collect(),
+            noted: Mutex::default(),
+        }
+    }
+
+    /// A process has moved `bytes` more.
+    pub(super) fn moved(&self, group: usize, number: usize, bytes: u64) {
+        self.groups[group].bytes[number].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What each process of `group` has moved.
+    pub(super) fn of_group(&self, group: usize) -> Vec<u64> {
+        let bytes = self.groups[group].bytes.iter();
+        bytes.map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Notes how far all are.
+    pub(super) fn note(&self, now: Instant) {
+        let at_s = (now - Instant::ZERO).as_secs_f64();
+        let sum = |group: usize| self.of_group(group).iter().sum();
+        let moved = (0..self.groups.len()).map(sum).collect();
+        lock(&self.noted).push((at_s, moved));
+    }
+
+    /// Adds a column `rate@NAME` for each group: bytes a second since the row before.
+    pub(super) fn add_columns(&self, series: &mut Series) {
+        let noted = lock(&self.noted);
+        for (group, moved) in self.groups.iter().enumerate() {
+            let level = |at_s: f64| level_at(&noted, group, at_s);
+            let mut before_s = 0.0;
+            let mut rate = |&at_s: &f64| {
+                let moved = level(at_s) - level(before_s);
+                let rate = moved / (at_s - before_s).max(1e-9);
+                before_s = at_s;
+                rate
+            };
+            let column = Column {
+                name: format!("rate@{}", moved.name),
+                unit: "bytes/s".into(),
+                values: series.at_s.iter().map(&mut rate).collect(),
+            };
+            series.columns.push(column);
+        }
+    }
+
+    /// From when a group of that number is at work.
+    pub(super) fn starts_at(&self, group: usize) -> Span {
+        self.groups[group].starts_at
+    }
+}
+
+/// What `group` had moved at `at_s`, on the line between the moments before and after it.
+fn level_at(noted: &[(f64, Vec<u64>)], group: usize, at_s: f64) -> f64 {
+    let behind = noted.partition_point(|(then_s, _)| *then_s < at_s);
+    let value = |index: usize| noted[index].1[group] as f64;
+    if behind == noted.len() {
+        return if noted.is_empty() {
+            0.0
+        } else {
+            value(behind - 1)
+        };
+    }
+    let (until_s, until) = (noted[behind].0, value(behind));
+    let (from_s, from) = match behind {
+        0 => (0.0, 0.0),
+        _ => (noted[behind - 1].0, value(behind - 1)),
+    };
+    from + (until - from) * (at_s - from_s) / (until_s - from_s).max(1e-9)
+}

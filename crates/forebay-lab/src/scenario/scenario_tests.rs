@@ -1,0 +1,87 @@
+use super::Scenario;
+use crate::run::{Plan, run};
+use std::path::{Path, PathBuf};
+
+fn shipped() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    paths.sort();
+    paths
+}
+
+fn read(path: &Path) -> Scenario {
+    let text = std::fs::read_to_string(path).unwrap();
+    let name = path.file_name().unwrap().to_string_lossy();
+    Scenario::parse(&text).unwrap_or_else(|error| panic!("{}", error.in_file(&name)))
+}
+
+/// What of a scenario that ships does not hold under `policy`.
+fn broken(path: &Path, policy: &str) -> Vec<String> {
+    let scenario = read(path);
+    assert!(
+        scenario.expectations() > 0,
+        "{} expects nothing",
+        scenario.name
+    );
+    let plan = Plan::of_scenario(scenario).under(policy);
+    let outcome = run(&plan).unwrap_or_else(|error| panic!("{}: {error}", plan.workload));
+    let broken = outcome.expectations.iter().filter(|result| !result.held);
+    broken
+        .map(|result| {
+            format!(
+                "{}: expected {}, found {}",
+                plan.workload, result.expected, result.found
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn every_scenario_that_ships_holds() {
+    let paths = shipped();
+    assert!(paths.len() >= 10, "{paths:?}");
+    let broken: Vec<String> = paths
+        .iter()
+        .flat_map(|path| broken(path, "forebay"))
+        .collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn without_the_mechanism_an_expectation_breaks() {
+    let paths = shipped();
+    let path = paths
+        .iter()
+        .find(|path| path.ends_with("nearly-all-pinned.toml"));
+    let broken = broken(path.unwrap(), "linux-3.0");
+    assert!(
+        broken
+            .iter()
+            .any(|broken| broken.contains("page_writes_file")),
+        "{broken:?}"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
+    let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
+    let cases = [
+        (
+            "name = \"near\"",
+            "name = \"near\"\ncount = 0",
+            "1 to 10000",
+        ),
+        ("node = 1", "node = 7", "0 to 1 are allowed"),
+        ("\"rate@reader\"", "\"rate@raeder\"", "rate@reader"),
+        ("warm_up_s", "warm_up", "warm_up_s"),
+    ];
+    for (from, to, allowed) in cases {
+        assert!(good.contains(from), "{from}");
+        let error = Scenario::parse(&good.replacen(from, to, 1)).expect_err(to);
+        let told = error.in_file("own.toml");
+        assert!(told.starts_with("own.toml:"), "{told}");
+        assert!(error.place.line > 1 && told.contains(allowed), "{told}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What a scenario does, once its text was checked.
+
+use forebay_base::Span;
+use forebay_store::Rate;
+
+/// A file that several processes use.
+#[derive(Clone, Debug)]
+pub(super) struct SharedFile {
+    pub(super) name: String,
+    pub(super) length_bytes: u64,
+    pub(super) file_system: String,
+}
+
+/// Processes that do the same.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) count: u64,
+    pub(super) start: Span,
+    /// When they are killed, the end of the scenario at the latest.
+    pub(super) stop: Option<Span>,
+    pub(super) node: usize,
+    pub(super) action: Action,
+}
+
+/// What a process does until it is killed.
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    /// Writes or reads a file.
+    Access(Access),
+    /// Keeps so much anonymous memory in use.
+    Hog { length_bytes: u64 },
+    /// Holds so many bytes of a file's pages.
+    Pin {
+        length_bytes: u64,
+        file_system: String,
+    },
+    /// Maps anonymous memory, touches it all, gives it up, and notes how long it took.
+    Map { length_bytes: u64, every: Span },
+}
+
+/// How a file is used.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) writes: bool,
+    pub(super) at_random: bool,
+    pub(super) block_bytes: u64,
+    /// Bytes a second; as fast as it goes without it.
+    pub(super) rate: Option<u64>,
+    pub(super) place: FilePlace,
+}
+
+/// Which file.
+#[derive(Clone, Debug)]
+pub(super) enum FilePlace {
+    /// The shared file of that number.
+    Shared(usize),
+    /// One of its own; one without a length grows for ever.
+    Own {
+        file_system: String,
+        length_bytes: Option<u64>,
+    },
+}
+
+/// Something that happens at one time.
+#[derive(Clone, Debug)]
+pub(super) struct Happening {
+    pub(super) at: Span,
+    pub(super) what: Change,
+}
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// All processes of the group of that number are killed.
+    Kill(usize),
+    /// A device that is nothing but a rate gets another one.
+    Rate { device: String, rate: Rate },
+    /// A device runs at so many thousandths of its speed.
+    Pace { device: String, thousandths: u32 },
+}

@@ -1,0 +1,165 @@
+//! The form of a scenario's text.
+
+use crate::expect::ExpectationText;
+use crate::machine::{MachineText, Size};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, de};
+use std::collections::BTreeMap;
+use std::fmt;
+use toml::Spanned;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScenarioText {
+    pub(super) name: String,
+    pub(super) summary: String,
+    #[serde(default)]
+    pub(super) policy: Option<Spanned<String>>,
+    #[serde(default = "one")]
+    pub(super) seed: u64,
+    pub(super) length_s: Spanned<f64>,
+    #[serde(default)]
+    pub(super) warm_up_s: Option<Spanned<f64>>,
+    #[serde(default)]
+    pub(super) sample_ms: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) sampled: Vec<Spanned<String>>,
+    pub(super) machine: Spanned<MachineChoice>,
+    #[serde(default)]
+    pub(super) set: BTreeMap<String, Spanned<toml::Value>>,
+    #[serde(default)]
+    pub(super) files: Vec<Spanned<FileText>>,
+    pub(super) processes: Vec<Spanned<ProcessText>>,
+    #[serde(default)]
+    pub(super) events: Vec<Spanned<EventText>>,
+    #[serde(default)]
+    pub(super) expect: Vec<Spanned<ExpectationText>>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// A machine that ships, or one that is spelled out.
+#[derive(Clone, Debug)]
+pub(super) enum MachineChoice {
+    Named(String),
+    Spelled(Box<MachineText>),
+}
+
+/// Tells the two apart without keeping the value, which would lose where its parts are.
+impl<'de> Deserialize<'de> for MachineChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MachineChoice, D::Error> {
+        struct NameOrTable;
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = MachineChoice;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a machine, or a table [machine] that spells one out")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<MachineChoice, E> {
+                Ok(MachineChoice::Named(name.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MachineChoice, A::Error> {
+                let spelled = MachineText::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(MachineChoice::Spelled(Box::new(spelled)))
+            }
+        }
+        deserializer.deserialize_any(NameOrTable)
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileText {
+    pub(super) name: String,
+    pub(super) size: Size,
+    #[serde(default)]
+    pub(super) file_system: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProcessText {
+    pub(super) name: String,
+    #[serde(default = "one")]
+    pub(super) count: u64,
+    #[serde(default)]
+    pub(super) start_s: f64,
+    #[serde(default)]
+    pub(super) stop_s: Option<f64>,
+    #[serde(default)]
+    pub(super) node: usize,
+    #[serde(default)]
+    pub(super) file_system: Option<String>,
+    #[serde(default)]
+    pub(super) file: Option<String>,
+    #[serde(default)]
+    pub(super) writes: Option<AccessText>,
+    #[serde(default)]
+    pub(super) writes_randomly: Option<AccessText>,
+    #[serde(default)]
+    pub(super) reads: Option<AccessText>,
+    #[serde(default)]
+    pub(super) reads_randomly: Option<AccessText>,
+    #[serde(default)]
+    pub(super) hogs: Option<MemoryText>,
+    #[serde(default)]
+    pub(super) pins: Option<MemoryText>,
+    #[serde(default)]
+    pub(super) maps: Option<MemoryText>,
+}
+
+/// How a file is written or read.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccessText {
+    #[serde(default)]
+    pub(super) block: Option<Size>,
+    /// Bytes a second.
+    #[serde(default)]
+    pub(super) rate: Option<Size>,
+    #[serde(default)]
+    pub(super) size: Option<Size>,
+}
+
+/// How memory is used.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemoryText {
+    pub(super) size: Size,
+    #[serde(default)]
+    pub(super) every_ms: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventText {
+    pub(super) at_s: f64,
+    #[serde(default)]
+    pub(super) kill: Option<String>,
+    #[serde(default)]
+    pub(super) rate: Option<RateText>,
+    #[serde(default)]
+    pub(super) pace: Option<PaceText>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RateText {
+    pub(super) device: String,
+    #[serde(default)]
+    pub(super) bytes_per_s: Option<u64>,
+    #[serde(default)]
+    pub(super) operations_per_s: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PaceText {
+    pub(super) device: String,
+    pub(super) percent: u32,
+}
