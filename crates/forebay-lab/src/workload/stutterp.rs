@@ -45,7 +45,7 @@ pub(super) const STUTTERP: Workload = Workload {
         Knob {
             name: "files_per_writer",
             usual: "1",
-            what: "files of each writer, each of its whole share; 0 for one a writer",
+            what: "files of each writer, each of its whole share; 0 for as many as writers",
         },
         Knob {
             name: "readers",

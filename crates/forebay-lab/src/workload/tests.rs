@@ -117,3 +117,104 @@ fn a_writer_that_writes_back_by_itself_is_deaf_meanwhile() {
     let to_kill = |outcome: &Outcome| figure(outcome, "time_to_kill_writer");
     assert!(to_kill(&outcome) > to_kill(&paced), "{}", to_kill(&outcome));
 }
+
+#[test]
+fn a_mapping_is_timed_beside_writers_and_hogs() {
+    let knobs = [
+        ("scale", "64"),
+        ("workers", "7"),
+        ("warm_up_seconds", "1"),
+        ("seconds", "2"),
+    ];
+    let outcome = told(&small("stutterp", "srv16-5.15", &knobs));
+    let passes = &outcome.samples["mmap_latency@7"].values;
+    let mean = passes.iter().sum::<f64>() / passes.len() as f64;
+    assert!((figure(&outcome, "mmap_latency_amean@7") - mean).abs() < 1e-6);
+    assert!(figure(&outcome, "mmap_latency_max@7") >= figure(&outcome, "mmap_latency_p99@7"));
+    assert!(
+        outcome.counters["pswpout"] > 0,
+        "hogs take most of the memory"
+    );
+    assert!(outcome.elapsed_s > 3.0);
+}
+
+#[test]
+fn a_hadoop_node_tells_three_latencies_after_its_warm_up() {
+    let knobs = [
+        ("scale", "64"),
+        ("workers", "4"),
+        ("warm_up_seconds", "2"),
+        ("seconds", "10"),
+        ("report_seconds", "5"),
+    ];
+    let outcome = told(&small("simoop", "uma-4.11", &knobs));
+    for operation in ["read", "write", "allocation"] {
+        let at = |percentile: u32| figure(&outcome, &format!("{operation}_latency_p{percentile}"));
+        assert!(
+            at(50) > 0.0 && at(50) <= at(95) && at(95) <= at(99),
+            "{operation}"
+        );
+    }
+    assert!(
+        outcome.counters["pgpgin"] > 0,
+        "not all files fit in memory"
+    );
+}
+
+#[test]
+fn a_user_starts_programs_while_the_stick_is_written() {
+    let knobs = [("scale", "16"), ("test", "fsmark"), ("iterations", "2")];
+    let outcome = told(&small("laptop", "laptop-usb-1024m", &knobs));
+    assert_eq!(outcome.samples["files_per_second"].values.len(), 2);
+    assert!(outcome.distributions["launch@browser"].count > 1);
+    // A second and a half of its own work.
+    assert!(figure(&outcome, "launch_p50_s@browser") > 1.5);
+    assert_eq!(outcome.figure("elapsed@simple-wb"), None);
+    let unknown = small("laptop", "laptop-usb-1024m", &[("test", "solitaire")]);
+    let refused = run(&unknown).expect_err("there is no such test");
+    assert!(refused.is_bad_call() && refused.to_string().contains("mmap-strm"));
+}
+
+#[test]
+fn a_stick_beside_a_disk_stands_still_only_where_writers_write_back() {
+    let knobs = [("scale", "8"), ("seconds", "60")];
+    let plan = small("jbod", "hdd-usbkey", &knobs);
+    let before = told(&plan.clone().under("linux-3.1"));
+    let after = told(&plan);
+    let longest = |outcome: &Outcome| figure(outcome, "usb_writer_longest_pause_s");
+    assert!(longest(&after) < 0.25, "{}", longest(&after));
+    assert!(
+        longest(&before) > 10.0 * longest(&after),
+        "{}",
+        longest(&before)
+    );
+    assert!(figure(&after, "write_throughput@disk") > 50e6);
+}
+
+#[test]
+fn the_late_disk_is_written_later() {
+    let knobs = [
+        ("scale", "8"),
+        ("seconds", "20"),
+        ("late_seconds", "10"),
+        ("late_writers", "2"),
+    ];
+    let outcome = told(&small("jbod", "hdd-usbkey", &knobs));
+    // Two writers for half of the time, at what the disk can do.
+    let mean = figure(&outcome, "per_dd_bytes_per_s_mean@disk");
+    assert!(mean > 10e6 && mean < 30e6, "{mean}");
+}
+
+#[test]
+fn a_server_takes_what_its_disk_can() {
+    let knobs = [
+        ("scale", "8"),
+        ("seconds", "20"),
+        ("writers", "2"),
+        ("dirty_limit", "100M"),
+    ];
+    let outcome = told(&small("nfs", "nfs-client", &knobs));
+    let throughput = figure(&outcome, "write_throughput");
+    assert!(throughput > 20e6 && throughput < 118e6, "{throughput}");
+    assert!(figure(&outcome, "per_dd_bytes_per_s_mean") > 10e6);
+}
