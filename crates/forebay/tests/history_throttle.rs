@@ -6,7 +6,10 @@ use forebay::event::Event;
 use forebay::{Counter, File, Policy, Settings};
 use forebay_base::Span;
 use forebay_rt::Rt;
-use forebay_store::{Geometry, Io, IoKind, ObjectId, Rate, RateStore, Store};
+use forebay_store::{
+    Fault, FaultAction, FaultWhen, Geometry, Io, IoKind, MemoryStore, ObjectId, Rate, RateStore,
+    Store,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use support::void::Void;
@@ -212,4 +215,38 @@ fn a_run_of_foreground_writers_repeats_itself() {
         })
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn what_a_writer_that_gave_up_leaves_behind_is_written_by_the_flusher() {
+    for name in ["linux-2.6.36", "linux-3.0", "linux-3.2+foreground"] {
+        simulate(4, |rt| async move {
+            let settings = Settings {
+                policy: preset(name),
+                ..Settings::of_mib(8)
+            };
+            let geometry = Geometry {
+                max_io_pages: 8,
+                queue_depth: 1,
+                ..MemoryStore::new().geometry()
+            };
+            let memory = MemoryStore::with(geometry);
+            let (bench, faults) = Bench::faulty_over(rt.clone(), settings, memory);
+            let file = bench.open(0);
+            faults.inject(Fault {
+                when: FaultWhen::Nth(6),
+                ..Fault::each(IoKind::Write, FaultAction::NeverAnswer)
+            });
+            let mut gave_up = false;
+            for page in 0..600 {
+                let written = file.write_at(&page_of(page), page * PAGE as u64).await;
+                gave_up |= written.is_err();
+            }
+            assert!(gave_up, "{name}: a request was never answered");
+            faults.clear();
+            faults.release();
+            rt.sleep(Span::from_secs(120)).await;
+            assert_eq!(bench.cache.statistics().dirty(), 0, "{name}");
+        });
+    }
 }

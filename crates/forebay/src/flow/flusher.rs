@@ -316,10 +316,16 @@ impl Engine {
         }
         queueing.place = QueuePlace::Queued;
         let mut lists = lock(&backing.lists);
+        let was_empty = lists.is_empty();
         if turn == Turn::More || queueing.retry_after_ms > 0 {
             lists.more_io.push_back(object.clone());
         } else {
             lists.dirty.push_back((self.now_ms(), object.clone()));
+        }
+        drop(lists);
+        if was_empty {
+            // A writer who had the object may have let the flusher fall asleep for good.
+            backing.wake_flusher.wake_all();
         }
     }
 }
