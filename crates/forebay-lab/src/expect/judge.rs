@@ -199,18 +199,16 @@ fn shares(outcome: &Outcome, of: &str, within_percent: f64) -> Verdict {
 }
 
 fn figure(outcome: &Outcome, of: &str, bounds: &Bounds<f64>) -> Verdict {
-    match outcome.figure(of) {
-        Some(found) => (bounds.hold(found), format!("{found:.4}")),
-        None => {
-            let figures = outcome.figures.keys().chain(outcome.counters.keys());
-            let known: Vec<&str> = figures.map(String::as_str).collect();
-            let known = known.join(", ");
-            (
-                false,
-                format!("there is no figure '{of}'; there are: {known}"),
-            )
-        }
+    if let Some(found) = outcome.figure(of) {
+        return (bounds.hold(found), format!("{found:.4}"));
     }
+    let figures = outcome.figures.keys().chain(outcome.counters.keys());
+    let known: Vec<&str> = figures.map(String::as_str).collect();
+    let known = known.join(", ");
+    (
+        false,
+        format!("there is no figure '{of}'; there are: {known}"),
+    )
 }
 
 fn percentile_of(distribution: &Distribution, percentile: f64) -> Option<f64> {

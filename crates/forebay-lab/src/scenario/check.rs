@@ -288,17 +288,15 @@ impl Checker<'_> {
                 actions.push(self.memory(start, process, name, text)?);
             }
         }
-        match (actions.pop(), actions.is_empty()) {
-            (Some(action), true) => Ok(action),
-            _ => {
-                let problem = format!(
-                    "process '{}' does one of writes, writes_randomly, reads, reads_randomly, \
-                     hogs, pins and maps",
-                    process.name
-                );
-                Err(self.source.wrong_field(start, "name", problem))
-            }
+        if let (Some(action), true) = (actions.pop(), actions.is_empty()) {
+            return Ok(action);
         }
+        let problem = format!(
+            "process '{}' does one of writes, writes_randomly, reads, reads_randomly, hogs, pins \
+             and maps",
+            process.name
+        );
+        Err(self.source.wrong_field(start, "name", problem))
     }
 
     fn access(

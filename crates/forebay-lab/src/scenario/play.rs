@@ -109,7 +109,10 @@ impl Stage {
                 let now = self.world.now();
                 self.progress.note(now);
                 // On whole seconds the run itself looks.
-                if (now - Instant::ZERO).as_nanos() % 1_000_000_000 != 0 {
+                if !(now - Instant::ZERO)
+                    .as_nanos()
+                    .is_multiple_of(1_000_000_000)
+                {
                     self.world.sample();
                 }
             }

@@ -213,6 +213,6 @@ impl Pace {
             self.due = now;
         }
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
-        self.due = self.due + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.due += Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
     }
 }

@@ -120,7 +120,7 @@ impl Disk {
     fn look(&mut self) {
         let written = self.writers.iter().map(EndlessWriter::written_bytes).sum();
         if written == self.seen_bytes {
-            self.stood_still = self.stood_still + LOOK;
+            self.stood_still += LOOK;
         }
         self.seen_bytes = written;
     }

@@ -109,7 +109,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let memory = machine.memory.bytes();
     let sizes = Sizes::scaled(knobs.number("mapping"), memory, workers, knobs.scale);
     let directories = create_files(&world, memory * knobs.scale, sizes).await?;
-    let threads = IoThreads::start(&world, directories.clone(), sizes.read);
+    let threads = IoThreads::start(&world, &directories, sizes.read);
     let mut others = Vec::new();
     for number in 0..workers {
         let worker = Worker {

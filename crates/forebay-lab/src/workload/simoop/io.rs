@@ -81,7 +81,7 @@ impl IoThreads {
     /// Starts the threads of every directory; a read is of `read_bytes`.
     pub(super) fn start(
         world: &World,
-        directories: Arc<Directories>,
+        directories: &Arc<Directories>,
         read_bytes: u64,
     ) -> Arc<IoThreads> {
         let nodes = world.machine().memory.nodes.len();
@@ -89,7 +89,7 @@ impl IoThreads {
         for directory in 0..directories.files.len() {
             let queue = Arc::new(Queue::default());
             for thread in 0..THREADS_EACH {
-                let (queue, directories) = (queue.clone(), directories.clone());
+                let (queue, directories) = (queue.clone(), Arc::clone(directories));
                 let node = (directory + thread as usize) % nodes;
                 threads.push(world.spawn_on(node, "io", move |process| async move {
                     serve(process, &directories, (directory, read_bytes), &queue).await
