@@ -415,7 +415,7 @@ fn who_disconnects_is_answered_what_was_asked_before() {
     let mut client = served.client();
     for at in 0..20 {
         let head = Client::request(command::WRITE, 0, at << 16, 1 << 16);
-        client.send(head, &[9; 1 << 16]).unwrap();
+        client.send(head, &vec![9; 1 << 16]).unwrap();
     }
     // Behind the wish to leave nothing is heard any more.
     let unheard = [&Client::request(command::WRITE, 0, 0, 512)[..], &[1; 512]].concat();

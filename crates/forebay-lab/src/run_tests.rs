@@ -78,6 +78,9 @@ fn a_workload_runs_on_real_files_too_and_leaves_nothing_behind() {
     };
     let outcome = run(&plan).expect("it runs");
     let machine = plan.check().expect("it is a plan").machine;
-    assert_eq!(outcome.counters["nr_dirtied"], machine.memory.bytes() / 4_096);
+    assert_eq!(
+        outcome.counters["nr_dirtied"],
+        machine.memory.bytes() / 4_096
+    );
     assert!(outcome.elapsed_s > 0.0);
 }

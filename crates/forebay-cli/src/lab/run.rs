@@ -169,19 +169,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
 
 /// What a scenario expects, and what was found.
 fn judged(outcomes: &[Outcome]) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for outcome in outcomes {
         let setting = &outcome.setting;
         for result in &outcome.expectations {
             let held = if result.held { "holds" } else { "BROKEN" };
             let (policy, seed) = (&setting.policy, setting.seed);
-            text += &format!(
+            lines.push(format!(
                 "{held:6}  {policy} seed {seed}: {}; found {}\n",
                 result.expected, result.found
-            );
+            ));
         }
     }
-    text
+    lines.concat()
 }
 
 /// A scenario's expectation that did not hold is failed work.

@@ -216,9 +216,9 @@ impl World {
 
     fn device(&self, name: &str) -> Result<&boot::BootedDevice, WorldError> {
         let found = self.inner.devices.iter().find(|it| it.name == name);
-        found.map(|device| &device.kind).ok_or_else(|| {
-            WorldError::Impossible(format!("there is no simulated device '{name}'"))
-        })
+        found
+            .map(|device| &device.kind)
+            .ok_or_else(|| WorldError::Impossible(format!("there is no simulated device '{name}'")))
     }
 
     /// The names of the cache's stores in the order of their numbers: file systems, then swap.

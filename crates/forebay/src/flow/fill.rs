@@ -213,11 +213,8 @@ impl Engine {
         let mut run = PendingRun::new(self, object);
         let mut page = plan.pages.start;
         while page < plan.pages.end {
-            if self
-                .index
-                .find(&self.frames, key(object.number, page))
-                .is_some()
-            {
+            let there = self.index.find(&self.frames, key(object.number, page));
+            if there.is_some() {
                 run.submit();
                 page += 1;
                 continue;
