@@ -110,7 +110,7 @@ fn writers_of_old_write_themselves_just_below_the_limit() {
 
 #[test]
 fn since_3_2_writers_never_write() {
-    let seen = write_under(preset("linux-3.1+io-less"));
+    let seen = write_under(preset("linux-3.2+small-chunk"));
     assert_eq!((seen.foreground_writes, seen.naps_ms), (0, vec![]));
     // The setpoint is in the middle between 3/4 of the limit and the limit.
     assert!(seen.lowest_percent >= 75 && seen.highest_percent <= 100);

@@ -133,13 +133,15 @@ impl TypedServe {
     /// A bad call, in clap's words.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<ServeArguments, clap::Error> {
         let TypedFront::Nbd(typed) = self.front;
-        let place = match (typed.socket, typed.listen) {
-            (_, Some(address)) => match typed.tls.files() {
-                Some(files) => Place::Tls(address, files),
-                None => Place::Tcp(address),
-            },
-            (Some(path), None) => Place::Unix(path),
-            (None, None) => {
+        let place = match (typed.socket, typed.listen, typed.tls.files()) {
+            (_, Some(address), Some(files)) => Place::Tls(address, files),
+            (_, Some(address), None) => Place::Tcp(address),
+            (Some(_), None, Some(_)) => {
+                let text = "TLS is for --listen; a unix socket is kept by its mode";
+                return Err(C::command().error(ErrorKind::ArgumentConflict, text));
+            }
+            (Some(path), None, None) => Place::Unix(path),
+            (None, None, _) => {
                 let text = "give --socket or --listen";
                 return Err(C::command().error(ErrorKind::MissingRequiredArgument, text));
             }
