@@ -276,9 +276,12 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         shared.tell(|connections| Notice::Connected { connections });
         let outcome = connection::serve(&socket, &shared.exports, credentials.as_ref());
         socket.shut_down(Shutdown::Both);
-        drop(place);
+        // A failure is told before the place is free: whoever waits for the end has heard of it.
         match outcome {
-            Ok(()) => shared.tell(|connections| Notice::Disconnected { connections }),
+            Ok(()) => {
+                drop(place);
+                shared.tell(|connections| Notice::Disconnected { connections });
+            }
             Err(error) => (shared.settings.notify)(Notice::Failed {
                 reason: error.to_string(),
             }),
