@@ -8,8 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use support::{Bench, is_left_out, read};
 
 const DEVICE_FAILS: Fault = Fault {
@@ -29,9 +29,16 @@ fn create(bench: &Bench, name: &str) -> File {
     options.open(bench.path(name)).expect("it opens")
 }
 
+/// One mount at a time: beside others a handle that wrote nothing is not always told of a failure,
+/// for a reason that is not known yet.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
-#[ignore = "beside other mounts the second handle is not always told: open"]
 fn a_failed_write_is_told_once_to_each_and_kept() {
+    let _turn = turn();
     if is_left_out("a_failed_write_is_told_once_to_each_and_kept") {
         return;
     }
@@ -54,6 +61,7 @@ fn a_failed_write_is_told_once_to_each_and_kept() {
 
 #[test]
 fn a_failed_write_is_told_at_close() {
+    let _turn = turn();
     if is_left_out("a_failed_write_is_told_at_close") {
         return;
     }
@@ -86,6 +94,7 @@ fn a_failed_write_is_told_at_close() {
 
 #[test]
 fn a_full_disk_is_told_and_written_when_there_is_room() {
+    let _turn = turn();
     if is_left_out("a_full_disk_is_told_and_written_when_there_is_room") {
         return;
     }
@@ -119,6 +128,7 @@ fn a_full_disk_is_told_and_written_when_there_is_room() {
 /// not answer: who reads what is in memory is answered all the same.
 #[test]
 fn readers_do_not_wait_for_writers() {
+    let _turn = turn();
     if is_left_out("readers_do_not_wait_for_writers") {
         return;
     }
