@@ -5,7 +5,7 @@ mod support;
 use forebay::{AccessError, File};
 use forebay_base::Span;
 use forebay_rt::{Rt, Task};
-use forebay_store::{DelayStore, Delays, Failure, Fault, FaultAction, IoKind, ObjectId};
+use forebay_store::{DelayStore, Delays, Failure, Fault, FaultAction, FaultWhen, IoKind, ObjectId};
 use std::sync::Arc;
 use support::{Bench, FILE, PAGE, has_page, page_of, pages, simulate, write_pages};
 
@@ -322,6 +322,71 @@ fn who_holds_a_page_reads_nothing_ahead_while_it_is_given_up() {
             holding.join().await;
         });
     }
+}
+
+#[test]
+fn a_sync_during_a_cut_makes_the_cut_durable_or_what_it_would_have_cut() {
+    for is_refused in [false, true] {
+        simulate(6, |rt| async move {
+            let (bench, faults) = Bench::faulty(rt.clone(), 32);
+            bench.memory.fill(FILE, &pages(100..140));
+            let file = bench.open(at(40));
+            write_pages(&file, 0..40).await.expect("memory takes it");
+            let late = if is_refused {
+                FaultAction::Fail(Failure::Device(5))
+            } else {
+                FaultAction::Delay(Span::from_millis(50))
+            };
+            faults.inject(Fault {
+                when: FaultWhen::First(1),
+                ..Fault::each(IoKind::SetLength, late)
+            });
+            let cutter = file.clone();
+            let cutting = rt.spawn("cutter", async move {
+                assert_eq!(cutter.truncate(at(10)).await.is_err(), is_refused);
+            });
+            // The cut waits for this guard: then the cache has cut the file and the store has not.
+            let guard = file.page(39).await.expect("it was just written");
+            rt.sleep(Span::from_millis(10)).await;
+            let syncer = file.clone();
+            let syncing = rt.spawn("syncer", async move {
+                assert_eq!(syncer.sync().await, Ok(()));
+            });
+            rt.sleep(Span::from_millis(10)).await;
+            drop(guard);
+            syncing.join().await;
+            let stored = bench.memory.snapshot(FILE);
+            let expected = pages(0..if is_refused { 40 } else { 10 });
+            assert!(
+                stored == expected,
+                "{} bytes, refused: {is_refused}",
+                stored.len()
+            );
+            cutting.join().await;
+        });
+    }
+}
+
+#[test]
+fn a_cut_that_is_refused_leaves_all_of_the_page_in_which_it_would_have_ended() {
+    simulate(6, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 32);
+        let file = bench.open(0);
+        write_pages(&file, 0..40).await.expect("memory takes it");
+        let guard = file.page(39).await.expect("it was just written");
+        let cutter = file.clone();
+        let cutting = rt.spawn("cutter", async move {
+            let cut = cutter.truncate(at(10) + 100).await;
+            assert!(matches!(cut, Err(AccessError::Held { .. })), "{cut:?}");
+        });
+        rt.sleep(Span::from_millis(10)).await;
+        // The flusher and this one find the page with the new end dirty while the cut waits.
+        assert_eq!(file.sync().await, Ok(()));
+        drop(guard);
+        cutting.join().await;
+        assert!(bench.memory.snapshot(FILE) == pages(0..40));
+        bench.assert_consistent();
+    });
 }
 
 #[test]

@@ -15,7 +15,6 @@ use crate::state::index::key;
 use crate::state::object::{Committed, ObjectState};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
-use forebay_base::units::pages_for;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -62,18 +61,19 @@ impl Engine {
         let longest = self.settings.answer_timeout;
         loop {
             let tagged = Selection::all(Tag::ToWrite, pages.clone());
+            let put_back = || lock(&object.dirty).put_back();
             let written = async {
+                let before = put_back();
                 self.writeout(&backing, object, tagged).await;
+                let is_all_taken = self.next_to_write(object, pages).is_none();
                 self.writes_end(&backing, object, pages).await;
+                is_all_taken && put_back() == before
             };
-            if self
-                .while_answering(&backing, longest, written)
-                .await
-                .is_none()
-            {
+            let Some(is_all_written) = self.while_answering(&backing, longest, written).await
+            else {
                 self.mark(Mark::SyncWritesUnanswered);
                 return Err(unanswered(object, longest));
-            }
+            };
             match self.commit(&backing, object, longest).await {
                 Committed::Durable => {}
                 Committed::Failed(_) => return Ok(()),
@@ -82,8 +82,13 @@ impl Engine {
                     return Err(unanswered(object, longest));
                 }
             }
-            let Some(left) = self.next_to_write(object, pages) else {
+            // It is asked before the commit: what a flusher took since is not in it, and neither is
+            // a cut that ended since.
+            if is_all_written {
                 return Ok(());
+            }
+            let Some(left) = self.next_to_write(object, pages) else {
+                continue;
             };
             if !self.busy_page_settles(object, left, longest).await {
                 self.mark(Mark::SyncPageUnanswered);
@@ -136,8 +141,8 @@ impl Engine {
     /// The page `page` is to be written and could not be taken: somebody has it. Waits for that
     /// one.
     async fn busy_page_settles(&self, object: &ObjectState, page: u64, longest: Span) -> bool {
-        if page >= pages_for(object.length_bytes()) {
-            // It is being cut off.
+        if object.is_cut_at(page) {
+            // It is being cut off, or would be.
             self.mark(Mark::SyncMetCut);
             return self.resize_ends(object).await.is_ok();
         }

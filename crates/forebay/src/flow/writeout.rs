@@ -13,7 +13,7 @@ use crate::state::index::{INDEX_BITS, key};
 use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_base::units::{byte_of, pages_for};
+use forebay_base::units::byte_of;
 use forebay_rt::Work;
 use forebay_store::{Io, IoKind, PagePointer, Request};
 use std::ops::Range;
@@ -39,8 +39,17 @@ enum Claim {
     Busy,
     /// It is clean, or gone.
     Clean,
-    /// It lies behind the end: who cut the object is about to drop it.
+    /// It lies behind the end, or the end is in it: who cuts the object is about to drop it, or
+    /// puts the end back.
     Cut,
+}
+
+/// Neighbours that were claimed.
+struct Claimed {
+    first: u64,
+    pages: Vec<PagePointer>,
+    /// The object's length before the first claim.
+    length_bytes: u64,
 }
 
 /// Which pages to write.
@@ -168,12 +177,12 @@ impl Engine {
                 }
                 break;
             };
-            let (first, pages) = self.claim_neighbours(backing, object, &mut left, vector);
-            submitted += pages.len() as u64;
-            if pages.is_empty() {
-                self.give_back(backing, pages);
+            let claimed = self.claim_neighbours(backing, object, &mut left, vector);
+            submitted += claimed.pages.len() as u64;
+            if claimed.pages.is_empty() {
+                self.give_back(backing, claimed.pages);
             } else {
-                self.submit_write(backing, object, (first, pages), sequence);
+                self.submit_write(backing, object, claimed, sequence);
             }
         }
         (submitted, left.start)
@@ -206,15 +215,15 @@ impl Engine {
     }
 
     /// Claims neighbours from the front of `left` until one is not to be had or the vector is
-    /// full. Returns the first of them and all of them; those that were looked at are left out of
-    /// `left`.
+    /// full. Those that were looked at are left out of `left`.
     fn claim_neighbours(
         &self,
         backing: &Backing,
         object: &ObjectState,
         left: &mut Range<u64>,
         mut vector: Vec<PagePointer>,
-    ) -> (u64, Vec<PagePointer>) {
+    ) -> Claimed {
+        let length_bytes = object.length_bytes();
         let mut first = left.start;
         for page in left.by_ref() {
             self.prefetch_claims(object, page);
@@ -234,10 +243,11 @@ impl Engine {
                     self.mark(Mark::WriteoutBusy);
                     lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);
                 }
-                // It stays tagged for its dropper, but no sync waits for it.
+                // It stays tagged for its dropper. A sync waits until the cut is done, or has failed
+                // and the page is there to be written.
                 Claim::Cut => {
                     self.mark(Mark::WriteoutCut);
-                    lock(&object.dirty).untake(&self.slab, page, Tag::Dirty);
+                    lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);
                 }
                 Claim::Clean => {
                     self.mark(Mark::WriteoutClean);
@@ -248,7 +258,11 @@ impl Engine {
                 break;
             }
         }
-        (first, vector)
+        Claimed {
+            first,
+            pages: vector,
+            length_bytes,
+        }
     }
 
     /// Fetches ahead what the claims of the next pages will touch.
@@ -270,7 +284,7 @@ impl Engine {
         let Some(frame) = self.index.find_surely(&self.frames, key) else {
             return Claim::Clean;
         };
-        if page >= pages_for(object.length_bytes()) {
+        if object.is_cut_at(page) {
             return Claim::Cut;
         }
         // The hold keeps the frame from being given to another page between look and claim.
@@ -296,14 +310,20 @@ impl Engine {
         self: &Arc<Self>,
         backing: &Backing,
         object: &ObjectState,
-        (first, pages): (u64, Vec<PagePointer>),
+        claimed: Claimed,
         sequence: u64,
     ) {
+        let Claimed {
+            first,
+            pages,
+            length_bytes: length_before,
+        } = claimed;
         let offset_bytes = byte_of(first);
         let whole_bytes = (pages.len() * PAGE_BYTES) as u64;
-        // The length may have shrunk since the claim; then the last page is about to be dropped
-        // and at least one byte of it is written all the same, which SetLength cuts off again.
-        let to_end = object.length_bytes().saturating_sub(offset_bytes);
+        // The object may have grown since the claims. It may also be cut since: then the write goes
+        // up to the old end all the same, for who cuts waits for it, and the store may refuse him.
+        let end_bytes = object.length_bytes().max(length_before);
+        let to_end = end_bytes.saturating_sub(offset_bytes);
         let least_bytes = whole_bytes - PAGE_BYTES as u64 + 1;
         let length_bytes = to_end.clamp(least_bytes, whole_bytes);
         let request = Request {

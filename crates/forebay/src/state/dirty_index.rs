@@ -147,6 +147,8 @@ pub(crate) struct DirtyIndex {
     /// The block of the last change: neighbours follow each other.
     recent: u32,
     dirty_pages: u64,
+    /// How often a page that was taken came back to be written.
+    put_back: u64,
 }
 
 impl Default for DirtyIndex {
@@ -155,6 +157,7 @@ impl Default for DirtyIndex {
             root: NIL,
             recent: NIL,
             dirty_pages: 0,
+            put_back: 0,
         }
     }
 }
@@ -171,6 +174,12 @@ impl DirtyIndex {
     /// Pages whose dirty bit is set.
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.dirty_pages
+    }
+
+    /// How often a page that somebody took came back to be written. While this does not change,
+    /// who finds no page to be written knows that all that were are on their way to the store.
+    pub(crate) fn put_back(&self) -> u64 {
+        self.put_back
     }
 
     /// Whether nothing is dirty and nothing in flight.
@@ -213,6 +222,7 @@ impl DirtyIndex {
             }
             if tag == Tag::ToWrite {
                 block.towrite.fetch_or(bit, Relaxed);
+                index.put_back += 1;
             }
             block.in_flight.fetch_and(!bit, Relaxed);
         });

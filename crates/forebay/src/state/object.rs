@@ -10,7 +10,7 @@ use forebay_base::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     lock,
 };
-use forebay_base::units::pages_for;
+use forebay_base::units::{page_of, pages_for};
 use forebay_rt::wait::{Listener, Permits, WaitQueue};
 use forebay_store::{ObjectId, StoreError};
 use std::ops::Range;
@@ -117,6 +117,8 @@ pub(crate) struct ObjectState {
     pub(crate) handles: AtomicU32,
     /// Open batches, and [`RESIZING`]: in one word, so that no two sides can miss each other.
     batches: AtomicU32,
+    /// The resize that is under way has made the object shorter.
+    is_cut: AtomicBool,
     resized: WaitQueue,
 }
 
@@ -147,12 +149,21 @@ impl ObjectState {
             stored_pages: AtomicU64::new(pages_for(length_bytes)),
             handles: AtomicU32::new(0),
             batches: AtomicU32::new(0),
+            is_cut: AtomicBool::new(false),
             resized: WaitQueue::new(),
         }
     }
 
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)
+    }
+
+    /// Whether a cut is about to change the page: it lies behind the end, or the new end is in it.
+    /// Until the store has cut the object too the end may be put back, so what lies behind it is
+    /// not written, and not forgotten either.
+    pub(crate) fn is_cut_at(&self, page: u64) -> bool {
+        let length = self.length_bytes();
+        page >= pages_for(length) || page >= page_of(length) && self.is_cut.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_anonymous(&self) -> bool {
@@ -294,12 +305,16 @@ impl ResizeGuard<'_> {
     pub(crate) fn set_length(&self, length_bytes: u64) -> u64 {
         let stored_pages = &self.0.stored_pages;
         stored_pages.fetch_min(pages_for(length_bytes), Ordering::Relaxed);
+        if length_bytes < self.0.length_bytes() {
+            self.0.is_cut.store(true, Ordering::Release);
+        }
         self.0.length_bytes.swap(length_bytes, Ordering::AcqRel)
     }
 }
 
 impl Drop for ResizeGuard<'_> {
     fn drop(&mut self) {
+        self.0.is_cut.store(false, Ordering::Release);
         self.0.batches.fetch_and(!RESIZING, Ordering::AcqRel);
         self.0.resized.wake_all();
     }
