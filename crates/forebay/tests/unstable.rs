@@ -212,3 +212,21 @@ fn unstable_pages_of_an_idle_cache_are_committed_in_the_end() {
         remote.bench.assert_consistent();
     });
 }
+
+#[test]
+fn what_a_sync_wrote_that_was_given_up_is_committed_all_the_same() {
+    for waits_ms in [1, 3] {
+        simulate(7, |rt| async move {
+            let remote = Remote::new(rt.clone(), 8);
+            let file = remote.bench.open(0);
+            write_pages(&file, 0..20).await.expect("memory takes it");
+            // It is dropped while its writes are in flight, or before it asks for the commit.
+            let given_up = rt.timeout(Span::from_millis(waits_ms), file.sync()).await;
+            assert!(given_up.is_err(), "it takes longer");
+            rt.sleep(Span::from_secs(60)).await;
+            assert_eq!(remote.bench.cache.statistics().dirty(), 0);
+            assert_eq!(remote.commits(), 1);
+            remote.bench.assert_consistent();
+        });
+    }
+}

@@ -142,7 +142,7 @@ impl Engine {
             reason,
             pages_left: match reason {
                 WritebackReason::Background => u64::MAX,
-                _ => self.global.dirty.load(Ordering::Relaxed).min(pages),
+                _ => self.pages_to_clean(backing).min(pages),
             },
             dirty_since_ms: match reason {
                 WritebackReason::Periodic => {
@@ -168,6 +168,16 @@ impl Engine {
             pages: written,
         });
         written
+    }
+
+    /// Pages that a round may have to do with: all dirty ones, and those of an unstable store that
+    /// were written and wait for a commit. Who wrote them may have given up before he asked for it.
+    fn pages_to_clean(&self, backing: &Backing) -> u64 {
+        let dirty = self.global.dirty.load(Ordering::Relaxed);
+        match backing.geometry.durability {
+            Durability::Unstable => dirty + backing.writeback.load(Ordering::Relaxed),
+            Durability::OnFinish | Durability::OnCommit => dirty,
+        }
     }
 
     fn goes_on(&self, backing: &Backing, round: &Round) -> bool {
@@ -280,10 +290,10 @@ impl Engine {
         if backing.geometry.durability == Durability::Unstable {
             self.commit_in_background(backing, object).await;
         }
-        let turn = match (lock(&object.dirty).dirty_pages(), written >= limit) {
-            (0, _) => Turn::Clean,
-            (_, true) => Turn::More,
-            (_, false) => Turn::Blocked,
+        let turn = match (has_work_left(backing, object), written >= limit) {
+            (false, _) => Turn::Clean,
+            (true, true) => Turn::More,
+            (true, false) => Turn::Blocked,
         };
         (written, turn)
     }
@@ -310,7 +320,7 @@ impl Engine {
     fn requeue(&self, backing: &Backing, object: &Arc<ObjectState>, turn: Turn) {
         let mut queueing = lock(&object.queueing);
         // A writer that dirtied a page meanwhile left the queueing to us: ask again.
-        if lock(&object.dirty).dirty_pages() == 0 {
+        if !has_work_left(backing, object) {
             queueing.place = QueuePlace::None;
             return;
         }
@@ -341,6 +351,16 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.engine.requeue(self.backing, &self.object, self.turn);
+    }
+}
+
+/// Whether an object has to have another turn: for dirty pages or, of an unstable store, for pages
+/// that no commit has covered yet.
+fn has_work_left(backing: &Backing, object: &ObjectState) -> bool {
+    let dirty = lock(&object.dirty);
+    match backing.geometry.durability {
+        Durability::Unstable => !dirty.is_clean(),
+        Durability::OnFinish | Durability::OnCommit => dirty.dirty_pages() > 0,
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! invariant B1: the sum over all backings of reclaimable pages is the number of dirty file
 //! pages, and that of pages under writeback is at most the cache's.
-//! invariant B2: an object with a dirty page is on exactly one list of its backing, or taken by
-//! the flusher.
+//! invariant B2: an object with a dirty page, or with one that only waits for a commit, is on
+//! exactly one list of its backing, or taken by the flusher.
 
 use crate::settings::BackingSettings;
 use crate::state::object::{ObjectState, QueuePlace};
