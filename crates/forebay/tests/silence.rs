@@ -2,10 +2,11 @@
 
 mod support;
 
-use forebay::{AccessError, Counter, Settings, SyncError};
+use forebay::{AccessError, Counter, DirtyKnobs, Policy, Settings, SyncError};
 use forebay_base::Span;
 use forebay_store::{
-    Durability, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore, Store,
+    Durability, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
+    Store,
 };
 use support::{Bench, FILE, OfSize, PAGE, has_page, pages, simulate, write_pages};
 
@@ -149,6 +150,47 @@ fn a_truncate_that_is_never_answered_ends_and_cuts_nothing_that_came_later() {
         assert!(bench.has_stored(0..2) && bench.has_stored(6..8));
         assert!(late.is_err() || bench.has_stored(4..6));
         assert_eq!(bench.memory.length_bytes(FILE), file.len());
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_reader_behind_writes_that_are_never_committed_is_told() {
+    simulate(7, |rt| async move {
+        let memory = MemoryStore::with(Geometry {
+            durability: Durability::Unstable,
+            ..MemoryStore::new().geometry()
+        });
+        let settings = Settings {
+            policy: Policy::preset("linux-3.0").expect("it is one of the presets"),
+            dirty: DirtyKnobs {
+                dirty_bytes: 16 * PAGE as u64,
+                ..DirtyKnobs::default()
+            },
+            ..Settings::of_mib(4)
+        };
+        let (bench, faults) = Bench::faulty_over(rt, settings, memory);
+        let file = bench.open(0);
+        faults.inject(silence(IoKind::Commit));
+        // Written and not committed, they count as under writeback, far above the limit.
+        let written = file.write_at(&pages(0..64), 0).await;
+        assert!(bench.cache.statistics().nr_writeback > 20, "{written:?}");
+        let other = bench.open_object(ObjectId(2), 4_000 * PAGE as u64);
+        let mut buffer = vec![0; PAGE];
+        for number in 0..2_000 {
+            let read = other.read_at(&mut buffer, number * PAGE as u64);
+            let read = bench.rt.timeout(BOUND + BOUND, read).await;
+            match read.expect("it ends in bounded time") {
+                Ok(length) => assert_eq!(length, PAGE),
+                Err(error) => {
+                    assert!(matches!(error, AccessError::NoFrames { .. }), "{error}");
+                    break;
+                }
+            }
+        }
+        speak(&bench, &faults).await;
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(other.read_at(&mut buffer, 0).await, Ok(PAGE));
         bench.assert_consistent();
     });
 }

@@ -145,7 +145,10 @@ impl Engine {
             } else {
                 fruitless_loops + 1
             };
-            if fruitless_loops <= MAX_RECLAIM_RETRIES && self.may_succeed(want.node) {
+            // Where reclaim naps, so many of its runs may last for hours.
+            let is_late = self.naps() && self.rt.now().since(began) >= self.patience();
+            let tries_on = fruitless_loops <= MAX_RECLAIM_RETRIES && !is_late;
+            if tries_on && self.may_succeed(want.node) {
                 if self.naps() {
                     self.nap_before_retry(want.node, reclaimed).await;
                 }

@@ -16,6 +16,7 @@ use crate::policy::{InactiveShare, ReclaimThrottle, ScanBalance};
 use crate::state::backing::{Backing, FlusherWork};
 use crate::state::node::{Node, ReclaimFlags};
 use crate::state::zone::{Batch, List, Zone};
+use forebay_base::Instant;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{RotationScan, RotationWeights, scan_targets_by_rotation};
 use forebay_law::scan::{
@@ -51,6 +52,8 @@ pub(crate) struct ScanControl {
     /// Pages freed in this run.
     pub(crate) reclaimed: u64,
     pub(crate) tally: Tally,
+    /// When naps for the writeback of others end in this run, once there was one.
+    pub(crate) naps_until: Option<Instant>,
 }
 
 /// What a pass met (spec/reclaim.md 3.1).
@@ -114,6 +117,7 @@ impl ScanControl {
             scanned: 0,
             reclaimed: 0,
             tally: Tally::default(),
+            naps_until: None,
         }
     }
 
@@ -235,7 +239,7 @@ impl Engine {
             left = rebalance(targets, left);
             adjusted = true;
         }
-        self.nap_after_zone(control.who).await;
+        self.nap_after_zone(control).await;
     }
 
     /// How many pages of each list the pass looks at.

@@ -106,18 +106,21 @@ impl Engine {
         }
     }
 
-    /// Naps after a zone was shrunk: while far more is under writeback than may be dirty.
-    pub(super) async fn nap_after_zone(&self, who: Who) {
+    /// Naps after a zone was shrunk: while far more is under writeback than may be dirty, but in one
+    /// run no longer than a store may be silent (promise 7). Linux naps on, for ever if need be.
+    pub(super) async fn nap_after_zone(&self, control: &mut ScanControl) {
         if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux313 {
             return;
         }
-        loop {
+        let longest = || self.rt.now() + self.settings.answer_timeout;
+        let naps_until = *control.naps_until.get_or_insert_with(longest);
+        while self.rt.now() < naps_until {
             let thresh = self.dirty_limits().thresh;
             let writeback = self.global.writeback.load(Ordering::Relaxed);
             if writeback <= thresh + thresh / 10 || self.is_closing() {
                 return;
             }
-            self.congestion_wait(who, NAP).await;
+            self.congestion_wait(control.who, NAP).await;
         }
     }
 
