@@ -7,6 +7,7 @@ use super::world::World;
 use forebay::AccessError;
 use forebay_base::Span;
 use forebay_base::sync::lock;
+use forebay_store::ObjectId;
 use std::sync::Arc;
 
 /// The longest wait before a failed write is tried again, and more.
@@ -29,7 +30,7 @@ pub(super) async fn settle(world: &Arc<World>, mut clients: Vec<Client>) {
     for client in &mut clients {
         compare(client).await;
     }
-    recover(world, &mut clients).await;
+    recover(world).await;
     rest(world).await;
     world.judge_books();
     close(world, &clients).await;
@@ -165,25 +166,27 @@ fn same(client: &Client, who: &str, start: u64, (found, expected): (&[u8], &[u8]
     }
 }
 
-/// Whoever needs a frame finds one: each node comes back above its marks when it is used.
-async fn recover(world: &World, clients: &mut [Client]) {
-    let Some(client) = clients.iter_mut().find(|client| client.place.is_some()) else {
-        return;
-    };
-    let mut page = [0; 8];
-    for number in 0..64 {
-        let at = number * PAGE;
-        if at >= client.file.len() {
-            break;
-        }
+/// Whoever needs a frame finds one: a node comes back above its marks when memory is used. As much
+/// is read as needs every frame anew: a kswapd that had given up, as it may while all is dirty, has
+/// to be asked again, and is as soon as somebody reclaims for himself.
+async fn recover(world: &World) {
+    const UNTOUCHED: ObjectId = ObjectId(3_001);
+    let pages = world.cache.statistics().frames * 2;
+    let opened = world
+        .cache
+        .open(&world.stores[0].1, UNTOUCHED, pages * PAGE);
+    let file = opened.expect("there is room for the objects of a plan");
+    let mut bytes = [1; 8];
+    for number in 0..pages {
         let read = world
-            .call("read_at", None, client.file.read_at(&mut page, at))
+            .call("read_at", None, file.read_at(&mut bytes, number * PAGE))
             .await;
-        if !matches!(read, Some(Ok(_))) {
-            client.broken(
-                Oracle::Errors,
-                &format!("well stores, and a read ends with {read:?}"),
-            );
+        if read != Some(Ok(bytes.len())) || bytes != [0; 8] {
+            let what = format!("well stores, and a read of nothing ends with {read:?}, {bytes:?}");
+            world.broken(Oracle::Errors, what);
+        }
+        if world.is_over() {
+            return;
         }
     }
     let recovered = world.wait_until(Span::from_secs(30), |world| {
