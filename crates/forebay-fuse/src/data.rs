@@ -142,12 +142,13 @@ impl Folder {
         rustix::fs::fsync(&fd)
     }
 
-    /// What a program is told when it closes a file: whether a write failed that it has not heard
-    /// of yet.
+    /// What a program is told when it closes a file: whether a write failed that no sync of the
+    /// handle has told. A process that was forked closes its copy as it starts a program, and
+    /// must not hear in the place of the one that syncs.
     pub(crate) fn flush(&self, open: &OpenFile) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &*open.used.inode);
         content.take_times(inode, &self.through)?;
-        let failure = open.file.as_async().take_failure();
+        let failure = open.file.as_async().untold_failure();
         failure.map_err(|error| sync_errno(&error))
     }
 

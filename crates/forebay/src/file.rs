@@ -435,16 +435,17 @@ impl File {
         lock(&self.handle.object.dirty).is_clean()
     }
 
-    /// Says whether a write failed since this handle last asked, without writing anything: what a
-    /// program wants to know when it closes a file. What could not be written is kept and tried
-    /// again.
+    /// The failure of a write that this handle's next [`File::sync`] will tell of, without writing
+    /// anything and without taking it: what a program wants to know when it closes a file. A
+    /// descriptor can be closed more than once, by every process that inherited it, and who syncs
+    /// through another copy has to hear of it all the same. What could not be written is kept and
+    /// tried again.
     ///
     /// # Errors
-    /// [`SyncError::Store`] once for each failure.
-    pub fn take_failure(&self) -> Result<(), SyncError> {
+    /// [`SyncError::Store`] until a sync of this handle has told it.
+    pub fn untold_failure(&self) -> Result<(), SyncError> {
         let Handle { object, cursor, .. } = &*self.handle;
-        let mark = object.errors.mark();
-        match object.errors.check_and_advance(&mut lock(cursor), mark) {
+        match object.errors.check(&lock(cursor)) {
             None => Ok(()),
             Some(error) => Err(error.into()),
         }

@@ -80,20 +80,24 @@ fn every_open_handle_hears_of_a_failure_once() {
 }
 
 #[test]
-fn a_handle_that_closes_hears_of_a_failure_without_writing() {
+fn a_handle_that_closes_is_told_of_a_failure_without_taking_it() {
     simulate(2, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let (writer, other) = (bench.open(0), bench.open(0));
         assert!(writer.is_written());
         write_pages(&writer, 0..2).await.expect("memory takes it");
         assert_eq!((writer.dirty_pages(), writer.is_written()), (2, false));
-        assert_eq!(writer.take_failure(), Ok(()), "nothing was tried yet");
+        assert_eq!(writer.untold_failure(), Ok(()), "nothing was tried yet");
         assert_eq!(writer.dirty_pages(), 2, "asking writes nothing");
         faults.inject(fails(IoKind::Write));
         assert_eq!(sync_failure(other.sync().await), Some(BROKEN));
-        assert_eq!(sync_failure(writer.take_failure()), Some(BROKEN));
-        assert_eq!(writer.take_failure(), Ok(()), "once");
+        assert_eq!(other.untold_failure(), Ok(()), "its sync told it");
+        for _ in 0..2 {
+            assert_eq!(sync_failure(writer.untold_failure()), Some(BROKEN));
+        }
         faults.clear();
+        assert_eq!(sync_failure(writer.sync().await), Some(BROKEN));
+        assert_eq!(writer.untold_failure(), Ok(()), "it has heard of it now");
         assert_eq!(writer.sync().await, Ok(()));
         assert!(writer.is_written());
     });

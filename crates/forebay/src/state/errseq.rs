@@ -59,6 +59,15 @@ impl ErrorSequence {
         Mark(lock(&self.state).failures)
     }
 
+    /// The error that this handle has not heard of, if any; it stays unheard.
+    pub(crate) fn check(&self, cursor: &Cursor) -> Option<StoreError> {
+        let state = lock(&self.state);
+        if cursor.0 == state.count {
+            return None;
+        }
+        state.latest
+    }
+
     /// The error that this handle has not heard of, or that came after `mark`, if any; it has
     /// heard of it now. Another sync of the same handle may have been told in between: what failed
     /// meanwhile is no less the failure of this one.
