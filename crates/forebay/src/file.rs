@@ -445,7 +445,7 @@ impl File {
     /// [`SyncError::Store`] until a sync of this handle has told it.
     pub fn untold_failure(&self) -> Result<(), SyncError> {
         let Handle { object, cursor, .. } = &*self.handle;
-        match object.errors.check(&lock(cursor)) {
+        match object.errors.check(*lock(cursor)) {
             None => Ok(()),
             Some(error) => Err(error.into()),
         }

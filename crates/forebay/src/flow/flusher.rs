@@ -88,6 +88,7 @@ impl Engine {
     /// Sleeps until there may be something to do.
     async fn flusher_rests(&self, backing: &Backing, last_old_flush: Instant, progress: u64) {
         let listener = backing.wake_flusher.listen();
+        self.drop_written(backing);
         if self.is_closing() || backing.has_work() {
             if progress == 0 && backing.has_work() && !self.is_closing() {
                 // What it was asked for has to wait: a retry that is not due, a page that is held.
@@ -316,6 +317,20 @@ impl Engine {
         }
     }
 
+    /// Takes objects off the list that others have written, so that nobody looks at them again.
+    /// What an unstable store has is left to the turn that commits it.
+    fn drop_written(&self, backing: &Backing) {
+        if backing.geometry.durability == Durability::Unstable {
+            return;
+        }
+        while let Some(object) = oldest(backing) {
+            if lock(&object.dirty).dirty_pages() > 0 || !take_oldest(backing, &object) {
+                return;
+            }
+            self.requeue(backing, &object, Turn::Clean);
+        }
+    }
+
     /// Puts an object back where its turn left it.
     fn requeue(&self, backing: &Backing, object: &Arc<ObjectState>, turn: Turn) {
         let mut queueing = lock(&object.queueing);
@@ -394,6 +409,25 @@ fn take_object(backing: &Backing) -> Option<Arc<ObjectState>> {
     let object = lock(&backing.lists).io.pop_front()?;
     lock(&object.queueing).place = QueuePlace::Taken;
     Some(object)
+}
+
+/// The object that is dirty for the longest time, of those that no round has before it.
+fn oldest(backing: &Backing) -> Option<Arc<ObjectState>> {
+    let lists = lock(&backing.lists);
+    lists.dirty.front().map(|(_, object)| object.clone())
+}
+
+/// Takes `object` if it is still the oldest.
+fn take_oldest(backing: &Backing, object: &Arc<ObjectState>) -> bool {
+    let mut lists = lock(&backing.lists);
+    let taken = lists
+        .dirty
+        .pop_front_if(|(_, oldest)| Arc::ptr_eq(oldest, object));
+    drop(lists);
+    if taken.is_some() {
+        lock(&object.queueing).place = QueuePlace::Taken;
+    }
+    taken.is_some()
 }
 
 impl Backing {

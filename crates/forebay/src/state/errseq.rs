@@ -60,7 +60,7 @@ impl ErrorSequence {
     }
 
     /// The error that this handle has not heard of, if any; it stays unheard.
-    pub(crate) fn check(&self, cursor: &Cursor) -> Option<StoreError> {
+    pub(crate) fn check(&self, cursor: Cursor) -> Option<StoreError> {
         let state = lock(&self.state);
         if cursor.0 == state.count {
             return None;
