@@ -21,11 +21,21 @@ pub(super) enum Work {
     WriteAndSync,
 }
 
+/// What a job reads or writes.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// An export, by its unix socket.
+    Export(PathBuf),
+    /// A file, by calls that return when they are done.
+    File(PathBuf),
+    /// A file past the kernel's cache, with as many calls under way as the depth says.
+    Direct(PathBuf),
+}
+
 /// One job.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    /// The unix socket of an export.
-    pub(super) socket: PathBuf,
+    pub(super) target: Target,
     pub(super) work: Work,
     /// The range of each of the processes, bytes.
     pub(super) range_bytes: u64,
@@ -135,9 +145,22 @@ fn arguments(job: &Job) -> Vec<String> {
         format!("--numjobs={}", job.jobs),
         format!("--size={}", job.range_bytes),
         format!("--iodepth={}", job.depth),
-        "--ioengine=nbd".to_owned(),
-        format!("--uri=nbd+unix:///?socket={}", job.socket.display()),
     ];
+    words.extend(match &job.target {
+        Target::Export(socket) => vec![
+            "--ioengine=nbd".to_owned(),
+            format!("--uri=nbd+unix:///?socket={}", socket.display()),
+        ],
+        Target::File(path) => vec![
+            "--ioengine=psync".to_owned(),
+            format!("--filename={}", path.display()),
+        ],
+        Target::Direct(path) => vec![
+            "--ioengine=libaio".to_owned(),
+            "--direct=1".to_owned(),
+            format!("--filename={}", path.display()),
+        ],
+    });
     words.extend(match job.work {
         Work::RandomRead => vec!["--rw=randread".to_owned(), "--bs=4k".to_owned()],
         Work::RandomWrite => vec!["--rw=randwrite".to_owned(), "--bs=4k".to_owned()],
