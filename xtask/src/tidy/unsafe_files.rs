@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "an allocator that counts",
     ),
     (
-        "crates/forebay-fuse/tests/support/mapping.rs",
+        "crates/forebay-cli/tests/mount_model/mapping.rs",
         "a file mapped by a test",
     ),
     (

@@ -1,25 +1,22 @@
-//! Random operations on one file through several handles and a mapping, against an array of bytes.
+//! Random operations on one file of a mount, through several handles and mappings, against an array
+//! of bytes. The server is a process of its own: a page fault of the process that serves it could
+//! wait for itself.
 //!
 //! The seed is printed; `FOREBAY_SEED=N` runs that one alone.
 
-mod support;
-#[path = "support/mapping.rs"]
-mod support_mapping;
+#[path = "mount_model/mapping.rs"]
+mod mapping;
+#[path = "mount_model/mounted.rs"]
+mod mounted;
 
 use forebay_base::Prng;
+use mapping::Mapping;
+use mounted::{Mounted, is_left_out};
 use rustix::fs::FallocateFlags;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use support::{Bench, is_left_out, read};
-use support_mapping::Mapping;
-
-/// Whether files are mapped too. Here the server is a part of the process that maps, and a page
-/// fault holds the address space from which the server takes memory: both can wait for ever. So
-/// that is done when `FOREBAY_MAPPINGS` is set.
-fn are_mapped() -> bool {
-    std::env::var_os("FOREBAY_MAPPINGS").is_some()
-}
+use std::path::Path;
 
 /// What a run is like.
 #[derive(Clone, Copy)]
@@ -34,7 +31,7 @@ struct Plan {
 /// A file and what it has to hold.
 struct Run {
     plan: Plan,
-    bench: Bench,
+    mounted: Mounted,
     chance: Prng,
     handles: Vec<File>,
     model: Vec<u8>,
@@ -43,11 +40,11 @@ struct Run {
 
 impl Run {
     fn new(plan: Plan) -> Run {
-        let bench = Bench::of_size(plan.memory_bytes);
-        let handles = (0..3).map(|_| open(&bench)).collect();
+        let mounted = Mounted::start(plan.memory_bytes);
+        let handles = (0..3).map(|_| open(&mounted)).collect();
         Run {
             plan,
-            bench,
+            mounted,
             chance: Prng::from_seed(plan.seed),
             handles,
             model: Vec::new(),
@@ -107,7 +104,7 @@ impl Run {
         let bytes = self.bytes(length);
         let mut file = OpenOptions::new()
             .append(true)
-            .open(self.bench.path("file"))
+            .open(self.mounted.path("file"))
             .expect("the mount serves it");
         file.write_all(&bytes).expect("the mount serves it");
         self.model.extend_from_slice(&bytes);
@@ -207,7 +204,7 @@ impl Run {
 
     fn reopen(&mut self) {
         let handle = self.handle();
-        self.handles[handle] = open(&self.bench);
+        self.handles[handle] = open(&self.mounted);
     }
 
     fn once(&mut self) {
@@ -219,8 +216,8 @@ impl Run {
             14 => self.append(),
             15 => self.zero(true),
             16 => self.zero(false),
-            17 | 18 if are_mapped() => self.map_write(),
-            19 | 20 if are_mapped() => self.map_read(),
+            17 | 18 => self.map_write(),
+            19 | 20 => self.map_read(),
             21 => {
                 let handle = self.handle();
                 self.handles[handle]
@@ -243,19 +240,23 @@ impl Run {
     }
 
     fn finish(mut self) {
-        let path = self.bench.path("file");
+        let path = self.mounted.path("file");
         self.compare(&read(&path), &self.model, 0);
         self.handles.clear();
-        self.bench.end();
-        self.compare(&read(&self.bench.behind("file")), &self.model, 0);
+        self.mounted.end();
+        self.compare(&read(&self.mounted.behind("file")), &self.model, 0);
     }
 }
 
-fn open(bench: &Bench) -> File {
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn open(mounted: &Mounted) -> File {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options
-        .open(bench.path("file"))
+        .open(mounted.path("file"))
         .expect("the mount serves it")
 }
 

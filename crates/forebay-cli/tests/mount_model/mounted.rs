@@ -1,0 +1,83 @@
+//! `forebay mount` as a process of its own.
+
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// Says that the test `name` is left out and why, if nothing can be mounted here.
+pub(crate) fn is_left_out(name: &str) -> bool {
+    let Err(missing) = forebay_fuse::can_mount() else {
+        return false;
+    };
+    // Past the capture of the test's output: who runs the tests has to see it.
+    let line = format!("test {name} ... ignored, cannot mount: {missing}\n");
+    let said = std::io::stderr().write_all(line.as_bytes());
+    said.expect("standard error takes a line");
+    true
+}
+
+/// A mounted folder, what is behind it, and who serves it.
+pub(crate) struct Mounted {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Mounted {
+    /// Mounts an empty folder through a cache of `memory_bytes`.
+    pub(crate) fn start(memory_bytes: u64) -> Mounted {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let [source, mount] = ["source", "mount"].map(|name| folder.path().join(name));
+        for path in [&source, &mount] {
+            std::fs::create_dir(path).expect("a folder");
+        }
+        let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["mount", "--foreground", "--memory"])
+            .arg(memory_bytes.to_string())
+            .args([&source, &mount])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("it is piped");
+        let told = BufReader::new(stdout).read_line(&mut line);
+        told.expect("it is a pipe");
+        let mounted = Mounted { folder, child };
+        assert!(!line.is_empty(), "it did not mount");
+        mounted
+    }
+
+    /// The path of a name in the mount.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("mount").join(name)
+    }
+
+    /// The path of a name in the folder behind.
+    pub(crate) fn behind(&self, name: &str) -> PathBuf {
+        self.folder.path().join("source").join(name)
+    }
+
+    /// Ends the server, which unmounts and writes everything.
+    pub(crate) fn end(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the server runs");
+        let mut said = String::new();
+        let stderr = self.child.stderr.as_mut().expect("it is piped");
+        stderr.read_to_string(&mut said).expect("it is a pipe");
+        let status = self.child.wait().expect("the server ends");
+        assert!(status.success(), "{said}");
+        assert!(said.contains("everything is written"), "{said}");
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // A server that ended cannot be killed; one whose test failed must not stay behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Nothing is mounted any more if the server ended in order.
+        let _ = unmount(self.path(""), UnmountFlags::FORCE | UnmountFlags::DETACH);
+    }
+}
