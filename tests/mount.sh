@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `forebay mount` under clients that nobody here wrote: fio, dd, rsync, tar, git, SQLite,
-# PostgreSQL.
+# PostgreSQL, and pjdfstest's several hundred cases of what POSIX asks of a file system.
 #
 # usage: tests/mount.sh FOREBAY
 # FOREBAY is the program. A check whose client is missing is named and counted as ignored, and so
@@ -393,6 +393,29 @@ check_pgbench_runs_and_restarts() (
   as_postgres "$tools/pg_checksums" --check -D "$src/data"
 )
 
+check_pjdfstest_finds_a_file_system() (
+  set -e
+  trap kill_server EXIT
+  # Two users that every Linux has, each with a group of its own.
+  cat >pjdfstest.toml <<CONFIGURATION
+[features]
+posix_fallocate = {}
+utimensat = {}
+utime_now = {}
+[settings]
+naptime = 0.01
+[dummy_auth]
+entries = [["nobody", "$(id -gn nobody)"], ["daemon", "$(id -gn daemon)"]]
+CONFIGURATION
+  serve --memory 32M --allow-other
+  chmod 777 "$mnt"
+  pjdfstest -c pjdfstest.toml -p "$mnt" >cases || { grep -A3 'FAIL' cases; exit 1; }
+  # Cases that want another kind of system are skipped, not most of them.
+  tail -n 1 cases | grep '^Summary: 0 failed'
+  [ "$(grep -c ' ok$' cases)" -gt 300 ]
+  end
+)
+
 no_mount=
 if [ ! -c /dev/fuse ]; then
   no_mount="there is no /dev/fuse"
@@ -406,9 +429,9 @@ else
     fusermount3 -u "$mnt"
   fi
 fi
-# Only root may make the disk that is full.
-full_disk=
-if [ "$(id -u)" -ne 0 ]; then full_disk=no-root; fi
+# Only root may make the disk that is full, and change users.
+as_root=
+if [ "$(id -u)" -ne 0 ]; then as_root=no-root; fi
 
 if [ "$#" -gt 1 ]; then
   # Only what is named, for whoever looks for a fault.
@@ -427,9 +450,10 @@ else
   check a_client_killed_in_its_middle_harms_nobody
   check the_end_writes_what_is_dirty
   check it_goes_to_the_background
-  check a_full_disk_loses_nothing $full_disk
+  check a_full_disk_loses_nothing $as_root
   check metrics_are_told curl
   check pgbench_runs_and_restarts pgbench
+  check pjdfstest_finds_a_file_system pjdfstest $as_root
 fi
 
 result=ok

@@ -45,7 +45,7 @@ struct Pace {
     settle_ms: u64,
     pressure_ms: u64,
     /// How long nothing is asked before processor time is counted. The flusher looks once more
-    /// for what is old.
+    /// for what is old, and the mount gives files their times.
     idle_settle: Option<Span>,
 }
 
@@ -54,7 +54,7 @@ const FULL: Pace = Pace {
     span_ms: 2_000,
     settle_ms: 400,
     pressure_ms: 20_000,
-    idle_settle: Some(Span::from_secs(8)),
+    idle_settle: Some(Span::from_secs(12)),
 };
 const QUICK: Pace = Pace {
     rounds: 1,
@@ -117,7 +117,7 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
 impl Pace {
     /// Runs of fio, about: some contenders may be missing.
     fn runs(self) -> u64 {
-        let a_round = LOADS.len() * 3 + READERS.len() * 2 + 2;
+        let a_round = LOADS.len() * 3 + READERS.len() * 2 + 3;
         a_round as u64 * u64::from(self.rounds) + 2
     }
 }

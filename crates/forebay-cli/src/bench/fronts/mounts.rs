@@ -13,10 +13,6 @@ use std::path::{Path, PathBuf};
 
 /// What is read.
 const READ_FILE: &str = "read";
-/// What is written in order.
-const WRITTEN_FILE: &str = "written";
-/// What the device is written in its place, so that no two write one file.
-const DEVICE_FILE: &str = "device";
 /// Threads of the floor that take requests: as many as fio has jobs at most.
 const FLOOR_THREADS: usize = 2;
 /// Requests under way when the device itself is written, enough to keep it busy.
@@ -65,8 +61,9 @@ impl<'a> Fronts<'a> {
         let places = Places::make(self.folder)?;
         for (name, length_bytes) in [
             (READ_FILE, self.cached_bytes()),
-            (WRITTEN_FILE, self.sequential_bytes()),
-            (DEVICE_FILE, self.sequential_bytes()),
+            (Who::Forebay.name(), self.sequential_bytes()),
+            (Who::Floor.name(), self.sequential_bytes()),
+            (Who::Device.name(), self.sequential_bytes()),
         ] {
             let job = written_in_order(places.source.join(name), Who::Device, length_bytes);
             self.fio.run(&job)?;
@@ -75,8 +72,8 @@ impl<'a> Fronts<'a> {
         let floor = Floor::start(&places.source, &places.floor, FLOOR_THREADS)
             .map_err(CommandError::at("mount", &places.floor))?;
         self.cached_reads(&places)?;
-        drop(floor);
         self.writes_in_order(&places)?;
+        drop(floor);
         self.idle(Front::Mount, &[(Who::Forebay, &server)])?;
         server.end()
     }
@@ -121,13 +118,14 @@ impl<'a> Fronts<'a> {
 
     fn writes_in_order(&mut self, places: &Places) -> Result<(), CommandError> {
         for round in 1..=self.pace.rounds {
-            for (who, name) in [(Who::Forebay, WRITTEN_FILE), (Who::Device, DEVICE_FILE)] {
+            for who in Front::Mount.contenders() {
                 self.note(
                     Front::Mount,
                     &format!("{}, round {round}", metric::SEQUENTIAL),
                     who,
                 );
-                let path = places.of(who).join(name);
+                // Each has a file of its own, for no two may write one behind the cache's back.
+                let path = places.of(who).join(who.name());
                 let job = written_in_order(path, who, self.sequential_bytes());
                 let outcome = self.fio.run(&job)?;
                 let rate = value(outcome.bytes / f64::from(1 << 20));
