@@ -116,6 +116,34 @@ fn a_full_disk_is_told_and_written_when_there_is_room() {
     bench.end();
 }
 
+/// Somebody removes the folder behind: who has a file open goes on with it, new names cannot be
+/// made, and the mount ends as ever.
+#[test]
+fn a_source_that_is_removed_leaves_open_files_whole() {
+    if is_left_out("a_source_that_is_removed_leaves_open_files_whole") {
+        return;
+    }
+    let (mut bench, _faults) = Bench::faulty(16 << 20);
+    fs::create_dir(bench.path("folder")).expect("it is made");
+    let file = create(&bench, "folder/file");
+    file.write_all_at(&[3; 9000], 0).expect("memory takes it");
+    fs::remove_dir_all(bench.behind("")).expect("it is removed");
+    file.write_all_at(&[4; 100], 9000).expect("memory takes it");
+    file.sync_all().expect("the file is there without a name");
+    let mut bytes = vec![0; 9100];
+    file.read_exact_at(&mut bytes, 0).expect("it is there");
+    assert_eq!(
+        (&bytes[..9000], &bytes[9000..]),
+        (&[3; 9000][..], &[4; 100][..])
+    );
+    for name in ["new", "folder/new"] {
+        let refused = File::create(bench.path(name)).expect_err("there is no folder");
+        assert_eq!(refused.kind(), ErrorKind::NotFound, "{name}");
+    }
+    drop(file);
+    bench.end();
+}
+
 /// More writers than there are seats and threads for those who wait, all before a device that does
 /// not answer: who reads what is in memory is answered all the same.
 #[test]
