@@ -3,18 +3,17 @@
 # an ext4 file system made on the export.
 #
 # usage: tests/clients.sh FOREBAY
-# FOREBAY is the program. A check whose client is missing is named and counted as ignored. The
-# last line has the form of cargo's, so that ./test counts these checks too.
+# FOREBAY is the program. A check whose client is missing is named and counted as ignored.
 set -uo pipefail
 unset CDPATH
 
+# shellcheck source=tests/checks.bash
+. "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
 forebay=$(realpath -- "$1")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-clients-XXXXXX")
 cd -- "$scratch" || exit 1
 socket=$scratch/nbd.sock
 uri="nbd+unix:///?socket=$socket"
-server=
-passed=0 failed=0 ignored=0
 
 cleanup() {
   if [ -n "$server" ]; then
@@ -37,14 +36,6 @@ serve() {
   read -r line <started && [ "$line" = "$uri" ]
 }
 
-# Ends the server in order; what was written must then be in disk.img.
-end() {
-  kill -TERM "$server" && wait "$server"
-  local status=$?
-  server=
-  return "$status"
-}
-
 # A server that outlived its check.
 kill_server() {
   if [ -n "$server" ]; then
@@ -52,37 +43,11 @@ kill_server() {
   fi
 }
 
-# As a function, for `set -e` does not see a `!`.
-lacks() {
-  ! grep -q "$1" "$2"
-}
-
-# check NAME CLIENT...: runs the function check_NAME if every client is there.
-check() {
-  local name=$1 client
-  shift
-  for client in "$@"; do
-    if ! command -v "$client" >/dev/null; then
-      echo "test $name ... ignored, $client is missing"
-      ignored=$((ignored + 1))
-      return
-    fi
-  done
+# A disk of its own for every check.
+prepare() {
   rm -f disk.img
-  : >server.log
-  # Not as a condition: bash would ignore `set -e` in the whole check.
-  ("check_$name") >check.log 2>&1
-  if [ $? -eq 0 ]; then
-    echo "test $name ... ok"
-    passed=$((passed + 1))
-  else
-    echo "test $name ... FAILED"
-    sed 's/^/  /' check.log server.log | tail -n 40
-    failed=$((failed + 1))
-  fi
 }
 
-# Every check runs in a shell of its own and ends its server there.
 run_fio() {
   fio --ioengine=nbd --uri="$uri" --verify=crc32c --verify_fatal=1 --do_verify=1 "$@"
 }
@@ -327,14 +292,7 @@ check qemu_speaks_tls openssl qemu-io qemu-img
 if [ -b /dev/nbd0 ]; then
   check ext4_through_the_kernel nbd-client mke2fs e2fsck
 else
-  echo "test ext4_through_the_kernel ... ignored, the kernel has no /dev/nbd0"
-  ignored=$((ignored + 1))
+  ignore ext4_through_the_kernel "the kernel has no /dev/nbd0"
 fi
 
-result=ok
-if [ "$failed" -gt 0 ]; then
-  result=FAILED
-fi
-printf '\ntest result: %s. %d passed; %d failed; %d ignored; 0 measured; 0 filtered out\n' \
-  "$result" "$passed" "$failed" "$ignored"
-[ "$failed" -eq 0 ]
+conclude

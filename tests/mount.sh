@@ -4,19 +4,18 @@
 #
 # usage: tests/mount.sh FOREBAY
 # FOREBAY is the program. A check whose client is missing is named and counted as ignored, and so
-# is every check where nothing can be mounted. The last line has the form of cargo's, so that
-# ./test counts these checks too.
+# is every check where nothing can be mounted.
 set -uo pipefail
 unset CDPATH
 
+# shellcheck source=tests/checks.bash
+. "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
 forebay=$(realpath -- "$1")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
 cd -- "$scratch" || exit 1
 chmod 755 .
 src=$scratch/src
 mnt=$scratch/mnt
-server=
-passed=0 failed=0 ignored=0
 
 # Takes the mount away, whatever state it is in.
 kill_server() {
@@ -49,51 +48,21 @@ serve() {
   read -r line <started && [ "$line" = "$mnt" ]
 }
 
-# Ends the server in order; what was written must then be in src.
-end() {
-  kill -TERM "$server" && wait "$server"
-  local status=$?
-  server=
-  return "$status"
-}
-
-# As a function, for `set -e` does not see a `!`.
-lacks() {
-  ! grep -q "$1" "$2"
-}
-
-# check NAME CLIENT...: runs the function check_NAME if every client is there.
-check() {
-  local name=$1 client
-  shift
-  for client in "$@"; do
-    if ! command -v "$client" >/dev/null; then
-      echo "test $name ... ignored, $client is missing"
-      ignored=$((ignored + 1))
-      return
-    fi
-  done
-  if [ -n "$no_mount" ]; then
-    echo "test $name ... ignored, $no_mount"
-    ignored=$((ignored + 1))
-    return
-  fi
+# A folder of its own for every check.
+prepare() {
   rm -rf -- "$src"
   mkdir -p "$src" "$mnt"
-  : >server.log
-  # Not as a condition: bash would ignore `set -e` in the whole check.
-  ("check_$name") >check.log 2>&1
-  if [ $? -eq 0 ]; then
-    echo "test $name ... ok"
-    passed=$((passed + 1))
+}
+
+# As check, where something can be mounted.
+check_mount() {
+  if [ -n "$no_mount" ]; then
+    ignore "$1" "$no_mount"
   else
-    echo "test $name ... FAILED"
-    sed 's/^/  /' check.log server.log | tail -n 40
-    failed=$((failed + 1))
+    check "$@"
   fi
 }
 
-# Every check runs in a shell of its own and ends its server there.
 run_fio() {
   fio --directory="$mnt" --verify=crc32c --verify_fatal=1 --do_verify=1 "$@"
 }
@@ -436,30 +405,24 @@ if [ "$(id -u)" -ne 0 ]; then as_root=no-root; fi
 if [ "$#" -gt 1 ]; then
   # Only what is named, for whoever looks for a fault.
   shift
-  for name in "$@"; do check "$name"; done
+  for name in "$@"; do check_mount "$name"; done
 else
-  check fio_verifies_random_writes fio
-  check fio_verifies_mapped_writes fio
-  check fio_finds_its_data_after_a_restart fio
-  check dd_writes_what_it_read dd
-  check rsync_has_nothing_to_do_again rsync
-  check tar_packs_and_compares tar
-  check git_clones_and_is_whole git
-  check sqlite_stays_whole sqlite3
-  check commits_outlive_a_killed_mount sqlite3
-  check a_client_killed_in_its_middle_harms_nobody
-  check the_end_writes_what_is_dirty
-  check it_goes_to_the_background
-  check a_full_disk_loses_nothing $as_root
-  check metrics_are_told curl
-  check pgbench_runs_and_restarts pgbench
-  check pjdfstest_finds_a_file_system pjdfstest $as_root
+  check_mount fio_verifies_random_writes fio
+  check_mount fio_verifies_mapped_writes fio
+  check_mount fio_finds_its_data_after_a_restart fio
+  check_mount dd_writes_what_it_read dd
+  check_mount rsync_has_nothing_to_do_again rsync
+  check_mount tar_packs_and_compares tar
+  check_mount git_clones_and_is_whole git
+  check_mount sqlite_stays_whole sqlite3
+  check_mount commits_outlive_a_killed_mount sqlite3
+  check_mount a_client_killed_in_its_middle_harms_nobody
+  check_mount the_end_writes_what_is_dirty
+  check_mount it_goes_to_the_background
+  check_mount a_full_disk_loses_nothing $as_root
+  check_mount metrics_are_told curl
+  check_mount pgbench_runs_and_restarts pgbench
+  check_mount pjdfstest_finds_a_file_system pjdfstest $as_root
 fi
 
-result=ok
-if [ "$failed" -gt 0 ]; then
-  result=FAILED
-fi
-printf '\ntest result: %s. %d passed; %d failed; %d ignored; 0 measured; 0 filtered out\n' \
-  "$result" "$passed" "$failed" "$ignored"
-[ "$failed" -eq 0 ]
+conclude

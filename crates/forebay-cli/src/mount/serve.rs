@@ -3,15 +3,15 @@
 use super::arguments::MountArguments;
 use super::background;
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::store::cache_before_files;
 use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
-use forebay::{Cache, Parts, Settings};
+use forebay::Cache;
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
 use forebay_fuse::{Mount, MountError, MountParts, MountSettings};
 use forebay_rt::{Rt, block_on};
-use forebay_store::{FileStore, FileStoreSettings};
 use std::future::poll_fn;
 use std::path::Path;
 use std::pin::pin;
@@ -32,8 +32,13 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     rustix::process::umask(rustix::fs::Mode::empty());
     let unmarked = memory::become_flusher();
     let rt = Rt::real();
-    let parts = build(arguments, &rt)?;
-    let cache = parts.cache.clone();
+    let (cache, files, store) = cache_before_files(arguments.memory_bytes, &rt)?;
+    let parts = MountParts {
+        rt: rt.clone(),
+        cache: cache.clone(),
+        files,
+        store,
+    };
     let settings = MountSettings {
         source: arguments.source.clone(),
         mount_point: arguments.mount_point.clone(),
@@ -66,33 +71,6 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     *lock(&is_written) = true;
     eprintln!("forebay: everything is written");
     Ok(())
-}
-
-/// The cache and its store.
-fn build(arguments: &MountArguments, rt: &Rt) -> Result<MountParts, CommandError> {
-    let failed =
-        |action: &'static str| move |reason: String| CommandError::Cache { action, reason };
-    let settings = Settings {
-        memory_bytes: arguments.memory_bytes,
-        ..Settings::default()
-    };
-    let parts = Parts {
-        rt: rt.clone(),
-        ..Parts::default()
-    };
-    let cache =
-        Cache::with_parts(settings, parts).map_err(|error| failed("start")(error.to_string()))?;
-    let files = FileStore::new(FileStoreSettings::default())
-        .map_err(|error| failed("start its store")(error.to_string()))?;
-    let store = cache
-        .attach(files.clone())
-        .map_err(|error| failed("take its store")(error.to_string()))?;
-    Ok(MountParts {
-        rt: rt.clone(),
-        cache,
-        files,
-        store,
-    })
 }
 
 /// Mounts; waits first for a mount of the same folder that has ended and still writes.

@@ -3,9 +3,10 @@
 use super::arguments::{Place, ServeArguments, TlsFiles};
 use super::images;
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::store::cache_before_files;
 use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
-use forebay::{Cache, Parts, Settings};
+use forebay::Cache;
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
@@ -13,7 +14,6 @@ use forebay_nbd::{
     CONNECTION_BYTES, Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials,
 };
 use forebay_rt::{Rt, block_on};
-use forebay_store::{FileStore, FileStoreSettings};
 
 /// A client that does not take the answers to its last requests for so long is cut off.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
@@ -89,23 +89,7 @@ fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
 
 /// The cache and what it serves.
 fn build(arguments: &ServeArguments, rt: &Rt) -> Result<(Cache, Vec<Export>), CommandError> {
-    let failed =
-        |action: &'static str| move |reason: String| CommandError::Cache { action, reason };
-    let settings = Settings {
-        memory_bytes: arguments.memory_bytes,
-        ..Settings::default()
-    };
-    let parts = Parts {
-        rt: rt.clone(),
-        ..Parts::default()
-    };
-    let cache =
-        Cache::with_parts(settings, parts).map_err(|error| failed("start")(error.to_string()))?;
-    let files = FileStore::new(FileStoreSettings::default())
-        .map_err(|error| failed("start its store")(error.to_string()))?;
-    let store = cache
-        .attach(files.clone())
-        .map_err(|error| failed("take its store")(error.to_string()))?;
+    let (cache, files, store) = cache_before_files(arguments.memory_bytes, rt)?;
     let exports = images::open(arguments, &cache, &store, &files)?;
     Ok((cache, exports))
 }

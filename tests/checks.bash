@@ -1,0 +1,61 @@
+# What the checks with clients have in common; read by those scripts, not run.
+#
+# They set `server` to the process that serves, and before a check call `prepare`, which they define.
+# shellcheck shell=bash
+passed=0 failed=0 ignored=0
+server=
+
+# As a function, for `set -e` does not see a `!`.
+lacks() {
+  ! grep -q "$1" "$2"
+}
+
+# Ends the server in order; what was written must then be behind it.
+end() {
+  kill -TERM "$server" && wait "$server"
+  local status=$?
+  server=
+  return "$status"
+}
+
+# ignore NAME REASON: what cannot be checked here is named and counted.
+ignore() {
+  echo "test $1 ... ignored, $2"
+  ignored=$((ignored + 1))
+}
+
+# check NAME CLIENT...: runs the function check_NAME if every client is there. Every check runs in
+# a shell of its own and ends its server there.
+check() {
+  local name=$1 client
+  shift
+  for client in "$@"; do
+    if ! command -v "$client" >/dev/null; then
+      ignore "$name" "$client is missing"
+      return
+    fi
+  done
+  prepare
+  : >server.log
+  # Not as a condition: bash would ignore `set -e` in the whole check.
+  ("check_$name") >check.log 2>&1
+  if [ $? -eq 0 ]; then
+    echo "test $name ... ok"
+    passed=$((passed + 1))
+  else
+    echo "test $name ... FAILED"
+    sed 's/^/  /' check.log server.log | tail -n 40
+    failed=$((failed + 1))
+  fi
+}
+
+# The last line, in the form of cargo's, so that ./test counts these checks too.
+conclude() {
+  local result=ok
+  if [ "$failed" -gt 0 ]; then
+    result=FAILED
+  fi
+  printf '\ntest result: %s. %d passed; %d failed; %d ignored; 0 measured; 0 filtered out\n' \
+    "$result" "$passed" "$failed" "$ignored"
+  [ "$failed" -eq 0 ]
+}
