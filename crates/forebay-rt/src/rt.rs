@@ -8,6 +8,7 @@ use crate::work::{Charge, Work};
 use forebay_base::{Instant, Prng, Span};
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A runtime. Clones are handles to the same one.
@@ -61,11 +62,13 @@ impl Rt {
 
     /// Ready at `deadline`, at once if that has passed, never at [`Instant::NEVER`]. Works under
     /// any executor.
+    #[track_caller]
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::new(self.clone(), deadline)
+        Sleep::new(self.clone(), deadline, Some(Location::caller()))
     }
 
     /// Ready `span` from now.
+    #[track_caller]
     pub fn sleep(&self, span: Span) -> Sleep {
         self.sleep_until(self.now() + span)
     }

@@ -1,9 +1,11 @@
 //! Waiting for a point in time.
 
+use crate::wait::site;
 use crate::{Body, Rt};
 use forebay_base::{Instant, Span};
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -15,6 +17,8 @@ pub struct Sleep {
     deadline: Instant,
     /// The body's name for the timer, from the first poll that had to wait.
     timer: Option<TimerId>,
+    /// Who sleeps; nobody where the sleep only bounds another wait.
+    site: Option<&'static Location<'static>>,
 }
 
 /// A timer of a body. `sequence` is used once, `place` again and again.
@@ -25,11 +29,16 @@ pub(crate) struct TimerId {
 }
 
 impl Sleep {
-    pub(crate) fn new(rt: Rt, deadline: Instant) -> Sleep {
+    pub(crate) fn new(
+        rt: Rt,
+        deadline: Instant,
+        site: Option<&'static Location<'static>>,
+    ) -> Sleep {
         Sleep {
             rt,
             deadline,
             timer: None,
+            site,
         }
     }
 
@@ -44,10 +53,14 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        match &this.rt.body {
+        let polled = match &this.rt.body {
             Body::Real(real) => real.poll_timer(this.deadline, &mut this.timer, context),
             Body::Virtual(world) => world.poll_timer(this.deadline, &mut this.timer, context),
+        };
+        if let (Poll::Pending, Some(site)) = (&polled, this.site) {
+            site::note(site);
         }
+        polled
     }
 }
 
@@ -88,7 +101,7 @@ pub(crate) async fn timeout<F: Future>(
         if let Poll::Ready(output) = future.as_mut().poll(context) {
             return Poll::Ready(Ok(output));
         }
-        let sleep = sleep.get_or_insert_with(|| rt.sleep(span));
+        let sleep = sleep.get_or_insert_with(|| Sleep::new(rt.clone(), rt.now() + span, None));
         Pin::new(sleep).poll(context).map(|()| Err(Elapsed))
     })
     .await

@@ -64,6 +64,43 @@ pub struct Virtual {
     world: Arc<World>,
 }
 
+/// Sets the clock of a [`Virtual`], from within its tasks too.
+#[derive(Clone)]
+pub struct VirtualClock {
+    world: Arc<World>,
+}
+
+impl VirtualClock {
+    /// Lets the clock jump forward, as one does on a machine that was suspended: nothing happens
+    /// in between, and what was due then happens afterwards, in its order.
+    ///
+    /// ```
+    /// use forebay_base::{Instant, Span};
+    /// use forebay_rt::{Virtual, VirtualSettings};
+    /// let machine = Virtual::new(VirtualSettings::default());
+    /// let (rt, clock) = (machine.rt(), machine.clock());
+    /// let rest = machine.rt();
+    /// let sleeper = rt.spawn("sleeper", async move { rest.sleep(Span::from_secs(1)).await });
+    /// machine.run(async {
+    ///     rt.yield_now().await;
+    ///     clock.jump(Span::from_secs(60));
+    ///     sleeper.join().await;
+    /// });
+    /// assert_eq!(machine.now(), Instant::ZERO + Span::from_secs(60));
+    /// ```
+    pub fn jump(&self, span: Span) {
+        self.world.jump(span);
+    }
+}
+
+impl fmt::Debug for VirtualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VirtualClock")
+            .field("now", &self.world.now())
+            .finish_non_exhaustive()
+    }
+}
+
 /// What a task does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
@@ -122,6 +159,13 @@ impl Virtual {
     pub fn rt(&self) -> Rt {
         Rt {
             body: Body::Virtual(Arc::clone(&self.world)),
+        }
+    }
+
+    /// The hand that sets the machine's clock.
+    pub fn clock(&self) -> VirtualClock {
+        VirtualClock {
+            world: Arc::clone(&self.world),
         }
     }
 

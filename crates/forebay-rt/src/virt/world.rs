@@ -87,6 +87,10 @@ impl World {
         &self.costs
     }
 
+    pub(super) fn jump(&self, span: Span) {
+        self.now_ns.fetch_add(span.as_nanos(), Ordering::Relaxed);
+    }
+
     pub(crate) fn give_way(&self) {
         self.gave_way.store(true, Ordering::Relaxed);
     }
@@ -110,8 +114,10 @@ impl World {
         context: &mut Context<'_>,
     ) -> Poll<()> {
         if self.now() >= deadline {
-            // The clock passes a time only together with its events: nothing is left to cancel.
-            *timer = None;
+            // The clock passes a time only together with its events, unless it jumped.
+            if let Some(passed) = timer.take() {
+                self.cancel_timer(passed);
+            }
             return Poll::Ready(());
         }
         // What never comes is no event: a run in which only such are left cannot go on.
@@ -306,7 +312,8 @@ impl World {
             }
             match state.events.next_time() {
                 Some(time) if time <= end => {
-                    self.now_ns.store(time.as_nanos(), Ordering::Relaxed);
+                    // After a jump what was due before it happens late, but in its order.
+                    self.now_ns.fetch_max(time.as_nanos(), Ordering::Relaxed);
                     state.take_due(time, due);
                 }
                 _ => return Step::Rest,

@@ -11,9 +11,11 @@ mod gate;
 mod line;
 mod permits;
 mod queue;
+pub(crate) mod site;
 mod slot;
 
 pub use gate::Gate;
 pub use permits::{Acquire, OwnedPermit, Permit, Permits};
 pub use queue::{Listener, WaitQueue};
+pub use site::waits_at;
 pub use slot::{Slot, Take};

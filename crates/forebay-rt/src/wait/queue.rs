@@ -1,9 +1,11 @@
 //! Waiting for a condition that others change.
 
 use super::line::{Batch, Line};
+use super::site;
 use forebay_base::sync::atomic::{AtomicUsize, Ordering, fence};
 use forebay_base::sync::{Mutex, lock};
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -75,6 +77,7 @@ impl WaitQueue {
 
     /// Joins the queue now; the listener is ready after the next wake-up that reaches it.
     #[must_use = "a listener that is dropped leaves the queue"]
+    #[track_caller]
     pub fn listen(&self) -> Listener<'_> {
         let place = {
             let mut listeners = lock(&self.line);
@@ -94,6 +97,7 @@ impl WaitQueue {
         Listener {
             queue: self,
             place: Some(place),
+            site: Location::caller(),
         }
     }
 
@@ -168,6 +172,8 @@ pub struct Listener<'a> {
     queue: &'a WaitQueue,
     /// None once the wake-up was seen.
     place: Option<u32>,
+    /// Who listens.
+    site: &'static Location<'static>,
 }
 
 impl Future for Listener<'_> {
@@ -178,6 +184,7 @@ impl Future for Listener<'_> {
             let (woken, replaced) = lock(&self.queue.line).line.poll(place, context.waker());
             drop(replaced);
             if !woken {
+                site::note(self.site);
                 return Poll::Pending;
             }
             self.place = None;

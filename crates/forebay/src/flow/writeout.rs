@@ -243,8 +243,8 @@ impl Engine {
                     self.mark(Mark::WriteoutBusy);
                     lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);
                 }
-                // It stays tagged for its dropper. A sync waits until the cut is done, or has failed
-                // and the page is there to be written.
+                // It stays tagged for its dropper. A sync waits until the cut is done, or has
+                // failed and the page is there to be written.
                 Claim::Cut => {
                     self.mark(Mark::WriteoutCut);
                     lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);

@@ -304,6 +304,7 @@ impl FrameTable {
 
     /// Asks to be told when the word of `frame` changes, and returns the word as it was after
     /// that: whoever changes it later wakes the listener (invariant F5).
+    #[track_caller]
     pub(crate) fn listen(&self, frame: u32) -> (Listener<'_>, u64) {
         let listener = self.queue(frame).listen();
         let word = self.set(frame, flag::WAITERS);

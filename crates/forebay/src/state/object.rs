@@ -223,6 +223,7 @@ impl ObjectState {
     }
 
     /// Asks to be told when a commit ends, and says how the last one did if `number` have ended.
+    #[track_caller]
     pub(crate) fn listen_for_commit(&self, number: u64) -> (Listener<'_>, Option<Committed>) {
         let listener = self.commit_ended.listen();
         let (ended, last) = *lock(&self.commits_ended);
@@ -246,6 +247,7 @@ impl ObjectState {
     }
 
     /// Asks to be told when a resize ends, and says whether one is under way.
+    #[track_caller]
     pub(crate) fn listen_for_resize(&self) -> (Listener<'_>, bool) {
         let listener = self.resized.listen();
         let under_way = self.batches.load(Ordering::Acquire) & RESIZING != 0;

@@ -106,8 +106,9 @@ impl Engine {
         }
     }
 
-    /// Naps after a zone was shrunk: while far more is under writeback than may be dirty, but in one
-    /// run no longer than a store may be silent (promise 7). Linux naps on, for ever if need be.
+    /// Naps after a zone was shrunk: while far more is under writeback than may be dirty, but in
+    /// one run no longer than a store may be silent (promise 7). Linux naps on, for ever if need
+    /// be.
     pub(super) async fn nap_after_zone(&self, control: &mut ScanControl) {
         if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux313 {
             return;

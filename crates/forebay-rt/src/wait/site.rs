@@ -1,0 +1,32 @@
+//! Where somebody waits: for a watchdog that has to name a wait which does not end.
+
+use std::cell::Cell;
+use std::panic::Location;
+
+thread_local! {
+    static LATEST: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
+
+/// The line of the source in which the latest wait of this thread began that was found not to be
+/// over: that of a [`Listener`](super::Listener) or of a sleep. Asking forgets it, so who asks
+/// before and after a poll learns where what was polled waits.
+///
+/// ```
+/// use forebay_rt::wait::{WaitQueue, waits_at};
+/// use std::task::{Context, Waker};
+/// use std::{future::Future, pin::pin};
+///
+/// let queue = WaitQueue::new();
+/// let mut listener = pin!(queue.listen());
+/// assert!(listener.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+/// assert!(waits_at().is_some_and(|site| site.line() > 0));
+/// assert_eq!(waits_at(), None);
+/// ```
+pub fn waits_at() -> Option<&'static Location<'static>> {
+    LATEST.take()
+}
+
+/// What began at `site` was polled and is not over.
+pub(crate) fn note(site: &'static Location<'static>) {
+    LATEST.set(Some(site));
+}
