@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         }
     };
     let campaign = Campaign {
+        kept: Vec::new(),
         seeds: first..end,
         longest: None,
         twin_every: 16,

@@ -5,7 +5,8 @@ use super::write;
 use crate::error::CommandError;
 use clap::Args;
 use forebay_base::Span;
-use forebay_lab::swarm::{Campaign, Failed, Part, Reduction, Report, shrink};
+use forebay_lab::swarm::{Campaign, Failed, Part, Reached, Reduction, Report, kept_seeds, shrink};
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -18,10 +19,17 @@ const MOST_VIOLATIONS: usize = 10;
 
 /// What was typed.
 #[derive(Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct TypedSwarm {
     /// Seeds to run, from A up to and without B
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
+    /// Also run the seeds that found something once, before the others
+    #[arg(long)]
+    kept: bool,
     /// Begin no seed after so many minutes
     #[arg(long, value_name = "M")]
     minutes: Option<u64>,
@@ -49,6 +57,7 @@ pub(crate) struct TypedSwarm {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SwarmArguments {
     seeds: Range<u64>,
+    runs_kept: bool,
     minutes: Option<u64>,
     json_file: Option<PathBuf>,
     shrinks: bool,
@@ -61,6 +70,7 @@ impl TypedSwarm {
     pub(crate) fn checked(self) -> SwarmArguments {
         SwarmArguments {
             seeds: self.seeds,
+            runs_kept: self.kept,
             minutes: self.minutes,
             json_file: self.json,
             shrinks: self.shrink,
@@ -101,6 +111,11 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
     // A panic of a run is a finding, and told as one.
     std::panic::set_hook(Box::new(|_| {}));
     let campaign = Campaign {
+        kept: if arguments.runs_kept {
+            kept_seeds().iter().map(|kept| kept.seed).collect()
+        } else {
+            Vec::new()
+        },
         seeds: arguments.seeds.clone(),
         longest: arguments
             .minutes
@@ -114,11 +129,19 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
     let ran = campaign.run(|failed| println!("{}", tell(arguments, failed, &commit)));
     let report = ran.map_err(CommandError::system("start threads"))?;
     println!("{}", summary(&arguments.seeds, &report, &commit));
+    println!("{}", unreached(&report));
     if arguments.shows_marks {
         print!("{}", marks(&report));
     }
     if let Some(path) = &arguments.json_file {
-        let text = serde_json::to_string_pretty(&report).map_err(|error| {
+        let figures = Figures {
+            commit: &commit,
+            first_seed: arguments.seeds.start,
+            end_seed: arguments.seeds.end,
+            kept: arguments.runs_kept,
+            report: &report,
+        };
+        let text = serde_json::to_string_pretty(&figures).map_err(|error| {
             CommandError::Lab(format!("the figures cannot be written: {error}"))
         })?;
         write(path, &text)?;
@@ -130,6 +153,17 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
     Err(CommandError::Lab(format!(
         "{count} seeds found a broken promise"
     )))
+}
+
+/// What the JSON file has: the figures, and what repeats them.
+#[derive(Serialize)]
+struct Figures<'a> {
+    commit: &'a str,
+    first_seed: u64,
+    end_seed: u64,
+    kept: bool,
+    #[serde(flatten)]
+    report: &'a Report,
 }
 
 /// One line: the command that repeats a failure, the commit, and what was found.
@@ -189,6 +223,24 @@ fn summary(seeds: &Range<u64>, report: &Report, commit: &str) -> String {
     )
 }
 
+/// How many error arms were reached, and which were not.
+fn unreached(report: &Report) -> String {
+    let never = |(_, reached): &(&&str, &Reached)| reached.seeds == 0;
+    let never: Vec<&str> = report
+        .marks
+        .iter()
+        .filter(never)
+        .map(|(name, _)| *name)
+        .collect();
+    let reached = report.marks.len() - never.len();
+    let names = if never.is_empty() {
+        String::new()
+    } else {
+        format!("; never: {}", never.join(", "))
+    };
+    format!("marks: {reached} of {} reached{names}", report.marks.len())
+}
+
 /// Each error arm, how many seeds reached it, and the first of them; those unreached first.
 fn marks(report: &Report) -> String {
     let mut text = String::new();
@@ -223,6 +275,7 @@ mod tests {
     fn arguments() -> SwarmArguments {
         SwarmArguments {
             seeds: 0..9,
+            runs_kept: false,
             minutes: None,
             json_file: None,
             shrinks: false,

@@ -23,6 +23,8 @@ const ENDLESS_AFTER: Span = Span::from_secs(300);
 /// Which seeds to run.
 #[derive(Clone, Debug)]
 pub struct Campaign {
+    /// These first: seeds that found something once.
+    pub kept: Vec<u64>,
     /// The seeds.
     pub seeds: Range<u64>,
     /// No seed is begun after this time.
@@ -71,7 +73,7 @@ pub struct Report {
     pub crashes: u64,
     /// Pages read from and written to stores.
     pub pages_moved: u64,
-    /// Requests that were struck, by the kind of fault.
+    /// What went wrong, by the kind of fault: mostly requests that were struck.
     pub faults: BTreeMap<&'static str, u64>,
     /// Each error arm of the engine, by name.
     pub marks: BTreeMap<&'static str, Reached>,
@@ -126,6 +128,7 @@ impl Report {
 /// What the threads share.
 struct Shared {
     campaign: Campaign,
+    /// Which one comes next, the kept ones counted first.
     next: AtomicU64,
     stop: AtomicBool,
     started: Stopwatch,
@@ -134,6 +137,13 @@ struct Shared {
 }
 
 impl Campaign {
+    fn seed_at(&self, number: u64) -> Option<u64> {
+        let kept = self.kept.get(number as usize).copied();
+        let beyond = || number.checked_sub(self.kept.len() as u64);
+        let fresh = || beyond()?.checked_add(self.seeds.start);
+        kept.or_else(|| fresh().filter(|seed| self.seeds.contains(seed)))
+    }
+
     /// Runs the seeds; `found` is told of each that finds something, when it does.
     ///
     /// # Errors
@@ -141,7 +151,7 @@ impl Campaign {
     pub fn run(&self, mut found: impl FnMut(&Failed)) -> io::Result<Report> {
         let shared = Arc::new(Shared {
             campaign: self.clone(),
-            next: AtomicU64::new(self.seeds.start),
+            next: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             started: Stopwatch::start(),
             running: (0..self.threads).map(|_| Mutex::new(None)).collect(),
@@ -184,7 +194,6 @@ impl Campaign {
 impl Shared {
     fn work(&self, number: usize, results: &SyncSender<(u64, bool, Outcome)>) {
         let Campaign {
-            seeds,
             longest,
             twin_every,
             reduction,
@@ -194,10 +203,12 @@ impl Shared {
             if longest.is_some_and(|longest| self.started.elapsed() >= longest) {
                 return;
             }
-            let seed = self.next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
+            let Some(seed) = self
+                .campaign
+                .seed_at(self.next.fetch_add(1, Ordering::Relaxed))
+            else {
                 return;
-            }
+            };
             let is_twin = *twin_every > 0 && seed.is_multiple_of(*twin_every);
             *lock(&self.running[number]) = Some((seed, Stopwatch::start()));
             let run = if is_twin { run_twin } else { run_seed };
@@ -230,6 +241,7 @@ mod tests {
     #[test]
     fn every_seed_of_a_range_is_run_and_none_finds_anything() {
         let campaign = Campaign {
+            kept: vec![7, 3],
             seeds: 100..130,
             longest: None,
             twin_every: 10,
@@ -240,7 +252,7 @@ mod tests {
         let report = campaign
             .run(|failed| panic!("{failed:?}"))
             .expect("threads start");
-        assert_eq!((report.seeds, report.twins), (30, 3));
+        assert_eq!((report.seeds, report.twins), (32, 3));
         assert!(
             report.calls > 1_000 && report.pages_moved > 1_000,
             "{report:?}"

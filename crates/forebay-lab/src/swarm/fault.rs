@@ -26,9 +26,11 @@ pub(super) enum Effect {
 }
 
 impl Effect {
-    /// Its name in figures.
-    pub(super) fn name(self) -> &'static str {
+    /// Its name in figures, when it strikes a request of this kind.
+    pub(super) fn name(self, kind: IoKind) -> &'static str {
         match self {
+            Effect::Fail(_) if kind == IoKind::Commit => "failed commit",
+            Effect::Fail(_) if kind == IoKind::Read => "failed read",
             Effect::Fail(Failure::NoSpace) => "full",
             Effect::Fail(_) => "failed",
             Effect::Torn(_) => "torn",

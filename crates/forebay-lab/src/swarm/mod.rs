@@ -16,6 +16,7 @@ mod crash;
 mod doubts;
 mod fault;
 mod hearing;
+mod kept;
 mod ledger;
 mod medium;
 mod observer;
@@ -31,7 +32,8 @@ mod verdict;
 mod witness;
 mod world;
 
-pub use campaign::{Campaign, Failed, Report};
+pub use campaign::{Campaign, Failed, Reached, Report};
+pub use kept::{KeptSeed, kept_seeds};
 pub use plan::{Part, Reduction};
 pub use run::{Outcome, run_seed, run_twin};
 pub use shrink::shrink;

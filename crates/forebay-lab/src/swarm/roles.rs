@@ -7,6 +7,7 @@ use super::world::World;
 use forebay::{AccessError, Advice, ReadRequest};
 use forebay_base::Span;
 use forebay_base::sync::lock;
+use forebay_rt::virt::VirtualClock;
 use std::sync::Arc;
 
 /// Pages that one holder holds at once.
@@ -252,7 +253,11 @@ async fn pin(client: &mut Client) {
     }
     let longest = client.world.plan.settings.held_timeout;
     let longest_us = longest.as_micros() * 3 / 2;
+    let began = client.world.rt.now();
     sleep(client, longest_us).await;
+    if !guards.is_empty() && client.world.rt.now().since(began) > longest {
+        client.world.change_deeds(|deeds| deeds.held += 1);
+    }
     for (page, guard, before) in guards {
         if *guard != before[..] {
             client.broken(
@@ -260,6 +265,22 @@ async fn pin(client: &mut Client) {
                 &format!("page {page} changed while a guard held it"),
             );
         }
+    }
+}
+
+/// Lets the clock jump now and then, by at most as much as no wait of the engine lasts twice.
+pub(super) async fn jump(world: Arc<World>, clock: VirtualClock) {
+    const MOST: u64 = 8;
+    let mut chance = world.chance("jumps", 0);
+    for _ in 0..=chance.below(MOST) {
+        let pause = Span::from_micros(chance.below(4_000_000));
+        world.rt.sleep(pause).await;
+        if world.writers_have_ended() || world.is_over() {
+            return;
+        }
+        let longest_ms = [20, 1_000, 60_000][chance.below(3) as usize];
+        clock.jump(Span::from_millis(1 + chance.below(longest_ms)));
+        world.change_deeds(|deeds| deeds.jumps += 1);
     }
 }
 

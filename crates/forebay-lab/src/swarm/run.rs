@@ -47,7 +47,7 @@ pub struct Outcome {
     pub crashed: bool,
     /// Pages that were read from and written to stores.
     pub pages_moved: u64,
-    /// Requests that were struck, by the kind of fault.
+    /// What went wrong, by the kind of fault: mostly requests that were struck.
     pub faults: BTreeMap<&'static str, u64>,
     /// Error arms of the engine that were taken.
     pub marks: Vec<&'static str>,
@@ -120,6 +120,9 @@ fn run(plan: &Plan) -> Outcome {
     let ended: Ended = Arc::new(Mutex::new(Vec::new()));
     let _end = EndOfStores(&world);
     let ledgers = start(&world, &ended);
+    if plan.has(Part::Jumps) {
+        world.spawn("jumper", roles::jump(world.clone(), machine.clock()));
+    }
     machine.run(play(&world, &ended));
     let mut outcome = outcome(&world, machine.now().as_millis());
     outcome.trace = world.trace() ^ machine.trace_hash();
@@ -148,6 +151,13 @@ fn outcome(world: &World, simulated_ms: u64) -> Outcome {
             *faults.entry(name).or_default() += count;
         }
     }
+    // Faults that are none of a store.
+    let others = [
+        ("call dropped", deeds.abandoned),
+        ("clock jumped", deeds.jumps),
+        ("guard held for long", deeds.held),
+    ];
+    faults.extend(others.into_iter().filter(|&(_, count)| count > 0));
     Outcome {
         violation: world.verdict.take(),
         simulated_ms,

@@ -296,7 +296,10 @@ impl State {
             if !fault.strikes(request.kind, now, chance) {
                 continue;
             }
-            *tally.struck.entry(fault.effect.name()).or_default() += 1;
+            *tally
+                .struck
+                .entry(fault.effect.name(request.kind))
+                .or_default() += 1;
             match fault.effect {
                 Effect::Never => is_held = true,
                 Effect::Late(span) => late += span,
@@ -350,6 +353,13 @@ impl State {
             ..
         } = self.waiting.remove(&number)?;
         let request = io.request();
+        if self
+            .waiting
+            .first_key_value()
+            .is_some_and(|(&first, _)| first < number)
+        {
+            *self.tally.struck.entry("overtook another").or_default() += 1;
+        }
         self.sequence += 1;
         let now = self.sequence;
         let is_solid = durability == Durability::OnFinish;

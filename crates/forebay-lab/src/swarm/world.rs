@@ -12,9 +12,12 @@ use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Prng, Span};
 use forebay_rt::Rt;
-use forebay_rt::wait::WaitQueue;
+use forebay_rt::wait::{WaitQueue, waits_at};
 use forebay_store::ObjectId;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::panic::Location;
+use std::pin::pin;
 use std::sync::Arc;
 
 /// A call that has not returned after so long, in virtual time, never will: far more than all
@@ -28,11 +31,24 @@ pub(super) struct Deeds {
     pub(super) abandoned: u64,
     pub(super) refused: u64,
     pub(super) syncs: u64,
+    /// Jumps of the clock.
+    pub(super) jumps: u64,
+    /// Guards that were held for longer than a cut waits for one.
+    pub(super) held: u64,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    what: &'static str,
+    since: Instant,
+    /// The line in which it waits.
+    waits_at: Option<&'static Location<'static>>,
 }
 
 struct State {
-    /// Calls that have not returned: what, and since when.
-    calls: BTreeMap<u64, (&'static str, Instant)>,
+    /// Calls that have not returned.
+    calls: BTreeMap<u64, Call>,
     next_call: u64,
     trace: TraceHash,
     deeds: Deeds,
@@ -163,11 +179,30 @@ impl World {
             let mut state = lock(&self.state);
             state.next_call += 1;
             let number = state.next_call;
-            state.calls.insert(number, (what, self.rt.now()));
+            let call = Call {
+                what,
+                since: self.rt.now(),
+                waits_at: None,
+            };
+            state.calls.insert(number, call);
             state.deeds.calls += 1;
             number
         };
-        let output = abandon_after(future, waits).await;
+        let mut call = pin!(abandon_after(future, waits));
+        let output = poll_fn(|context| {
+            // What others left is forgotten.
+            let _ = waits_at();
+            let polled = call.as_mut().poll(context);
+            if polled.is_pending() {
+                let calls = &mut lock(&self.state).calls;
+                calls
+                    .get_mut(&number)
+                    .expect("it has not returned")
+                    .waits_at = waits_at();
+            }
+            polled
+        })
+        .await;
         let mut state = lock(&self.state);
         state.calls.remove(&number);
         state.deeds.abandoned += u64::from(output.is_none());
@@ -254,15 +289,52 @@ impl World {
         let now = self.rt.now();
         let stuck = {
             let state = lock(&self.state);
-            let is_stuck = |(_, since): &&(&'static str, Instant)| now.since(*since) > STUCK_AFTER;
+            let is_stuck = |call: &&Call| now.since(call.since) > STUCK_AFTER;
             state.calls.values().find(is_stuck).copied()
         };
-        if let Some((what, since)) = stuck {
-            let waited = now.since(since);
-            self.broken(
-                Oracle::Stuck,
-                format!("'{what}' has not returned after {waited}"),
+        if let Some(call) = stuck {
+            let waited = now.since(call.since);
+            let site = match call.waits_at {
+                Some(site) => site.to_string(),
+                None => "a place of which nothing is known".into(),
+            };
+            let what = format!(
+                "'{}' has not returned after {waited}; it waits at {site}",
+                call.what
             );
+            self.broken(Oracle::Stuck, what);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Reduction;
+    use super::*;
+    use forebay_rt::{Virtual, VirtualSettings};
+
+    #[test]
+    fn a_call_that_does_not_return_is_told_with_the_line_in_which_it_waits() {
+        let machine = Virtual::new(VirtualSettings::default());
+        let plan = Plan::draw(1, &Reduction::default());
+        let world = World::furnish(&plan, machine.rt(), Vec::new());
+        let (of, never) = (world.clone(), WaitQueue::new());
+        let longest = STUCK_AFTER.saturating_mul(3);
+        let line = line!() + 3;
+        machine.rt().spawn("caller", async move {
+            let late = async {
+                let bounded = of.rt.timeout(longest, never.listen());
+                bounded.await.is_ok()
+            };
+            of.call("a call", None, late).await;
+        });
+        machine.run_for(STUCK_AFTER + Span::from_secs(1));
+        world.look_for_stuck();
+        let found = world.verdict.take().expect("it has waited for long enough");
+        assert_eq!(found.oracle, Oracle::Stuck);
+        let site = format!("it waits at {}:{line}:", file!());
+        assert!(found.what.contains(&site), "{} and not {site}", found.what);
+        assert!(found.what.contains("'a call'"), "{}", found.what);
+        world.stores.iter().for_each(|(store, _)| store.end());
     }
 }
