@@ -222,3 +222,7 @@ fn percentile_of(distribution: &Distribution, percentile: f64) -> Option<f64> {
     let found = percentiles.find(|(known, _)| (known - percentile).abs() < 1e-9);
     found.map(|(_, value)| *value)
 }
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -51,17 +51,31 @@ fn every_scenario_that_ships_holds() {
 
 #[test]
 fn without_the_mechanism_an_expectation_breaks() {
-    let paths = shipped();
-    let path = paths
-        .iter()
-        .find(|path| path.ends_with("nearly-all-pinned.toml"));
-    let broken = broken(path.unwrap(), "linux-3.0");
-    assert!(
-        broken
-            .iter()
-            .any(|broken| broken.contains("page_writes_file")),
-        "{broken:?}"
-    );
+    // A scenario, a policy without what it is about, and what then does not hold.
+    let cases = [
+        ("nearly-all-pinned", "linux-3.0", "page_writes_file"),
+        ("anonymous-hog", "linux-2.6.36", "page_writes_file"),
+        ("settles-near-setpoint", "linux-3.2+foreground", "settles"),
+        (
+            "light-beside-heavy",
+            "linux-3.2+foreground",
+            "write_latency@heavy",
+        ),
+        ("hundred-writers", "linux-3.2+foreground", "each of writer"),
+        (
+            "fast-and-slow",
+            "linux-3.2+foreground",
+            "write_latency@quick",
+        ),
+    ];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    for (name, policy, expected) in cases {
+        let broken = broken(&folder.join(format!("{name}.toml")), policy);
+        assert!(
+            broken.iter().any(|broken| broken.contains(expected)),
+            "{name} under {policy}: {broken:?}"
+        );
+    }
 }
 
 #[test]
