@@ -17,6 +17,11 @@ pub(crate) enum TaskError {
         path: PathBuf,
         cause: std::io::Error,
     },
+    #[error("cannot write {}: {cause}", path.display())]
+    Write {
+        path: PathBuf,
+        cause: std::io::Error,
+    },
     #[error("cannot understand `cargo metadata`: {0}; is cargo the pinned one?")]
     Metadata(String),
 }

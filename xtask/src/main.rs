@@ -2,18 +2,21 @@
 //!
 //! - `cargo xtask tidy`: the house style, as far as a program can see it; see `STYLE.md`.
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
+//! - `cargo xtask mutations [NAME..]`: small wrong changes to the engine, made in a copy of the
+//!   tree; whether the swarm notices each.
 //!
 //! Exit status: 0 is clean, 1 is found or failed, 2 is a bad call.
 
 mod deny;
 mod error;
+mod mutations;
 mod rust_text;
 mod source;
 mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | deny";
+const USAGE: &str = "usage: cargo xtask tidy | deny | mutations [NAME..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +24,7 @@ fn main() -> ExitCode {
     let clean = match words.as_slice() {
         ["tidy"] => tidy::run(),
         ["deny"] => deny::run(),
+        ["mutations", names @ ..] => mutations::run(names),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

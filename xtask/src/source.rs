@@ -42,23 +42,31 @@ pub(crate) fn repository() -> Result<PathBuf, TaskError> {
     Ok(PathBuf::from(root.trim_end_matches('\n')))
 }
 
+/// The paths of every file below `root` that git tracks or would track, in order.
+pub(crate) fn files(root: &Path) -> Result<Vec<String>, TaskError> {
+    let listed = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let listed = git(root, &listed)?;
+    // A tracked file may be gone from the working tree, and a link is not a file.
+    let is_file = |path: &&str| {
+        let found = root.join(path).symlink_metadata();
+        found.is_ok_and(|found| found.is_file())
+    };
+    let mut paths: Vec<String> = listed.lines().filter(is_file).map(str::to_owned).collect();
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
 /// Every text file below `root` that git tracks or would track.
 pub(crate) fn load(root: &Path) -> Result<Vec<Source>, TaskError> {
-    let listed = ["ls-files", "--cached", "--others", "--exclude-standard"];
     let mut sources = Vec::new();
-    for path in git(root, &listed)?.lines() {
-        let full = root.join(path);
-        // A tracked file may be gone from the working tree, and a link is not a file.
-        if !full.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            continue;
-        }
+    for path in files(root)? {
+        let full = root.join(&path);
         let bytes = std::fs::read(&full).map_err(|cause| TaskError::Read { path: full, cause })?;
         if !bytes.contains(&0) {
-            sources.push(Source::new(path, &String::from_utf8_lossy(&bytes)));
+            sources.push(Source::new(&path, &String::from_utf8_lossy(&bytes)));
         }
     }
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
-    sources.dedup_by(|a, b| a.path == b.path);
     Ok(sources)
 }
 

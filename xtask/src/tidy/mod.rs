@@ -4,6 +4,7 @@ mod code_map;
 mod invariants;
 mod layers;
 mod leftovers;
+mod mutations;
 mod pages;
 mod rooms;
 mod sizes;
@@ -53,6 +54,7 @@ const RULES: &[Rule] = &[
     invariants::check,
     pages::check,
     code_map::check,
+    mutations::check,
     sizes::check,
 ];
 

@@ -1,0 +1,84 @@
+//! The list of mutations: `mutations.toml`.
+
+use serde::Deserialize;
+
+/// Where the list is, from the root of the repository.
+pub(crate) const PATH: &str = "mutations.toml";
+
+/// One small wrong change.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mutation {
+    pub(crate) name: String,
+    /// The file that it changes, from the root of the repository.
+    pub(crate) file: String,
+    /// What does not hold any more.
+    pub(crate) breaks: String,
+    /// Text that occurs once in the file, and what it becomes.
+    pub(crate) before: String,
+    pub(crate) after: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    mutation: Vec<Mutation>,
+}
+
+/// The mutations of the list `text`, or why there are none.
+pub(crate) fn parse(text: &str) -> Result<Vec<Mutation>, String> {
+    let list: List = toml::from_str(text).map_err(|error| error.to_string())?;
+    Ok(list.mutation)
+}
+
+impl Mutation {
+    /// `text`, which is what is in its file, with the change made. None if what it changes is not
+    /// there once.
+    pub(crate) fn apply(&self, text: &str) -> Option<String> {
+        let mut found = text.match_indices(&self.before);
+        let (at, _) = found.next()?;
+        let is_once = found.next().is_none() && !self.before.is_empty();
+        is_once.then(|| {
+            let behind = &text[at + self.before.len()..];
+            format!("{}{}{behind}", &text[..at], self.after)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutation(before: &str, after: &str) -> Mutation {
+        Mutation {
+            name: "a".into(),
+            file: "a.rs".into(),
+            breaks: "b".into(),
+            before: before.into(),
+            after: after.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_there_once_is_replaced() {
+        let changed = mutation("b", "xy").apply("abc");
+        assert_eq!(changed.as_deref(), Some("axyc"));
+    }
+
+    #[test]
+    fn what_is_not_there_once_is_left_alone() {
+        for before in ["d", "a", ""] {
+            assert_eq!(mutation(before, "x").apply("aba"), None, "{before:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_read_and_a_field_that_it_does_not_know_is_told() {
+        let text = "[[mutation]]\nname = \"a\"\nfile = \"a.rs\"\nbreaks = \"b\"\n\
+                    before = '''\nc\n'''\nafter = ''\n";
+        assert_eq!(parse(text), Ok(vec![mutation("c\n", "")]));
+        let unknown = format!("{text}befor = ''\n");
+        assert!(parse(&unknown).is_err_and(|message| message.contains("befor")));
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether the swarm notices small wrong changes to the engine.
+//!
+//! In a copy of the tree the changes of `mutations.toml` are made one after the other; each time
+//! the example `swarm` of the lab is built and runs seeds until one finds something. A seed that
+//! finds something in the engine as it is too proves nothing, so it is run there as well.
+
+mod list;
+mod trial;
+
+pub(crate) use list::{Mutation, PATH, parse};
+
+use crate::error::TaskError;
+use crate::source::repository;
+use std::fmt;
+use trial::Workshop;
+
+/// What became of a mutation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// An oracle saw it at a seed.
+    Caught { oracle: String, seed: u64 },
+    /// The program ended before it could say anything.
+    Died,
+    /// No seed found anything.
+    Missed,
+    /// The seed that found something does so without the mutation too.
+    AlsoWithout { seed: u64 },
+    /// It does not compile.
+    NotBuilt,
+}
+
+impl Verdict {
+    fn is_caught(&self) -> bool {
+        matches!(self, Verdict::Caught { .. } | Verdict::Died)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Caught { oracle, seed } => write!(f, "{oracle} | {seed}"),
+            Verdict::Died => f.write_str("the program died | "),
+            Verdict::Missed => f.write_str("MISSED | "),
+            Verdict::AlsoWithout { seed } => write!(f, "NOTHING: {seed} fails anyway | {seed}"),
+            Verdict::NotBuilt => f.write_str("DOES NOT COMPILE | "),
+        }
+    }
+}
+
+/// Tries the mutations called `names`, or all of them, and prints a table; true if each was caught.
+pub(crate) fn run(names: &[&str]) -> Result<bool, TaskError> {
+    let root = repository()?;
+    let path = root.join(PATH);
+    let text = std::fs::read_to_string(&path).map_err(|cause| TaskError::Read {
+        path: path.clone(),
+        cause,
+    })?;
+    let mutations = parse(&text).map_err(|message| TaskError::Failed {
+        command: format!("read {PATH}"),
+        message,
+    })?;
+    let is_known = |name: &&&str| mutations.iter().any(|mutation| mutation.name == **name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        let known: Vec<&str> = mutations.iter().map(|of| of.name.as_str()).collect();
+        return Err(TaskError::Failed {
+            command: format!("find the mutation {unknown}"),
+            message: format!("there are {}", known.join(", ")),
+        });
+    }
+    let is_asked = |of: &&Mutation| names.is_empty() || names.contains(&of.name.as_str());
+    let workshop = Workshop::open(&root)?;
+    println!("| mutation | what it breaks | caught by | at seed |");
+    println!("|---|---|---|---|");
+    let (mut tried, mut caught) = (0, 0);
+    for mutation in mutations.iter().filter(is_asked) {
+        let verdict = workshop.try_out(mutation)?;
+        println!("| {} | {} | {verdict} |", mutation.name, mutation.breaks);
+        tried += 1;
+        caught += u32::from(verdict.is_caught());
+    }
+    println!("\n{caught} of {tried} caught");
+    Ok(caught == tried)
+}

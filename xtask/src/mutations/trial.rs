@@ -1,0 +1,150 @@
+//! Building the swarm with a mutation and running it.
+
+use super::{Mutation, Verdict};
+use crate::error::TaskError;
+use crate::source::files;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Each mutation has to be noticed by a seed below this.
+const SEEDS: u64 = 2_000;
+
+/// A copy of the tree, where it is built, and the swarm as it is without mutations.
+pub(super) struct Workshop {
+    tree: PathBuf,
+    target: PathBuf,
+    clean: PathBuf,
+}
+
+impl Workshop {
+    /// Copies the tree below `root` and builds the swarm of it.
+    pub(super) fn open(root: &Path) -> Result<Workshop, TaskError> {
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| root.join("target"), PathBuf::from)
+            .join("mutations");
+        let workshop = Workshop {
+            tree: target.join("tree"),
+            clean: target.join("swarm"),
+            target,
+        };
+        for path in files(root)? {
+            let from = root.join(&path);
+            let content = fs::read(&from).map_err(|cause| TaskError::Read { path: from, cause })?;
+            workshop.put(&path, &content)?;
+        }
+        if !workshop.builds()? {
+            return Err(TaskError::Failed {
+                command: "build the swarm without mutations".to_owned(),
+                message: "see above".to_owned(),
+            });
+        }
+        copy(&workshop.built(), &workshop.clean)?;
+        Ok(workshop)
+    }
+
+    /// Makes the change, looks whether it is noticed, and takes it back.
+    pub(super) fn try_out(&self, mutation: &Mutation) -> Result<Verdict, TaskError> {
+        let path = self.tree.join(&mutation.file);
+        let text = fs::read_to_string(&path).map_err(|cause| TaskError::Read { path, cause })?;
+        let Some(changed) = mutation.apply(&text) else {
+            return Err(TaskError::Failed {
+                command: format!("apply {}", mutation.name),
+                message: format!("its text is not once in {}: change the list", mutation.file),
+            });
+        };
+        self.put(&mutation.file, changed.as_bytes())?;
+        let is_built = self.builds();
+        self.put(&mutation.file, text.as_bytes())?;
+        if !is_built? {
+            return Ok(Verdict::NotBuilt);
+        }
+        let verdict = run(&self.built(), 0, SEEDS)?;
+        if let Verdict::Caught { seed, .. } = verdict
+            && run(&self.clean, seed, seed + 1)? != Verdict::Missed
+        {
+            return Ok(Verdict::AlsoWithout { seed });
+        }
+        Ok(verdict)
+    }
+
+    /// Writes a file of the copy, if it has to change: what is not written is not built anew.
+    fn put(&self, path: &str, content: &[u8]) -> Result<(), TaskError> {
+        let to = self.tree.join(path);
+        if fs::read(&to).is_ok_and(|there| there == content) {
+            return Ok(());
+        }
+        let folder = to.parent().expect("a file of the tree is in a folder");
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&to, content));
+        written.map_err(|cause| TaskError::Write { path: to, cause })
+    }
+
+    fn built(&self) -> PathBuf {
+        self.target.join("build/release/examples/swarm")
+    }
+
+    fn builds(&self) -> Result<bool, TaskError> {
+        let mut build = Command::new("cargo");
+        build
+            .args(["build", "--release", "--quiet", "--locked"])
+            .args(["--package", "forebay-lab", "--example", "swarm"])
+            .current_dir(&self.tree)
+            .env("CARGO_TARGET_DIR", self.target.join("build"))
+            // A build takes seconds with these, and the seeds hardly longer.
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
+        let status = build.status().map_err(|cause| TaskError::Start {
+            command: "cargo build".to_owned(),
+            cause,
+        })?;
+        Ok(status.success())
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), TaskError> {
+    let copied = fs::copy(from, to);
+    copied.map(|_| ()).map_err(|cause| TaskError::Write {
+        path: to.to_owned(),
+        cause,
+    })
+}
+
+/// Runs the seeds `first..end` of `swarm` until one finds something.
+fn run(swarm: &Path, first: u64, end: u64) -> Result<Verdict, TaskError> {
+    let output = Command::new(swarm)
+        .args([first.to_string(), end.to_string()])
+        // A mutation that panics says so thousands of times.
+        .stderr(Stdio::null())
+        .output();
+    let output = output.map_err(|cause| TaskError::Start {
+        command: swarm.display().to_string(),
+        cause,
+    })?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(match said.lines().filter_map(found).min() {
+        Some((seed, oracle)) => Verdict::Caught { oracle, seed },
+        None if output.status.success() => Verdict::Missed,
+        None => Verdict::Died,
+    })
+}
+
+/// The seed and the oracle of a line `seed 12 bytes: what`.
+fn found(line: &str) -> Option<(u64, String)> {
+    let (seed, rest) = line.strip_prefix("seed ")?.split_once(' ')?;
+    let (oracle, _) = rest.split_once(':')?;
+    Some((seed.parse().ok()?, oracle.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_swarm_prints_is_understood() {
+        let line = "seed 12 bytes: a read of 4096 bytes at 0 has another byte: 7";
+        assert_eq!(found(line), Some((12, "bytes".to_owned())));
+        assert_eq!(found("2000 seeds, 8.7 a second"), None);
+    }
+}
