@@ -163,6 +163,27 @@ fn a_short_job_waits_one_slice_and_not_a_whole_long_job() {
 }
 
 #[test]
+fn a_task_of_small_jobs_has_the_same_share_as_one_of_large_jobs() {
+    let machine = machine(1, 1);
+    let ends = Arc::new(Mutex::new([Instant::ZERO; 2]));
+    // Twelve milliseconds in jobs of 10 us, and as much in one job.
+    for (which, job_us, jobs) in [(0, 10, 1_200), (1, 12_000, 1)] {
+        let (rt, ends) = (machine.rt(), Arc::clone(&ends));
+        machine.rt().spawn("worker", async move {
+            for _ in 0..jobs {
+                rt.charge(Work::Spend(Span::from_micros(job_us))).await;
+            }
+            lock(&ends)[which] = rt.now();
+        });
+    }
+    machine.run_for(Span::from_secs(1));
+    let mut ends = lock(&ends).map(Instant::as_millis);
+    ends.sort_unstable();
+    // By turns of 4 ms: whoever begins is one slice ahead.
+    assert_eq!(ends, [20, 24]);
+}
+
+#[test]
 fn a_job_that_is_given_up_frees_its_processor() {
     let machine = machine(0, 1);
     let rt = machine.rt();

@@ -1,8 +1,10 @@
 //! The simulated processors and their one run queue.
 //!
 //! A job takes its place at the end of the queue. The job at the head gets the next processor that
-//! is free, for its rest or for one time slice; after a slice it goes to the end again. A processor
-//! that starts a task which it did not serve up to this instant switches to it first. A job that
+//! is free, and its task keeps that for one time slice, however many jobs it makes of it: when one
+//! ends, the processor stays with the task as long as that asks for more in the same instant. A
+//! task that works in small steps has the same share as one that works in large ones. A job whose
+//! slice is over goes to the end of the queue. A processor that starts a task which it did not serve up to this instant switches to it first. A job that
 //! needs a lock takes its turn for it when it starts, and its processor spins until then.
 
 use super::events::{Event, Events};
@@ -20,6 +22,8 @@ pub(super) struct Processors {
     each: Vec<Processor>,
     /// Those without a job; the one that had one last comes first.
     idle: Vec<usize>,
+    /// Those whose job has ended in this instant and whose task may have more.
+    kept: Vec<usize>,
     queue: VecDeque<u32>,
     jobs: Vec<Job>,
     free: Vec<u32>,
@@ -39,6 +43,8 @@ struct Processor {
     busy: Span,
     /// The task that it served last, and until when.
     served: Option<(TaskKey, Instant)>,
+    /// What that task has left of its slice.
+    slice_left: Span,
 }
 
 #[derive(Debug)]
@@ -68,6 +74,7 @@ impl Processors {
             runs: None,
             busy: Span::ZERO,
             served: None,
+            slice_left: Span::ZERO,
         };
         Processors {
             slice: settings.slice,
@@ -79,6 +86,7 @@ impl Processors {
             busy_by_group: Vec::new(),
             each: (0..count).map(idle).collect(),
             idle: (0..count).rev().collect(),
+            kept: Vec::new(),
             queue: VecDeque::new(),
             jobs: Vec::new(),
             free: Vec::new(),
@@ -108,11 +116,33 @@ impl Processors {
             self.jobs.push(job);
             (self.jobs.len() - 1) as u32
         };
+        if let Some(processor) = self.take_kept(task) {
+            self.start(processor, index, now, events);
+            return index;
+        }
         self.queue.push_back(index);
         if let Some(processor) = self.take_idle(task) {
             self.start_next(processor, now, events);
         }
         index
+    }
+
+    /// The processor that is kept for this task, if one is.
+    fn take_kept(&mut self, task: Option<(TaskKey, usize)>) -> Option<usize> {
+        let (key, _) = task?;
+        let served = |&processor: &usize| {
+            let served = self.each[processor].served;
+            served.is_some_and(|(served, _)| served == key)
+        };
+        let place = self.kept.iter().position(served)?;
+        Some(self.kept.swap_remove(place))
+    }
+
+    /// All tasks of this instant have run: processors that were kept for more go to the queue.
+    pub(super) fn release_kept(&mut self, now: Instant, events: &mut Events) {
+        while let Some(processor) = self.kept.pop() {
+            self.start_next(processor, now, events);
+        }
     }
 
     /// An idle processor: the one that served this task last if it is idle.
@@ -175,6 +205,10 @@ impl Processors {
         if job.rest == Span::ZERO {
             job.stage = Stage::Done;
             done = job.waiter.take();
+            if job.task.is_some() && self.each[processor].slice_left > Span::ZERO {
+                self.kept.push(processor);
+                return done;
+            }
         } else {
             job.stage = Stage::Queued;
             self.queue.push_back(index);
@@ -215,6 +249,7 @@ impl Processors {
         let (index, since, _) = processor.runs.take()?;
         let had = now.since(since);
         processor.busy += had;
+        processor.slice_left = processor.slice_left.saturating_sub(had);
         let job = &mut self.jobs[index as usize];
         job.rest = job.rest.saturating_sub(had);
         let user = had.min(job.user_rest);
@@ -236,6 +271,12 @@ impl Processors {
             self.idle.push(processor);
             return;
         };
+        self.each[processor].slice_left = self.slice;
+        self.start(processor, index, now, events);
+    }
+
+    /// Lets `processor` work on a job for what is left of its slice.
+    fn start(&mut self, processor: usize, index: u32, now: Instant, events: &mut Events) {
         let job = &mut self.jobs[index as usize];
         job.stage = Stage::Running(processor);
         if job.task.map(|(key, _)| (key, now)) != self.each[processor].served {
@@ -247,7 +288,10 @@ impl Processors {
             self.spinning += spun;
             job.rest += spun;
         }
-        let slice_end = events.set(now + job.rest.min(self.slice), Event::SliceEnd(processor));
+        let slice_end = events.set(
+            now + job.rest.min(self.each[processor].slice_left),
+            Event::SliceEnd(processor),
+        );
         self.each[processor].runs = Some((index, now, slice_end));
     }
 }

@@ -310,6 +310,7 @@ impl World {
                 state.trace_event(now, Kind::Poll, key.id);
                 return Step::Poll(key, body);
             }
+            state.processors.release_kept(now, &mut state.events);
             match state.events.next_time() {
                 Some(time) if time <= end => {
                     // After a jump what was due before it happens late, but in its order.
