@@ -53,7 +53,8 @@ pub enum BuildError {
         /// Longest possible.
         limit_bytes: u64,
     },
-    /// Anonymous memory was asked of a cache without enough room in its swap store.
+    /// Anonymous memory was asked of a cache without a swap store, or with too little room in
+    /// that and memory together.
     #[error("{pages} pages of anonymous memory need a swap store with room; attach a larger one")]
     NoSwap {
         /// Pages asked for.

@@ -286,7 +286,7 @@ impl Engine {
     ) -> Option<ExclusiveHold<'a>> {
         let key = key(object.number, page);
         let mut hold = fresh.into_hold();
-        let by_rotations = self.settings.policy.scan_balance != ScanBalance::Cost;
+        let by_rotations = self.settings.policy.scan_balance <= ScanBalance::Rotations;
         if object.is_anonymous() {
             // Up to 5.8 anonymous pages were taken for used until the contrary was seen.
             let active = if by_rotations { flag::ACTIVE } else { 0 };

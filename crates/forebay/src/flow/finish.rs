@@ -98,6 +98,7 @@ impl Engine {
             self.note_node_written(self.frames.frame_at(page));
         }
         backing.write_ends(sequence);
+        backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
         self.write_is_over(&backing, io.pages);
         object.written.wake_all();
     }

@@ -83,6 +83,7 @@ impl Engine {
                 Verdict::Keep => judged.kept.push(frame),
                 Verdict::PageOut => {
                     judged.paged_out += 1;
+                    judged.tally.paged_out += 1;
                     judged.kept.push(frame);
                     self.page_out(hold, control.who);
                 }
@@ -197,7 +198,7 @@ impl Engine {
             age: zone.grow_older(),
             workingset,
         };
-        if self.settings.policy.refaults == Refaults::Activated {
+        if self.settings.policy.refaults != Refaults::Ignored {
             self.shadows.remember(owner, shadow);
         }
         hold.blank()

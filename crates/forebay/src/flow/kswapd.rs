@@ -35,6 +35,10 @@ impl Engine {
                 return;
             }
             class = self.class_after_sleep(node, class);
+            if self.has_no_zones(node, class) {
+                self.rest_without_work(node).await;
+                continue;
+            }
             self.record(&Event::MmVmscanKswapdWake {
                 nid: node.number,
                 highest_zoneidx: class,
@@ -67,7 +71,7 @@ impl Engine {
             none = false;
             zone.free_pages() > zone.marks.high + zone.lowmem_reserve[class]
         });
-        found || none
+        found || none && self.balances_without_zones()
     }
 
     pub(crate) fn zones_up_to(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
@@ -97,6 +101,15 @@ impl Engine {
         } else {
             self.count(Counter::KswapdHighWmarkHitQuickly, 1);
         }
+        node.kswapd_sleeps.store(false, Ordering::Release);
+    }
+
+    /// A node that has no zone for a class has nothing to reclaim for it. Linux spends a processor
+    /// on finding that out again and again; here a tick passes, or somebody asks.
+    async fn rest_without_work(&self, node: &Node) {
+        node.kswapd_sleeps.store(true, Ordering::Release);
+        let asked = node.wake_kswapd.listen();
+        let _ = self.rt.timeout(self.settings.tick, asked).await;
         node.kswapd_sleeps.store(false, Ordering::Release);
     }
 

@@ -70,6 +70,8 @@ pub(crate) struct Tally {
     /// Dirty pages that would be written, and those that were not because of a busy store.
     pub(crate) dirty_met: u64,
     pub(crate) gate_closed: u64,
+    /// Anonymous pages submitted for writing.
+    pub(crate) paged_out: u64,
 }
 
 impl Tally {
@@ -84,6 +86,7 @@ impl Tally {
         self.activated += other.activated;
         self.dirty_met += other.dirty_met;
         self.gate_closed += other.gate_closed;
+        self.paged_out += other.paged_out;
     }
 
     /// Raises the flags for what a pass or a batch met. It met nothing but dirty pages if `taken`
@@ -245,7 +248,7 @@ impl Engine {
     /// How many pages of each list the pass looks at.
     fn targets(&self, zone: &Zone, control: &ScanControl, inputs: &ScanInputs) -> ScanTargets {
         let weights = match self.settings.policy.scan_balance {
-            ScanBalance::Cost => return scan_targets(inputs),
+            ScanBalance::IoCost | ScanBalance::Cost => return scan_targets(inputs),
             ScanBalance::EarlyRotations => RotationWeights::PlusOne,
             ScanBalance::Rotations => RotationWeights::Plain,
         };
@@ -314,6 +317,9 @@ impl Engine {
         let batch = self.shrink_inactive(zone, list, wanted, control).await;
         if let Some(backing) = control.wrote_to.take() {
             self.wait_for_queue(&backing).await;
+        }
+        if batch.paged_out > 0 {
+            self.wait_for_swap_queue().await;
         }
         if self.naps() {
             self.nap_after_batch(zone, control, batch).await;

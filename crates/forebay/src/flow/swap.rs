@@ -9,6 +9,7 @@ use crate::flow::alloc::Want;
 use crate::flow::reclaim::Who;
 use crate::flow::writeout::token;
 use crate::marks::Mark;
+use crate::policy::ScanBalance;
 use crate::state::backing::Backing;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
@@ -16,6 +17,7 @@ use crate::state::object::{ObjectState, Origin};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::{AtomicU32, Ordering};
 use forebay_base::units::{byte_of, pages_for};
+use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_store::{FinishedIo, IoKind, Request};
 use std::sync::Arc;
 
@@ -28,10 +30,14 @@ pub(crate) fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
 }
 
 impl Engine {
-    /// Whether reclaim can free any anonymous page: into a free slot, or because it has one.
+    /// Whether reclaim can free any anonymous page: into a free slot, or because it has one. Linux
+    /// asks for a free slot alone (spec/reclaim.md 2.9): when swap is full, all that is reclaimed
+    /// is pages of files.
     pub(crate) fn swap_has_room(&self) -> bool {
+        let clean_pages_count = self.settings.policy.scan_balance == ScanBalance::Cost;
         self.swap.get().is_some_and(|swap| {
-            swap.slots.free_slots() > 0 || swap.clean_pages.load(Ordering::Relaxed) > 0
+            let clean_pages = swap.clean_pages.load(Ordering::Relaxed);
+            swap.slots.free_slots() > 0 || clean_pages_count && clean_pages > 0
         })
     }
 
@@ -103,6 +109,26 @@ impl Engine {
         let io = self.page_io(request, pages, token(object.number, 0));
         swap.backing.store.submit(io);
         self.note_congestion(&swap.backing);
+    }
+
+    /// Lets who paged out wait while the queue of swap is full: what has been submitted and not
+    /// written is memory that nobody can have, and a read has to pass all of it. Pages of a batch
+    /// lie side by side in swap, so the store makes one request of them.
+    pub(crate) async fn wait_for_swap_queue(&self) {
+        let Some(swap) = self.swap.get() else { return };
+        let backing = &swap.backing;
+        let room = u64::from(backing.settings.queue_requests) * SWAP_CLUSTER_MAX;
+        let deadline = self.rt.now() + self.settings.answer_timeout;
+        loop {
+            let listener = backing.write_ended.listen();
+            let queued = u64::from(backing.writes_in_flight.load(Ordering::Acquire));
+            if queued < room || self.is_closing() {
+                return;
+            }
+            if self.until(deadline, listener).await.is_none() {
+                return self.overdue("room in the queue of swap", self.settings.answer_timeout);
+            }
+        }
     }
 
     /// A write to swap has ended: the page is clean, or, if it failed, dirty again and kept.
@@ -214,7 +240,8 @@ impl Engine {
     /// Makes anonymous memory of `pages` pages.
     pub(crate) fn anonymous(&self, pages: u64) -> Result<Arc<ObjectState>, BuildError> {
         let swap = self.swap.get().ok_or(BuildError::NoSwap { pages })?;
-        if pages > swap.slots.total() {
+        // Memory holds what swap does not.
+        if pages > swap.slots.total() + u64::from(self.frames.len()) {
             return Err(BuildError::NoSwap { pages });
         }
         let slots = (0..pages).map(|_| AtomicU32::new(0)).collect();

@@ -7,6 +7,7 @@ use crate::file::{Handle, LONGEST_BYTES};
 use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::read::Missing;
 use crate::marks::Mark;
+use crate::policy::Refaults;
 use crate::state::backing::{Backing, FlusherWork};
 use crate::state::dirty_index::SlabFull;
 use crate::state::frame::{ExclusiveHold, Refused, flag};
@@ -327,6 +328,10 @@ impl Engine {
             .or_else(|| self.try_frame(want))
             .ok_or(Obstacle::NeedsFrame)?;
         let key = key(object.number, piece.page);
+        if self.settings.policy.refaults == Refaults::OfReads && !object.is_anonymous() {
+            // What it was worth says nothing about what it will be.
+            self.shadows.take(key);
+        }
         let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
             // Somebody was faster. The next try finds that page.
             self.mark(Mark::WriteOvertaken);

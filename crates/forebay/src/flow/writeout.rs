@@ -106,8 +106,9 @@ impl Engine {
         (submitted, from)
     }
 
-    /// Waits while the store has as many writes as it can do in a fifth of a second: enough to
-    /// keep it busy, few enough that a read behind them is answered soon.
+    /// Waits while the store has as many pages to write as it can in a fifth of a second: enough
+    /// to keep it busy, few enough that a read behind them is answered soon. Pages are counted and
+    /// not requests: what reclaim writes one by one must not keep the flusher from its runs.
     async fn until_store_takes_more(&self, backing: &Backing, pages_of_a_write: u64) {
         loop {
             let listener = backing.write_ended.listen();
@@ -115,7 +116,9 @@ impl Engine {
             // So many have a vector for certain.
             let deep = backing.vectors.count() as u64;
             let allowed = (average / 5 / pages_of_a_write).clamp(2.min(deep), deep);
-            if u64::from(backing.writes_in_flight.load(Ordering::Acquire)) < allowed {
+            let pages = backing.pages_in_flight.load(Ordering::Acquire);
+            let requests = u64::from(backing.writes_in_flight.load(Ordering::Acquire));
+            if requests < deep && pages.div_ceil(pages_of_a_write) < allowed {
                 return;
             }
             listener.await;
@@ -334,6 +337,8 @@ impl Engine {
         };
         backing.write_joins(object.number, sequence);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
+        let in_flight = &backing.pages_in_flight;
+        in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let io = self.page_io(request, pages, token(object.number, sequence));
         let stored = first + whole_bytes / PAGE_BYTES as u64;

@@ -179,6 +179,8 @@ choices! {
     Refaults {
         /// No: every page starts anew (before 3.15).
         Ignored => "ignored",
+        /// It is, unless the page comes back to be overwritten (3.15 to 5.x).
+        OfReads => "of-reads",
         /// It is.
         #[default]
         Activated => "activated",
@@ -190,7 +192,10 @@ choices! {
         EarlyRotations => "rotations-3.0",
         /// By how many pages of each kind were put back (up to 5.7).
         Rotations => "rotations",
-        /// By what reclaiming each kind has cost (5.8 and later).
+        /// By what writing and reading back pages of each kind has cost (5.8 to 6.2): dirty file
+        /// pages that reclaim meets in vain cost nothing.
+        IoCost => "cost-5.8",
+        /// By what reclaiming each kind has cost, pages looked at in vain with it (6.3 and later).
         #[default]
         Cost => "cost",
     }

@@ -49,7 +49,7 @@ const LINUX_4_11: Policy = Policy {
     kswapd_balance: KswapdBalance::Node,
     active_references: ActiveReferences::Ignored,
     inactive_share: InactiveShare::SquareRoot,
-    refaults: Refaults::Activated,
+    refaults: Refaults::OfReads,
     scan_balance: ScanBalance::Rotations,
     watermark_spacing: WatermarkSpacing::Scale,
 };
@@ -57,7 +57,7 @@ const LINUX_4_11: Policy = Policy {
 const LINUX_5_15: Policy = Policy {
     reclaim_throttle: ReclaimThrottle::Linux515,
     kswapd_sleep: KswapdSleep::ForRequestedClass,
-    scan_balance: ScanBalance::Cost,
+    scan_balance: ScanBalance::IoCost,
     ..LINUX_4_11
 };
 
@@ -69,6 +69,8 @@ const LINUX_5_16: Policy = Policy {
 
 const LINUX_6_16: Policy = Policy {
     reclaim_writeback: ReclaimWriteback::Never,
+    refaults: Refaults::Activated,
+    scan_balance: ScanBalance::Cost,
     ..LINUX_5_16
 };
 

@@ -114,6 +114,8 @@ pub(crate) struct Backing {
     /// whoever reads.
     pub(crate) vectors: IoVectors,
     pub(crate) writes_in_flight: AtomicU32,
+    /// Pages of files in them.
+    pub(crate) pages_in_flight: AtomicU64,
     /// Told whenever a write ends.
     pub(crate) write_ended: WaitQueue,
     /// What the store last said of its congestion.
@@ -178,6 +180,7 @@ impl Backing {
             wake_committer: WaitQueue::with_room(8),
             vectors,
             writes_in_flight: AtomicU32::new(0),
+            pages_in_flight: AtomicU64::new(0),
             write_ended: WaitQueue::with_room(8),
             congested: AtomicBool::new(false),
         }

@@ -67,6 +67,10 @@ impl SwapSlots {
     /// Takes a slot: the next of the present cluster, else the first of an empty cluster, else
     /// the first free one.
     pub(crate) fn take(&self) -> Option<u32> {
+        // Reclaim asks for every page that it meets: it is told at once that there is none.
+        if self.free_slots() == 0 {
+            return None;
+        }
         let mut map = lock(&self.map);
         let slot = map.find()?;
         map.taken[slot / WORD_BITS] |= 1 << (slot % WORD_BITS);
@@ -101,10 +105,17 @@ impl SlotMap {
             return Some(start);
         }
         self.left_in_cluster = 0;
-        let slots = self.taken.len() * WORD_BITS;
-        (self.next..slots)
-            .chain(0..self.next.min(slots))
-            .find(|&slot| self.is_free(slot))
+        let words = self.taken.len();
+        let first = (self.next / WORD_BITS).min(words);
+        // The word of the next slot comes first, and once more at the end for what lies before.
+        let behind = std::iter::once((first, !0 << (self.next % WORD_BITS)));
+        let others = (first + 1..words).chain(0..words.min(first + 1));
+        behind
+            .chain(others.map(|word| (word, !0)))
+            .find_map(|(word, wanted)| {
+                let free = !self.taken.get(word)? & wanted;
+                (free != 0).then(|| word * WORD_BITS + free.trailing_zeros() as usize)
+            })
     }
 
     fn is_free(&self, slot: usize) -> bool {

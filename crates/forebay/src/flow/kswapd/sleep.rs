@@ -63,6 +63,20 @@ impl Engine {
         }
     }
 
+    /// Whether a node that has no zone up to a class is balanced for that class. Up to the second
+    /// preparation patch of 2017 the question was for one balanced zone, and where there was none
+    /// the answer was no: kswapd of a node without small zones never slept.
+    pub(super) fn balances_without_zones(&self) -> bool {
+        let sleep = self.settings.policy.kswapd_sleep;
+        sleep == KswapdSleep::EveryZone || sleep >= KswapdSleep::KeepAwake
+    }
+
+    /// Whether a run for `class` would find nothing to look at, and yet not be balanced.
+    pub(super) fn has_no_zones(&self, node: &Node, class: usize) -> bool {
+        let mut zones = self.managed_zones(node, class);
+        !self.balances_without_zones() && zones.next().is_none()
+    }
+
     /// Whether fruitless runs make a node hopeless (4.12 and later).
     pub(super) fn counts_failures(&self) -> bool {
         self.settings.policy.kswapd_sleep >= KswapdSleep::KeepAwake

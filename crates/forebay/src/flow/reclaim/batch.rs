@@ -90,7 +90,8 @@ impl Engine {
         }
         batch.put_back(&taken);
         let nr_taken = taken.len() as u64;
-        self.note_effort(zone, list.is_file(), (nr_taken, spared), spared);
+        let cost = self.reclaim_cost(0, spared);
+        self.note_effort(zone, list.is_file(), (nr_taken, spared), cost);
         self.count(Counter::Pgrefill, nr_taken);
         self.count(Counter::Pgdeactivate, deactivated);
         self.record(&Event::MmVmscanLruShrinkActive {
@@ -116,10 +117,18 @@ impl Engine {
         last_touch.is_some()
     }
 
+    /// What work on one kind of pages has cost: pages written, and pages put back.
+    fn reclaim_cost(&self, written: u64, put_back: u64) -> u64 {
+        match self.settings.policy.scan_balance {
+            ScanBalance::IoCost => written,
+            _ => 32 * written + put_back,
+        }
+    }
+
     /// Notes for the next scan how much of the work on one kind was in vain: pages looked at and
     /// put back, and what that cost.
     fn note_effort(&self, zone: &Zone, is_file: bool, (scanned, rotated): (u64, u64), cost: u64) {
-        if self.settings.policy.scan_balance != ScanBalance::Cost {
+        if self.settings.policy.scan_balance <= ScanBalance::Rotations {
             zone.note_rotations(is_file, scanned, rotated);
         }
         if is_file {
@@ -149,7 +158,7 @@ impl Engine {
         batch.put_back(&judged.kept);
         let (scanned, reclaimed) = (taken.len() as u64, judged.freed.len() as u64);
         let tally = judged.tally;
-        let cost = 32 * judged.paged_out + scanned - reclaimed;
+        let cost = self.reclaim_cost(judged.paged_out, scanned - reclaimed);
         self.note_effort(zone, is_file, (scanned, tally.activated), cost);
         zone.scanned_in_vain.fetch_add(scanned, Ordering::Relaxed);
         self.free_in(zone, &judged.freed);

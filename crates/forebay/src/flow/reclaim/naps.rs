@@ -169,6 +169,7 @@ impl Engine {
         };
         match progress {
             Progress::Nothing => {}
+            Progress::Wake if self.early_events() == Some(EarlyProgress::AnyPage) => {}
             Progress::Wake => {
                 node.queue(ThrottleReason::NoProgress).wake_all();
             }
