@@ -1,5 +1,6 @@
 //! One run, told in a few lines, with what the simulation itself cost:
 //! `cargo run --release -p forebay-lab --example one_run -- simple-wb amd4-512m forebay 1 scale=4`.
+//! With the word `series` at the end the levels of each second follow.
 
 use forebay_lab::outcome::Outcome;
 use forebay_lab::run::{Plan, RunError, run};
@@ -7,7 +8,12 @@ use forebay_lab::run::{Plan, RunError, run};
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match plan_of(&arguments).and_then(|plan| run(&plan)) {
-        Ok(outcome) => tell(&outcome),
+        Ok(outcome) => {
+            tell(&outcome);
+            if arguments.iter().any(|it| it == "series") {
+                tell_series(&outcome);
+            }
+        }
         Err(error) => {
             eprintln!("{error}");
             std::process::exit(if error.is_bad_call() { 2 } else { 1 });
@@ -22,6 +28,17 @@ fn plan_of(arguments: &[String]) -> Result<Plan, RunError> {
     plan.seed = named(3, "1").parse().unwrap_or(1);
     let knobs = arguments.iter().skip(4).filter_map(|it| it.split_once('='));
     Ok(knobs.fold(plan, |plan, (knob, value)| plan.with(knob, value)))
+}
+
+fn tell_series(outcome: &Outcome) {
+    let columns = &outcome.series.columns;
+    let names: Vec<&str> = columns.iter().map(|it| it.name.as_str()).collect();
+    println!("at_s {}", names.join(" "));
+    for (row, at_s) in outcome.series.at_s.iter().enumerate() {
+        let values = columns.iter().filter_map(|it| it.values.get(row));
+        let shown: Vec<String> = values.map(|it| format!("{it:.0}")).collect();
+        println!("{at_s:.1} {}", shown.join(" "));
+    }
 }
 
 fn tell(outcome: &Outcome) {

@@ -56,6 +56,7 @@ impl BlockDevice {
             capacity_bytes,
             largest_bytes: queue.largest_bytes,
             queue_depth: queue.requests,
+            stable_pages: queue.stable_pages,
         };
         let depth = drive.depth().max(1);
         BlockDevice {

@@ -73,6 +73,8 @@ pub struct Shape {
     pub largest_bytes: u64,
     /// Requests of one direction that it has room for.
     pub queue_depth: u32,
+    /// Whether a page must not change while it is written.
+    pub stable_pages: bool,
 }
 
 /// An address space in which transfers take time.

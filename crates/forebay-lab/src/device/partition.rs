@@ -1,8 +1,8 @@
 //! A part of a device as a store: swap, or a block device that a program writes to.
 
-use super::Device;
 use super::surface::Surface;
 use super::transfer::{End, Transfer, TransferKind, Whole, direction_of};
+use super::{Device, Shape};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::Arc;
 use forebay_store::{Durability, Failure, Geometry, Io, IoKind, Store};
@@ -12,6 +12,7 @@ use forebay_store::{Durability, Failure, Geometry, Io, IoKind, Store};
 /// [`ObjectId`]: forebay_store::ObjectId
 pub struct Partition {
     device: Arc<dyn Device>,
+    shape: Shape,
     start_bytes: u64,
     length_bytes: u64,
     surface: Option<Arc<Surface>>,
@@ -24,17 +25,27 @@ impl Partition {
     /// If the device ends before.
     pub fn new(device: Arc<dyn Device>, start_bytes: u64, length_bytes: u64) -> Partition {
         let end = start_bytes.checked_add(length_bytes);
-        let capacity = device.shape().capacity_bytes;
+        let shape = device.shape();
+        let capacity = shape.capacity_bytes;
         assert!(
             end.is_some_and(|end| end <= capacity),
             "a partition of {length_bytes} bytes at {start_bytes} leaves a device of {capacity}"
         );
         Partition {
             device,
+            shape,
             start_bytes,
             length_bytes,
             surface: None,
         }
+    }
+
+    /// The same for swap, whose pages may always change: one that did is dirty, and is written
+    /// again before it is freed.
+    #[must_use]
+    pub fn for_swap(mut self) -> Partition {
+        self.shape.stable_pages = false;
+        self
     }
 
     /// The same, with its bytes kept on `surface`.
@@ -51,20 +62,19 @@ impl Partition {
 }
 
 /// The geometry of a store on `device`.
-pub(crate) fn geometry_on(device: &dyn Device) -> Geometry {
-    let shape = device.shape();
+pub(crate) fn geometry_on(shape: Shape) -> Geometry {
     Geometry {
         block_bytes: PAGE_BYTES as u32,
         max_io_pages: (shape.largest_bytes / PAGE_BYTES as u64).max(1) as u32,
         queue_depth: shape.queue_depth,
         durability: Durability::OnCommit,
-        stable_pages: true,
+        stable_pages: shape.stable_pages,
     }
 }
 
 impl Store for Partition {
     fn geometry(&self) -> Geometry {
-        geometry_on(&*self.device)
+        geometry_on(self.shape)
     }
 
     fn is_congested(&self) -> bool {

@@ -109,6 +109,9 @@ pub struct QueueSettings {
     /// Whether the device says when it has more requests than it should. None did after Linux
     /// 5.0.
     pub signals_congestion: bool,
+    /// Whether a page must not change while it is written. Linux kept to that for every device from
+    /// 3.0 to 3.8, and later for those only that check what they get.
+    pub stable_pages: bool,
 }
 
 impl Default for QueueSettings {
@@ -119,6 +122,7 @@ impl Default for QueueSettings {
             batch: 16,
             sorts: true,
             signals_congestion: true,
+            stable_pages: true,
         }
     }
 }

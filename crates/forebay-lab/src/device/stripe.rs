@@ -46,6 +46,7 @@ impl Device for Stripe {
             capacity_bytes: chunks * self.chunk_bytes * members,
             largest_bytes: member.largest_bytes,
             queue_depth: member.queue_depth.saturating_mul(members as u32),
+            stable_pages: member.stable_pages,
         }
     }
 
@@ -114,6 +115,7 @@ mod tests {
                 capacity_bytes: 1 << 30,
                 largest_bytes: 512 << 10,
                 queue_depth: 128,
+                stable_pages: true,
             }
         }
 

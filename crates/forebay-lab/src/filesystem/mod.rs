@@ -350,7 +350,7 @@ impl FileSystem {
 
 impl Store for FileSystem {
     fn geometry(&self) -> Geometry {
-        crate::device::geometry_on(&*self.shared.device)
+        crate::device::geometry_on(self.shared.device.shape())
     }
 
     fn is_congested(&self) -> bool {

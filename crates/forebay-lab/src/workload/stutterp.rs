@@ -23,6 +23,11 @@ pub(super) const STUTTERP: Workload = Workload {
             what: "workers of the only step; 0 for every step up to four times the processors",
         },
         Knob {
+            name: "most_workers",
+            usual: "0",
+            what: "workers of the last step that is measured; 0 for four times the processors",
+        },
+        Knob {
             name: "seconds",
             usual: "300",
             what: "measured time of a step",
@@ -85,10 +90,12 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         reader_file: READER_FILE / scale,
         file_percent_of_percent: file_percent_of_percent(world.machine().dirty.dirty_ratio_percent),
     };
-    let steps = match knobs.number("workers") {
+    let mut steps = match knobs.number("workers") {
         0 => steps(world.machine().processors as u64),
         given => vec![given.max(2)],
     };
+    let most_workers = knobs.number("most_workers");
+    steps.retain(|&workers| most_workers == 0 || workers <= most_workers);
     let calibration = knobs.number("calibration") / scale;
     let conductor = world.spawn("stutterp", move |process| {
         conduct(process, settings, steps, calibration)

@@ -218,3 +218,29 @@ fn a_server_takes_what_its_disk_can() {
     assert!(throughput > 20e6 && throughput < 118e6, "{throughput}");
     assert!(figure(&outcome, "per_dd_bytes_per_s_mean") > 10e6);
 }
+
+/// Pages that direct reclaim looked at while hogs and writers want more than there is, with `swap`
+/// bytes before the machine is divided.
+fn directly_scanned(policy: &str, swap_bytes: u64) -> u64 {
+    let knobs = [
+        ("scale", "16"),
+        ("warm_up_seconds", "1"),
+        ("seconds", "4"),
+        ("workers", "12"),
+    ];
+    let mut plan = small("stutterp", "srv16-5.15", &knobs).under(policy);
+    let swap = plan.machine.storage.swap.as_mut().expect("it swaps");
+    swap.bytes = swap_bytes;
+    told(&plan).counters["pgscan_direct"]
+}
+
+#[test]
+fn reclaim_that_naps_turns_over_dirty_pages_once_swap_is_full() {
+    let full = 1_536 << 20;
+    let naps = directly_scanned("linux-5.15", full);
+    let waits = directly_scanned("linux-5.15+throttle-v2", full);
+    assert!(waits < naps / 2, "{waits} of {naps}");
+    // While swap has room, reclaim waits for that and not for pages of files.
+    let with_room = directly_scanned("linux-5.15", 16 << 30);
+    assert!(with_room < naps / 2, "{with_room} of {naps}");
+}

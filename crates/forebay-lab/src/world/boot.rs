@@ -303,7 +303,7 @@ fn attach_swap(machine: &Machine, cache: &Cache, devices: &[NamedDevice]) -> Res
         ));
     };
     let start_bytes = device.shape().capacity_bytes - swap.bytes;
-    let store = Partition::new(device.clone(), start_bytes, swap.bytes);
+    let store = Partition::new(device.clone(), start_bytes, swap.bytes).for_swap();
     let attached = cache.attach(Arc::new(store))?;
     cache.set_swap(&attached, ObjectId(0), swap.bytes)?;
     Ok(())
