@@ -1,19 +1,19 @@
 //! Threads of the system on one small cache: readers, writers, guards, syncs, cuts, swap and
 //! reclaim at once, bounded by operations. For the race and memory checkers as much as for itself.
 //!
-//! Every word of a page says which page it is and which version, so that a page that is torn,
-//! another's, stale or lost is noticed. The walk at the end finds all books in order, for which see
+//! Every word of a page says which page it is and which version (`support/versions.rs`). The walk at the end finds all books in order, for which see
 //! invariants B1, B2, D1, D2, S1 and F4.
+
+mod support;
 
 use forebay::{AccessError, Cache, Counter, Settings, blocking};
 use forebay_base::Prng;
 use forebay_rt::{block_on, thread};
 use forebay_store::{Durability, Geometry, MemoryStore, ObjectId, Store};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use support::PAGE;
+use support::versions::{Versions, WORDS, stamped, version_of, words};
 
-const PAGE: usize = 4096;
-const WORDS: usize = PAGE / 8;
 /// Three times the memory, in one file of which each page has one writer.
 const PAGES: u64 = 1_500;
 const WRITERS: u64 = 2;
@@ -26,62 +26,14 @@ const STEADY: ObjectId = ObjectId(1);
 const CUT: ObjectId = ObjectId(2);
 const SWAP: ObjectId = ObjectId(3);
 
-/// What each page of the steady file may hold: between the last version whose write has returned
-/// and the last one whose write has begun.
-struct Versions {
-    begun: Vec<AtomicU64>,
-    returned: Vec<AtomicU64>,
-}
-
-impl Versions {
-    fn new() -> Versions {
-        let zeros = || (0..PAGES).map(|_| AtomicU64::new(0)).collect();
-        Versions {
-            begun: zeros(),
-            returned: zeros(),
-        }
-    }
-
-    fn returned(&self, page: u64) -> u64 {
-        self.returned[page as usize].load(Ordering::Acquire)
-    }
-
-    fn begun(&self, page: u64) -> u64 {
-        self.begun[page as usize].load(Ordering::Acquire)
-    }
-}
-
-fn stamped(page: u64, version: u64) -> Vec<u8> {
-    (page << 40 | version).to_le_bytes().repeat(WORDS)
-}
-
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    let word = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().expect("a word has 8 bytes"));
-    bytes.chunks_exact(8).map(word)
-}
-
-/// The version of a whole page; it is this page, untorn.
-fn version_of(page: u64, bytes: &[u8]) -> u64 {
-    let first = words(bytes).next().expect("a page has words");
-    assert!(
-        words(bytes).all(|word| word == first),
-        "page {page} is torn"
-    );
-    assert!(
-        first == 0 || first >> 40 == page,
-        "page {page} is another's"
-    );
-    first & ((1 << 40) - 1)
-}
-
 fn write_steady(file: &blocking::File, versions: &Versions, writer: u64) {
     let mut chance = Prng::from_seed(writer);
     for _ in 0..OPERATIONS {
         let page = chance.below(PAGES / WRITERS) * WRITERS + writer;
-        let version = versions.begun[page as usize].fetch_add(1, Ordering::AcqRel) + 1;
+        let version = versions.begin(page);
         file.write_at(&stamped(page, version), page * PAGE as u64)
             .expect("the store is well");
-        versions.returned[page as usize].store(version, Ordering::Release);
+        versions.note_returned(page, version);
     }
 }
 
@@ -265,7 +217,7 @@ fn run(store: MemoryStore) {
     let steady = steady.expect("the object opens");
     let cut_file = cache.open(&attached, CUT, 0).expect("the object opens");
     let shared = Shared {
-        versions: Arc::new(Versions::new()),
+        versions: Arc::new(Versions::new(PAGES)),
         store: store.clone(),
     };
     run_threads(&cache, &steady, &cut_file, &shared);

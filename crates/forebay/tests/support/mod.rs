@@ -4,6 +4,7 @@
 
 pub(crate) mod model;
 pub(crate) mod scan;
+pub(crate) mod versions;
 pub(crate) mod void;
 
 use forebay::event::{Event, EventRing};

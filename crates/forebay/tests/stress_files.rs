@@ -1,0 +1,224 @@
+//! Threads of the system on one small cache before real files whose requests fail, are torn or are
+//! late now and then: by io_uring where the system lets us have it, and by positioned calls.
+//!
+//! A call that meets a failure is made again, as a program would. What a sync that returned without
+//! error promised is looked for in the file itself.
+
+mod support;
+
+use forebay::{AccessError, Cache, Settings, SyncError, blocking};
+use forebay_base::{Prng, Span};
+use forebay_rt::{Rt, block_on, thread};
+use forebay_store::{
+    Failure, Fault, FaultAction, FaultStore, FaultWhen, FileStore, FileStoreSettings, IoKind,
+    Method, OpenMode,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use support::PAGE;
+use support::versions::{Versions, stamped, version_of, version_of_word, words};
+
+/// Twice the memory.
+const PAGES: u64 = 1_024;
+const WRITERS: u64 = 2;
+const OPERATIONS: u64 = 12_000;
+const SYNCS: u64 = 100;
+const BROKEN: Failure = Failure::Device(5);
+
+/// What goes wrong: one request in so many, and the first commit.
+fn faults() -> Vec<Fault> {
+    let torn = FaultAction::Torn {
+        pages: 1,
+        failure: BROKEN,
+    };
+    let list = [
+        (IoKind::Read, 50, FaultAction::Fail(BROKEN)),
+        (IoKind::Read, 30, FaultAction::Delay(Span::from_millis(2))),
+        (IoKind::Write, 400, FaultAction::Fail(Failure::NoSpace)),
+        (IoKind::Write, 400, torn),
+        (IoKind::Write, 20, FaultAction::Delay(Span::from_millis(2))),
+        (IoKind::Commit, 6, FaultAction::Fail(BROKEN)),
+    ];
+    let by_chance = list.into_iter().map(|(kind, one_in, action)| Fault {
+        when: FaultWhen::Chance {
+            numerator: 1,
+            denominator: one_in,
+        },
+        ..Fault::each(kind, action)
+    });
+    let first_commit = Fault {
+        when: FaultWhen::First(1),
+        ..Fault::each(IoKind::Commit, FaultAction::Fail(BROKEN))
+    };
+    std::iter::once(first_commit).chain(by_chance).collect()
+}
+
+#[derive(Clone)]
+struct Shared {
+    file: blocking::File,
+    versions: Arc<Versions>,
+    path: PathBuf,
+}
+
+impl Shared {
+    /// The result of a call that is made until no injected failure meets it.
+    fn surely<T>(&self, call: impl Fn(&blocking::File) -> Result<T, AccessError>) -> T {
+        loop {
+            match call(&self.file) {
+                Ok(done) => return done,
+                Err(AccessError::Store(_)) => {}
+                Err(AccessError::TooManyFailed { .. }) => {
+                    let _: bool = self.syncs();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Syncs; whether all is durable now.
+    fn syncs(&self) -> bool {
+        match self.file.sync() {
+            Ok(()) => true,
+            Err(SyncError::Store(_)) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn write(&self, writer: u64) {
+        let mut chance = Prng::from_seed(writer);
+        for _ in 0..OPERATIONS {
+            let page = chance.below(PAGES / WRITERS) * WRITERS + writer;
+            let version = self.versions.begin(page);
+            let bytes = stamped(page, version);
+            self.surely(|file| file.write_at(&bytes, page * PAGE as u64));
+            self.versions.note_returned(page, version);
+        }
+    }
+
+    fn read(&self, seed: u64) {
+        let mut chance = Prng::from_seed(seed);
+        for _ in 0..OPERATIONS {
+            let page = chance.below(PAGES);
+            let least = self.versions.returned(page);
+            let version = self.surely(|file| {
+                let guard = file.page(page)?;
+                Ok(version_of(page, &guard))
+            });
+            let most = self.versions.begun(page);
+            assert!((least..=most).contains(&version), "page {page} is stale");
+        }
+    }
+
+    /// Syncs again and again, and looks into the file. Returns how often all was durable.
+    fn sync(&self) -> u64 {
+        let mut durable = 0;
+        for _ in 0..SYNCS {
+            let least: Vec<u64> = (0..PAGES)
+                .map(|page| self.versions.returned(page))
+                .collect();
+            if self.syncs() {
+                durable += 1;
+                self.assert_stored(&least);
+            }
+        }
+        durable
+    }
+
+    /// The file has at least these versions. A write may be under way, so each word counts alone.
+    fn assert_stored(&self, least: &[u64]) {
+        let stored = std::fs::read(&self.path).expect("the file is there");
+        assert_eq!(stored.len(), PAGES as usize * PAGE);
+        for (page, (bytes, &least)) in (0..).zip(stored.chunks(PAGE).zip(least)) {
+            for word in words(bytes) {
+                let version = version_of_word(page, word);
+                assert!(version >= least, "page {page} was not synced");
+                assert!(version <= self.versions.begun(page), "page {page}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_promised_holds_on_files_that_fail() {
+    run(Method::Positioned);
+}
+
+#[test]
+fn what_is_promised_holds_on_a_ring_that_fails() {
+    run(Method::Auto);
+}
+
+fn run(method: Method) {
+    let folder = tempfile::tempdir().expect("a folder is made");
+    let path = folder.path().join("steady");
+    let cache = Cache::new(Settings {
+        memory_bytes: PAGES * PAGE as u64 / 2,
+        prefault: false,
+        writeback_interval: Span::from_millis(20),
+        dirty_expire: Span::from_millis(20),
+        ..Settings::default()
+    });
+    let cache = cache.expect("the settings are good");
+    let (disk, file) = open(&cache, method, &path);
+    let shared = Shared {
+        file: file.blocking(),
+        versions: Arc::new(Versions::new(PAGES)),
+        path,
+    };
+    faults().into_iter().for_each(|fault| disk.inject(fault));
+    run_threads(&shared);
+    for kind in [IoKind::Read, IoKind::Write, IoKind::Commit] {
+        assert!(disk.injected(kind) > 0, "no {kind:?} failed");
+    }
+    disk.clear();
+    // It hears once more of what failed last; then all is well.
+    shared.syncs();
+    assert!(shared.syncs(), "the store is well");
+    let last: Vec<u64> = (0..PAGES).map(|page| shared.versions.begun(page)).collect();
+    shared.assert_stored(&last);
+    assert_eq!(file.failed_pages(), 0);
+    assert_eq!(block_on(cache.close()), Ok(()));
+    let at_rest = (0..1_000).any(|_| {
+        // The daemons end on their own threads.
+        std::thread::yield_now();
+        cache.check().is_empty()
+    });
+    assert!(at_rest, "{:?}", cache.check());
+}
+
+/// A file of zeros behind a store that can be made to fail.
+fn open(cache: &Cache, method: Method, path: &Path) -> (Arc<FaultStore>, forebay::File) {
+    let settings = FileStoreSettings {
+        method,
+        ..FileStoreSettings::default()
+    };
+    let files = FileStore::new(settings).expect("a store starts");
+    if let Some(refusal) = files.uring_refusal() {
+        println!("without io_uring: {refusal}");
+    }
+    let mode = OpenMode::Create {
+        length_bytes: Some(PAGES * PAGE as u64),
+    };
+    let opened = files.open(path, mode).expect("the file is made");
+    let disk = Arc::new(FaultStore::new(Rt::real(), files));
+    let attached = cache.attach(disk.clone()).expect("a store is attached");
+    let file = cache.open(&attached, opened.object, opened.length_bytes);
+    (disk, file.expect("the object opens"))
+}
+
+fn run_threads(shared: &Shared) {
+    let mut threads = Vec::new();
+    let mut start = |act: Box<dyn FnOnce(Shared) + Send>| {
+        let shared = shared.clone();
+        let thread = thread::spawn("stress", move || act(shared));
+        threads.push(thread.expect("a thread starts"));
+    };
+    for number in 0..WRITERS {
+        start(Box::new(move |shared| shared.write(number)));
+        start(Box::new(move |shared| shared.read(100 + number)));
+    }
+    start(Box::new(|shared| {
+        assert!(shared.sync() > 0, "no sync was without an error");
+    }));
+    threads.into_iter().for_each(thread::Joiner::join);
+}
