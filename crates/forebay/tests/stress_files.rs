@@ -165,7 +165,9 @@ fn run(method: Method) {
         versions: Arc::new(Versions::new(PAGES)),
         path,
     };
-    faults().into_iter().for_each(|fault| disk.inject(fault));
+    for fault in faults() {
+        disk.inject(fault);
+    }
     run_threads(&shared);
     for kind in [IoKind::Read, IoKind::Write, IoKind::Commit] {
         assert!(disk.injected(kind) > 0, "no {kind:?} failed");
