@@ -184,7 +184,8 @@ impl Cache {
     /// is written to swap when memory is short and is gone with its last handle.
     ///
     /// # Errors
-    /// [`BuildError::NoSwap`] if there is no swap, or more than swap and memory hold; `TooManyObjects`, `Closed`.
+    /// [`BuildError::NoSwap`] if there is no swap, or more than swap and memory hold;
+    /// `TooManyObjects`, `Closed`.
     ///
     /// ```
     /// # forebay_rt::block_on(async {

@@ -61,8 +61,8 @@ const STUTTERP: &[(&str, &str)] = &[
 /// An eighth of the memory, and less time for it.
 const SIMOOP: &[(&str, &str)] = &[
     ("scale", "8"),
-    ("warm_up_seconds", "40"),
-    ("seconds", "100"),
+    ("warm_up_seconds", "20"),
+    ("seconds", "40"),
     ("report_seconds", "20"),
 ];
 

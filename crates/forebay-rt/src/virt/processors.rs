@@ -4,8 +4,9 @@
 //! is free, and its task keeps that for one time slice, however many jobs it makes of it: when one
 //! ends, the processor stays with the task as long as that asks for more in the same instant. A
 //! task that works in small steps has the same share as one that works in large ones. A job whose
-//! slice is over goes to the end of the queue. A processor that starts a task which it did not serve up to this instant switches to it first. A job that
-//! needs a lock takes its turn for it when it starts, and its processor spins until then.
+//! slice is over goes to the end of the queue. A processor that starts a task which it did not
+//! serve up to this instant switches to it first. A job that needs a lock takes its turn for it
+//! when it starts, and its processor spins until then.
 
 use super::events::{Event, Events};
 use super::tasks::{TaskKey, Waiter};

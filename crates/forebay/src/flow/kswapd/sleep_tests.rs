@@ -8,6 +8,10 @@ use std::sync::Arc;
 
 /// Machine M: DMA, DMA32 and Normal, of which so many frames are free, and the others reclaimable.
 fn machine(sleep: KswapdSleep, free: [u64; 3]) -> (Virtual, Arc<Engine>) {
+    machine_of(sleep, [3_840, 786_432, 128_000], free)
+}
+
+fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual, Arc<Engine>) {
     let world = Virtual::new(VirtualSettings::default());
     let zone = |(name, managed_pages, ratio): (&str, u64, u64)| ZoneSettings {
         name: name.into(),
@@ -16,9 +20,9 @@ fn machine(sleep: KswapdSleep, free: [u64; 3]) -> (Virtual, Arc<Engine>) {
         ..ZoneSettings::default()
     };
     let zones = [
-        ("DMA", 3_840, 256),
-        ("DMA32", 786_432, 256),
-        ("Normal", 128_000, 32),
+        ("DMA", managed[0], 256),
+        ("DMA32", managed[1], 256),
+        ("Normal", managed[2], 32),
     ];
     let mut settings = Settings {
         page_memory: PageMemory::Phantom,
@@ -160,4 +164,20 @@ fn the_first_kswapd_was_woken_below_a_low_mark() {
     assert!(engine.need_not_wake(node, 2));
     assert!(engine.zones[2].take_free(&engine.frames).is_some());
     assert!(!engine.need_not_wake(node, 2));
+}
+
+#[test]
+fn between_the_patches_a_node_without_small_zones_never_slept() {
+    for (sleep, sleeps) in [
+        (KswapdSleep::ForClassZero, true),
+        (KswapdSleep::AnyZone, false),
+        (KswapdSleep::Clear, false),
+        (KswapdSleep::KeepAwake, true),
+    ] {
+        let (_world, engine) = machine_of(sleep, [0, 0, 128_000], [0, 0, 100_000]);
+        let node = &engine.nodes[0];
+        let class = engine.class_before_sleep(node, node.top_class());
+        let is_balanced = engine.is_balanced_to_sleep(node, class);
+        assert_eq!(is_balanced, sleeps, "{sleep:?}");
+    }
 }
