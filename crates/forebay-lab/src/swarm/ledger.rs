@@ -28,7 +28,8 @@ const PROMISES: usize = 4;
 pub(super) struct Ledger {
     /// The range, unless the ledger is of the whole object, which then has its length.
     region: Option<Range<u64>>,
-    bytes: Vec<u8>,
+    /// A sync looks at all of it: who looks shares it until it changes.
+    bytes: Arc<Vec<u8>>,
     next_ticket: u64,
     next_version: u64,
     /// Changes that were begun and of which it is not known whether they were made.
@@ -59,7 +60,7 @@ impl Ledger {
         let (start, length) = region
             .as_ref()
             .map_or((0, 0), |r| (r.start, r.end - r.start));
-        let bytes = vec![0; length as usize];
+        let bytes = Arc::new(vec![0; length as usize]);
         Ledger {
             durable: Witness::new(start, bytes.clone(), length),
             region,
@@ -142,14 +143,17 @@ impl Ledger {
             NewLength::Same => {}
             NewLength::AtLeast(length) => {
                 let length = length.max(self.len()) as usize;
-                self.bytes.resize(length, 0);
+                Arc::make_mut(&mut self.bytes).resize(length, 0);
             }
-            NewLength::Exactly(length) => self.bytes.resize(length as usize, 0),
+            NewLength::Exactly(length) => {
+                Arc::make_mut(&mut self.bytes).resize(length as usize, 0);
+            }
         }
         let end = change.end.min(start + self.len());
         if change.start < end {
             let within = (change.start - start) as usize..(end - start) as usize;
-            pattern::fill(change.version, change.start, &mut self.bytes[within]);
+            let bytes = &mut Arc::make_mut(&mut self.bytes)[within];
+            pattern::fill(change.version, change.start, bytes);
         }
     }
 
@@ -172,11 +176,13 @@ impl Ledger {
         if self.is_frozen() {
             return;
         }
-        if self.is_whole_object() {
-            self.bytes.resize(length_bytes as usize, 0);
-        }
         let at = (offset_bytes - self.start()) as usize;
-        self.bytes[at..at + found.len()].copy_from_slice(found);
+        let is_whole = self.is_whole_object();
+        let bytes = Arc::make_mut(&mut self.bytes);
+        if is_whole {
+            bytes.resize(length_bytes as usize, 0);
+        }
+        bytes[at..at + found.len()].copy_from_slice(found);
         self.open.clear();
         self.given_up.clear();
     }
@@ -187,7 +193,11 @@ impl Ledger {
         let (start, end) = (self.start(), self.start() + self.len());
         let first = range.start.clamp(start, end);
         let last = range.end.clamp(first, end);
-        let bytes = self.bytes[(first - start) as usize..(last - start) as usize].to_vec();
+        let bytes = if (first, last) == (start, end) {
+            self.bytes.clone()
+        } else {
+            Arc::new(self.bytes[(first - start) as usize..(last - start) as usize].to_vec())
+        };
         let mut witness = Witness::new(first, bytes, self.len());
         self.open.values().for_each(|&change| witness.note(change));
         witness.given_up = self.given_up.values().cloned().collect();

@@ -4,7 +4,7 @@ use super::client::{Client, PAGE};
 use super::plan::Part;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{AccessError, Advice, ReadRequest};
+use forebay::{AccessError, Advice, File, ReadRequest};
 use forebay_base::Span;
 use forebay_base::sync::lock;
 use forebay_rt::virt::VirtualClock;
@@ -266,6 +266,81 @@ async fn pin(client: &mut Client) {
             );
         }
     }
+}
+
+/// Holds as many pages at once as there are, for longer than anybody waits for a frame.
+pub(super) async fn hoard(world: Arc<World>, file: File) {
+    let mut chance = world.chance("hoard", 0);
+    world
+        .rt
+        .sleep(Span::from_micros(chance.below(3_000_000)))
+        .await;
+    let mut guards = Vec::new();
+    for page in 0..file.len() / PAGE {
+        if world.is_over() || world.writers_have_ended() {
+            break;
+        }
+        match world.call("page", None, file.page(page)).await {
+            Some(Ok(guard)) => guards.push(guard),
+            Some(Err(error)) if world.plan.allows(&error) => break,
+            other => {
+                let what = format!("a page that is to be held: {other:?}");
+                world.broken(Oracle::Errors, what);
+                break;
+            }
+        }
+    }
+    let longest = world.plan.settings.held_timeout;
+    world.rt.sleep(longest.saturating_mul(2)).await;
+    world.change_deeds(|deeds| deeds.held += guards.len() as u64);
+}
+
+/// Anonymous memory that is written, rests, and is dropped whatever its swap does.
+pub(super) async fn use_briefly(world: Arc<World>) {
+    const PAGES: u64 = 12;
+    let mut chance = world.chance("brief memory", 0);
+    for round in 0..6_u8 {
+        if world.is_over() || world.writers_have_ended() {
+            return;
+        }
+        let Ok(memory) = world.cache.anonymous(PAGES * PAGE) else {
+            // What is dropped gives its swap back later.
+            sleep_of(&world, chance.below(500_000)).await;
+            continue;
+        };
+        let bytes = vec![round + 1; (PAGES * PAGE) as usize];
+        let written = world.call("write_at", None, memory.write_at(&bytes, 0));
+        let is_written = judge_brief(&world, "a write", written.await.as_ref());
+        sleep_of(&world, chance.below(2_000_000)).await;
+        let mut found = [0; 64];
+        let place = chance.below((PAGES - 1) * PAGE);
+        let read = world.call("read_at", None, memory.read_at(&mut found, place));
+        if is_written
+            && judge_brief(&world, "a read", read.await.as_ref())
+            && found != [round + 1; 64]
+        {
+            let what = format!(
+                "anonymous memory written with {} holds {found:?}",
+                round + 1
+            );
+            world.broken(Oracle::Bytes, what);
+        }
+    }
+}
+
+async fn sleep_of(world: &World, span_us: u64) {
+    world.rt.sleep(Span::from_micros(span_us)).await;
+}
+
+/// Whether a call on anonymous memory of its own did what it should.
+fn judge_brief<T>(world: &World, what: &str, ended: Option<&Result<T, AccessError>>) -> bool {
+    if let Some(Err(error)) = ended
+        && !world.plan.allows(error)
+    {
+        let what = format!("{what} of anonymous memory fails without a reason: {error}");
+        world.broken(Oracle::Errors, what);
+    }
+    matches!(ended, Some(Ok(_)))
 }
 
 /// Lets the clock jump now and then, by at most as much as no wait of the engine lasts twice.

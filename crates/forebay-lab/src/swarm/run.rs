@@ -21,6 +21,8 @@ use std::sync::Arc;
 /// The object that all clients share, and the one that holds swap.
 const SHARED: ObjectId = ObjectId(1_000);
 const SWAP: ObjectId = ObjectId(2_000);
+/// The object of which pages are hoarded.
+const HOARD: ObjectId = ObjectId(3_002);
 /// Bytes of one client's region; its borders lie inside pages.
 const REGION_BYTES: u64 = 40 * PAGE + 1_234;
 /// Stores misbehave for at most this long.
@@ -217,6 +219,13 @@ fn start(world: &Arc<World>, ended: &Ended) -> Vec<Promised> {
     }
     if let Some((pages, swap_pages)) = plan.anonymous {
         start_anonymous(world, ended, pages, swap_pages);
+        world.spawn("brief memory", roles::use_briefly(world.clone()));
+    }
+    if plan.has(Part::Pinners) && world.chance("hoards", 0).chance(1, 4) {
+        let length_bytes = plan.settings.memory_bytes;
+        let opened = world.cache.open(&world.stores[0].1, HOARD, length_bytes);
+        let file = opened.expect("there is room for the objects of a plan");
+        world.spawn("hoard", roles::hoard(world.clone(), file));
     }
     if plan.has(Part::Syncers) {
         world.spawn("sync all", roles::sync_all(world.clone()));

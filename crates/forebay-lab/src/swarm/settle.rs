@@ -4,7 +4,7 @@
 use super::client::{Client, PAGE};
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::AccessError;
+use forebay::{AccessError, File};
 use forebay_base::Span;
 use forebay_base::sync::lock;
 use forebay_store::ObjectId;
@@ -30,10 +30,12 @@ pub(super) async fn settle(world: &Arc<World>, mut clients: Vec<Client>) {
     for client in &mut clients {
         compare(client).await;
     }
-    recover(world).await;
+    let file = untouched(world);
+    recover(world, &file).await;
     rest(world).await;
     world.judge_books();
     close(world, &clients).await;
+    read_closed(world, &file).await;
 }
 
 /// Waits until nothing is in flight: reads ahead go on after their calls.
@@ -166,16 +168,38 @@ fn same(client: &Client, who: &str, start: u64, (found, expected): (&[u8], &[u8]
     }
 }
 
+/// An object that nobody has touched, twice as long as there is memory.
+fn untouched(world: &World) -> File {
+    const UNTOUCHED: ObjectId = ObjectId(3_001);
+    let length_bytes = world.cache.statistics().frames * 2 * PAGE;
+    let opened = world
+        .cache
+        .open(&world.stores[0].1, UNTOUCHED, length_bytes);
+    opened.expect("there is room for the objects of a plan")
+}
+
+/// A cache that is closed is read as long as there are frames, which nobody frees any more.
+async fn read_closed(world: &World, file: &File) {
+    let mut bytes = [1; 8];
+    for number in 0..file.len() / PAGE {
+        let read = file.read_at(&mut bytes, number * PAGE);
+        match world.call("read_at", None, read).await {
+            Some(Ok(8)) if bytes == [0; 8] => {}
+            Some(Err(AccessError::Closed)) => return,
+            other => {
+                let what = format!("a read of a closed cache ends with {other:?}, {bytes:?}");
+                world.broken(Oracle::Errors, what);
+                return;
+            }
+        }
+    }
+}
+
 /// Whoever needs a frame finds one: a node comes back above its marks when memory is used. As much
 /// is read as needs every frame anew: a kswapd that had given up, as it may while all is dirty, has
 /// to be asked again, and is as soon as somebody reclaims for himself.
-async fn recover(world: &World) {
-    const UNTOUCHED: ObjectId = ObjectId(3_001);
-    let pages = world.cache.statistics().frames * 2;
-    let opened = world
-        .cache
-        .open(&world.stores[0].1, UNTOUCHED, pages * PAGE);
-    let file = opened.expect("there is room for the objects of a plan");
+async fn recover(world: &World, file: &File) {
+    let pages = file.len() / PAGE;
     let mut bytes = [1; 8];
     for number in 0..pages {
         let read = world

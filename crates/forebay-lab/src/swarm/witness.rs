@@ -6,6 +6,7 @@
 
 use super::pattern::byte_of_version;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One change of a range: all its bytes become those of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,8 @@ pub(super) struct WrongByte {
 #[derive(Clone, Debug)]
 pub(super) struct Witness {
     start: u64,
-    bytes: Vec<u8>,
+    /// Shared with the ledger as long as that does not change.
+    bytes: Arc<Vec<u8>>,
     changes: Vec<Change>,
     /// Ranges whose bytes are those of the last durable state at worst: a discard that failed.
     pub(super) given_up: Vec<Range<u64>>,
@@ -56,10 +58,10 @@ pub(super) struct Witness {
 
 impl Witness {
     /// `bytes`, which lie from `start` on in an object of `length_bytes`.
-    pub(super) fn new(start: u64, bytes: Vec<u8>, length_bytes: u64) -> Witness {
+    pub(super) fn new(start: u64, bytes: impl Into<Arc<Vec<u8>>>, length_bytes: u64) -> Witness {
         Witness {
             start,
-            bytes,
+            bytes: bytes.into(),
             changes: Vec::new(),
             given_up: Vec::new(),
             length_bytes: (length_bytes, length_bytes),
