@@ -1,6 +1,7 @@
 //! Where the bytes of one file lie on the device.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A map from ranges of a file to ranges of a device. What it does not name is a hole.
 #[derive(Debug, Default)]
@@ -105,6 +106,16 @@ impl Extents {
     pub(crate) fn goal(&self, offset: u64) -> Option<u64> {
         let (_, &(start, length)) = self.by_offset.range(..offset).next_back()?;
         Some(start + length)
+    }
+
+    /// The part of the file around `offset` that is not on the device, up to the next bytes that
+    /// are.
+    pub(crate) fn hole_around(&self, offset: u64) -> Range<u64> {
+        let before = self.by_offset.range(..=offset).next_back();
+        let start = before.map_or(0, |(&first, &(_, length))| first + length);
+        let behind = self.by_offset.range(offset..).next();
+        let end = behind.map_or(u64::MAX, |(&first, _)| first);
+        start..end
     }
 
     /// How many extents there are.

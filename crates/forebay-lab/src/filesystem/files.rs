@@ -7,6 +7,7 @@ use super::space::Space;
 use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_store::ObjectId;
 use std::collections::BTreeMap;
+use std::ops;
 
 /// The files of a file system, its free space and its log.
 #[derive(Debug)]
@@ -25,8 +26,10 @@ struct FileState {
     group: usize,
     extents: Extents,
     inode_cluster: u64,
-    /// The file is known to reach so far, whether that was written or not.
+    /// The file is known to reach so far, whether that was written or not, and from here on
+    /// without a gap.
     known_end: u64,
+    known_from: u64,
     /// Nothing behind this was written to the device.
     written_end: u64,
     is_open: bool,
@@ -85,6 +88,7 @@ impl Files {
                 extents: Extents::default(),
                 inode_cluster,
                 known_end: 0,
+                known_from: 0,
                 written_end: 0,
                 is_open: true,
             },
@@ -125,21 +129,24 @@ impl Files {
             .expect("it was just created"))
     }
 
-    /// Whoever writes to the cache says that the file will reach `end`. Without delayed
-    /// allocation, this is when it gets its place.
+    /// Whoever writes to the cache says that the file will have these bytes. Without delayed
+    /// allocation, this is when what it grows by gets its place.
     pub(crate) fn reaches(
         &mut self,
         object: ObjectId,
-        end: u64,
+        bytes: ops::Range<u64>,
         log: &mut Vec<Range>,
     ) -> Result<(), Full> {
         let delays = self.settings.delays_allocation;
         let file = self.file(object, log)?;
-        let from = file.known_end;
+        let (from, end) = (file.known_end, bytes.end);
         if end <= from {
             return Ok(());
         }
         file.known_end = end;
+        if page_floor(bytes.start) > page_ceiling(from) {
+            file.known_from = page_floor(bytes.start);
+        }
         if delays {
             return Ok(());
         }
@@ -198,7 +205,8 @@ impl Files {
         file.map_or_else(hole, |file| file.extents.segments(from, to))
     }
 
-    /// Gives every hole of the range a place.
+    /// Gives every hole of the range a place. With delayed allocation all that waits before it
+    /// gets one too: a page that is written out of its turn lies where it would have.
     fn place(
         &mut self,
         object: ObjectId,
@@ -208,11 +216,21 @@ impl Files {
         let settings = &self.settings;
         let file = self.by_object.get_mut(&object).expect("a file is placed");
         for hole in file.extents.segments(from, to) {
-            let mut offset = hole.offset;
+            if hole.start.is_some() {
+                continue;
+            }
+            let whole = file.extents.hole_around(hole.offset);
+            let waits_from = whole.start.max(file.known_from);
+            let mut offset = if settings.delays_allocation && hole.offset < file.known_end {
+                waits_from.min(hole.offset)
+            } else {
+                hole.offset
+            };
             let end = hole.offset + hole.length;
-            while hole.start.is_none() && offset < end {
+            while offset < end {
                 let goal = file.extents.goal(offset);
                 let wanted = wanted_bytes(settings, file, offset, end);
+                let wanted = wanted.min(whole.end - offset);
                 let taken = self.space.take(file.group, goal, wanted);
                 let (start, length) = taken.ok_or(Full)?;
                 file.extents.add(offset, start, length);
@@ -241,6 +259,7 @@ impl Files {
     pub(crate) fn cut(&mut self, object: ObjectId, end: u64, log: &mut Vec<Range>) {
         if let Some(file) = self.by_object.get_mut(&object) {
             file.known_end = file.known_end.min(end);
+            file.known_from = file.known_from.min(end);
             file.written_end = file.written_end.min(end);
         }
         self.punch(object, (page_ceiling(end), u64::MAX), log);

@@ -6,6 +6,7 @@ use forebay_store::{Finish, FinishedIo, Request, StoreError};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
 
 /// Notes how requests end, by their token.
 #[derive(Default)]
@@ -105,7 +106,7 @@ fn delayed_allocation_places_what_is_known_at_once() {
     let bench = Bench::new("HDD-A", "xfs", 1 << 35);
     for step in 1..=40 {
         for object in 1..=4 {
-            let known = bench.files.reaches(ObjectId(object), step * 256 * KIB);
+            let known = bench.files.reaches(ObjectId(object), 0..step * 256 * KIB);
             known.expect("nothing is placed yet");
         }
     }
@@ -123,6 +124,42 @@ fn delayed_allocation_places_what_is_known_at_once() {
     bench.settle();
 }
 
+/// Reclaim writes pages ahead of the flusher: they must lie where the flusher would have put them,
+/// and the flusher must find what is left of the file beside them, without taking space twice.
+#[test]
+fn pages_written_out_of_their_turn_lie_in_their_turn() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 33);
+    let length = 64 * MIB;
+    let known = bench.files.reaches(ObjectId(1), 0..length);
+    known.expect("nothing is placed yet");
+    for page in [9_000, 5_000, 12_000] {
+        bench.write(1, page * 4 * KIB, 4 * KIB);
+    }
+    bench.write(1, 0, length);
+    bench.files.close(ObjectId(1));
+    bench.settle();
+    assert_eq!(bench.files.extents_of(ObjectId(1)), 1);
+    assert_eq!(
+        bench.address(1, 9_000) - bench.address(1, 0),
+        9_000 * 4 * KIB
+    );
+    let inode_bytes = 16 * KIB;
+    let taken = (1 << 33) - bench.files.free_bytes();
+    assert_eq!(taken, length + 64 * MIB + inode_bytes, "file, log, inode");
+}
+
+#[test]
+fn what_was_skipped_in_the_cache_gets_no_place() {
+    let bench = Bench::new("HDD-A", "xfs", 1 << 33);
+    let known = bench.files.reaches(ObjectId(1), GIB..GIB + 8 * KIB);
+    known.expect("nothing is placed yet");
+    bench.write(1, GIB + 4 * KIB, 4 * KIB);
+    bench.settle();
+    assert!(bench.files.address_of(ObjectId(1), 0).is_none());
+    let before = bench.address(1, GIB / (4 * KIB));
+    assert_eq!(bench.address(1, GIB / (4 * KIB) + 1), before + 4 * KIB);
+}
+
 #[test]
 fn without_delay_files_are_placed_in_the_order_of_the_calls() {
     let bench = Bench::new("HDD-A", "ext3", 1 << 35);
@@ -132,7 +169,7 @@ fn without_delay_files_are_placed_in_the_order_of_the_calls() {
     }
     for step in 1..=4 {
         for object in [1, 2] {
-            let placed = bench.files.reaches(ObjectId(object), step * 64 * KIB);
+            let placed = bench.files.reaches(ObjectId(object), 0..step * 64 * KIB);
             placed.expect("there is room");
         }
     }
@@ -312,7 +349,7 @@ async fn write_in_turn(files: FileSystem, heard: Arc<Heard>, rt: Rt, writers: u6
         for object in 0..writers {
             let first = round * 8 * largest;
             // The cache has up to 150 MiB that are not written.
-            let known = files.reaches(ObjectId(object), first + ((37_500 / writers) << 12));
+            let known = files.reaches(ObjectId(object), first..first + ((37_500 / writers) << 12));
             known.expect("there is room");
             for offset_bytes in (0..8).map(|index| first + index * largest) {
                 let request = Request {

@@ -193,14 +193,14 @@ impl FileSystem {
         self.flush_inodes_later(is_first);
     }
 
-    /// Says that the cache has the file up to `end_bytes`, written to the device or not. A file
+    /// Says that the cache has these bytes of the file, written to the device or not. A file
     /// system that delays allocation then places all of that at once when the first of it is
     /// written; another one places it now.
     ///
     /// # Errors
     /// [`NoRoom`], if it places it now.
-    pub fn reaches(&self, object: ObjectId, end_bytes: u64) -> Result<(), NoRoom> {
-        let placed = self.change(|files, log| files.reaches(object, end_bytes, log));
+    pub fn reaches(&self, object: ObjectId, bytes: ops::Range<u64>) -> Result<(), NoRoom> {
+        let placed = self.change(|files, log| files.reaches(object, bytes, log));
         placed.map_err(|Full| NoRoom)
     }
 
@@ -225,7 +225,7 @@ impl FileSystem {
         let end = page_ceiling(length_bytes);
         let mut lay = || {
             files.create(object, directory, &mut unwritten)?;
-            files.reaches(object, end, &mut unwritten)?;
+            files.reaches(object, 0..end, &mut unwritten)?;
             files.close(object);
             files.for_write(object, (0, end), &mut unwritten)?;
             files.journal.take_changed();

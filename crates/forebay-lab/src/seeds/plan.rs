@@ -305,6 +305,7 @@ pub fn selects(selector: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Plan;
     use std::collections::BTreeSet;
 
     #[test]
@@ -312,6 +313,19 @@ mod tests {
         let cells = cells();
         let names: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
         assert_eq!(names.len(), cells.len());
+    }
+
+    #[test]
+    fn every_cell_names_what_there_is() {
+        for cell in cells() {
+            for &position in cell.positions {
+                let plan = Plan::new(cell.workload, cell.machine).expect("it ships");
+                let knobs = cell.knobs.iter();
+                let plan = knobs.fold(plan, |plan, (knob, value)| plan.with(knob, value));
+                let checked = plan.under(policy(cell.change, position)).check();
+                assert!(checked.is_ok(), "{}: {:?}", cell.name, checked.err());
+            }
+        }
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl WorldFile {
         let end_bytes = offset_bytes + length_bytes;
         if end_bytes > self.file.len() {
             // The file system places together what it hears of at one time.
-            self.volume.reaches(self.object, end_bytes)?;
+            self.volume.reaches(self.object, offset_bytes..end_bytes)?;
         }
         let mut done = 0;
         while done < length_bytes {
@@ -252,7 +252,7 @@ impl WorldFile {
                 self.file.read_at(&mut word, at).await?;
                 self.file.write_at(&word, at).await?;
             } else {
-                self.volume.reaches(self.object, byte_of(page + 1))?;
+                self.volume.reaches(self.object, at..byte_of(page + 1))?;
                 self.file.write_at(&ZEROS[..PAGE_BYTES], at).await?;
                 self.note_touched(page);
             }

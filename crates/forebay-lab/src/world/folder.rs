@@ -7,6 +7,7 @@ use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::{FileStore, FileStoreSettings, ObjectId, OpenMode};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ impl Volume for Folder {
     /// What is dirty of it is still to be written, so it stays open until it is removed.
     fn close(&self, _object: ObjectId) {}
 
-    fn reaches(&self, _object: ObjectId, _end_bytes: u64) -> Result<(), WorldError> {
+    fn reaches(&self, _object: ObjectId, _bytes: Range<u64>) -> Result<(), WorldError> {
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use crate::filesystem::{FileSystem, NoRoom};
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_store::ObjectId;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 
 /// What a volume answers when it is through.
@@ -25,7 +26,7 @@ pub(super) trait Volume: Send + Sync {
     fn close(&self, object: ObjectId);
 
     /// The cache has the file up to `end_bytes` from now on.
-    fn reaches(&self, object: ObjectId, end_bytes: u64) -> Result<(), WorldError>;
+    fn reaches(&self, object: ObjectId, bytes: Range<u64>) -> Result<(), WorldError>;
 
     /// Bytes that fit on it.
     fn room_bytes(&self) -> u64;
@@ -97,9 +98,10 @@ impl Volume for LaidOut {
         self.file_system.close(object);
     }
 
-    fn reaches(&self, object: ObjectId, end_bytes: u64) -> Result<(), WorldError> {
+    fn reaches(&self, object: ObjectId, bytes: Range<u64>) -> Result<(), WorldError> {
+        let end_bytes = bytes.end;
         self.file_system
-            .reaches(object, end_bytes)
+            .reaches(object, bytes)
             .map_err(self.full(end_bytes))
     }
 
@@ -139,7 +141,7 @@ impl Volume for Plain {
 
     fn close(&self, _object: ObjectId) {}
 
-    fn reaches(&self, _object: ObjectId, _end_bytes: u64) -> Result<(), WorldError> {
+    fn reaches(&self, _object: ObjectId, _bytes: Range<u64>) -> Result<(), WorldError> {
         Ok(())
     }
 
