@@ -1,11 +1,14 @@
 //! A rotating disk: one arm, one spindle, a write-back cache (spec/workloads.md 5.1).
 //!
 //! The medium does one thing at a time and takes `seek + half a turn + bytes / rate` for it, or
-//! `bytes / rate` alone if it goes on where it was and had been asked by then. A read ends
+//! `bytes / rate` alone if it goes on where it was and had been asked by then; a short gap ahead
+//! passes under the head in its own time. A read ends
 //! when the medium is through, plus the overhead of a command. A write ends when it is in the
 //! cache, which the arm empties in ascending order; when the cache is full, a write waits for room
-//! in it, so that writing in the long run is as fast as the medium. The medium prefers reads while
-//! the cache has room and goes by address alone when it has none.
+//! in it, so that writing in the long run is as fast as the medium. What is in the cache when a
+//! sweep begins is written in that sweep, and what comes later waits for the next: a page far from
+//! a stream is not put off for as long as the stream goes on. The medium prefers reads while the
+//! cache has room and goes by address alone when it has none.
 
 use super::drive::{Command, Drive, span_of};
 use super::settings::DiskSettings;
@@ -22,8 +25,10 @@ pub(crate) struct Disk {
     arm_bytes: u64,
     doing: Option<Doing>,
     reads: Sweep,
-    /// Writes that have ended for their submitter and are not on the medium.
+    /// Writes that have ended for their submitter and are not on the medium: those of this sweep,
+    /// and those of the next.
     cached: Sweep,
+    cached_next: Sweep,
     /// With the one that the medium is writing.
     cached_bytes: u64,
     next_sequence: u64,
@@ -65,6 +70,7 @@ impl Disk {
             doing: None,
             reads: Sweep::new(),
             cached: Sweep::new(),
+            cached_next: Sweep::new(),
             cached_bytes: 0,
             next_sequence: 0,
             writes: VecDeque::new(),
@@ -93,7 +99,12 @@ impl Disk {
         } else {
             Span::from_nanos(turn.as_nanos() / 2)
         };
-        seek + settle + rotation + moved
+        let jump = seek + settle + rotation;
+        // A short gap ahead is waited out on its track, as fast as it could have been written.
+        let is_ahead = was_asked && command.start_bytes > self.arm_bytes;
+        let pass = span_of(distance, settings.rate_at(command.start_bytes));
+        let arrival = if is_ahead { jump.min(pass) } else { jump };
+        arrival + moved
     }
 
     /// Moves writes into the cache as far as it has room.
@@ -110,7 +121,7 @@ impl Disk {
             let write = self.writes.pop_front().expect("it has a front");
             self.cached_bytes = after;
             self.next_sequence += 1;
-            self.cached
+            self.cached_next
                 .insert((write.start_bytes, self.next_sequence), write);
             self.answer(write.tag, now);
         }
@@ -162,10 +173,18 @@ impl Disk {
             }
             return self.take_cached().map(MediumWork::Drain);
         }
+        self.begin_sweep();
         if is_nearer(&self.reads, &self.cached, self.arm_bytes) {
             return take_upwards(&mut self.reads, self.arm_bytes).map(MediumWork::Read);
         }
         self.take_cached().map(MediumWork::Drain)
+    }
+
+    /// The next sweep begins when this one is over.
+    fn begin_sweep(&mut self) {
+        if self.cached.is_empty() {
+            std::mem::swap(&mut self.cached, &mut self.cached_next);
+        }
     }
 
     fn choose_uncached(&mut self) -> Option<MediumWork> {
@@ -176,6 +195,7 @@ impl Disk {
     }
 
     fn take_cached(&mut self) -> Option<Command> {
+        self.begin_sweep();
         take_upwards(&mut self.cached, self.arm_bytes)
     }
 

@@ -1,5 +1,7 @@
+use super::super::drive::{Command, Drive};
 use super::super::testing::{Bench, is_near};
 use super::super::{DeviceSettings, TransferKind};
+use super::{Disk, MediumWork};
 use forebay_base::{Instant, Prng, Span};
 
 const MIB: u64 = 1 << 20;
@@ -41,6 +43,56 @@ fn sequential_writes_run_at_the_rate_of_the_medium() {
         "{busy}"
     );
     assert_eq!(bench.device.statistics().seeks, 1);
+}
+
+#[test]
+fn a_short_gap_ahead_passes_under_the_head() {
+    let bench = Bench::named("HDD-A");
+    // Every other quarter of a MiB: half of the rate, and no turn for each of them.
+    let bytes = 256 * MIB;
+    for start in (0..bytes).step_by(MIB as usize / 2) {
+        bench.submit(TransferKind::Write, start, MIB / 4);
+    }
+    bench.finish();
+    let rate = mb_per_s(bytes / 2, bench.device.statistics().busy);
+    assert!((33.0..43.0).contains(&rate), "{rate} MB/s");
+}
+
+/// A page far ahead of a stream does not wait until the stream has come there.
+#[test]
+fn what_came_during_a_sweep_waits_for_the_next() {
+    let Some(DeviceSettings::Disk(settings)) = DeviceSettings::named("HDD-A") else {
+        panic!("HDD-A is a disk");
+    };
+    let mut disk = Disk::new(settings, Prng::from_seed(1));
+    let far = 4_096 * MIB;
+    let mut drained = Vec::new();
+    // The first begins a sweep of its own; the next two are the second sweep, in which the
+    // stream goes on before it is over.
+    for (tag, start) in [(0, 0), (1, far), (2, MIB), (3, 2 * MIB)] {
+        let command = Command {
+            tag,
+            kind: TransferKind::Write,
+            start_bytes: start,
+            length_bytes: MIB,
+        };
+        if tag == 3 {
+            drained.push(next_drained(&mut disk));
+        }
+        disk.accept(command, Instant::ZERO);
+    }
+    drained.extend((0..3).map(|_| next_drained(&mut disk)));
+    assert_eq!(drained, [0, MIB, far, 2 * MIB]);
+}
+
+/// Where the write starts that the medium is at; it is through with it afterwards.
+fn next_drained(disk: &mut Disk) -> u64 {
+    let doing = disk.doing.expect("the medium is busy");
+    let MediumWork::Drain(command) = doing.work else {
+        panic!("it drains the cache, not {doing:?}");
+    };
+    disk.advance(doing.until, &mut Vec::new());
+    command.start_bytes
 }
 
 #[test]
