@@ -113,15 +113,19 @@ impl Engine {
         control.wrote_to = Some(backing);
     }
 
-    /// Who wrote waits while the store's queue is full, as it would for a place in it.
+    /// Who wrote waits while the store's queue is full, as it would for a place in it. Whoever
+    /// has waited may overbook the queue by half, so that one place is enough for a batch.
     pub(super) async fn wait_for_queue(&self, backing: &Backing) {
+        let room = backing.settings.queue_requests;
+        let mut most = room;
         loop {
             let listener = backing.write_ended.listen();
             let queued = backing.writes_in_flight.load(Ordering::Acquire);
-            if queued < backing.settings.queue_requests || self.is_closing() {
+            if queued < most || self.is_closing() {
                 return;
             }
             listener.await;
+            most = room + room / 2;
         }
     }
 
