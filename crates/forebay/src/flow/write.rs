@@ -293,7 +293,10 @@ impl Engine {
     ) -> Result<bool, Obstacle> {
         let is_new = hold.word() & flag::DIRTY == 0;
         if is_new && handle.object.is_anonymous() {
-            self.clean_anonymous_is_gone();
+            // A write to swap that fails in this moment makes it dirty too: one of both counts.
+            if self.frames.set(hold.frame(), flag::DIRTY) & flag::DIRTY == 0 {
+                self.clean_anonymous_is_gone();
+            }
         } else if is_new {
             self.tag_dirty(handle, piece.page)?;
         }
@@ -371,13 +374,17 @@ impl Engine {
             return;
         }
         hold.unset(flag::RECLAIM);
-        hold.set(flag::DIRTY);
         let frame = hold.frame();
+        // Where a page may change under its write, that write may fail while this hold is there:
+        // then the page is dirty by now, and in the books as such.
+        let was_dirty = self.frames.set(frame, flag::DIRTY) & flag::DIRTY != 0;
         if handle.object.is_anonymous() {
             self.anonymous_dirtied(&handle.object, hold);
             return;
         }
-        self.account_dirtied(&handle.backing, frame);
+        if !was_dirty {
+            self.account_dirtied(&handle.backing, frame);
+        }
         drop(hold);
         if handle.backing.enqueue(&handle.object, || self.now_ms()) {
             // The first dirty object starts the flusher's clock.
