@@ -1,8 +1,8 @@
 //! Threads of the system on one small cache: readers, writers, guards, syncs, cuts, swap and
 //! reclaim at once, bounded by operations. For the race and memory checkers as much as for itself.
 //!
-//! Every word of a page says which page it is and which version (`support/versions.rs`). The walk at the end finds all books in order, for which see
-//! invariants B1, B2, D1, D2, S1 and F4.
+//! Every word of a page says which page it is and which version (`support/versions.rs`). The walk
+//! at the end finds all books in order, for which see invariants B1, B2, D1, D2, S1 and F4.
 
 mod support;
 
