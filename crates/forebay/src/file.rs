@@ -344,9 +344,9 @@ impl File {
     /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
     /// # let backing = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
     /// let journal = cache.open(&backing, ObjectId(1), 0)?;
-    /// journal.write_at(&[7; 1 << 20], 0).await?;
+    /// journal.write_at(&[7; 65_536], 0).await?;
     /// journal.sync_range(0..4096).await?;
-    /// assert_eq!(cache.statistics().nr_dirty, 255);
+    /// assert_eq!(cache.statistics().nr_dirty, 15);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```

@@ -225,7 +225,7 @@ fn directly_scanned(policy: &str, swap_bytes: u64) -> u64 {
     let knobs = [
         ("scale", "16"),
         ("warm_up_seconds", "1"),
-        ("seconds", "4"),
+        ("seconds", "8"),
         ("workers", "12"),
     ];
     let mut plan = small("stutterp", "srv16-5.15", &knobs).under(policy);
