@@ -51,6 +51,11 @@ impl EndlessWriter {
         self.seen.longest_call_ns.load(Ordering::Relaxed) as f64 * 1e-9
     }
 
+    /// The process, for who ends it in a way of his own.
+    pub(super) fn into_process(self) -> ProcessHandle {
+        self.process
+    }
+
     /// Ends it.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! W7, many dd's on one device, and one rsync beside them.
 
+use super::endless::{EndlessWriter, Pattern};
 use super::{Knob, Knobs, Work, Workload};
 use crate::probe::mean_and_deviation;
 use crate::world::{Process, ProcessHandle, World, WorldError};
@@ -60,22 +61,16 @@ const RSYNC_WORK: Span = Span::from_micros(20);
 /// How much it puts into one file.
 const RSYNC_FILE: u64 = 64 << 20;
 
-/// Bytes that one process has written.
+/// Bytes that rsync has written.
 type Written = Arc<AtomicU64>;
 
 async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
-    let (block, calls) = (
-        knobs.number("block").max(1),
-        knobs.number("calls_at_once").max(1),
-    );
-    let mut writers = Vec::new();
-    let mut written: Vec<Written> = Vec::new();
-    for number in 0..knobs.number("writers") {
-        let count = Written::default();
-        written.push(count.clone());
-        let body = move |process| write_for_ever(process, number, (block, calls), count);
-        writers.push(world.spawn("dd", body));
-    }
+    let pattern = Pattern {
+        block_bytes: knobs.number("block").max(1),
+        calls_at_once: knobs.number("calls_at_once").max(1),
+    };
+    let start = |number| EndlessWriter::start(&world, 0, number, pattern);
+    let writers: Vec<EndlessWriter> = (0..knobs.number("writers")).map(start).collect();
     let rsynced = Written::default();
     let mut rsync = None;
     if knobs.number("rsync") > 0 {
@@ -86,17 +81,12 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let settle = Span::from_secs(knobs.number("settle_seconds")).min(all);
     world.rt().sleep(settle).await;
     world.open_window();
-    let read = |counts: &[Written]| -> Vec<u64> {
-        counts
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed))
-            .collect()
-    };
-    let (before, before_rsync) = (read(&written), rsynced.load(Ordering::Relaxed));
+    let read = || -> Vec<u64> { writers.iter().map(EndlessWriter::written_bytes).collect() };
+    let (before, before_rsync) = (read(), rsynced.load(Ordering::Relaxed));
     world.rt().sleep(all.saturating_sub(settle)).await;
     world.close_window();
     let measured_s = world.measured().as_secs_f64().max(1e-9);
-    let rates: Vec<f64> = read(&written)
+    let rates: Vec<f64> = read()
         .iter()
         .zip(&before)
         .map(|(now, before)| (now - before) as f64 / measured_s)
@@ -108,8 +98,8 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
             .measures()
             .figure("rsync_throughput", bytes as f64 / measured_s);
     }
-    writers.extend(rsync);
-    let longest = kill_all(&world, writers).await?;
+    let processes = writers.into_iter().map(EndlessWriter::into_process);
+    let longest = kill_all(&world, processes.chain(rsync).collect()).await?;
     world
         .measures()
         .figure("time_to_kill_writer", longest.as_secs_f64());
@@ -137,26 +127,6 @@ async fn kill_all(world: &World, processes: Vec<ProcessHandle>) -> Result<Span, 
     spans.sort_unstable();
     let ninety_ninth = (spans.len() * 99).div_ceil(100).saturating_sub(1);
     Ok(spans.get(ninety_ninth).copied().unwrap_or(Span::ZERO))
-}
-
-async fn write_for_ever(
-    process: Process,
-    number: u64,
-    (block, calls): (u64, u64),
-    written: Written,
-) -> Result<(), WorldError> {
-    let file_system = process.world().main_file_system();
-    let mut file = process.create(file_system, &format!("dd-{number}")).await?;
-    let room = file_system.room_bytes() / 2;
-    loop {
-        file.append_calls(calls, block * calls).await?;
-        written.fetch_add(block * calls, Ordering::Relaxed);
-        if written.load(Ordering::Relaxed) > room {
-            return Err(WorldError::Impossible(format!(
-                "dd {number} has filled half of the file system; let it run for a shorter time"
-            )));
-        }
-    }
 }
 
 /// Reads from the network and writes files, at its own speed or that of the slower side.
