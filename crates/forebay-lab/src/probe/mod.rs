@@ -8,4 +8,4 @@ mod series;
 pub(crate) use events::Watcher;
 pub(crate) use figures::{Gathered, derive};
 pub use latencies::Latencies;
-pub(crate) use series::{Sampler, mean_and_deviation};
+pub(crate) use series::{RATES, Sampler, mean_and_deviation};

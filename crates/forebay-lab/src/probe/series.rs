@@ -14,7 +14,7 @@ const INTERVAL: Span = Span::from_secs(1);
 const AWAIT_INTERVALS: usize = 10;
 
 /// Counters that are told as rates.
-const RATES: [Counter; 8] = [
+pub(crate) const RATES: [Counter; 8] = [
     Counter::PgscanKswapd,
     Counter::PgscanDirect,
     Counter::PgstealKswapd,

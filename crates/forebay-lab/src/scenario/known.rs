@@ -3,9 +3,10 @@
 use super::Scenario;
 use super::script::Action;
 use crate::machine::Machine;
+use crate::probe::RATES;
 use crate::workload::{Knobs, Work, Workload};
 use crate::world::WorldError;
-use forebay::{Counter, Policy};
+use forebay::Policy;
 use std::collections::BTreeMap;
 
 /// What a scenario is among the workloads: it has no knobs of its own.
@@ -44,17 +45,6 @@ const LEVELS: [&str; 11] = [
 const OF_A_ZONE: [&str; 5] = ["free", "dirty", "writeback", "inactive_file", "active_file"];
 
 const OF_A_STORE: [&str; 4] = ["write_bandwidth", "dirty_ratelimit", "dirty", "thresh"];
-
-const RATES: [Counter; 8] = [
-    Counter::PgscanKswapd,
-    Counter::PgscanDirect,
-    Counter::PgstealKswapd,
-    Counter::PgstealDirect,
-    Counter::NrDirtied,
-    Counter::NrWritten,
-    Counter::Pswpin,
-    Counter::Pswpout,
-];
 
 /// Every column of the series of `scenario`.
 pub(super) fn columns(scenario: &Scenario) -> Vec<String> {
