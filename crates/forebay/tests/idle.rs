@@ -2,9 +2,12 @@
 
 mod support;
 
+use forebay::Settings;
 use forebay::event::{Event, WritebackReason};
 use forebay_base::Span;
-use support::{Bench, simulate, write_pages};
+use forebay_store::{MemoryStore, Rate, RateStore};
+use std::sync::Arc;
+use support::{Bench, OfSize, simulate, write_pages};
 
 /// How often the flusher looked for old pages.
 fn looks(bench: &Bench) -> usize {
@@ -22,7 +25,7 @@ fn the_flusher_sleeps_once_others_have_written_everything() {
         let bench = Bench::plain(rt.clone(), 8);
         let file = bench.open(0);
         for _ in 0..3 {
-            write_pages(&file, 0..10).await.expect("memory takes it");
+            write_pages(&file, 0..4000).await.expect("memory takes it");
             file.sync().await.expect("the store is well");
             rt.sleep(Span::from_secs(6)).await;
             let before = looks(&bench);
@@ -30,9 +33,32 @@ fn the_flusher_sleeps_once_others_have_written_everything() {
             assert_eq!(looks(&bench), before, "nothing is dirty");
         }
         // What becomes dirty now is found and written when it is old.
-        write_pages(&file, 40..50).await.expect("memory takes it");
+        write_pages(&file, 40..4000).await.expect("memory takes it");
         rt.sleep(Span::from_secs(40)).await;
         assert!(bench.has_stored(40..50));
+        bench.assert_consistent();
+    });
+}
+
+/// The flusher has left a file in the middle, with another turn before it, and a sync wrote the
+/// rest.
+#[test]
+fn the_flusher_sleeps_where_a_sync_took_what_its_round_left() {
+    simulate(2, async |rt| {
+        let memory = Arc::new(MemoryStore::new());
+        let store = RateStore::new(rt.clone(), memory.clone(), Rate::bytes(50_000_000));
+        let store = Arc::new(store);
+        let bench = Bench::around(rt.clone(), Settings::of_mib(64), memory, store);
+        let file = bench.open(0);
+        write_pages(&file, 0..4000).await.expect("memory takes it");
+        // Below the background threshold the flusher stops, before it has written everything.
+        rt.sleep(Span::from_secs(1)).await;
+        assert!(!file.is_written());
+        file.sync().await.expect("the store is well");
+        rt.sleep(Span::from_secs(11)).await;
+        let before = looks(&bench);
+        rt.sleep(Span::from_secs(120)).await;
+        assert_eq!(looks(&bench), before, "nothing is dirty");
         bench.assert_consistent();
     });
 }

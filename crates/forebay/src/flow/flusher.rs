@@ -317,16 +317,14 @@ impl Engine {
         }
     }
 
-    /// Takes objects off the list that others have written, so that nobody looks at them again.
-    /// What an unstable store has is left to the turn that commits it.
+    /// Takes objects off the lists that others have written, so that nobody looks at them again.
     fn drop_written(&self, backing: &Backing) {
-        if backing.geometry.durability == Durability::Unstable {
-            return;
-        }
-        while let Some(object) = oldest(backing) {
-            if lock(&object.dirty).dirty_pages() > 0 || !take_oldest(backing, &object) {
+        let first = || lock(&backing.lists).first().cloned();
+        while let Some(object) = first() {
+            if has_work_left(backing, &object) || !lock(&backing.lists).take_first(&object) {
                 return;
             }
+            lock(&object.queueing).place = QueuePlace::Taken;
             self.requeue(backing, &object, Turn::Clean);
         }
     }
@@ -409,25 +407,6 @@ fn take_object(backing: &Backing) -> Option<Arc<ObjectState>> {
     let object = lock(&backing.lists).io.pop_front()?;
     lock(&object.queueing).place = QueuePlace::Taken;
     Some(object)
-}
-
-/// The object that is dirty for the longest time, of those that no round has before it.
-fn oldest(backing: &Backing) -> Option<Arc<ObjectState>> {
-    let lists = lock(&backing.lists);
-    lists.dirty.front().map(|(_, object)| object.clone())
-}
-
-/// Takes `object` if it is still the oldest.
-fn take_oldest(backing: &Backing, object: &Arc<ObjectState>) -> bool {
-    let mut lists = lock(&backing.lists);
-    let taken = lists
-        .dirty
-        .pop_front_if(|(_, oldest)| Arc::ptr_eq(oldest, object));
-    drop(lists);
-    if taken.is_some() {
-        lock(&object.queueing).place = QueuePlace::Taken;
-    }
-    taken.is_some()
 }
 
 impl Backing {

@@ -323,6 +323,22 @@ impl FlusherLists {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.dirty.is_empty() && self.io.is_empty() && self.more_io.is_empty()
+        self.first().is_none()
+    }
+
+    /// The object whose turn is next: of this round, else left of the last one, else dirty for
+    /// the longest time.
+    pub(crate) fn first(&self) -> Option<&Arc<ObjectState>> {
+        let waiting = self.io.front().or_else(|| self.more_io.front());
+        waiting.or_else(|| self.dirty.front().map(|(_, object)| object))
+    }
+
+    /// Takes `object` off if it is the first.
+    pub(crate) fn take_first(&mut self, object: &Arc<ObjectState>) -> bool {
+        if !self.first().is_some_and(|first| Arc::ptr_eq(first, object)) {
+            return false;
+        }
+        let waiting = self.io.pop_front().or_else(|| self.more_io.pop_front());
+        waiting.is_some() || self.dirty.pop_front().is_some()
     }
 }
