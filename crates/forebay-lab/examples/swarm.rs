@@ -44,6 +44,10 @@ fn main() -> ExitCode {
                 report.seeds,
                 report.seeds_per_s()
             );
+            let arms = report.marks.iter();
+            for (name, _) in arms.filter(|(_, reached)| reached.seeds == 0) {
+                println!("never reached: {name}");
+            }
             ExitCode::SUCCESS
         }
         Ok(_) => ExitCode::FAILURE,

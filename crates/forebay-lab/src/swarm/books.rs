@@ -25,7 +25,7 @@ impl World {
         }
         let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
         let limit = self.highest_limit(limit);
-        let tasks = 2 + self.plan.clients * 2;
+        let tasks = 3 + self.plan.clients * 2;
         let swapped = if self.plan.anonymous.is_some() {
             statistics.frames
         } else {

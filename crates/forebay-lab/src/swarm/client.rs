@@ -137,23 +137,32 @@ impl Client {
         }
     }
 
-    /// A range, mostly of a few pages, that begins below `limit` and ends at most there; places
+    /// A range, mostly of a few pages, that begins below `limit` and ends at most there; limits
     /// count from the begin of the ledger.
     pub(super) fn range(&mut self, limit: u64) -> Range<u64> {
         let base = lock(&self.ledger).start();
-        let start = self.chance.below(limit);
+        let drawn = base + self.chance.below(limit);
+        let start = self.near_border(drawn).clamp(base, base + limit - 1);
         let longest = match self.chance.below(10) {
             0..=3 => 200,
             4..=8 => 5 * PAGE,
             _ => 80 * PAGE,
         };
-        let start = if self.chance.chance(1, 2) {
-            start / PAGE * PAGE
-        } else {
-            start
-        };
-        let length = (1 + self.chance.below(longest)).min(limit - start);
-        base + start..base + start + length
+        let drawn = start + 1 + self.chance.below(longest);
+        let end = self.near_border(drawn).clamp(start + 1, base + limit);
+        start..end
+    }
+
+    /// `place`, or often the border of its page or a byte beside that: where pages meet is where
+    /// a range is easily taken for one page too long or too short.
+    fn near_border(&mut self, place: u64) -> u64 {
+        let border = place / PAGE * PAGE;
+        match self.chance.below(8) {
+            0..=2 => border,
+            3 => border + 1,
+            4 => border.saturating_sub(1),
+            _ => place,
+        }
     }
 
     /// Bytes below which this client writes.
@@ -275,7 +284,8 @@ impl Client {
     }
 
     pub(super) async fn truncate(&mut self) {
-        let length = self.chance.below(self.world.plan.longest_bytes);
+        let drawn = self.chance.below(self.world.plan.longest_bytes);
+        let length = self.near_border(drawn);
         let waits = self.patience();
         let ticket = {
             let mut ledger = lock(&self.ledger);

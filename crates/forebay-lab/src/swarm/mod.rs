@@ -25,6 +25,7 @@ mod plan;
 mod reopen;
 mod roles;
 mod run;
+mod scatter;
 mod settle;
 mod shrink;
 mod store;

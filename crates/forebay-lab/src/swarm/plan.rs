@@ -1,6 +1,7 @@
 //! Everything that a seed decides, before anything runs.
 
 use super::fault::{Effect, Fault};
+use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
 use forebay::{
     AccessError, BackingSettings, DirtyKnobs, KswapdSleep, NodeSettings, Policy, Settings,
@@ -39,11 +40,13 @@ pub enum Part {
     Knobs,
     /// Jumps of the clock.
     Jumps,
+    /// A writer that dirties one page in each of many objects.
+    Scatter,
 }
 
 impl Part {
     /// Every part, in the order in which to try without them.
-    pub const ALL: [Part; 13] = [
+    pub const ALL: [Part; 14] = [
         Part::Clients,
         Part::Faults,
         Part::Crash,
@@ -57,6 +60,7 @@ impl Part {
         Part::Zones,
         Part::Knobs,
         Part::Jumps,
+        Part::Scatter,
     ];
 
     /// Its name on the command line.
@@ -130,13 +134,19 @@ impl Plan {
             .collect();
         let frames = settings.memory_bytes / PAGE_BYTES as u64;
         let anonymous_pages = 16 + chance.below(frames);
-        let swap_pages = anonymous_pages + 2 + chance.below(frames);
+        let swap_pages = if chance.chance(1, 3) {
+            // What swap does not hold memory has to, and a quarter of it can.
+            (anonymous_pages - chance.below(anonymous_pages.min(frames / 4))).max(2)
+        } else {
+            anonymous_pages + 2 + chance.below(frames)
+        };
         let odds = [
             (Part::Readers, 2),
             (Part::Syncers, 3),
             (Part::Pinners, 4),
             (Part::Shared, 2),
             (Part::Jumps, 8),
+            (Part::Scatter, 6),
         ];
         let parts = odds
             .into_iter()
@@ -159,6 +169,11 @@ impl Plan {
         if plan.anonymous.is_some() && plan.swap_is_forgetful() {
             plan.anonymous = None;
         }
+        if plan.has(Part::Scatter) {
+            // Else pauses keep its pages far fewer than the blocks of the index.
+            settings.dirty.dirty_ratio_percent = 80;
+            settings.dirty.dirty_bytes = 0;
+        }
         std::mem::swap(&mut plan.settings, &mut settings);
         plan.reduce(reduction);
         plan
@@ -177,7 +192,12 @@ impl Plan {
                     .iter_mut()
                     .for_each(|store| store.faults.clear()),
                 Part::Abandon => self.abandoned_percent = 0,
-                Part::Readers | Part::Syncers | Part::Pinners | Part::Shared | Part::Jumps => {
+                Part::Readers
+                | Part::Syncers
+                | Part::Pinners
+                | Part::Shared
+                | Part::Jumps
+                | Part::Scatter => {
                     self.parts.remove(part);
                 }
                 Part::Anonymous => self.anonymous = None,
@@ -339,7 +359,7 @@ fn settings(chance: &mut Prng) -> Settings {
         tick: Span::from_millis(pick(chance, &[1, 4, 10])),
         answer_timeout: Span::from_secs(pick(chance, &[5, 30])),
         held_timeout: Span::from_millis(pick(chance, &[200, 5_000])),
-        objects_limit: 256,
+        objects_limit: OBJECTS_LIMIT,
         prefault: false,
         policy: without_endless_runs(policy),
         ..Settings::default()

@@ -310,13 +310,13 @@ pub(super) async fn use_briefly(world: Arc<World>) {
         };
         let bytes = vec![round + 1; (PAGES * PAGE) as usize];
         let written = world.call("write_at", None, memory.write_at(&bytes, 0));
-        let is_written = judge_brief(&world, "a write", written.await.as_ref());
+        let is_written = judge_apart(&world, "a write", written.await.as_ref());
         sleep_of(&world, chance.below(2_000_000)).await;
         let mut found = [0; 64];
         let place = chance.below((PAGES - 1) * PAGE);
         let read = world.call("read_at", None, memory.read_at(&mut found, place));
         if is_written
-            && judge_brief(&world, "a read", read.await.as_ref())
+            && judge_apart(&world, "a read", read.await.as_ref())
             && found != [round + 1; 64]
         {
             let what = format!(
@@ -332,12 +332,16 @@ async fn sleep_of(world: &World, span_us: u64) {
     world.rt.sleep(Span::from_micros(span_us)).await;
 }
 
-/// Whether a call on anonymous memory of its own did what it should.
-fn judge_brief<T>(world: &World, what: &str, ended: Option<&Result<T, AccessError>>) -> bool {
+/// Whether a call on something that has no ledger did what it should.
+pub(super) fn judge_apart<T>(
+    world: &World,
+    what: &str,
+    ended: Option<&Result<T, AccessError>>,
+) -> bool {
     if let Some(Err(error)) = ended
         && !world.plan.allows(error)
     {
-        let what = format!("{what} of anonymous memory fails without a reason: {error}");
+        let what = format!("{what} apart from the clients fails without a reason: {error}");
         world.broken(Oracle::Errors, what);
     }
     matches!(ended, Some(Ok(_)))

@@ -5,6 +5,7 @@ use super::ledger::Ledger;
 use super::plan::{Part, Plan, Reduction};
 use super::reopen::judge_images;
 use super::roles;
+use super::scatter::scatter;
 use super::settle::settle;
 use super::verdict::{Oracle, Violation};
 use super::world::World;
@@ -220,6 +221,9 @@ fn start(world: &Arc<World>, ended: &Ended) -> Vec<Promised> {
     if let Some((pages, swap_pages)) = plan.anonymous {
         start_anonymous(world, ended, pages, swap_pages);
         world.spawn("brief memory", roles::use_briefly(world.clone()));
+    }
+    if plan.has(Part::Scatter) {
+        world.spawn("scatter", scatter(world.clone()));
     }
     if plan.has(Part::Pinners) && world.chance("hoards", 0).chance(1, 4) {
         let length_bytes = plan.settings.memory_bytes;

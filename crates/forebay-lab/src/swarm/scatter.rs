@@ -1,0 +1,66 @@
+//! A writer of one page in each of many objects.
+//!
+//! Dirty pages that share no block of the index use up its blocks before the dirty limit is
+//! reached, which nothing else in a run comes near.
+
+use super::client::PAGE;
+use super::roles::judge_apart;
+use super::verdict::Oracle;
+use super::world::World;
+use forebay::File;
+use forebay_base::Span;
+use forebay_store::ObjectId;
+use std::sync::Arc;
+
+/// The first of its objects.
+const FIRST: u64 = 10_000;
+/// Bytes that are written to each.
+const BYTES: usize = 24;
+
+/// Objects that are open at most: a block for each frame of the largest memory that a plan draws
+/// would be more than enough.
+pub(super) const OBJECTS_LIMIT: u32 = 2_048;
+
+/// Writes all of its objects, rests, and reads them back, a few times.
+pub(super) async fn scatter(world: Arc<World>) {
+    let mut chance = world.chance("scatter", 0);
+    let store = chance.below(world.stores.len() as u64) as usize;
+    let count = world.cache.statistics().frames / 2;
+    let files: Vec<File> = (0..count)
+        .map(|number| {
+            let attached = &world.stores[store].1;
+            let opened = world.cache.open(attached, ObjectId(FIRST + number), 0);
+            opened.expect("there is room for the objects of a plan")
+        })
+        .collect();
+    for round in 1..=3 {
+        let place = chance.below(PAGE);
+        let bytes = [round; BYTES];
+        let mut is_written = Vec::new();
+        for file in &files {
+            if world.is_over() || world.writers_have_ended() {
+                return;
+            }
+            let written = world.call("write_at", None, file.write_at(&bytes, place));
+            is_written.push(judge_apart(&world, "a write", written.await.as_ref()));
+        }
+        let rest = Span::from_micros(chance.below(1_000_000));
+        world.rt.sleep(rest).await;
+        for (file, _) in files
+            .iter()
+            .zip(is_written)
+            .filter(|(_, is_written)| *is_written)
+        {
+            compare(&world, file, place, round).await;
+        }
+    }
+}
+
+async fn compare(world: &World, file: &File, place: u64, expected: u8) {
+    let mut found = [0; BYTES];
+    let read = world.call("read_at", None, file.read_at(&mut found, place));
+    if judge_apart(world, "a read", read.await.as_ref()) && found != [expected; BYTES] {
+        let what = format!("one of many objects holds {found:?}, and {expected} was written");
+        world.broken(Oracle::Bytes, what);
+    }
+}
