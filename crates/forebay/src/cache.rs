@@ -8,9 +8,9 @@ use crate::marks::Mark;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::state::backing::Backing;
 use crate::state::object::Origin;
-use crate::state::swap::SwapSlots;
+use crate::state::swap::{SwapRetry, SwapSlots};
 use crate::statistics::Statistics;
-use forebay_base::sync::atomic::AtomicU64;
+use forebay_base::sync::{Mutex, atomic::AtomicU64};
 use forebay_base::units::pages_for;
 use forebay_store::{ObjectId, Store};
 use std::sync::Arc;
@@ -175,6 +175,7 @@ impl Cache {
             object,
             slots: SwapSlots::new(pages),
             ahead: SwapAhead::default(),
+            retry: Mutex::new(SwapRetry::default()),
             clean_pages: AtomicU64::new(0),
         };
         self.engine.swap.set(swap).map_err(|_| bad("set once"))

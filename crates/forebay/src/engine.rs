@@ -19,7 +19,7 @@ use crate::state::node::Node;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::ObjectTable;
 use crate::state::shadow::Shadows;
-use crate::state::swap::SwapSlots;
+use crate::state::swap::{SwapRetry, SwapSlots};
 use crate::state::vectors::IoVectors;
 use crate::state::zone::{Zone, ZonePlan};
 use forebay_base::sync::{
@@ -78,6 +78,8 @@ pub(crate) struct Swap {
     pub(crate) slots: SwapSlots,
     /// How much is read back at a time.
     pub(crate) ahead: SwapAhead,
+    /// When pages that it refused are tried again.
+    pub(crate) retry: Mutex<SwapRetry>,
     /// Resident anonymous pages that are as they are in swap, or are on their way there: they can
     /// be freed without another slot.
     pub(crate) clean_pages: AtomicU64,

@@ -69,6 +69,8 @@ marks! {
     WriteFailedDirtyAgain => "write_failed_dirty_again",
     /// The store failed a write of swap.
     SwapWriteFailed => "swap_write_failed",
+    /// Reclaim left a page that swap refused until swap is asked again.
+    SwapPutOff => "swap_put_off",
     /// No swap slot was left.
     SwapFull => "swap_full",
     /// A write, cut or discard ended behind what can be addressed.

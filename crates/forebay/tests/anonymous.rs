@@ -4,7 +4,8 @@
 mod support;
 
 use forebay::{AccessError, Counter};
-use forebay_store::{ObjectId, Rate, RateStore};
+use forebay_base::Span;
+use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
 use support::{Bench, PAGE, page_of, simulate, write_pages};
 
@@ -84,5 +85,38 @@ fn who_writes_anonymous_memory_pays_for_nobodys_dirty_files() {
             .expect("memory takes bytes");
         assert_eq!(bench.count(Counter::BalancePauses), pauses);
         assert_eq!(rt.now(), began, "there was room for it");
+    });
+}
+
+#[test]
+fn swap_that_refuses_is_asked_seldom_and_soon_enough() {
+    simulate(1, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 4);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(9), 16 << 20)
+            .expect("there is room for swap");
+        let memory = bench.cache.anonymous(8 << 20).expect("swap is set");
+        let full = FaultAction::Fail(Failure::NoSpace);
+        faults.inject(Fault::each(IoKind::Write, full));
+        let frames = bench.cache.statistics().frames;
+        let writer = write_pages(&memory, 0..1_500);
+        let (refused, failed) = (writer.await, faults.injected(IoKind::Write));
+        assert!(matches!(refused, Err(AccessError::NoFrames { .. })));
+        // Each page once, and a few of them again while the writer waited.
+        assert!(failed <= frames + 16, "{failed} requests, {frames} frames");
+        // Another caller finds no frame for as long as it may wait.
+        let refused = write_pages(&memory, 1_499..1_500).await;
+        assert!(refused.is_err());
+        let more = faults.injected(IoKind::Write) - failed;
+        assert!((1..=8).contains(&more), "{more} requests in half a minute");
+        faults.clear();
+        let (began, page) = (rt.now(), 1_400);
+        write_pages(&memory, page..1_500)
+            .await
+            .expect("swap has room again");
+        let waited = rt.now().since(began);
+        assert!(waited < Span::from_secs(30), "{waited} after the mending");
+        bench.assert_consistent();
     });
 }

@@ -312,7 +312,7 @@ impl Engine {
     /// How long a caller is kept waiting for a frame: long while a store may still answer, short
     /// when only guards stand in the way.
     fn patience(&self) -> Span {
-        if self.global.pages() > 0 {
+        if self.global.pages() > 0 || self.is_swap_put_off() {
             self.settings.answer_timeout
         } else {
             self.settings.held_timeout

@@ -151,6 +151,9 @@ impl Engine {
             tally.gate_closed += 1;
             return Verdict::Keep;
         }
+        if is_anon && word & flag::FAILED != 0 && !self.takes_swap_retry() {
+            return Verdict::Activate;
+        }
         verdict
     }
 

@@ -1,7 +1,7 @@
 //! Anonymous memory: reclaim writes its pages to swap, for no flusher does (spec/reclaim.md 7).
 
 use crate::counters::Counter;
-use crate::engine::Engine;
+use crate::engine::{Engine, Swap};
 use crate::error::{AccessError, BuildError};
 use crate::file::Handle;
 use crate::flow::accounts::less;
@@ -15,11 +15,17 @@ use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::object::{ObjectState, Origin};
 use forebay_base::PAGE_BYTES;
-use forebay_base::sync::atomic::{AtomicU32, Ordering};
+use forebay_base::sync::{
+    atomic::{AtomicU32, Ordering},
+    lock,
+};
 use forebay_base::units::{byte_of, pages_for};
 use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_store::{FinishedIo, IoKind, Request};
 use std::sync::Arc;
+
+/// Times that a swap store which refuses is asked again while somebody waits for a frame.
+const RETRIES_WHILE_WAITING: u64 = 4;
 
 /// The slot of a page of an anonymous object.
 pub(crate) fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
@@ -80,6 +86,42 @@ impl Engine {
         true
     }
 
+    /// Whether a page whose last write to swap failed may be written now. A store that refuses is
+    /// asked again by one page at a time: reclaim meets every page that it left behind at each
+    /// pass, and would ask for each of them as fast as the store can say no.
+    pub(crate) fn takes_swap_retry(&self) -> bool {
+        let now_ms = self.now_ms();
+        let takes = |swap: &Swap| lock(&swap.retry).take_turn(now_ms);
+        let may = self.swap.get().is_some_and(takes);
+        if !may {
+            self.mark(Mark::SwapPutOff);
+        }
+        may
+    }
+
+    /// Swap refused a page: it and its like wait. Whoever waits for a frame is told that there is
+    /// none after `answer_timeout`, and swap is asked a few times before.
+    fn swap_refused(&self) {
+        let longest_ms = self.settings.answer_timeout.as_millis() / RETRIES_WHILE_WAITING;
+        let now_ms = self.now_ms();
+        if let Some(swap) = self.swap.get() {
+            lock(&swap.retry).put_off(now_ms, longest_ms);
+        }
+    }
+
+    /// Swap took a page that it had refused: the others need not wait.
+    fn swap_takes_again(&self) {
+        if let Some(swap) = self.swap.get() {
+            lock(&swap.retry).forget();
+        }
+    }
+
+    /// Whether pages wait until swap is asked again.
+    pub(crate) fn is_swap_put_off(&self) -> bool {
+        let is_put_off = |swap: &Swap| lock(&swap.retry).is_put_off();
+        self.swap.get().is_some_and(is_put_off)
+    }
+
     /// Submits the write of a dirty anonymous page that has a slot.
     pub(crate) fn page_out(&self, mut hold: ExclusiveHold<'_>, who: Who) {
         let swap = self.swap.get().expect("a page with a slot has swap");
@@ -87,7 +129,8 @@ impl Engine {
         let object = self.anonymous_owner(owner);
         let slot = slot_of(&object, page_of(owner)).load(Ordering::Acquire);
         let frame = hold.frame();
-        hold.unset(flag::DIRTY | flag::FAILED);
+        // That its last write failed stays known until this one has not.
+        hold.unset(flag::DIRTY);
         hold.set(flag::WRITEBACK | flag::RECLAIM | flag::SWAPCACHE);
         self.anonymous_is_clean();
         self.account_writeback_begins(&swap.backing, frame);
@@ -141,10 +184,15 @@ impl Engine {
                     Counter::Pgrotated,
                     u64::from(self.rotate_reclaimable(frame)),
                 );
+                if self.frames.clear(frame, flag::FAILED) & flag::FAILED != 0 {
+                    self.swap_takes_again();
+                }
             } else {
-                if self.frames.set(frame, flag::DIRTY | flag::FAILED) & flag::DIRTY == 0 {
+                let before = self.frames.set(frame, flag::DIRTY | flag::FAILED);
+                if before & flag::DIRTY == 0 {
                     self.clean_anonymous_is_gone();
                 }
+                self.swap_refused();
                 self.mark(Mark::SwapWriteFailed);
                 self.count(Counter::NrWriteFailed, 1);
             }

@@ -1,4 +1,5 @@
-//! Slots of the swap store: which are taken, and the cluster that is being filled.
+//! Slots of the swap store: which are taken, and the cluster that is being filled; and when a
+//! store that refuses is asked again.
 //!
 //! invariant S1: a slot is taken exactly while an anonymous page has it, whether the page is
 //! resident or not. Slot 0 is never given out: it stands for "none".
@@ -8,6 +9,7 @@ use forebay_base::sync::{
     atomic::{AtomicU64, Ordering},
     lock,
 };
+use forebay_law::scan::SWAP_CLUSTER_MAX;
 
 /// Slots that are given out one after the other, so that neighbours in time are neighbours on
 /// the medium (spec/reclaim.md 7.1).
@@ -133,6 +135,70 @@ impl SlotMap {
     }
 }
 
+/// First wait before a swap store that refused is asked again, ms.
+const FIRST_RETRY_MS: u64 = 1_000;
+
+/// Pages that may be refused after one was taken, before the others wait: a store that fails now
+/// and then takes what is tried again, and is not to be starved of it.
+const REFUSED_IN_A_ROW: u64 = SWAP_CLUSTER_MAX;
+
+/// When pages that the swap store refused are tried again: one of them at a time, each after twice
+/// the wait of the one before, and all of them as soon as one was taken. Nothing of it concerns
+/// pages that were never refused: the next of them may be well where the last was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SwapRetry {
+    /// 0 while nothing is put off.
+    wait_ms: u64,
+    next_at_ms: u64,
+    /// One page is being tried.
+    is_trying: bool,
+    /// Tries that are left without a wait.
+    tries: u64,
+}
+
+impl SwapRetry {
+    pub(crate) fn is_put_off(&self) -> bool {
+        self.wait_ms > 0
+    }
+
+    /// Whether a refused page may be tried at `now_ms`. It is then the turn of no other before the
+    /// next wait is over, whether the store answers or not.
+    pub(crate) fn take_turn(&mut self, now_ms: u64) -> bool {
+        if self.wait_ms == 0 {
+            return true;
+        }
+        if self.tries > 0 {
+            self.tries -= 1;
+            return true;
+        }
+        let is_due = now_ms >= self.next_at_ms;
+        if is_due {
+            self.is_trying = true;
+            self.next_at_ms = now_ms + self.wait_ms;
+        }
+        is_due
+    }
+
+    /// The store refused a page. Of many that were under way at once the first counts.
+    pub(crate) fn put_off(&mut self, now_ms: u64, longest_ms: u64) {
+        let is_first = self.wait_ms == 0;
+        if is_first || self.is_trying {
+            let longest_ms = longest_ms.max(FIRST_RETRY_MS);
+            self.wait_ms = (self.wait_ms * 2).clamp(FIRST_RETRY_MS, longest_ms);
+            self.next_at_ms = now_ms + self.wait_ms;
+            self.is_trying = false;
+        }
+    }
+
+    /// The store took a page that it had refused.
+    pub(crate) fn forget(&mut self) {
+        *self = SwapRetry {
+            tries: REFUSED_IN_A_ROW,
+            ..SwapRetry::default()
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +220,44 @@ mod tests {
         let slots = SwapSlots::new(4_096);
         let run: Vec<u32> = (0..CLUSTER_SLOTS).filter_map(|_| slots.take()).collect();
         assert_eq!(run, (256..512).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_refused_page_at_a_time_is_tried_again_and_later_each_time() {
+        let mut retry = SwapRetry::default();
+        assert!(retry.take_turn(5), "nothing was refused yet");
+        for now_ms in [10, 20, 30] {
+            retry.put_off(now_ms, 3_000);
+        }
+        let mut tried_at_ms = Vec::new();
+        for now_ms in 31..12_000 {
+            if retry.take_turn(now_ms) {
+                tried_at_ms.push(now_ms);
+                retry.put_off(now_ms, 3_000);
+            }
+        }
+        assert_eq!(tried_at_ms, [1_010, 3_010, 6_010, 9_010]);
+    }
+
+    #[test]
+    fn what_a_store_does_not_answer_is_not_tried_faster() {
+        let mut retry = SwapRetry::default();
+        retry.put_off(0, 8_000);
+        let tries = (0..10_000).filter(|&now_ms| retry.take_turn(now_ms));
+        assert_eq!(tries.count(), 9);
+    }
+
+    #[test]
+    fn a_page_that_is_taken_opens_the_way_for_all() {
+        let mut retry = SwapRetry::default();
+        retry.put_off(0, 8_000);
+        assert!(retry.take_turn(1_000));
+        assert!(!retry.take_turn(1_001), "another has the turn");
+        retry.forget();
+        assert!(!retry.is_put_off());
+        assert!(retry.take_turn(1_002) && retry.take_turn(1_002));
+        retry.put_off(1_003, 8_000);
+        let tries = (1_003..2_003).filter(|&now_ms| retry.take_turn(now_ms));
+        assert_eq!(tries.count() as u64, REFUSED_IN_A_ROW);
     }
 }
