@@ -13,6 +13,7 @@ use crate::flow::rates::{RateView, SAMPLES_TO_TRUST};
 use crate::marks::Mark;
 use crate::policy::DirtyThrottle;
 use crate::state::backing::Backing;
+use crate::state::pause_turn::PauseTurn;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, Ordering},
@@ -29,7 +30,6 @@ use forebay_law::position::{Position, PositionInputs, position};
 use forebay_law::rate::{strict_setpoint, task_ratelimit};
 use forebay_law::share::{StoreCompletions, store_background};
 use forebay_rt::Work;
-use forebay_rt::wait::WaitQueue;
 use std::sync::Arc;
 
 /// A writer, as the throttle knows it.
@@ -39,31 +39,8 @@ pub(crate) struct Dirtier {
     is_counted: AtomicBool,
     /// What it dirtied lately, for the policies under which that counts.
     dirtied_lately: Mutex<StoreCompletions>,
-    /// Whether one of its calls pauses for all of them.
-    pauses: AtomicBool,
-    pause_ended: WaitQueue,
-}
-
-/// The pause of a writer, over when it is dropped, however the call that has it ends.
-pub(crate) struct WriterPause<'a>(&'a Dirtier);
-
-impl Drop for WriterPause<'_> {
-    fn drop(&mut self) {
-        self.0.pauses.store(false, Ordering::SeqCst);
-        self.0.pause_ended.wake_all();
-    }
-}
-
-impl Dirtier {
-    /// Whether a call of this writer has to let it rest before it ends.
-    pub(crate) fn pauses(&self) -> bool {
-        self.pauses.load(Ordering::Relaxed)
-    }
-
-    /// Makes the caller the one that pauses; nothing if another call of this writer does already.
-    pub(crate) fn begin_pause(&self) -> Option<WriterPause<'_>> {
-        (!self.pauses.swap(true, Ordering::SeqCst)).then(|| WriterPause(self))
-    }
+    /// Which of its calls pauses for all of them.
+    pub(crate) turn: PauseTurn,
 }
 
 /// What a writer did and paid.
@@ -337,8 +314,7 @@ impl Engine {
     /// others would go on at memory speed and each in its turn pay for all. It has a bound, for the
     /// other call may be one that nobody polls.
     pub(crate) async fn pause_along(&self, dirtier: &Dirtier) {
-        let listener = dirtier.pause_ended.listen();
-        if dirtier.pauses.load(Ordering::SeqCst) {
+        if let Some(listener) = dirtier.turn.listen() {
             let longest = self.rt.now() + Span::from_micros(LONGEST_US);
             // What ended it does not matter: the next write looks again.
             let _ = self.until(longest, listener).await;

@@ -84,7 +84,7 @@ impl Engine {
             // Anonymous memory counts against no dirty limit: no flusher would make room.
             if dirtied > 0 && !handle.object.is_anonymous() {
                 let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied);
-                if is_due || handle.dirtier.pauses() {
+                if is_due || handle.dirtier.turn.is_taken() {
                     self.pay(handle, from).await?;
                 }
             }
@@ -120,7 +120,7 @@ impl Engine {
             dirtier,
             ..
         } = handle;
-        let Some(_pause) = dirtier.begin_pause() else {
+        let Some(_pause) = dirtier.turn.take() else {
             self.pause_along(dirtier).await;
             return self.check_failures(handle);
         };

@@ -1,4 +1,5 @@
-//! Every order of the steps of a few threads around frame words, the index and resizes. Run by
+//! Every order of the steps of a few threads around frame words, the index, resizes and
+//! the turns of a writer. Run by
 //! `RUSTFLAGS="--cfg loom" cargo test -p forebay --lib --release loom_tests`.
 //!
 //! The bytes of a page stand in a cell that the explorer watches: two threads in it at once, one
@@ -9,6 +10,7 @@ use crate::state::arena::Arena;
 use crate::state::frame::{FrameTable, HOLDS, claimable, flag};
 use crate::state::index::{Index, key};
 use crate::state::object::{ObjectState, Origin};
+use crate::state::pause_turn::PauseTurn;
 use forebay_rt::block_on;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -334,5 +336,64 @@ fn invariant_o1_nobody_puts_pages_in_while_an_object_is_cut() {
         });
         assert!(cutter.join().unwrap());
         assert!(object.begin_batch().is_some(), "the cut has ended");
+    });
+}
+
+/// A writer's turn, and what only the one who has it may touch.
+struct Writer {
+    turn: PauseTurn,
+    pausing: UnsafeCell<()>,
+}
+
+fn writer() -> Arc<Writer> {
+    Arc::new(Writer {
+        turn: PauseTurn::default(),
+        pausing: UnsafeCell::new(()),
+    })
+}
+
+impl Writer {
+    /// One call that used the quota up: it pauses, or until the pause of another is over. True if
+    /// it paused itself.
+    fn pay(&self) -> bool {
+        if let Some(_pause) = self.turn.take() {
+            self.pausing.with_mut(|_| ());
+            return true;
+        }
+        if let Some(listener) = self.turn.listen() {
+            block_on(listener);
+        }
+        false
+    }
+}
+
+#[test]
+fn invariant_h1_one_call_of_a_writer_pauses_and_h2_all_others_go_on_after_it() {
+    explore(|| {
+        let writer = writer();
+        let (second, third) = (writer.clone(), writer.clone());
+        let second = thread::spawn(move || second.pay());
+        let third = thread::spawn(move || third.pay());
+        let paused = [writer.pay(), second.join().unwrap(), third.join().unwrap()];
+        assert!(paused.contains(&true), "somebody pays");
+        assert!(!writer.turn.is_taken(), "every pause has ended");
+        assert!(writer.pay(), "the next call pauses again");
+    });
+}
+
+#[test]
+fn invariant_h2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
+    explore(|| {
+        let writer = writer();
+        let (pauses, given_up) = (writer.clone(), writer.clone());
+        let pauses = thread::spawn(move || {
+            // As a call that is dropped in its pause.
+            drop(pauses.turn.take());
+        });
+        let given_up = thread::spawn(move || drop(given_up.turn.listen()));
+        writer.pay();
+        pauses.join().unwrap();
+        given_up.join().unwrap();
+        assert!(!writer.turn.is_taken());
     });
 }

@@ -1,0 +1,49 @@
+//! Whose turn it is to pause, where several calls of one writer are to pause at once.
+//!
+//! invariant H1: of all calls of a writer one pauses at a time.
+//! invariant H2: whoever was given something to wait for is woken when the pause that it met ends,
+//! however the call that has it ends.
+
+use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_rt::wait::{Listener, WaitQueue};
+
+/// Which of a writer's calls pauses for all of them.
+#[derive(Debug, Default)]
+pub(crate) struct PauseTurn {
+    is_taken: AtomicBool,
+    ended: WaitQueue,
+}
+
+/// The turn of one call, over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Pause<'a>(&'a PauseTurn);
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        // In this order: who registers after the wake-up has to see that nobody pauses.
+        self.0.is_taken.store(false, Ordering::SeqCst);
+        self.0.ended.wake_all();
+    }
+}
+
+impl PauseTurn {
+    /// Whether some call pauses.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.is_taken.load(Ordering::Relaxed)
+    }
+
+    /// Makes the caller the one that pauses; nothing if another one does already.
+    pub(crate) fn take(&self) -> Option<Pause<'_>> {
+        // Who does not get the turn writes nothing.
+        let taken = self
+            .is_taken
+            .compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
+        taken.is_ok().then(|| Pause(self))
+    }
+
+    /// What ends with the pause that is under way; nothing if none is.
+    pub(crate) fn listen(&self) -> Option<Listener<'_>> {
+        let listener = self.ended.listen();
+        self.is_taken.load(Ordering::SeqCst).then_some(listener)
+    }
+}
