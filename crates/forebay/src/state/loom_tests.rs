@@ -368,7 +368,7 @@ impl Writer {
 }
 
 #[test]
-fn invariant_h1_one_call_of_a_writer_pauses_and_h2_all_others_go_on_after_it() {
+fn invariant_p1_one_call_of_a_writer_pauses_and_p2_all_others_go_on_after_it() {
     explore(|| {
         let writer = writer();
         let (second, third) = (writer.clone(), writer.clone());
@@ -382,7 +382,7 @@ fn invariant_h1_one_call_of_a_writer_pauses_and_h2_all_others_go_on_after_it() {
 }
 
 #[test]
-fn invariant_h2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
+fn invariant_p2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
     explore(|| {
         let writer = writer();
         let (pauses, given_up) = (writer.clone(), writer.clone());

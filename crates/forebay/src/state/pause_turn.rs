@@ -1,7 +1,7 @@
 //! Whose turn it is to pause, where several calls of one writer are to pause at once.
 //!
-//! invariant H1: of all calls of a writer one pauses at a time.
-//! invariant H2: whoever was given something to wait for is woken when the pause that it met ends,
+//! invariant P1: of all calls of a writer one pauses at a time.
+//! invariant P2: whoever was given something to wait for is woken when the pause that it met ends,
 //! however the call that has it ends.
 
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
