@@ -9,7 +9,7 @@ unset CDPATH
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
 seconds=${1:?usage: fuzz.sh SECONDS}
-targets=(operations nbd_wire)
+targets=(operations nbd_wire lab_text)
 folder=$(realpath -m -- "${CARGO_TARGET_DIR:-target}/fuzz")
 
 if ! rustc +nightly --version >/dev/null 2>&1; then
@@ -34,12 +34,16 @@ host=$(rustc +nightly -vV | sed -n 's/^host: //p')
 RUSTFLAGS=${flags//$'\n'/ } CARGO_TARGET_DIR=$folder cargo +nightly build --quiet --release \
   --locked --manifest-path fuzz/Cargo.toml --target "$host"
 
-# Starts from what former runs found.
+# Starts from what former runs found, and, where texts are read, from those that ship.
 run() {
-  local corpus=$folder/corpus/$1
+  local corpus=$folder/corpus/$1 shipped=()
+  if [ "$1" = lab_text ]; then
+    shipped=(crates/forebay-lab/src/machines scenarios)
+  fi
   mkdir -p "$corpus" "$folder/found"
   "$folder/$host/release/$1" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 \
-    -artifact_prefix="$folder/found/$1-" -print_final_stats=1 "$corpus" >"$folder/$1.log" 2>&1
+    -artifact_prefix="$folder/found/$1-" -print_final_stats=1 "$corpus" "${shipped[@]}" \
+    >"$folder/$1.log" 2>&1
 }
 
 passed=0

@@ -143,6 +143,15 @@ mod tests {
         );
         let told = broken("size = \"15M\"", "size = \"15\"");
         assert!(told.contains("512K"), "{told}");
+        for size in ["17T", "16000000T"] {
+            let told = broken("size = \"15M\"", &format!("size = \"{size}\""));
+            assert!(told.contains("up to 16T are allowed"), "{told}");
+        }
+        let last_page = u64::MAX >> 1;
+        let marks =
+            format!("size = \"15M\"\nmin_pages = 1\nlow_pages = 2\nhigh_pages = {last_page}");
+        let told = broken("size = \"15M\"", &marks);
+        assert!(told.contains("high_pages is less than the zone"), "{told}");
         let told = broken("device = \"data\"", "device = \"dats\"");
         assert!(told.contains("there are: data"), "{told}");
         let told = broken("model = \"HDD-A\"", "rated = { bytes_per_s = -1 }");

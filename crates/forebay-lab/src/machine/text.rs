@@ -7,7 +7,7 @@ use super::storage::{DevicePlan, FileSystemPlan, Storage, SwapPlan};
 use super::{Machine, default_tick_ms};
 use forebay::{DirtyKnobs, Watermarks};
 use forebay_base::Span;
-use forebay_base::units::parse_size;
+use forebay_base::units::{pages_for, parse_size};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
@@ -106,6 +106,9 @@ fn default_kernel_share() -> Spanned<u64> {
 /// Where the smallest zone starts to be of use: its marks and two batches.
 const SMALLEST_ZONE_BYTES: u64 = 512 << 10;
 
+/// More than the engine has frames for; sums of pages and percents of it fit in 64 bits.
+const MOST_MEMORY_BYTES: u64 = 16 << 40;
+
 /// Reads the text of a machine.
 pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {
     let parsed: MachineText = toml::from_str(text).map_err(|error| {
@@ -189,13 +192,18 @@ impl MachineText {
                 .map(|node| node.check(checker))
                 .collect::<Result<_, _>>()?,
         };
-        if memory.bytes() == 0 {
-            return Err(wrong(
+        let sizes = memory.zones().map(|zone| zone.bytes);
+        match sizes.fold(0, u64::saturating_add) {
+            0 => Err(wrong(
                 Place { line: 1 },
                 "a machine has a node with a zone of memory",
-            ));
+            )),
+            bytes if bytes > MOST_MEMORY_BYTES => Err(wrong(
+                Place { line: 1 },
+                "all zones together are too large; up to 16T are allowed",
+            )),
+            _ => Ok(memory),
         }
-        Ok(memory)
     }
 
     fn storage(&self, checker: &Checker<'_>) -> Result<Storage, MachineError> {
@@ -300,7 +308,9 @@ fn check_zone(zone: &Spanned<ZoneText>, checker: &Checker<'_>) -> Result<Zone, M
     }
     let marks = match (zone.min_pages, zone.low_pages, zone.high_pages) {
         (None, None, None) => None,
-        (Some(min), Some(low), Some(high)) if min <= low && low <= high && high * 4096 < bytes => {
+        (Some(min), Some(low), Some(high))
+            if min <= low && low <= high && high < pages_for(bytes) =>
+        {
             Some(Watermarks { min, low, high })
         }
         _ => {
