@@ -45,8 +45,6 @@ marks! {
     CommitRedirtied => "commit_redirtied",
     /// A commit waited for a page that somebody had.
     CommitPageBusy => "commit_page_busy",
-    /// The pages of a fill that was given up were released.
-    FillAbandoned => "fill_abandoned",
     /// A fill met a resize.
     FillMetResize => "fill_met_resize",
     /// A fill found its pages cut off.

@@ -63,7 +63,7 @@ pub(crate) struct FillPlan {
     pub(crate) marker: Option<u64>,
 }
 
-/// Neighbouring pages that wait to be put into one request. What is not submitted is released.
+/// Neighbouring pages that wait to be put into one request.
 struct PendingRun<'a> {
     engine: &'a Arc<Engine>,
     object: &'a ObjectState,
@@ -116,14 +116,13 @@ impl<'a> PendingRun<'a> {
 
 impl Drop for PendingRun<'_> {
     fn drop(&mut self) {
+        // Pages that wait here are held and nobody fills them, so whatever waits submits first.
+        let is_submitted = self.pages.is_empty() || std::thread::panicking();
+        assert!(
+            is_submitted,
+            "a fill waits for nothing with pages of its own"
+        );
         let pages = std::mem::take(&mut self.pages);
-        if !pages.is_empty() {
-            self.engine.mark(Mark::FillAbandoned);
-        }
-        for &page in &pages {
-            let frame = self.engine.frames.frame_at(page);
-            self.engine.release_page(self.engine.frames.adopt(frame));
-        }
         self.engine.vectors.give_back(pages);
     }
 }
