@@ -4,7 +4,7 @@
 mod support;
 
 use forebay::event::{Event, PauseLimit, PauseRecord};
-use forebay::{BackingSettings, Counter, DirtyThrottle, Policy, Settings};
+use forebay::{BackingSettings, Counter, DirtyThrottle, Mark, Policy, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
@@ -322,6 +322,30 @@ fn a_store_that_stalls_for_a_minute_does_not_stop_the_other() {
         assert!(kept.iter().all(|(_, _, record)| record.pause_us <= 200_000));
         on_steady.end().await;
         on_stalling.end().await;
+    });
+}
+
+#[test]
+fn a_writer_without_a_dirty_block_goes_on_when_another_store_has_written() {
+    simulate(10, |rt| async move {
+        let mut settings = Settings::of_mib(2);
+        settings.dirty.dirty_ratio_percent = 80;
+        settings.dirty.background_ratio_percent = 60;
+        let bench = Bench::with(rt, settings, |_, memory| memory);
+        let (slow, ..) = attach_paced(&bench, 100, BackingSettings::default());
+        let opened = bench.cache.open(&slow, ObjectId(1), 0);
+        let scattered = opened.expect("the object opens");
+        let reached = |mark| bench.cache.times_reached(mark);
+        // Pages as far apart as these share no block: three blocks to eight frames.
+        for block in 0..bench.cache.statistics().frames * 3 / 8 {
+            let written = scattered.write_at(b"x", block * 64 * PAGE as u64).await;
+            assert_eq!(written, Ok(()));
+        }
+        assert_eq!(reached(Mark::NoDirtyBlock), 0);
+        let other = bench.open_object(ObjectId(2), 0);
+        assert_eq!(other.write_at(b"y", 0).await, Ok(()));
+        assert_eq!(reached(Mark::NoDirtyBlock), 1);
+        assert_eq!(reached(Mark::NoDirtyBlockInTime), 0);
     });
 }
 

@@ -176,6 +176,7 @@ impl Engine {
             self.requeue_dirty(object, backing);
         }
         object.written.wake_all();
+        self.slab.freed.wake_all();
     }
 
     /// Calls `act` for each unstable page of the object, under a hold: a cut may be dropping it.

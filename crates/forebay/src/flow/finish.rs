@@ -101,6 +101,7 @@ impl Engine {
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
         self.write_is_over(&backing, io.pages);
         object.written.wake_all();
+        self.slab.freed.wake_all();
     }
 
     /// One write less is under way, and its vector is there for the next.

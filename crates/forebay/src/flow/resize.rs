@@ -306,6 +306,7 @@ impl Engine {
     ) -> Result<(), AccessError> {
         for page in self.pages_to_visit(object, pages.clone()) {
             self.drop_page(object, backing, page).await?;
+            self.slab.freed.wake_all();
         }
         if let Origin::Anonymous { slots } = &object.origin {
             for page in pages.start..pages.end.min(slots.len() as u64) {

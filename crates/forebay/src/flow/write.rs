@@ -8,7 +8,7 @@ use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::read::Missing;
 use crate::marks::Mark;
 use crate::policy::Refaults;
-use crate::state::backing::{Backing, FlusherWork};
+use crate::state::backing::FlusherWork;
 use crate::state::dirty_index::SlabFull;
 use crate::state::frame::{ExclusiveHold, Refused, flag};
 use crate::state::index::key;
@@ -411,7 +411,7 @@ impl Engine {
             }
             Obstacle::NeedsBlock => {
                 self.mark(Mark::NoDirtyBlock);
-                self.block_is_free(&handle.backing).await
+                self.block_is_free().await
             }
             Obstacle::Resizing => {
                 self.mark(Mark::WriteMetResize);
@@ -438,9 +438,10 @@ impl Engine {
         })
     }
 
-    /// Waits until something was written, so that a dirty block may be free again.
-    async fn block_is_free(&self, backing: &Backing) -> Result<(), AccessError> {
-        let listener = backing.write_ended.listen();
+    /// Waits until something was written, to whatever store, so that a dirty block may be free
+    /// again.
+    async fn block_is_free(&self) -> Result<(), AccessError> {
+        let listener = self.slab.freed.listen();
         if self.slab.free_count() > 0 {
             return Ok(());
         }

@@ -255,6 +255,7 @@ impl Engine {
                 Claim::Clean => {
                     self.mark(Mark::WriteoutClean);
                     lock(&object.dirty).landed(&self.slab, page);
+                    self.slab.freed.wake_all();
                 }
             }
             if !vector.is_empty() {

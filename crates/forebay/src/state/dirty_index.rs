@@ -16,6 +16,7 @@ use forebay_base::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     lock,
 };
+use forebay_rt::wait::WaitQueue;
 
 /// Pages of one block.
 const BLOCK_PAGES: u64 = 64;
@@ -41,6 +42,8 @@ pub(crate) const BLOCK_BYTES: usize = size_of::<Block>();
 pub(crate) struct BlockSlab {
     blocks: Box<[Block]>,
     free: Mutex<FreeBlocks>,
+    /// Blocks may be free again, of whatever store the pages were that had them.
+    pub(crate) freed: WaitQueue,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,7 @@ impl BlockSlab {
         BlockSlab {
             blocks,
             free: Mutex::new(FreeBlocks { first, count }),
+            freed: WaitQueue::with_room(8),
         }
     }
 
