@@ -9,6 +9,7 @@ use crate::state::index::{object_of, page_of};
 use crate::state::object::{Origin, QueuePlace};
 use crate::state::zone::List;
 use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::units::pages_for;
 use std::collections::BTreeSet;
 
 /// Where the walk met a frame.
@@ -127,6 +128,10 @@ impl Engine {
             wrong.push(format!("frame {frame} belongs to no object"));
             return;
         };
+        if page_of(owner) >= pages_for(object.length_bytes()) {
+            let page = page_of(owner);
+            wrong.push(format!("page {page} lies behind the end of its object"));
+        }
         if object.is_anonymous() {
             return;
         }

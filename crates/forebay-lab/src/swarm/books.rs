@@ -66,6 +66,8 @@ impl World {
             all.pages_written += tally.pages_written;
             all.pages_failed += tally.pages_failed;
             all.writes_in_flight += tally.writes_in_flight;
+            all.writes_that_met += tally.writes_that_met;
+            all.writes_that_changed += tally.writes_that_changed;
         }
         let in_flight = statistics
             .backings
@@ -96,6 +98,16 @@ impl World {
                 "writes in flight, by the cache and by its stores",
                 in_flight.sum(),
                 all.writes_in_flight,
+            ),
+            (
+                "writes that began where another was under way, of none",
+                all.writes_that_met,
+                0,
+            ),
+            (
+                "writes whose pages changed under way, of none",
+                all.writes_that_changed,
+                0,
             ),
         ]
     }

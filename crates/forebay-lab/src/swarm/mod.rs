@@ -12,6 +12,7 @@ mod abandon;
 mod books;
 mod campaign;
 mod client;
+mod conduct;
 mod crash;
 mod doubts;
 mod fault;

@@ -4,6 +4,7 @@
 //! and not committed may be gone after a crash, in units of a sector; what is in flight may be
 //! done, in part or not. The store is used on one thread alone, that of its virtual runtime.
 
+use super::conduct::{sum_of, write_one_place};
 use super::crash::{CrashSwitch, Image};
 use super::fault::{Effect, Fault};
 use super::medium::{Act, Luck, Medium};
@@ -33,6 +34,10 @@ pub(super) struct Tally {
     pub(super) pages_written: u64,
     pub(super) pages_failed: u64,
     pub(super) writes_in_flight: u64,
+    /// Writes that began where another one was still under way: which is last, nobody knows.
+    pub(super) writes_that_met: u64,
+    /// Writes whose pages changed under way, though the store asks for pages that do not.
+    pub(super) writes_that_changed: u64,
     /// Requests that were struck, by the name of the effect.
     pub(super) struck: BTreeMap<&'static str, u64>,
 }
@@ -51,6 +56,8 @@ struct Waiting {
     sequence: u64,
     effect: Option<Effect>,
     is_held: bool,
+    /// Of the pages of a write that may not change, as they were when it began.
+    sum: Option<u64>,
 }
 
 struct State {
@@ -63,6 +70,8 @@ struct State {
     busy_until: Instant,
     tally: Tally,
     failures: BTreeMap<ObjectId, Failures>,
+    /// Pages may not change while they are written.
+    stable_pages: bool,
     is_ended: bool,
 }
 
@@ -114,6 +123,7 @@ impl CrashStore {
                 busy_until: Instant::ZERO,
                 tally: Tally::default(),
                 failures: BTreeMap::new(),
+                stable_pages: geometry.stable_pages,
                 is_ended: false,
             }),
         });
@@ -309,7 +319,12 @@ impl State {
             }
         }
         let at = self.time_of(request, pace, (now, times)) + late;
+        let mut others = self.waiting.values();
+        let meets = others.any(|other| write_one_place(other.io.request(), request));
+        self.tally.writes_that_met += u64::from(meets);
+        let is_judged = self.stable_pages && request.kind == IoKind::Write;
         let waiting = Waiting {
+            sum: is_judged.then(|| sum_of(&io)),
             io,
             sequence: number,
             effect: struck,
@@ -350,9 +365,12 @@ impl State {
             mut io,
             sequence,
             effect,
+            sum,
             ..
         } = self.waiting.remove(&number)?;
         let request = io.request();
+        let has_changed = sum.is_some_and(|sum| sum != sum_of(&io));
+        self.tally.writes_that_changed += u64::from(has_changed);
         if self
             .waiting
             .first_key_value()
