@@ -1,12 +1,12 @@
 //! What the memory budget buys: every byte that a cache takes at start, counted before it is taken.
 
 use crate::counters;
-use crate::error::BuildError;
+use crate::error::{BuildError, MemoryError};
 use crate::marks;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
 use crate::state::{dirty_index, frame, index, shadow};
 use forebay_base::PAGE_BYTES;
-use forebay_base::units::show_bytes;
+use forebay_base::units::{byte_of, page_of, show_bytes};
 
 /// What a page may cost beyond its own bytes (promise 1 of the design).
 pub(crate) const OVERHEAD_LIMIT_BYTES: u64 = 64;
@@ -72,6 +72,47 @@ impl Budget {
         budget
     }
 
+    /// The frames of each zone under a budget of `memory_bytes` for what was built for this one:
+    /// what is beside the pages stays, and each zone keeps its part of them.
+    pub(crate) fn resized(
+        &self,
+        settings: &Settings,
+        memory_bytes: u64,
+    ) -> Result<Vec<Vec<u64>>, MemoryError> {
+        let pages = self.zone_pages.iter().flatten();
+        let is_given = settings.zones().all(|zone| zone.managed_pages.is_some());
+        let limit_bytes = if is_given {
+            self.memory_bytes()
+        } else {
+            settings.memory_bytes
+        };
+        if memory_bytes > limit_bytes {
+            return Err(MemoryError::TooLarge {
+                given_bytes: memory_bytes,
+                limit_bytes,
+            });
+        }
+        let all = u64::from(self.frames);
+        let needed_frames = |(zone, &pages): (&ZoneSettings, &u64)| {
+            let needed = smallest_pages(zone).min(pages) * all;
+            needed
+                .checked_div(pages)
+                .map_or(0, |_| needed.div_ceil(pages))
+        };
+        let needed = settings.zones().zip(pages).map(needed_frames).max();
+        let needed_bytes = byte_of(needed.unwrap_or(0)) + self.overhead_bytes();
+        if memory_bytes < needed_bytes {
+            return Err(MemoryError::TooSmall {
+                given_bytes: memory_bytes,
+                needed_bytes,
+            });
+        }
+        let frames = page_of(memory_bytes - self.overhead_bytes()).min(all);
+        let part = |&pages: &u64| (u128::from(pages) * u128::from(frames) / u128::from(all)) as u64;
+        let of_node = |pages: &Vec<u64>| pages.iter().map(part).collect();
+        Ok(self.zone_pages.iter().map(of_node).collect())
+    }
+
     /// Bytes of the pages and of all beside them.
     pub(crate) fn memory_bytes(&self) -> u64 {
         u64::from(self.frames) * PAGE_BYTES as u64 + self.overhead_bytes()
@@ -86,6 +127,15 @@ impl Budget {
         let counts = counters::BYTES + marks::BYTES;
         (self.frames as usize * per_frame + vectors + queues + blocks + counts) as u64
     }
+}
+
+/// The frames without which a zone is of no use: below twice what it keeps free it would hold
+/// nothing.
+fn smallest_pages(zone: &ZoneSettings) -> u64 {
+    let mark = zone.marks.map_or(0, |marks| marks.high);
+    let reserves = zone.lowmem_reserve_pages.iter().flatten();
+    let kept = mark + reserves.max().copied().unwrap_or(0);
+    SMALLEST_ZONE_PAGES.max(2 * kept)
 }
 
 /// The frames of zones that say how many they have.

@@ -1,7 +1,7 @@
 //! The cache: built once, shared by whoever clones it, closed by name.
 
 use crate::engine::{Engine, Swap};
-use crate::error::{BuildError, SyncError};
+use crate::error::{BuildError, MemoryError, SyncError};
 use crate::file::File;
 use crate::flow::SwapAhead;
 use crate::marks::Mark;
@@ -11,7 +11,7 @@ use crate::state::object::Origin;
 use crate::state::swap::{SwapRetry, SwapSlots};
 use crate::statistics::Statistics;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
-use forebay_base::units::pages_for;
+use forebay_base::units::{byte_of, pages_for};
 use forebay_store::{ObjectId, Store};
 use std::sync::Arc;
 
@@ -203,6 +203,37 @@ impl Cache {
     pub fn anonymous(&self, length_bytes: u64) -> Result<File, BuildError> {
         let object = self.engine.anonymous(pages_for(length_bytes))?;
         Ok(File::new(self.engine.clone(), object))
+    }
+
+    /// Changes the memory budget while the cache runs. The memory taken at start, which is
+    /// [`Settings::memory_bytes`] or what zones that name their frames come to, is the most that it
+    /// can be; what a smaller budget has no room for goes back to the system.
+    ///
+    /// A smaller budget is met by what is free and by what reclaim makes free; limits on dirty
+    /// pages and watermarks are those of the smaller cache at once. Returns the bytes that are
+    /// still over it: 0, unless pages are held by guards, cannot be written or have nowhere to go
+    /// after `held_timeout`, or `answer_timeout` while something is dirty. Those follow as soon as
+    /// they can, in the background; so does everything when the future is dropped. A larger budget
+    /// is there when the call returns.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; the budget is then as it was.
+    ///
+    /// ```
+    /// # forebay_rt::block_on(async {
+    /// # use forebay::{Cache, Settings};
+    /// let cache = Cache::new(Settings { memory_bytes: 64 << 20, ..Settings::default() })?;
+    /// // Somebody else needs most of it for a while.
+    /// assert_eq!(cache.set_memory(16 << 20).await?, 0);
+    /// assert!(cache.statistics().memory_bytes <= 16 << 20);
+    /// cache.set_memory(64 << 20).await?;
+    /// assert_eq!(cache.statistics().nr_balloon_pages, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn set_memory(&self, memory_bytes: u64) -> Result<u64, MemoryError> {
+        let pages_over = self.engine.set_memory(memory_bytes).await?;
+        Ok(byte_of(pages_over))
     }
 
     /// What the cache says of itself.

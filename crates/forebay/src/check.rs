@@ -7,7 +7,7 @@ use crate::state::dirty_index::Tag;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::object::{Origin, QueuePlace};
-use crate::state::zone::List;
+use crate::state::zone::{List, Zone};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::pages_for;
 use std::collections::BTreeSet;
@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 /// Where the walk met a frame.
 const FREE: u8 = 1;
 const LISTED: u8 = 2;
+const BALLOON: u8 = 4;
 
 impl Engine {
     /// Says what is wrong, a sentence each. Meaningful while nothing is in flight.
@@ -44,6 +45,7 @@ impl Engine {
             for frame in free {
                 places[frame as usize] |= FREE;
             }
+            self.check_balloon(zone, places, wrong);
             for list in List::ALL {
                 let members = zone.members(&self.frames, list);
                 if members.len() as u64 != zone.size(list) {
@@ -75,6 +77,26 @@ impl Engine {
                     ));
                 }
             }
+        }
+    }
+
+    fn check_balloon(&self, zone: &Zone, places: &mut [u8], wrong: &mut Vec<String>) {
+        let members = zone.balloon_members(&self.frames);
+        let given_up = zone.spanned_pages - zone.present_pages();
+        if members.len() as u64 != given_up || zone.present_pages() < zone.managed_pages() {
+            wrong.push(format!(
+                "{}: {} frames in the balloon, {given_up} counted; {} may be there of {} (Z4)",
+                zone.name,
+                members.len(),
+                zone.managed_pages(),
+                zone.spanned_pages
+            ));
+        }
+        for frame in members {
+            if places[frame as usize] != 0 {
+                wrong.push(format!("frame {frame} is free and in the balloon (Z4)"));
+            }
+            places[frame as usize] |= BALLOON;
         }
     }
 
@@ -110,7 +132,7 @@ impl Engine {
             if place == 0 {
                 wrong.push(format!("frame {frame} is nowhere: {word:#x} (Z1)"));
             }
-            if place == FREE && (word & flag::OF_PAGE != 0 || owner != 0) {
+            if place & (FREE | BALLOON) != 0 && (word & flag::OF_PAGE != 0 || owner != 0) {
                 wrong.push(format!("free frame {frame} has a page: {word:#x} (F4)"));
             }
             if word & flag::MAPPED == 0 {

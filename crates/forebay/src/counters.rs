@@ -90,6 +90,10 @@ counters! {
     Pgalloc => "pgalloc",
     /// Frames given back.
     Pgfree => "pgfree",
+    /// Frames given up for a smaller budget.
+    BalloonInflate => "balloon_inflate",
+    /// Frames taken back for a larger one.
+    BalloonDeflate => "balloon_deflate",
     /// Pages read back that had been evicted, file.
     WorkingsetRefaultFile => "workingset_refault_file",
     /// Pages read back that had been evicted, anonymous.

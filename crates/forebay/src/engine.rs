@@ -4,10 +4,10 @@ use crate::budget::Budget;
 use crate::counters::{Counter, Counters};
 use crate::error::BuildError;
 use crate::event::{Event, EventSink};
-use crate::flow::SwapAhead;
+use crate::flow::{SwapAhead, without_over};
+use crate::layout::lay_out;
 use crate::marks::{Mark, Marks};
-use crate::policy::WatermarkSpacing;
-use crate::settings::{BackingSettings, Parts, Settings, ZoneSettings};
+use crate::settings::{BackingSettings, Parts, Settings};
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
 use crate::state::congestion::Congestion;
@@ -21,14 +21,13 @@ use crate::state::objects::ObjectTable;
 use crate::state::shadow::Shadows;
 use crate::state::swap::{SwapRetry, SwapSlots};
 use crate::state::vectors::IoVectors;
-use crate::state::zone::{Zone, ZonePlan};
+use crate::state::zone::Zone;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
 use forebay_law::limits::{DirtyLimits, available_pages, dirty_limits};
-use forebay_law::watermark::{self, MarkSpacing};
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
 use forebay_store::{ObjectId, Store};
@@ -58,7 +57,8 @@ pub(crate) struct Engine {
     pub(crate) zones: Vec<Zone>,
     pub(crate) nodes: Vec<Node>,
     /// Pages that are never counted as dirtyable: reserves and high marks.
-    total_reserve: u64,
+    total_reserve: AtomicU64,
+    pub(crate) balloon: Balloon,
     pub(crate) objects: ObjectTable,
     backings: Mutex<Vec<Arc<Backing>>>,
     /// Sum of all stores' guaranteed parts of the dirty limit, percent.
@@ -69,6 +69,20 @@ pub(crate) struct Engine {
     pub(crate) congestion: Congestion,
     closing: AtomicBool,
     pub(crate) closed: WaitQueue,
+}
+
+/// How far a budget that became smaller is met.
+#[derive(Debug, Default)]
+pub(crate) struct Balloon {
+    /// One caller changes the sizes of the zones at a time.
+    pub(crate) turn: Mutex<()>,
+    /// A task fills the balloons of the zones.
+    pub(crate) is_filling: AtomicBool,
+    /// Told when it has filled something.
+    pub(crate) changed: WaitQueue,
+    /// Stores were told to forget the memory, parts of which are the system's now. Changed under
+    /// the lock of the stores.
+    has_forgotten: AtomicBool,
 }
 
 /// The store to which anonymous pages are written.
@@ -104,7 +118,7 @@ impl Engine {
         let arena = Arena::new(budget.frames, settings.page_memory, settings.prefault)
             .map_err(no_memory)?;
         let frames = FrameTable::new(arena, budget.wait_queues);
-        let (zones, nodes, total_reserve) = lay_out(&settings, &budget, &frames);
+        let (zones, nodes) = lay_out(&settings, &budget, &frames);
         let engine = Arc::new_cyclic(|me| Engine {
             me: me.clone(),
             index: Index::new(budget.frames),
@@ -119,7 +133,8 @@ impl Engine {
             frames,
             zones,
             nodes,
-            total_reserve,
+            total_reserve: AtomicU64::new(0),
+            balloon: Balloon::default(),
             backings: Mutex::new(Vec::new()),
             min_percent_sum: AtomicU64::new(0),
             global: GlobalDirty::default(),
@@ -130,6 +145,7 @@ impl Engine {
             settings,
             budget,
         });
+        engine.note_reserves();
         for node in 0..engine.nodes.len() {
             let keeper = engine.clone();
             engine
@@ -169,7 +185,8 @@ impl Engine {
                 allowed: "less than 100 over all stores together",
             });
         }
-        if !self.frames.arena().is_phantom() {
+        let has_forgotten = self.balloon.has_forgotten.load(Ordering::Relaxed);
+        if !self.frames.arena().is_phantom() && !has_forgotten {
             let (base, bytes) = self.frames.arena().region();
             store.register_memory(base, bytes);
         }
@@ -315,7 +332,41 @@ impl Engine {
             free += zone.free_pages();
             file += sizes.inactive_file + sizes.active_file + zone.isolated(true);
         }
-        available_pages(free, file, self.total_reserve)
+        let reserve = self.total_reserve.load(Ordering::Relaxed);
+        without_over(available_pages(free, file, reserve), self.pages_over())
+    }
+
+    /// Sums up what the zones keep from being dirtied.
+    pub(crate) fn note_reserves(&self) {
+        let reserved = self.zones.iter().map(Zone::reserved_pages).sum();
+        self.total_reserve.store(reserved, Ordering::Relaxed);
+    }
+
+    /// Lets all stores forget the memory before parts of it are given up: one that has it
+    /// registered would go on using what was there.
+    pub(crate) fn forget_memory(&self) {
+        let arena = self.frames.arena();
+        let backings = lock(&self.backings);
+        if !self.balloon.has_forgotten.swap(true, Ordering::Relaxed) && !arena.is_phantom() {
+            arena.want_huge_pages(false);
+            let (base, bytes) = arena.region();
+            for backing in backings.iter() {
+                backing.store.forget_memory(base, bytes);
+            }
+        }
+    }
+
+    /// Tells all stores of the memory again, now that none of it is given up.
+    pub(crate) fn remember_memory(&self) {
+        let arena = self.frames.arena();
+        let backings = lock(&self.backings);
+        if self.balloon.has_forgotten.swap(false, Ordering::Relaxed) && !arena.is_phantom() {
+            arena.want_huge_pages(true);
+            let (base, bytes) = arena.region();
+            for backing in backings.iter() {
+                backing.store.register_memory(base, bytes);
+            }
+        }
     }
 
     /// The dirty limits of the whole cache. However they were set, a quarter of the memory stays
@@ -340,66 +391,4 @@ impl Drop for Engine {
             backing.store.forget_memory(base, bytes);
         }
     }
-}
-
-/// Zones, nodes, and the pages that are never dirtyable.
-fn lay_out(
-    settings: &Settings,
-    budget: &Budget,
-    frames: &FrameTable,
-) -> (Vec<Zone>, Vec<Node>, u64) {
-    const CAP_KIB: u64 = 262_144;
-    let lowmem_pages = u64::from(budget.frames);
-    let computed = watermark::min_free_kib(lowmem_pages * 4, CAP_KIB);
-    let min_free_kib = computed.max(settings.min_free_kib).min(lowmem_pages);
-    let spacing = match settings.policy.watermark_spacing {
-        WatermarkSpacing::Quarter => MarkSpacing::Quarter,
-        WatermarkSpacing::Scale => MarkSpacing::Scale {
-            per_ten_thousand: settings.watermark_scale_factor,
-        },
-    };
-    let marks_of = |zone: &ZoneSettings, managed| {
-        let computed = watermark::watermarks(min_free_kib, managed, lowmem_pages, spacing);
-        zone.marks.unwrap_or(computed)
-    };
-    let (mut zones, mut nodes, mut total_reserve) = (Vec::new(), Vec::new(), 0);
-    let mut first_frame = 0;
-    for (number, (node, pages)) in settings.nodes.iter().zip(&budget.zone_pages).enumerate() {
-        let first_zone = zones.len();
-        let ratios: Vec<u64> = node
-            .zones
-            .iter()
-            .map(|zone| zone.lowmem_reserve_ratio)
-            .collect();
-        let marks: Vec<_> = node
-            .zones
-            .iter()
-            .zip(pages)
-            .map(|(zone, &managed)| marks_of(zone, managed))
-            .collect();
-        for (at, zone) in node.zones.iter().enumerate() {
-            let computed = |class| watermark::lowmem_reserve(pages, &ratios, at, class);
-            let reserve = |class| match &zone.lowmem_reserve_pages {
-                Some(given) => given.get(class).copied().unwrap_or(0),
-                None => computed(class),
-            };
-            let plan = ZonePlan {
-                number: zones.len(),
-                name: zone.name.clone(),
-                node: number,
-                first_frame,
-                managed_pages: pages[at],
-                marks: marks[at],
-                lowmem_reserve: (0..pages.len()).map(reserve).collect(),
-            };
-            first_frame += pages[at] as u32;
-            zones.push(Zone::new(plan, frames));
-        }
-        total_reserve += zones[first_zone..]
-            .iter()
-            .map(Zone::reserved_pages)
-            .sum::<u64>();
-        nodes.push(Node::new(number, first_zone..zones.len()));
-    }
-    (zones, nodes, total_reserve)
 }

@@ -65,6 +65,34 @@ pub enum BuildError {
     Closed,
 }
 
+/// Why a memory budget was refused; the one before it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The budget is larger than the memory that was taken at start.
+    #[error(
+        "a budget of {given_bytes} bytes is more than the {limit_bytes} that were taken at start; \
+         build the cache with the largest budget that it shall ever have"
+    )]
+    TooLarge {
+        /// The budget that was given.
+        given_bytes: u64,
+        /// What was taken at start.
+        limit_bytes: u64,
+    },
+    /// The budget is too small for the zones.
+    #[error("a budget of {given_bytes} bytes is too small: it has to be {needed_bytes} at least")]
+    TooSmall {
+        /// The budget that was given.
+        given_bytes: u64,
+        /// The smallest one that works.
+        needed_bytes: u64,
+    },
+    /// The cache was closed.
+    #[error("the cache is closed; build another one")]
+    Closed,
+}
+
 /// Why pages could not be read, written, held or dropped. After any of them the next call works,
 /// and nothing dirty was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

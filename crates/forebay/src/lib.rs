@@ -34,6 +34,7 @@ mod error;
 mod file;
 mod flow;
 mod guard;
+mod layout;
 mod marks;
 mod policy;
 mod settings;
@@ -45,7 +46,7 @@ pub mod event;
 
 pub use cache::{AttachedStore, Cache};
 pub use counters::Counter;
-pub use error::{AccessError, BuildError, SyncError};
+pub use error::{AccessError, BuildError, MemoryError, SyncError};
 pub use file::{Advice, File, ReadRequest};
 pub use forebay_law::limits::DirtyKnobs;
 pub use forebay_law::watermark::Watermarks;

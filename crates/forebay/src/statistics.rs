@@ -4,7 +4,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::flow::zone_dirtyable_pages;
 use crate::settings::PageMemory;
-use crate::state::zone::List;
+use crate::state::zone::{List, Zone};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct ZoneStatistics {
     pub name: String,
     /// Its node.
     pub node: usize,
-    /// Frames.
+    /// Frames that it has.
     pub managed: u64,
     /// Free frames.
     pub free: u64,
@@ -102,11 +102,15 @@ pub struct Statistics {
     pub zones: Vec<ZoneStatistics>,
     /// Stores, in the order in which they were attached.
     pub backings: Vec<BackingStatistics>,
-    /// Frames.
+    /// Frames that the cache has.
     pub frames: u64,
-    /// All memory taken at start, bytes.
+    /// Frames that were given up for a smaller budget ([`crate::Cache::set_memory`]).
+    pub nr_balloon_pages: u64,
+    /// Frames that are still to be given up for it.
+    pub pages_over: u64,
+    /// All memory that the cache has, bytes: what was taken at start, less what was given up.
     pub memory_bytes: u64,
-    /// What a page costs beside its own bytes, rounded up.
+    /// What a page of those taken at start costs beside its own bytes, rounded up.
     pub overhead_bytes_per_page: u64,
     /// Shadows of evicted pages kept now, about.
     pub shadows: u64,
@@ -136,7 +140,8 @@ impl Engine {
         let limits = self.dirty_limits();
         let (dirty_setpoint, dirty_limit) = self.dirty_setpoint();
         let overhead_bytes = self.budget.overhead_bytes();
-        let frames = u64::from(self.budget.frames);
+        let spanned_pages = u64::from(self.budget.frames);
+        let frames = self.zones.iter().map(Zone::present_pages).sum();
         Statistics {
             counters: Counter::ALL
                 .iter()
@@ -151,8 +156,10 @@ impl Engine {
             zones: self.zone_statistics(),
             backings: self.backing_statistics(limits.thresh),
             frames,
+            nr_balloon_pages: spanned_pages - frames,
+            pages_over: self.pages_over(),
             memory_bytes: frames * self.page_bytes() + overhead_bytes,
-            overhead_bytes_per_page: overhead_bytes.div_ceil(frames),
+            overhead_bytes_per_page: overhead_bytes.div_ceil(spanned_pages),
             shadows: self.shadows.len() as u64,
             swap_slots_used: self
                 .swap
@@ -170,21 +177,21 @@ impl Engine {
     }
 
     fn zone_statistics(&self) -> Vec<ZoneStatistics> {
-        let of_zone = |zone: &crate::state::zone::Zone| ZoneStatistics {
+        let of_zone = |zone: &Zone| ZoneStatistics {
             name: zone.name.clone(),
             node: zone.node,
-            managed: zone.managed_pages,
+            managed: zone.present_pages(),
             free: zone.free_pages(),
-            min: zone.marks.min,
-            low: zone.marks.low,
-            high: zone.marks.high,
+            min: zone.marks().min,
+            low: zone.marks().low,
+            high: zone.marks().high,
             inactive_anon: zone.size(List::InactiveAnon),
             active_anon: zone.size(List::ActiveAnon),
             inactive_file: zone.size(List::InactiveFile),
             active_file: zone.size(List::ActiveFile),
             isolated_anon: zone.isolated(false),
             isolated_file: zone.isolated(true),
-            lowmem_reserve: zone.lowmem_reserve.clone(),
+            lowmem_reserve: zone.lowmem_reserves(),
             dirty_limit: self.zone_dirty_limit(zone),
             dirtyable: zone_dirtyable_pages(zone),
             dirty: zone.dirty.load(Ordering::Relaxed),

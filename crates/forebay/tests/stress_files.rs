@@ -1,12 +1,13 @@
-//! Threads of the system on one small cache before real files whose requests fail, are torn or are
-//! late now and then: by io_uring where the system lets us have it, and by positioned calls.
+//! Threads of the system on one small cache, whose budget changes meanwhile, before real files
+//! whose requests fail, are torn or are late now and then: by io_uring where the system lets us
+//! have it, and by positioned calls.
 //!
 //! A call that meets a failure is made again, as a program would. What a sync that returned without
 //! error promised is looked for in the file itself.
 
 mod support;
 
-use forebay::{AccessError, Cache, Settings, SyncError, blocking};
+use forebay::{AccessError, Cache, Counter, Settings, SyncError, blocking};
 use forebay_base::{Prng, Span};
 use forebay_rt::{Rt, block_on, thread};
 use forebay_store::{
@@ -23,6 +24,8 @@ const PAGES: u64 = 1_024;
 const WRITERS: u64 = 2;
 const OPERATIONS: u64 = 12_000;
 const SYNCS: u64 = 100;
+/// How often the budget changes.
+const BUDGETS: u64 = 40;
 const BROKEN: Failure = Failure::Device(5);
 
 /// What goes wrong: one request in so many, and the first commit.
@@ -170,7 +173,9 @@ fn run(method: Method) {
     for fault in faults() {
         disk.inject(fault);
     }
-    run_threads(&shared);
+    run_threads(&shared, &cache);
+    let given_up = cache.statistics().get(Counter::BalloonInflate);
+    assert!(given_up > 0, "the budget was never smaller");
     for kind in [IoKind::Read, IoKind::Write, IoKind::Commit] {
         assert!(disk.injected(kind) > 0, "no {kind:?} failed");
     }
@@ -210,7 +215,7 @@ fn open(cache: &Cache, method: Method, path: &Path) -> (Arc<FaultStore>, forebay
     (disk, file.expect("the object opens"))
 }
 
-fn run_threads(shared: &Shared) {
+fn run_threads(shared: &Shared, cache: &Cache) {
     let mut threads = Vec::new();
     let mut start = |act: Box<dyn FnOnce(Shared) + Send>| {
         let shared = shared.clone();
@@ -224,5 +229,18 @@ fn run_threads(shared: &Shared) {
     start(Box::new(|shared| {
         assert!(shared.sync() > 0, "no sync was without an error");
     }));
+    let cache = cache.clone();
+    start(Box::new(move |_| change_memory(&cache)));
     threads.into_iter().for_each(thread::Joiner::join);
+}
+
+/// Makes the budget smaller and larger again, to the full one at last.
+fn change_memory(cache: &Cache) {
+    let full = cache.statistics().memory_bytes;
+    let mut chance = Prng::from_seed(7);
+    for turn in 0..BUDGETS {
+        let smaller = full * (5 + chance.below(5)) / 10;
+        let memory_bytes = if turn % 2 == 0 { smaller } else { full };
+        block_on(cache.set_memory(memory_bytes)).expect("the budget is large enough");
+    }
 }

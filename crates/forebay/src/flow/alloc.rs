@@ -7,6 +7,7 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
+use crate::flow::without_over;
 use crate::marks::Mark;
 use crate::policy::{ReclaimThrottle, ZoneDirtyLimits};
 use crate::state::frame::{ExclusiveHold, flag};
@@ -68,11 +69,9 @@ impl<'a> FreshFrame<'a> {
 /// Memory of the zone that may be dirtied, pages.
 pub(crate) fn zone_dirtyable_pages(zone: &Zone) -> u64 {
     let sizes = zone.sizes();
-    limits::zone_dirtyable(
-        zone.free_pages(),
-        sizes.inactive_file + sizes.active_file,
-        zone.reserved_pages(),
-    )
+    let file = sizes.inactive_file + sizes.active_file;
+    let dirtyable = limits::zone_dirtyable(zone.free_pages(), file, zone.reserved_pages());
+    without_over(dirtyable, zone.pages_over())
 }
 
 impl Drop for FreshFrame<'_> {
@@ -98,8 +97,8 @@ impl Engine {
             }
             if !is_above(
                 zone.free_pages(),
-                zone.marks.low,
-                zone.lowmem_reserve[class],
+                zone.marks().low,
+                zone.lowmem_reserve(class),
                 MarkRelief::default(),
             ) {
                 continue;
@@ -210,10 +209,10 @@ impl Engine {
 
     fn try_above_min(&self, node: usize) -> Option<FreshFrame<'_>> {
         self.zone_list(node).find_map(|(_, zone, class)| {
-            let reserve = zone.lowmem_reserve[class];
+            let reserve = zone.lowmem_reserve(class);
             let ok = is_above(
                 zone.free_pages(),
-                zone.marks.min,
+                zone.marks().min,
                 reserve,
                 MarkRelief::default(),
             );
@@ -237,15 +236,17 @@ impl Engine {
 
     /// Whether a page may be dirtied in this node, all of whose zones share one limit.
     fn node_takes_dirty(&self, node: &Node) -> bool {
-        let (mut free, mut file, mut reserved, mut pending) = (0, 0, 0, 0);
+        let (mut free, mut file, mut reserved) = (0, 0, 0);
+        let (mut pending, mut over) = (0, 0);
         for zone in self.zones_up_to(node, node.top_class()) {
             let sizes = zone.sizes();
             free += zone.free_pages();
             file += sizes.inactive_file + sizes.active_file;
             reserved += zone.reserved_pages();
+            over += zone.pages_over();
             pending += zone.pages_pending();
         }
-        let dirtyable = limits::node_dirtyable(free, file, reserved);
+        let dirtyable = without_over(limits::node_dirtyable(free, file, reserved), over);
         let knobs = &self.settings.dirty;
         let limit = limits::zone_limit(dirtyable, self.dirtyable_pages(), knobs);
         limits::zone_is_ok(pending, limit)
@@ -270,7 +271,7 @@ impl Engine {
             let zones = || node.zones.clone().map(|zone| &self.zones[zone]);
             let free = zones().map(Zone::free_pages).sum();
             node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES
-                || gate_is_open(free, zones().map(|zone| zone.marks.min).sum())
+                || gate_is_open(free, zones().map(|zone| zone.marks().min).sum())
         };
         // The gate came in 3.6.
         let has_gate = self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32;
@@ -291,8 +292,8 @@ impl Engine {
             let available = zone.free_pages() + self.reclaimable_pages(zone);
             is_above(
                 available,
-                zone.marks.min,
-                zone.lowmem_reserve[class],
+                zone.marks().min,
+                zone.lowmem_reserve(class),
                 MarkRelief::default(),
             )
         })
@@ -311,7 +312,7 @@ impl Engine {
 
     /// How long a caller is kept waiting for a frame: long while a store may still answer, short
     /// when only guards stand in the way.
-    fn patience(&self) -> Span {
+    pub(crate) fn patience(&self) -> Span {
         if self.global.pages() > 0 || self.is_swap_put_off() {
             self.settings.answer_timeout
         } else {

@@ -65,11 +65,11 @@ impl Engine {
     pub(crate) fn is_balanced(&self, node: &Node, class: usize) -> bool {
         let mut zones = self
             .zones_up_to(node, class)
-            .filter(|zone| zone.managed_pages > 0);
+            .filter(|zone| zone.managed_pages() > 0);
         let mut none = true;
         let found = zones.any(|zone| {
             none = false;
-            zone.free_pages() > zone.marks.high + zone.lowmem_reserve[class]
+            zone.free_pages() > zone.marks().high + zone.lowmem_reserve(class)
         });
         found || none && self.balances_without_zones()
     }
@@ -138,7 +138,7 @@ impl Engine {
                 node.note_refaults();
                 return;
             }
-            control.goal = kswapd_goal(self.zones_up_to(node, class).map(|zone| zone.marks.high));
+            control.goal = kswapd_goal(self.zones_up_to(node, class).map(|zone| zone.marks().high));
             control.begin_pass();
             self.age_active_anon(node, class, &mut control).await;
             self.shrink_node(node, class, &mut control).await;
@@ -163,7 +163,7 @@ impl Engine {
             .sum();
         let min = self
             .zones_up_to(node, node.top_class())
-            .map(|zone| zone.marks.min)
+            .map(|zone| zone.marks().min)
             .sum();
         if gate_is_open(free, min) {
             node.gate.wake_all();

@@ -8,6 +8,7 @@
 //! | `alloc` | one frame: free list, kswapd, direct reclaim, refusal |
 //! | `reclaim`, `judge` | one pass over the lists; what becomes of each page |
 //! | `kswapd` | a node's keeper |
+//! | `balloon` | a budget that changes |
 //! | `write` | finds or makes the page, copies, marks it dirty |
 //! | `throttle`, `rates` | a writer's pause; what it is computed from |
 //! | `flusher` | a store's writer |
@@ -33,6 +34,7 @@
 
 mod accounts;
 mod alloc;
+mod balloon;
 mod commit;
 mod fill;
 mod finish;
@@ -53,6 +55,7 @@ mod write;
 mod writeout;
 
 pub(crate) use alloc::zone_dirtyable_pages;
+pub(crate) use balloon::without_over;
 pub(crate) use read::Missing;
 pub(crate) use swapahead::SwapAhead;
 pub(crate) use throttle::Dirtier;

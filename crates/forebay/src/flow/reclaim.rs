@@ -44,6 +44,8 @@ pub(crate) struct ScanControl {
     pub(crate) priority: u32,
     /// Pages to free.
     pub(crate) goal: u64,
+    /// Zones that are not too large for the budget are left alone.
+    pub(crate) zones_over_only: bool,
     /// Both types may be deactivated whatever the lists look like.
     pub(crate) force_deactivate: bool,
     pub(crate) skipped_deactivate: bool,
@@ -115,6 +117,7 @@ impl ScanControl {
             wrote_to: None,
             priority,
             goal: DIRECT_GOAL,
+            zones_over_only: false,
             force_deactivate: false,
             skipped_deactivate: false,
             scanned: 0,
@@ -154,7 +157,7 @@ impl Engine {
         reclaimed
     }
 
-    async fn reclaim_for_caller(&self, first: usize, control: &mut ScanControl) {
+    pub(crate) async fn reclaim_for_caller(&self, first: usize, control: &mut ScanControl) {
         let mut total_scanned = 0;
         for priority in (0..=TOP_PRIORITY).rev() {
             control.priority = priority;
@@ -180,7 +183,8 @@ impl Engine {
         let before = (control.reclaimed, control.tally);
         control.tally = Tally::default();
         for zone in self.zones_up_to(node, class) {
-            if zone.managed_pages > 0 {
+            let is_meant = !control.zones_over_only || zone.pages_over() > 0;
+            if zone.managed_pages() > 0 && is_meant {
                 self.shrink_zone(zone, control).await;
             }
         }
@@ -278,7 +282,7 @@ impl Engine {
             swappiness: self.settings.swappiness,
             cost: zone.cost(),
             free_pages: zone.free_pages(),
-            high_mark_sum: zone.marks.high,
+            high_mark_sum: zone.marks().high,
             swap_has_room: self.swap_has_room(),
             may_deactivate_anon: control.force_deactivate
                 || refaulted(0)
@@ -380,7 +384,7 @@ impl Engine {
     }
 
     /// Asks every flusher to write all it has: reclaim met nothing but dirty pages.
-    fn kick_flushers(&self) {
+    pub(crate) fn kick_flushers(&self) {
         for backing in self.backings() {
             if backing.reclaimable.load(Ordering::Relaxed) > 0 {
                 backing.request(FlusherWork {

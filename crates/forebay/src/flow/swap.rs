@@ -14,6 +14,7 @@ use crate::state::backing::Backing;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::object::{ObjectState, Origin};
+use crate::state::zone::Zone;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{
     atomic::{AtomicU32, Ordering},
@@ -289,7 +290,8 @@ impl Engine {
     pub(crate) fn anonymous(&self, pages: u64) -> Result<Arc<ObjectState>, BuildError> {
         let swap = self.swap.get().ok_or(BuildError::NoSwap { pages })?;
         // Memory holds what swap does not.
-        if pages > swap.slots.total() + u64::from(self.frames.len()) {
+        let memory_pages: u64 = self.zones.iter().map(Zone::managed_pages).sum();
+        if pages > swap.slots.total() + memory_pages {
             return Err(BuildError::NoSwap { pages });
         }
         let slots = (0..pages).map(|_| AtomicU32::new(0)).collect();

@@ -73,14 +73,6 @@ impl Arena {
             .cast::<u8>()
             .wrapping_add(start.addr().next_multiple_of(HUGE_PAGE_BYTES) - start.addr());
         let is_phantom = memory == PageMemory::Phantom;
-        let backed_by = if is_phantom {
-            Advice::LinuxNoHugepage
-        } else {
-            Advice::LinuxHugepage
-        };
-        // SAFETY: the range lies inside the mapping just made; the advice changes how it is
-        // backed, never what it holds. Refusal is harmless.
-        let _ = unsafe { rustix::mm::madvise(aligned.cast(), bytes, backed_by) };
         let slack = aligned.addr() - start.addr();
         if slack > 0 {
             // SAFETY: the bytes before the aligned start belong to the mapping and are not used.
@@ -93,6 +85,7 @@ impl Arena {
             mapped_bytes: mapped_bytes - slack,
             is_phantom,
         };
+        arena.want_huge_pages(true);
         if prefault && !is_phantom {
             arena.touch_all();
         }
@@ -192,6 +185,35 @@ impl Arena {
         unsafe { self.address(hold.frame()).add(start).write_bytes(0, length) };
     }
 
+    /// Gives the memory of a page that is held alone back to the system: its bytes are zeros when
+    /// it is next touched. No store may have the arena registered, for it would go on using the
+    /// memory that was there before.
+    pub(crate) fn give_up(&self, hold: &mut ExclusiveHold<'_>) {
+        if self.is_phantom {
+            return;
+        }
+        let page = self.address(hold.frame());
+        // SAFETY: the page is one of the mapping's, and an exclusive hold keeps every reader and
+        // writer of this program off (invariant F2); of the kernel's none has it, for the page of a
+        // request is held or under writeback. Refusal is harmless: the memory stays.
+        let _ =
+            unsafe { rustix::mm::madvise(page.as_ptr().cast(), PAGE_BYTES, Advice::LinuxDontNeed) };
+    }
+
+    /// Asks the system for huge pages, or not to make any: it would fill the gaps again that
+    /// [`Arena::give_up`] has left.
+    pub(crate) fn want_huge_pages(&self, wanted: bool) {
+        let advice = if wanted && !self.is_phantom {
+            Advice::LinuxHugepage
+        } else {
+            Advice::LinuxNoHugepage
+        };
+        let bytes = self.frames as usize * PAGE_BYTES;
+        // SAFETY: the range lies inside the mapping; the advice changes how it is backed, never
+        // what it holds. Refusal is harmless.
+        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), bytes, advice) };
+    }
+
     /// The bytes of a held page, for as long as the hold.
     pub(crate) fn bytes<'a>(&'a self, hold: &'a SharedHold<'_>) -> &'a [u8] {
         // SAFETY: a shared hold keeps every writer of this page off (invariant F1) for its whole
@@ -219,5 +241,37 @@ impl Drop for Arena {
         // borrow the arena and requests keep the engine alive.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
         debug_assert!(unmapped.is_ok(), "the arena is one mapping");
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::state::frame::{FrameTable, flag};
+
+    const KEY: u64 = 1 << 40;
+
+    #[test]
+    fn a_page_that_was_given_up_is_zeros_and_its_neighbours_are_as_they_were() {
+        let arena = Arena::new(3, PageMemory::Real, true).expect("three pages can be mapped");
+        let frames = FrameTable::new(arena, 1);
+        let filled = [7; PAGE_BYTES];
+        let mut holds: Vec<_> = (0..3).map(|frame| frames.exclude_free(frame)).collect();
+        for hold in &mut holds {
+            frames.arena().copy_in(hold, 0, &filled);
+            hold.set_owner(KEY);
+            hold.set(flag::MAPPED | flag::UPTODATE);
+        }
+        frames.arena().give_up(&mut holds[1]);
+        holds.into_iter().for_each(drop);
+        for frame in 0..3 {
+            let hold = frames.hold(frame, KEY).expect("nobody has it alone");
+            let expected = if frame == 1 { 0 } else { 7 };
+            assert_eq!(
+                frames.arena().bytes(&hold),
+                [expected; PAGE_BYTES],
+                "{frame}"
+            );
+        }
     }
 }

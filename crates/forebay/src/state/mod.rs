@@ -11,7 +11,7 @@
 //! 3. `ObjectState::dirty`
 //! 4. the block slab
 //! 5. a bucket of the index
-//! 6. `Zone::lists`, `Zone::free`
+//! 6. a zone's balloon, `Zone::lists`, `Zone::free`
 //! 7. `Backing::rates`, the cache's limits, counters, the error sequence of an object
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none

@@ -6,9 +6,8 @@ use crate::state::arena::Arena;
 use crate::state::frame::{FrameTable, Refused, SharedHold, claimable, flag};
 use crate::state::index::{Index, key};
 use crate::state::shadow::{Shadow, Shadows};
-use crate::state::zone::{Batch, List, Zone, ZonePlan};
+use crate::state::zone::{Batch, List, Zone, ZonePlan, ZoneSize};
 use forebay_base::Prng;
-use forebay_law::watermark::Watermarks;
 use std::collections::{BTreeMap, VecDeque};
 
 const ZONE_PAGES: [u64; 2] = [13, 7];
@@ -36,9 +35,11 @@ impl Machine {
                 name: format!("zone {node}"),
                 node,
                 first_frame,
-                managed_pages,
-                marks: Watermarks::default(),
-                lowmem_reserve: vec![0],
+                size: ZoneSize {
+                    managed_pages,
+                    lowmem_reserve: vec![0],
+                    ..ZoneSize::default()
+                },
             };
             first_frame += managed_pages as u32;
             Zone::new(plan, &frames)

@@ -1,10 +1,15 @@
 //! A zone: a run of frames with its own free list, watermarks, LRU lists and dirty accounts.
 //!
 //! invariant Z1: every frame of a zone is in exactly one place: on the free list, on one LRU
-//! list, isolated by a reclaimer, or held exclusively by who allocates or releases it.
+//! list, isolated by a reclaimer, held exclusively by who allocates or releases it, or in the
+//! zone's balloon (zone/size.rs).
 //! invariant Z2: a list's size is the number of frames that its links reach.
 //! invariant Z3: a frame carries `LISTED` exactly while it is linked into a list, which is the
 //! one that its `ANON` and `ACTIVE` flags name as they were when it was linked.
+
+mod size;
+
+pub(crate) use size::ZoneSize;
 
 use crate::event::PageLevels;
 use crate::state::frame::{ExclusiveHold, FrameTable, NO_FRAME, flag};
@@ -16,7 +21,7 @@ use forebay_base::sync::{
 };
 use forebay_law::history::RotationCounts;
 use forebay_law::scan::{ListSizes, ReclaimCost};
-use forebay_law::watermark::Watermarks;
+use size::Size;
 
 /// The LRU lists of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,10 +118,9 @@ pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) node: usize,
     pub(crate) first_frame: u32,
-    pub(crate) managed_pages: u64,
-    pub(crate) marks: Watermarks,
-    /// Free frames that requests of each class must leave (spec/reclaim.md 1.4).
-    pub(crate) lowmem_reserve: Vec<u64>,
+    /// Frames of the zone, with those that it has given up.
+    pub(crate) spanned_pages: u64,
+    size: Size,
     free: Mutex<FreeList>,
     free_pages: AtomicU64,
     lists: Mutex<Lists>,
@@ -140,15 +144,14 @@ pub(crate) struct ZonePlan {
     pub(crate) name: String,
     pub(crate) node: usize,
     pub(crate) first_frame: u32,
-    pub(crate) managed_pages: u64,
-    pub(crate) marks: Watermarks,
-    pub(crate) lowmem_reserve: Vec<u64>,
+    pub(crate) size: ZoneSize,
 }
 
 impl Zone {
     /// The zone of `plan`, with all of its frames free.
     pub(crate) fn new(plan: ZonePlan, frames: &FrameTable) -> Zone {
-        let end = plan.first_frame + plan.managed_pages as u32;
+        let spanned_pages = plan.size.managed_pages;
+        let end = plan.first_frame + spanned_pages as u32;
         for frame in plan.first_frame..end {
             let next = if frame + 1 == end {
                 NO_FRAME
@@ -157,7 +160,7 @@ impl Zone {
             };
             frames.frame(frame).older.store(next, Ordering::Relaxed);
         }
-        let first = if plan.managed_pages == 0 {
+        let first = if spanned_pages == 0 {
             NO_FRAME
         } else {
             plan.first_frame
@@ -167,11 +170,10 @@ impl Zone {
             name: plan.name,
             node: plan.node,
             first_frame: plan.first_frame,
-            managed_pages: plan.managed_pages,
-            marks: plan.marks,
-            lowmem_reserve: plan.lowmem_reserve,
+            spanned_pages,
+            size: Size::new(&plan.size),
             free: Mutex::new(FreeList { first }),
-            free_pages: AtomicU64::new(plan.managed_pages),
+            free_pages: AtomicU64::new(spanned_pages),
             lists: Mutex::new(Lists {
                 heads: [NO_FRAME; 4],
                 tails: [NO_FRAME; 4],
@@ -189,13 +191,7 @@ impl Zone {
     }
 
     pub(crate) fn contains(&self, frame: u32) -> bool {
-        frame >= self.first_frame && u64::from(frame - self.first_frame) < self.managed_pages
-    }
-
-    /// Pages that never count as dirtyable: what requests must leave, and the high mark.
-    pub(crate) fn reserved_pages(&self) -> u64 {
-        let most = self.lowmem_reserve.iter().max().copied().unwrap_or(0);
-        self.managed_pages.min(most + self.marks.high)
+        frame >= self.first_frame && u64::from(frame - self.first_frame) < self.spanned_pages
     }
 
     pub(crate) fn free_pages(&self) -> u64 {
@@ -435,7 +431,7 @@ impl Zone {
         let lists = lock(&self.lists);
         let mut members = Vec::new();
         let mut at = lists.tails[list as usize];
-        while at != NO_FRAME && members.len() as u64 <= self.managed_pages {
+        while at != NO_FRAME && members.len() as u64 <= self.spanned_pages {
             members.push(at);
             at = frames.frame(at).newer.load(Ordering::Relaxed);
         }
@@ -445,9 +441,14 @@ impl Zone {
     /// The frames of the free list, for the consistency walk.
     pub(crate) fn free_members(&self, frames: &FrameTable) -> Vec<u32> {
         let free = lock(&self.free);
+        self.chain(frames, free.first)
+    }
+
+    /// The frames that follow `first` by their links, itself first.
+    fn chain(&self, frames: &FrameTable, first: u32) -> Vec<u32> {
         let mut members = Vec::new();
-        let mut at = free.first;
-        while at != NO_FRAME && members.len() as u64 <= self.managed_pages {
+        let mut at = first;
+        while at != NO_FRAME && members.len() as u64 <= self.spanned_pages {
             members.push(at);
             at = frames.frame(at).older.load(Ordering::Relaxed);
         }

@@ -45,7 +45,7 @@ impl Engine {
     pub(super) fn need_not_wake(&self, node: &Node, class: usize) -> bool {
         if self.settings.policy.kswapd_sleep == KswapdSleep::EveryZone {
             let mut zones = self.managed_zones(node, class);
-            return zones.all(|zone| zone.free_pages() > zone.marks.low);
+            return zones.all(|zone| zone.free_pages() > zone.marks().low);
         }
         let balanced = self.is_balanced(node, class);
         self.clear_on_any_check(node, balanced);
@@ -85,7 +85,7 @@ impl Engine {
     fn is_every_zone_balanced(&self, node: &Node, class: usize) -> bool {
         let mut zones = self.managed_zones(node, class);
         let is_balanced = |zone: &Zone| {
-            let balanced = zone.free_pages() > zone.marks.high + zone.lowmem_reserve[class];
+            let balanced = zone.free_pages() > zone.marks().high + zone.lowmem_reserve(class);
             self.clear_on_any_check(node, balanced);
             balanced
         };
@@ -94,12 +94,12 @@ impl Engine {
 
     fn is_every_zone_high(&self, node: &Node) -> bool {
         let mut zones = self.managed_zones(node, node.top_class());
-        zones.all(|zone| zone.free_pages() > zone.marks.high || self.is_unreclaimable(zone))
+        zones.all(|zone| zone.free_pages() > zone.marks().high || self.is_unreclaimable(zone))
     }
 
     fn managed_zones(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
         let zones = self.zones_up_to(node, class);
-        zones.filter(|zone| zone.managed_pages > 0)
+        zones.filter(|zone| zone.managed_pages() > 0)
     }
 }
 

@@ -57,15 +57,15 @@ fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
 fn vector_v2_marks_and_reserves_of_the_machine() {
     let (_world, engine) = machine(KswapdSleep::ForRequestedClass, [0; 3]);
     let marks = |zone: usize| {
-        let marks = engine.zones[zone].marks;
+        let marks = engine.zones[zone].marks();
         (marks.min, marks.low, marks.high)
     };
     assert_eq!(
         [marks(0), marks(1), marks(2)],
         [(8, 11, 14), (1_640, 2_426, 3_212), (267, 395, 523)]
     );
-    assert_eq!(engine.zones[0].lowmem_reserve, [0, 3_072, 3_572]);
-    assert_eq!(engine.zones[1].lowmem_reserve, [0, 0, 500]);
+    assert_eq!(engine.zones[0].lowmem_reserves(), [0, 3_072, 3_572]);
+    assert_eq!(engine.zones[1].lowmem_reserves(), [0, 0, 500]);
 }
 
 #[test]

@@ -71,9 +71,10 @@ impl Engine {
     /// Shrinks every zone up to the highest one that is short.
     async fn shrink_short_zones(&self, node: &Node, control: &mut ScanControl) -> Pass {
         let top = node.top_class();
-        let is_short = |zone: &Zone| zone.free_pages() <= zone.marks.high;
+        let is_short = |zone: &Zone| zone.free_pages() <= zone.marks().high;
         let candidates = || self.zones_up_to(node, top).enumerate();
-        let is_candidate = |zone: &Zone| zone.managed_pages > 0 && !self.is_hopeless(zone, control);
+        let is_candidate =
+            |zone: &Zone| zone.managed_pages() > 0 && !self.is_hopeless(zone, control);
         let short = candidates().filter(|(_, zone)| is_candidate(zone) && is_short(zone));
         let Some(end) = short.map(|(class, _)| class).last() else {
             return Pass::Balanced;
@@ -81,11 +82,11 @@ impl Engine {
         self.age_active_anon(node, top, control).await;
         let (mut all_ok, mut is_urgent) = (true, false);
         for zone in self.zones_up_to(node, end) {
-            if zone.managed_pages == 0 || self.is_hopeless(zone, control) {
+            if zone.managed_pages() == 0 || self.is_hopeless(zone, control) {
                 continue;
             }
-            let enough = zone.marks.high + zone.lowmem_reserve[end];
-            let gap = balance_gap(zone.marks.low, zone.managed_pages);
+            let enough = zone.marks().high + zone.lowmem_reserve(end);
+            let gap = balance_gap(zone.marks().low, zone.managed_pages());
             if zone.free_pages() <= enough + gap {
                 self.shrink_zone(zone, control).await;
             }
@@ -93,7 +94,7 @@ impl Engine {
                 zone.flags.clear();
             } else if !self.is_hopeless(zone, control) {
                 all_ok = false;
-                is_urgent |= zone.free_pages() <= zone.marks.min + zone.lowmem_reserve[end];
+                is_urgent |= zone.free_pages() <= zone.marks().min + zone.lowmem_reserve(end);
             }
         }
         if all_ok {

@@ -206,7 +206,7 @@ impl Engine {
     fn preferred_flags(&self, first: usize) -> &ReclaimFlags {
         let zones = self.nodes[first].zones.clone();
         let mut zones = zones.rev().map(|zone| &self.zones[zone]);
-        let preferred = zones.find(|zone| zone.managed_pages > 0);
+        let preferred = zones.find(|zone| zone.managed_pages() > 0);
         preferred.map_or(&self.nodes[first].flags, |zone| self.reclaim_flags(zone))
     }
 

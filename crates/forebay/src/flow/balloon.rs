@@ -1,0 +1,171 @@
+//! A budget that changes while the cache runs.
+//!
+//! The memory taken at start is the most that there is. A smaller budget is met as Linux meets one
+//! for a virtual machine: free frames go into a balloon, reclaim makes more of them, and what is
+//! held or dirty follows when it can. Marks, reserves and dirty limits are those of the smaller
+//! cache at once. A task of its own does it, so that a caller that gives up stops nothing.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::error::MemoryError;
+use crate::flow::reclaim::{ScanControl, Who};
+use crate::layout::zone_sizes;
+use crate::state::zone::{Zone, ZoneSize};
+use forebay_base::Span;
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_law::scan::TOP_PRIORITY;
+use std::sync::Arc;
+
+/// First sleep of the task after a run in vain, and the longest, ms.
+const REST_MS: (u64, u64) = (100, 5_000);
+
+/// What may be dirtied of `pages` while `over` are to be given up. A quarter stays, for it may be
+/// other pages that are over, and for long: writers of files are not stopped for those.
+pub(crate) fn without_over(pages: u64, over: u64) -> u64 {
+    pages.saturating_sub(over).max(pages / 4)
+}
+
+impl Engine {
+    /// Makes the cache as large as `memory_bytes` allow. Returns the pages that it still has over
+    /// that, which is none but where the wait for them took too long.
+    pub(crate) async fn set_memory(&self, memory_bytes: u64) -> Result<u64, MemoryError> {
+        if self.is_closing() {
+            return Err(MemoryError::Closed);
+        }
+        let zone_pages = self.budget.resized(&self.settings, memory_bytes)?;
+        self.resize_zones(&zone_sizes(&self.settings, &zone_pages));
+        if self.pages_over() == 0 {
+            return Ok(0);
+        }
+        for backing in self.backings() {
+            // The limits are lower now.
+            backing.wake_for_background();
+        }
+        self.start_filling();
+        Ok(self.balloons_fill().await)
+    }
+
+    /// Two callers do this one after the other. The order in it matters: nothing is given up
+    /// before every store has forgotten it, and no store is told of it before all is back.
+    fn resize_zones(&self, sizes: &[ZoneSize]) {
+        let _turn = lock(&self.balloon.turn);
+        let zones = || self.zones.iter().zip(sizes);
+        let is_whole = zones().all(|(zone, size)| size.managed_pages == zone.spanned_pages);
+        if !is_whole {
+            self.forget_memory();
+        }
+        for (zone, size) in zones() {
+            zone.set_size(size);
+        }
+        self.note_reserves();
+        self.empty_balloons();
+        if is_whole {
+            self.remember_memory();
+        }
+    }
+
+    /// Frames that the cache has beyond its budget.
+    pub(crate) fn pages_over(&self) -> u64 {
+        self.zones.iter().map(Zone::pages_over).sum()
+    }
+
+    /// Waits until the budget is met, no longer than somebody would wait for a frame.
+    async fn balloons_fill(&self) -> u64 {
+        let began = self.rt.now();
+        loop {
+            let listener = self.balloon.changed.listen();
+            let over = self.pages_over();
+            let deadline = began + self.patience();
+            if over == 0 || self.is_closing() || self.rt.now() >= deadline {
+                return over;
+            }
+            // Whatever ended the wait: the next look says how far it has come.
+            let _ = self.until(deadline, listener).await;
+        }
+    }
+
+    /// Gives frames back to zones that may have more.
+    fn empty_balloons(&self) {
+        for zone in &self.zones {
+            loop {
+                let freed = zone.empty_balloon(&self.frames);
+                if freed == 0 {
+                    break;
+                }
+                self.count(Counter::BalloonDeflate, freed);
+                self.nodes[zone.node].freed.wake_all();
+            }
+        }
+    }
+
+    /// Puts what is free into the balloons of zones that are too large. Returns how much.
+    fn fill_balloons(&self) -> u64 {
+        let mut filled = 0;
+        for zone in &self.zones {
+            loop {
+                let taken = zone.fill_balloon(&self.frames);
+                if taken == 0 {
+                    break;
+                }
+                filled += taken;
+            }
+        }
+        self.count(Counter::BalloonInflate, filled);
+        if filled > 0 {
+            self.balloon.changed.wake_all();
+        }
+        filled
+    }
+
+    /// Starts the task that fills the balloons, if it does not run already.
+    fn start_filling(&self) {
+        if !self.balloon.is_filling.swap(true, Ordering::SeqCst) {
+            let engine = self.shared();
+            self.rt
+                .spawn("balloon", async move { engine.fill_until_met().await });
+        }
+    }
+
+    async fn fill_until_met(self: Arc<Self>) {
+        let mut rest_ms = REST_MS.0;
+        loop {
+            let filled = self.fill_balloons();
+            if self.pages_over() == 0 || self.is_closing() {
+                self.balloon.is_filling.store(false, Ordering::SeqCst);
+                // A budget that became smaller before that found the task at work.
+                if self.pages_over() > 0 && !self.is_closing() {
+                    self.start_filling();
+                }
+                return;
+            }
+            let reclaimed = self.reclaim_over().await;
+            if filled + reclaimed > 0 {
+                rest_ms = REST_MS.0;
+                self.rt.yield_now().await;
+            } else {
+                // All that is left is held, or dirty, or has nowhere to go.
+                self.kick_flushers();
+                let rest = Span::from_millis(rest_ms);
+                let _ = self.rt.timeout(rest, self.closed.listen()).await;
+                rest_ms = (rest_ms * 2).min(REST_MS.1);
+            }
+        }
+    }
+
+    /// Reclaims as a caller does, from the zones alone that are too large. Returns the pages freed.
+    async fn reclaim_over(&self) -> u64 {
+        let Some(zone) = self.zones.iter().find(|zone| zone.pages_over() > 0) else {
+            return 0;
+        };
+        for force_deactivate in [false, true] {
+            let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
+            control.zones_over_only = true;
+            control.force_deactivate = force_deactivate;
+            self.reclaim_for_caller(zone.node, &mut control).await;
+            if control.reclaimed > 0 {
+                return control.reclaimed;
+            }
+        }
+        0
+    }
+}
