@@ -27,7 +27,7 @@ impl World {
         let limit = self.highest_limit(limit);
         let tasks = 3 + self.plan.clients * 2;
         let swapped = if self.plan.anonymous.is_some() {
-            statistics.frames
+            statistics.frames + statistics.nr_balloon_pages
         } else {
             0
         };

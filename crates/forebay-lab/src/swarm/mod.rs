@@ -10,6 +10,7 @@
 
 mod abandon;
 mod books;
+mod budgets;
 mod campaign;
 mod client;
 mod conduct;

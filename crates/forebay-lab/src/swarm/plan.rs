@@ -42,11 +42,13 @@ pub enum Part {
     Jumps,
     /// A writer that dirties one page in each of many objects.
     Scatter,
+    /// A memory budget that changes.
+    Memory,
 }
 
 impl Part {
     /// Every part, in the order in which to try without them.
-    pub const ALL: [Part; 14] = [
+    pub const ALL: [Part; 15] = [
         Part::Clients,
         Part::Faults,
         Part::Crash,
@@ -61,6 +63,7 @@ impl Part {
         Part::Knobs,
         Part::Jumps,
         Part::Scatter,
+        Part::Memory,
     ];
 
     /// Its name on the command line.
@@ -169,6 +172,9 @@ impl Plan {
         if plan.anonymous.is_some() && plan.swap_is_forgetful() {
             plan.anonymous = None;
         }
+        if root.child("memory").chance(1, 4) {
+            plan.parts.insert(Part::Memory);
+        }
         if plan.has(Part::Scatter) {
             // Else pauses keep its pages far fewer than the blocks of the index.
             settings.dirty.dirty_ratio_percent = 80;
@@ -197,7 +203,8 @@ impl Plan {
                 | Part::Pinners
                 | Part::Shared
                 | Part::Jumps
-                | Part::Scatter => {
+                | Part::Scatter
+                | Part::Memory => {
                     self.parts.remove(part);
                 }
                 Part::Anonymous => self.anonymous = None,
@@ -261,10 +268,22 @@ impl Plan {
             AccessError::NotAnswering { .. } => self.may_hang() || self.may_fail(),
             AccessError::Held { .. } => self.has(Part::Pinners),
             AccessError::NoFrames { .. } => {
-                self.may_hang() || self.may_fail() || self.has(Part::Pinners)
+                // What memory held of swap that is too small has no place in less of it.
+                let is_short = self.has(Part::Memory) && self.anonymous.is_some();
+                self.may_hang() || self.may_fail() || self.may_be_held() || is_short
             }
             _ => false,
         }
+    }
+
+    /// Whether guards may be held for long.
+    pub(super) fn may_be_held(&self) -> bool {
+        self.has(Part::Pinners)
+    }
+
+    /// Whether the clock may jump.
+    pub(super) fn may_jump(&self) -> bool {
+        self.has(Part::Jumps)
     }
 
     /// Whether a sync may end with this error; what failed is judged elsewhere.

@@ -1,5 +1,6 @@
 //! One seed: safety while everything goes wrong, then liveness when nothing does any more.
 
+use super::budgets::change_memory;
 use super::client::{Client, PAGE};
 use super::ledger::Ledger;
 use super::plan::{Part, Plan, Reduction};
@@ -156,6 +157,7 @@ fn outcome(world: &World, simulated_ms: u64) -> Outcome {
     }
     // Faults that are none of a store.
     let others = [
+        ("budget changed", deeds.budgets),
         ("call dropped", deeds.abandoned),
         ("clock jumped", deeds.jumps),
         ("guard held for long", deeds.held),
@@ -221,6 +223,9 @@ fn start(world: &Arc<World>, ended: &Ended) -> Vec<Promised> {
     if let Some((pages, swap_pages)) = plan.anonymous {
         start_anonymous(world, ended, pages, swap_pages);
         world.spawn("brief memory", roles::use_briefly(world.clone()));
+    }
+    if plan.has(Part::Memory) {
+        world.spawn("budgets", change_memory(world.clone()));
     }
     if plan.has(Part::Scatter) {
         world.spawn("scatter", scatter(world.clone()));

@@ -33,6 +33,8 @@ pub(super) struct Deeds {
     pub(super) syncs: u64,
     /// Jumps of the clock.
     pub(super) jumps: u64,
+    /// Changes of the memory budget.
+    pub(super) budgets: u64,
     /// Guards that were held for longer than a cut waits for one.
     pub(super) held: u64,
 }

@@ -1,0 +1,90 @@
+//! A memory budget that becomes smaller and larger while everybody works.
+
+use super::client::PAGE;
+use super::verdict::Oracle;
+use super::world::World;
+use forebay::MemoryError;
+use forebay_base::{Prng, Span};
+use std::sync::Arc;
+
+/// Changes the budget until the writers have ended, and gives all of it back then.
+pub(super) async fn change_memory(world: Arc<World>) {
+    let mut chance = world.chance("budgets", 0);
+    let full = world.plan.settings.memory_bytes;
+    while !world.is_over() && !world.writers_have_ended() {
+        let rest = [10_000, 500_000, 5_000_000][chance.below(3) as usize];
+        world.rt.sleep(Span::from_micros(chance.below(rest))).await;
+        let memory_bytes = match chance.below(4) {
+            0 => full,
+            1 => smallest(&world).await,
+            _ => full / 4 + chance.below(full),
+        };
+        change(&world, &mut chance, memory_bytes).await;
+    }
+    if world.is_over() {
+        return;
+    }
+    let given = world.call("set_memory", None, world.cache.set_memory(full));
+    let given = given.await;
+    let given_up = world.cache.statistics().nr_balloon_pages;
+    if given != Some(Ok(0)) || given_up > 0 {
+        let what = format!("{given_up} pages are not there after all of it: {given:?}");
+        world.broken(Oracle::Books, what);
+    }
+}
+
+async fn smallest(world: &World) -> u64 {
+    match world.cache.set_memory(0).await {
+        Err(MemoryError::TooSmall { needed_bytes, .. }) => needed_bytes,
+        other => {
+            world.broken(Oracle::Errors, format!("a budget of nothing: {other:?}"));
+            world.plan.settings.memory_bytes
+        }
+    }
+}
+
+async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
+    let waits = chance.chance(1, 4).then(|| 1 + chance.below(12) as u32);
+    let began = world.rt.now();
+    world.tell(|| format!("set_memory {memory_bytes}"));
+    let set = world.call("set_memory", waits, world.cache.set_memory(memory_bytes));
+    let set = set.await;
+    world.tell(|| format!("set_memory ends with {set:?}"));
+    world.change_deeds(|deeds| deeds.budgets += 1);
+    let statistics = world.cache.statistics();
+    world.judge_statistics(&statistics);
+    let settings = &world.plan.settings;
+    let longest = settings.answer_timeout.max(settings.held_timeout) + Span::from_secs(1);
+    let took = world.rt.now().since(began);
+    if took > longest && !world.plan.may_jump() {
+        let what = format!("a change of the budget took {took}");
+        world.broken(Oracle::Bounds, what);
+    }
+    let is_right = match set {
+        None => true,
+        Some(Ok(over)) => {
+            let allowed = memory_bytes + over;
+            statistics.memory_bytes <= allowed && (over == 0 || may_stay_over(world, over))
+        }
+        Some(Err(MemoryError::TooLarge { limit_bytes, .. })) => {
+            memory_bytes > settings.memory_bytes && limit_bytes == settings.memory_bytes
+        }
+        Some(Err(MemoryError::TooSmall { needed_bytes, .. })) => memory_bytes < needed_bytes,
+        Some(Err(_)) => false,
+    };
+    if !is_right {
+        let what = format!(
+            "a budget of {memory_bytes} bytes ended with {set:?} and {} bytes",
+            statistics.memory_bytes
+        );
+        world.broken(Oracle::Bounds, what);
+    }
+}
+
+/// Whether there may be pages that nothing can be made of in time.
+fn may_stay_over(world: &World, over_bytes: u64) -> bool {
+    // Those that calls under way hold.
+    let few = over_bytes <= 8 * PAGE;
+    let plan = &world.plan;
+    few || plan.may_fail() || plan.may_hang() || plan.may_be_held() || plan.anonymous.is_some()
+}
