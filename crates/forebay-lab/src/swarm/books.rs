@@ -1,12 +1,13 @@
 //! Sums that have to agree: the cache's gauges with each other, and with what the stores counted.
 
+use super::plan::Part;
 use super::store::Tally;
 use super::verdict::Oracle;
 use super::world::World;
 use forebay::{Counter, Policy, Statistics};
 
 /// Pages that a writer may dirty between two looks at the limits.
-const STRETCH_PAGES: u64 = 128;
+const STRETCH_PAGES: u64 = 64;
 
 impl World {
     /// What holds at any moment.
@@ -25,13 +26,14 @@ impl World {
         }
         let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
         let limit = self.highest_limit(limit);
-        let tasks = 3 + self.plan.clients * 2;
+        let writers = self.plan.clients * (1 + u64::from(self.plan.has(Part::Shared)))
+            + u64::from(self.plan.has(Part::Scatter));
         let swapped = if self.plan.anonymous.is_some() {
             statistics.frames + statistics.nr_balloon_pages
         } else {
             0
         };
-        let allowed = limit + tasks * STRETCH_PAGES + swapped;
+        let allowed = limit + writers * STRETCH_PAGES + swapped;
         if statistics.dirty() > allowed {
             let what = format!(
                 "{} pages are dirty or under writeback; the limit is {limit}",
