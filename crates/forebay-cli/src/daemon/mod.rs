@@ -1,5 +1,6 @@
 //! What every server of a cache needs: the cache, an end in order, metrics, memory that is there.
 
+pub(crate) mod budget;
 pub(crate) mod ending;
 pub(crate) mod memory;
 pub(crate) mod metrics;

@@ -1,14 +1,11 @@
 //! What was typed behind `forebay serve`, and what it means.
 
+use crate::daemon::budget::memory_size;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
-use forebay_base::units::{parse_size, show_bytes};
+use forebay_base::units::parse_size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// Below it a cache has hardly a page for each request that can be under way.
-const LEAST_MEMORY_BYTES: u64 = 8 << 20;
-const MOST_MEMORY_BYTES: u64 = 1 << 44;
 
 /// What was typed.
 #[derive(Args)]
@@ -207,19 +204,6 @@ fn name_images(paths: Vec<PathBuf>, names: Vec<String>) -> Result<Vec<ImageArgum
     Ok(images
         .map(|(path, name)| ImageArguments { path, name })
         .collect())
-}
-
-/// A budget for a cache.
-fn memory_size(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text)?;
-    if bytes < LEAST_MEMORY_BYTES {
-        let least = show_bytes(LEAST_MEMORY_BYTES);
-        return Err(format!("a cache before an image needs at least {least}"));
-    }
-    if bytes > MOST_MEMORY_BYTES {
-        return Err("no machine has that much: write the size as 512M or 4G".into());
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
