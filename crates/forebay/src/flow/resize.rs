@@ -267,18 +267,7 @@ impl Engine {
                 limit_bytes,
             });
         }
-        if object.is_read_only() {
-            self.mark(Mark::ReadOnly);
-            return Err(AccessError::ReadOnly {
-                object: object.store_object().0,
-            });
-        }
-        if self.is_closing() {
-            self.mark(Mark::Closed);
-            Err(AccessError::Closed)
-        } else {
-            Ok(())
-        }
+        self.check_changeable(object)
     }
 
     /// The right to resize, once every batch of insertions has ended. Batches wait for nothing,

@@ -161,6 +161,12 @@ impl Engine {
                 limit_bytes,
             });
         }
+        self.check_changeable(object)?;
+        self.check_failures(handle)
+    }
+
+    /// Refuses who changes an object that may only be read, or that nobody may use any more.
+    pub(super) fn check_changeable(&self, object: &ObjectState) -> Result<(), AccessError> {
         if object.is_read_only() {
             self.mark(Mark::ReadOnly);
             return Err(AccessError::ReadOnly {
@@ -171,7 +177,7 @@ impl Engine {
             self.mark(Mark::Closed);
             return Err(AccessError::Closed);
         }
-        self.check_failures(handle)
+        Ok(())
     }
 
     /// Refuses a writer whose object, or whose store, has so many pages that cannot be written

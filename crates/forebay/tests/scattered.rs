@@ -1,0 +1,52 @@
+//! Dirty pages so far apart that the room for remembering them runs out before their limit.
+
+mod support;
+
+use forebay::{Counter, DirtyKnobs, Settings};
+use forebay_base::Span;
+use forebay_store::{Durability, Geometry, MemoryStore, ObjectId, Rate, RateStore, Store};
+use std::sync::Arc;
+use support::{Bench, FILE, OfSize, PAGE, page_of, simulate, write_pages};
+
+/// Pages dirtied in objects of their own: more than 4 MiB have room for.
+const SCATTERED: u64 = 800;
+
+/// A writer that finds no room gets it as soon as anybody's page is clean, wherever it was.
+#[test]
+fn a_writer_waits_for_the_pages_of_any_store() {
+    for durability in [Durability::OnFinish, Durability::Unstable] {
+        simulate(1, async |rt| {
+            let settings = Settings {
+                dirty: DirtyKnobs {
+                    dirty_ratio_percent: 95,
+                    background_ratio_percent: 90,
+                    ..DirtyKnobs::default()
+                },
+                ..Settings::of_mib(4)
+            };
+            let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
+            let other = MemoryStore::with(Geometry {
+                durability,
+                ..MemoryStore::new().geometry()
+            });
+            let slow = RateStore::new(rt.clone(), Arc::new(other), Rate::bytes(1_000_000));
+            let slow = bench.cache.attach(Arc::new(slow)).expect("it is attached");
+            let file = bench.open(0);
+            for number in 0..SCATTERED {
+                let object = ObjectId(FILE.0 + 1 + number);
+                let scattered = bench.cache.open(&slow, object, 0).expect("it opens");
+                let began = rt.now();
+                let written = scattered.write_at(&page_of(number), 0).await;
+                assert_eq!(written, Ok(()), "page {number}");
+                // Blocks of one page each: a stride of 64 pages takes one for each page.
+                let at = number * 64 * PAGE as u64;
+                assert_eq!(file.write_at(&page_of(number), at).await, Ok(()));
+                assert!(rt.now().since(began) < Span::from_secs(10), "page {number}");
+            }
+            assert_eq!(bench.count(Counter::WaitsOverdue), 0);
+            bench.cache.sync().await.expect("the stores are well");
+            write_pages(&file, 0..64).await.expect("memory takes it");
+            bench.assert_consistent();
+        });
+    }
+}
