@@ -2,7 +2,8 @@
 
 mod support;
 
-use forebay::{AccessError, Counter, DirtyKnobs, Policy, Settings, SyncError};
+use forebay::event::Event;
+use forebay::{AccessError, BackingSettings, Counter, DirtyKnobs, Policy, Settings, SyncError};
 use forebay_base::Span;
 use forebay_store::{
     Durability, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
@@ -191,6 +192,51 @@ fn a_reader_behind_writes_that_are_never_committed_is_told() {
         speak(&bench, &faults).await;
         assert_eq!(file.sync().await, Ok(()));
         assert_eq!(other.read_at(&mut buffer, 0).await, Ok(PAGE));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn reclaim_behind_a_full_queue_that_is_never_emptied_gives_up_and_says_so() {
+    simulate(8, |rt| async move {
+        let settings = Settings {
+            policy: Policy::preset("linux-3.0").expect("it is one of the presets"),
+            dirty: DirtyKnobs {
+                dirty_ratio_percent: 90,
+                background_ratio_percent: 80,
+                ..DirtyKnobs::default()
+            },
+            ..Settings::of_mib(8)
+        };
+        let (bench, faults) = Bench::faulty_over(rt, settings, MemoryStore::new());
+        let narrow = BackingSettings {
+            queue_requests: 2,
+            ..BackingSettings::default()
+        };
+        let attached = bench.cache.attach_with(faults.clone(), narrow);
+        let attached = attached.expect("a second one is attached");
+        let file = bench.cache.open(&attached, FILE, 0).expect("it opens");
+        write_pages(&file, 0..700).await.expect("memory takes it");
+        faults.inject(silence(IoKind::Write));
+        let other = bench.open_object(ObjectId(2), 4_000 * PAGE as u64);
+        let mut buffer = vec![0; PAGE];
+        let is_told = |(_, event): &(u64, Event)| {
+            let what = "room in the queue of a store";
+            matches!(event, Event::WaitOverdue { what: told, .. } if *told == what)
+        };
+        for number in 0..4_000 {
+            let read = other.read_at(&mut buffer, number * PAGE as u64);
+            let read = bench.rt.timeout(BOUND + BOUND, read).await;
+            let _ = read.expect("it ends in bounded time");
+            if bench.events().iter().any(is_told) {
+                break;
+            }
+        }
+        bench.rt.sleep(BOUND).await;
+        assert!(bench.events().iter().any(is_told), "kswapd still waits");
+        speak(&bench, &faults).await;
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(bench.has_stored(0..700));
         bench.assert_consistent();
     });
 }

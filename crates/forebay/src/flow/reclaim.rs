@@ -54,8 +54,8 @@ pub(crate) struct ScanControl {
     /// Pages freed in this run.
     pub(crate) reclaimed: u64,
     pub(crate) tally: Tally,
-    /// When naps for the writeback of others end in this run, once there was one.
-    pub(crate) naps_until: Option<Instant>,
+    /// When waits for writes under way end in this run, once there was one.
+    pub(crate) waits_until: Option<Instant>,
 }
 
 /// What a pass met (spec/reclaim.md 3.1).
@@ -123,7 +123,7 @@ impl ScanControl {
             scanned: 0,
             reclaimed: 0,
             tally: Tally::default(),
-            naps_until: None,
+            waits_until: None,
         }
     }
 
@@ -320,10 +320,10 @@ impl Engine {
         }
         let batch = self.shrink_inactive(zone, list, wanted, control).await;
         if let Some(backing) = control.wrote_to.take() {
-            self.wait_for_queue(&backing).await;
+            self.wait_for_queue(&backing, control).await;
         }
         if batch.paged_out > 0 {
-            self.wait_for_swap_queue().await;
+            self.wait_for_swap_queue(control).await;
         }
         if self.naps() {
             self.nap_after_batch(zone, control, batch).await;

@@ -21,7 +21,6 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_base::units::{byte_of, pages_for};
-use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_store::{FinishedIo, IoKind, Request};
 use std::sync::Arc;
 
@@ -153,26 +152,6 @@ impl Engine {
         let io = self.page_io(request, pages, token(object.number, 0));
         swap.backing.store.submit(io);
         self.note_congestion(&swap.backing);
-    }
-
-    /// Lets who paged out wait while the queue of swap is full: what has been submitted and not
-    /// written is memory that nobody can have, and a read has to pass all of it. Pages of a batch
-    /// lie side by side in swap, so the store makes one request of them.
-    pub(crate) async fn wait_for_swap_queue(&self) {
-        let Some(swap) = self.swap.get() else { return };
-        let backing = &swap.backing;
-        let room = u64::from(backing.settings.queue_requests) * SWAP_CLUSTER_MAX;
-        let deadline = self.rt.now() + self.settings.answer_timeout;
-        loop {
-            let listener = backing.write_ended.listen();
-            let queued = u64::from(backing.writes_in_flight.load(Ordering::Acquire));
-            if queued < room || self.is_closing() {
-                return;
-            }
-            if self.until(deadline, listener).await.is_none() {
-                return self.overdue("room in the queue of swap", self.settings.answer_timeout);
-            }
-        }
     }
 
     /// A write to swap has ended: the page is clean, or, if it failed, dirty again and kept.

@@ -113,9 +113,8 @@ impl Engine {
         if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux313 {
             return;
         }
-        let longest = || self.rt.now() + self.settings.answer_timeout;
-        let naps_until = *control.naps_until.get_or_insert_with(longest);
-        while self.rt.now() < naps_until {
+        let deadline = self.waits_until(control);
+        while self.rt.now() < deadline {
             let thresh = self.dirty_limits().thresh;
             let writeback = self.global.writeback.load(Ordering::Relaxed);
             if writeback <= thresh + thresh / 10 || self.is_closing() {

@@ -11,7 +11,9 @@ use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::node::ReclaimFlags;
 use crate::state::object::ObjectState;
+use forebay_base::Instant;
 use forebay_base::sync::atomic::Ordering;
+use forebay_law::scan::SWAP_CLUSTER_MAX;
 use std::sync::Arc;
 
 /// A pass is in trouble below this priority.
@@ -115,18 +117,45 @@ impl Engine {
 
     /// Who wrote waits while the store's queue is full, as it would for a place in it. Whoever
     /// has waited may overbook the queue by half, so that one place is enough for a batch.
-    pub(super) async fn wait_for_queue(&self, backing: &Backing) {
+    pub(super) async fn wait_for_queue(&self, backing: &Backing, control: &mut ScanControl) {
         let room = backing.settings.queue_requests;
-        let mut most = room;
-        loop {
+        let rooms = [room, room + room / 2];
+        self.wait_for_room(backing, rooms, control).await;
+    }
+
+    /// Lets who paged out wait while the queue of swap is full: what has been submitted and not
+    /// written is memory that nobody can have, and a read has to pass all of it. Pages of a batch
+    /// lie side by side in swap, so the store makes one request of them.
+    pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl) {
+        let Some(swap) = self.swap.get() else { return };
+        let requests = swap.backing.settings.queue_requests;
+        let room = requests.saturating_mul(SWAP_CLUSTER_MAX as u32);
+        self.wait_for_room(&swap.backing, [room; 2], control).await;
+    }
+
+    /// Waits until `backing` has fewer writes under way than the first of `rooms`, or than the
+    /// second once one has ended meanwhile.
+    async fn wait_for_room(&self, backing: &Backing, rooms: [u32; 2], control: &mut ScanControl) {
+        let deadline = self.waits_until(control);
+        let [mut most, after_waiting] = rooms;
+        while self.rt.now() < deadline {
             let listener = backing.write_ended.listen();
             let queued = backing.writes_in_flight.load(Ordering::Acquire);
             if queued < most || self.is_closing() {
                 return;
             }
-            listener.await;
-            most = room + room / 2;
+            if self.until(deadline, listener).await.is_none() {
+                self.overdue("room in the queue of a store", self.settings.answer_timeout);
+            }
+            most = after_waiting;
         }
+    }
+
+    /// When all waits for writes under way end in the run that `control` is of: a store that is
+    /// silent is waited for once, and not for each batch.
+    pub(super) fn waits_until(&self, control: &mut ScanControl) -> Instant {
+        let longest = || self.rt.now() + self.settings.answer_timeout;
+        *control.waits_until.get_or_insert_with(longest)
     }
 
     /// A caller that has looked at much in vain asks the flushers for as many pages (3.0 to 4.10).
