@@ -11,7 +11,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Who};
-use crate::policy::KswapdBalance;
+use crate::policy::{KswapdBalance, ReclaimThrottle};
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
@@ -150,10 +150,23 @@ impl Engine {
             }
             self.rt.yield_now().await;
         }
+        node.note_refaults();
         if total == 0 && self.counts_failures() && !self.is_balanced(node, class) {
             node.failures.fetch_add(1, Ordering::Relaxed);
+            self.rest_after_nothing().await;
         }
-        node.note_refaults();
+    }
+
+    /// What a run found in use may be free a tick later. Without a rest all the runs that make a
+    /// node hopeless could fall into one instant, in which its pages are being read. Linux goes on
+    /// at once, and so do the policies that repeat what it did.
+    async fn rest_after_nothing(&self) {
+        if self.settings.policy.reclaim_throttle == ReclaimThrottle::Events {
+            let _ = self
+                .rt
+                .timeout(self.settings.tick, self.closed.listen())
+                .await;
+        }
     }
 
     fn open_gate(&self, node: &Node) {
