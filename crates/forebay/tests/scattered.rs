@@ -2,29 +2,36 @@
 
 mod support;
 
-use forebay::{Counter, DirtyKnobs, Settings};
+use forebay::{AccessError, Counter, DirtyKnobs, Settings};
 use forebay_base::Span;
-use forebay_store::{Durability, Geometry, MemoryStore, ObjectId, Rate, RateStore, Store};
+use forebay_store::{
+    Durability, Failure, Fault, FaultAction, Geometry, IoKind, MemoryStore, ObjectId, Rate,
+    RateStore, Store,
+};
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, page_of, simulate, write_pages};
 
 /// Pages dirtied in objects of their own: more than 4 MiB have room for.
 const SCATTERED: u64 = 800;
 
+/// Limits on dirty pages that are out of reach.
+fn unlimited() -> Settings {
+    Settings {
+        dirty: DirtyKnobs {
+            dirty_ratio_percent: 95,
+            background_ratio_percent: 90,
+            ..DirtyKnobs::default()
+        },
+        ..Settings::of_mib(4)
+    }
+}
+
 /// A writer that finds no room gets it as soon as anybody's page is clean, wherever it was.
 #[test]
 fn a_writer_waits_for_the_pages_of_any_store() {
     for durability in [Durability::OnFinish, Durability::Unstable] {
         simulate(1, async |rt| {
-            let settings = Settings {
-                dirty: DirtyKnobs {
-                    dirty_ratio_percent: 95,
-                    background_ratio_percent: 90,
-                    ..DirtyKnobs::default()
-                },
-                ..Settings::of_mib(4)
-            };
-            let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
+            let bench = Bench::with(rt.clone(), unlimited(), |_, memory| memory);
             let other = MemoryStore::with(Geometry {
                 durability,
                 ..MemoryStore::new().geometry()
@@ -49,4 +56,31 @@ fn a_writer_waits_for_the_pages_of_any_store() {
             bench.assert_consistent();
         });
     }
+}
+
+/// Writes that fail again and again are heard of, and give no room: a writer is told in the end.
+#[test]
+fn a_writer_behind_pages_that_cannot_be_written_is_told() {
+    simulate(2, async |rt| {
+        let (bench, faults) = Bench::faulty_over(rt.clone(), unlimited(), MemoryStore::new());
+        faults.inject(Fault::each(
+            IoKind::Write,
+            FaultAction::Fail(Failure::NoSpace),
+        ));
+        for number in 0..SCATTERED {
+            let object = ObjectId(FILE.0 + number);
+            let file = bench.open_object(object, 0);
+            let page = page_of(number);
+            let write = file.write_at(&page, 0);
+            match rt.timeout(Span::from_secs(40), write).await {
+                Ok(Ok(())) => {}
+                Ok(Err(AccessError::NoFrames { .. })) => {
+                    assert!(bench.count(Counter::WaitsOverdue) > 0, "page {number}");
+                    return;
+                }
+                other => panic!("page {number}: {other:?}"),
+            }
+        }
+        panic!("there is room for less");
+    });
 }

@@ -8,7 +8,6 @@ use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::read::Missing;
 use crate::marks::Mark;
 use crate::policy::Refaults;
-use crate::state::backing::FlusherWork;
 use crate::state::dirty_index::SlabFull;
 use crate::state::frame::{ExclusiveHold, Refused, flag};
 use crate::state::index::key;
@@ -444,23 +443,20 @@ impl Engine {
         })
     }
 
-    /// Waits until something was written, to whatever store, so that a dirty block may be free
-    /// again.
+    /// Waits until a block is free again, whichever store it comes from. A write that fails
+    /// wakes as well and gives nothing back: the wait goes on, with the bound that it had.
     async fn block_is_free(&self) -> Result<(), AccessError> {
-        let listener = self.slab.freed.listen();
-        if self.slab.free_count() > 0 {
-            return Ok(());
-        }
-        for other in self.backings() {
-            other.request(FlusherWork {
-                background: true,
-                all: true,
-                pages: 0,
-            });
-        }
         let longest = self.settings.answer_timeout;
-        if self.rt.timeout(longest, listener).await.is_ok() {
-            return Ok(());
+        let deadline = self.rt.now() + longest;
+        loop {
+            let listener = self.slab.freed.listen();
+            if self.slab.free_count() > 0 {
+                return Ok(());
+            }
+            self.kick_flushers();
+            if self.until(deadline, listener).await.is_none() {
+                break;
+            }
         }
         self.mark(Mark::NoDirtyBlockInTime);
         self.count(Counter::WaitsOverdue, 1);
