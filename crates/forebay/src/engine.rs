@@ -7,6 +7,7 @@ use crate::event::{Event, EventSink};
 use crate::flow::{SwapAhead, without_over};
 use crate::layout::lay_out;
 use crate::marks::{Mark, Marks};
+use crate::policy::WriteDepth;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
@@ -190,8 +191,7 @@ impl Engine {
             let (base, bytes) = self.frames.arena().region();
             store.register_memory(base, bytes);
         }
-        let writes = store.geometry().queue_depth.clamp(1, OWN_VECTORS) as usize;
-        let vectors = IoVectors::new(writes, self.vectors.short_pages());
+        let vectors = self.vectors_of(store.geometry().queue_depth, settings.queue_requests);
         let number = backings.len();
         let backing = Backing::new(number, store, settings, vectors, self.now_ms());
         let backing = Arc::new(backing);
@@ -208,6 +208,16 @@ impl Engine {
                 .spawn("committer", async move { engine.committer(of).await });
         }
         Ok(backing)
+    }
+
+    /// The vectors that a store has for itself. Where its queue is to run full each request has a
+    /// long one, beside the budget: only historic policies want that.
+    fn vectors_of(&self, queue_depth: u32, queue_requests: u32) -> IoVectors {
+        let (count, pages) = match self.settings.policy.write_depth {
+            WriteDepth::FullQueue => (queue_depth.min(queue_requests), self.vectors.half_pages()),
+            WriteDepth::FifthOfSecond => (queue_depth.min(OWN_VECTORS), self.vectors.short_pages()),
+        };
+        IoVectors::new(count.max(1) as usize, pages)
     }
 
     /// Makes the object of `origin` known, or finds it if it is.

@@ -55,7 +55,7 @@ pub use marks::Mark;
 pub use policy::{
     ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, Knob, KnobError, KswapdBalance,
     KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance,
-    WatermarkSpacing, ZoneDirtyLimits,
+    WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 pub use settings::{
     BackingSettings, NodeSettings, PageMemory, Parts, ReclaimWrites, Settings, ZoneSettings,

@@ -5,7 +5,8 @@ mod presets;
 
 pub use choices::{
     ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance, KswapdSleep,
-    ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, WatermarkSpacing, ZoneDirtyLimits,
+    ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, WatermarkSpacing, WriteDepth,
+    ZoneDirtyLimits,
 };
 
 /// A knob of [`Policy`], with the names of what it may be set to, the oldest first.
@@ -106,6 +107,8 @@ policy! {
     dirty_throttle: DirtyThrottle,
     /// Turns of files in the flusher.
     flush_chunk: FlushChunk,
+    /// Writes of the flusher that are under way at a store.
+    write_depth: WriteDepth,
     /// Dirty limits of zones.
     zone_dirty_limits: ZoneDirtyLimits,
     /// When kswapd sleeps.

@@ -262,7 +262,7 @@ pub struct BackingSettings {
     /// historic policies do.
     pub reclaim_writes: ReclaimWrites,
     /// Requests that it queues at most: who writes from reclaim, which only historic policies do,
-    /// waits for a place (nr_requests; 128).
+    /// waits for a place, and so does the flusher where it may fill the queue (nr_requests; 128).
     pub queue_requests: u32,
 }
 

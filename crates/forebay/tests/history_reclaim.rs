@@ -42,12 +42,15 @@ struct Run {
 }
 
 impl Run {
+    /// A preset with few writes of the flusher under way: a full queue would hold all 8 MiB, and
+    /// reclaim would meet no page before its write has begun.
     fn of(name: &str) -> Run {
-        Run {
+        let run = Run {
             policy: Policy::preset(name).expect("a preset of this name"),
             reclaim_writes: ReclaimWrites::Always,
             congested: false,
-        }
+        };
+        run.with("write_depth=fifth")
     }
 
     /// The same with one knob turned.

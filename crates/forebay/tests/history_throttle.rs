@@ -200,6 +200,41 @@ fn a_turn_of_old_is_4_mib() {
     assert_eq!(usual_turn("flush_chunk=bandwidth"), 2_048);
 }
 
+/// The most pages that were under writeback at a time while a writer was ahead of its store.
+fn most_under_way(setting: &str) -> u64 {
+    let most = Arc::new(Mutex::new(0));
+    let told = most.clone();
+    let mut policy = Policy::default();
+    assert_eq!(policy.set(setting), Ok(()));
+    simulate(7, move |rt| async move {
+        let bench = slow(rt.clone(), policy);
+        let file = bench.open_object(ObjectId(1), 0);
+        let writer = rt.spawn("writer", append(file, 12_000));
+        // By then the store's rate is known.
+        rt.sleep(Span::from_secs(3)).await;
+        let mut highest = 0;
+        for _ in 0..100 {
+            rt.sleep(Span::from_millis(20)).await;
+            highest = highest.max(bench.cache.statistics().nr_writeback);
+        }
+        writer.join().await;
+        *told.lock().expect("nobody panicked") = highest;
+    });
+    let most = most.lock().expect("nobody panicked");
+    *most
+}
+
+#[test]
+fn a_queue_of_old_runs_full() {
+    // A fifth of a second of 8 MiB/s is 410 pages; a full queue holds all that the flusher has to
+    // write.
+    let (fifth, full) = (
+        most_under_way("write_depth=fifth"),
+        most_under_way("write_depth=queue"),
+    );
+    assert!(fifth < 800 && full > 2 * fifth, "{fifth} and {full} pages");
+}
+
 #[test]
 fn a_run_of_foreground_writers_repeats_itself() {
     let run = || {

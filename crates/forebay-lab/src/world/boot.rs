@@ -242,6 +242,16 @@ fn build_devices(machine: &Machine, rt: &Rt) -> Result<Vec<NamedDevice>, RunErro
     Ok(devices)
 }
 
+impl BootedDevice {
+    /// Requests that wait at most: those of a client are what the server lets it send, as ever.
+    fn queue_requests(&self) -> u32 {
+        match self {
+            BootedDevice::Local(device) => device.shape().queue_depth,
+            BootedDevice::Server(_) => BackingSettings::default().queue_requests,
+        }
+    }
+}
+
 /// The store of a file system, where its files come from, and what it answers reclaim.
 type Mounted = (Arc<dyn Store>, Arc<dyn Volume>, ReclaimWrites);
 
@@ -281,6 +291,7 @@ fn attach_file_systems(
         let (store, volume, reclaim_writes) = mount(rt, plan, device, swap_bytes);
         let backing = BackingSettings {
             reclaim_writes,
+            queue_requests: device.queue_requests(),
             ..BackingSettings::default()
         };
         file_systems.push(FileSystem {

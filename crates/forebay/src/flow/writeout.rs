@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::flow::accounts::account_failure_over;
 use crate::marks::Mark;
+use crate::policy::WriteDepth;
 use crate::state::backing::{Backing, SEQUENCE_BITS};
 use crate::state::dirty_index::{Run, Tag};
 use crate::state::frame::{Refused, claimable, flag};
@@ -108,14 +109,20 @@ impl Engine {
 
     /// Waits while the store has as many pages to write as it can in a fifth of a second: enough
     /// to keep it busy, few enough that a read behind them is answered soon. Pages are counted and
-    /// not requests: what reclaim writes one by one must not keep the flusher from its runs.
+    /// not requests: what reclaim writes one by one must not keep the flusher from its runs. Older
+    /// policies let the queue run full.
     async fn until_store_takes_more(&self, backing: &Backing, pages_of_a_write: u64) {
         loop {
             let listener = backing.write_ended.listen();
             let average = lock(&backing.rates).bandwidth.average_pages_per_s;
             // So many have a vector for certain.
             let deep = backing.vectors.count() as u64;
-            let allowed = (average / 5 / pages_of_a_write).clamp(2.min(deep), deep);
+            let allowed = match self.settings.policy.write_depth {
+                WriteDepth::FullQueue => deep,
+                WriteDepth::FifthOfSecond => {
+                    (average / 5 / pages_of_a_write).clamp(2.min(deep), deep)
+                }
+            };
             let pages = backing.pages_in_flight.load(Ordering::Acquire);
             let requests = u64::from(backing.writes_in_flight.load(Ordering::Acquire));
             if requests < deep && pages.div_ceil(pages_of_a_write) < allowed {

@@ -110,6 +110,16 @@ choices! {
         HalfSecond => "bandwidth",
     }
 
+    /// How many writes of the flusher are under way at one store.
+    WriteDepth {
+        /// As many as its queue has room for: a disk's 128 requests are 64 MiB (before the block
+        /// layer kept writes from holding up reads, Linux 4.10 and multi-queue devices).
+        FullQueue => "queue",
+        /// As many as it does in a fifth of a second.
+        #[default]
+        FifthOfSecond => "fifth",
+    }
+
     /// Whether zones have dirty limits of their own (spec/reclaim.md 1.10).
     ZoneDirtyLimits {
         /// Dirty pages go wherever a frame is free (before 3.3).

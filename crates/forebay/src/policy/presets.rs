@@ -3,7 +3,8 @@
 
 use super::{
     ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance, KswapdSleep, Policy,
-    ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, WatermarkSpacing, ZoneDirtyLimits,
+    ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, WatermarkSpacing, WriteDepth,
+    ZoneDirtyLimits,
 };
 
 const LINUX_3_0: Policy = Policy {
@@ -11,6 +12,7 @@ const LINUX_3_0: Policy = Policy {
     reclaim_throttle: ReclaimThrottle::Linux30,
     dirty_throttle: DirtyThrottle::Foreground,
     flush_chunk: FlushChunk::Fixed,
+    write_depth: WriteDepth::FullQueue,
     zone_dirty_limits: ZoneDirtyLimits::Off,
     kswapd_sleep: KswapdSleep::EveryZone,
     kswapd_balance: KswapdBalance::Zones,
@@ -44,6 +46,7 @@ const LINUX_4_11: Policy = Policy {
     reclaim_throttle: ReclaimThrottle::Linux411,
     dirty_throttle: DirtyThrottle::IoLess,
     flush_chunk: FlushChunk::HalfSecond,
+    write_depth: WriteDepth::FullQueue,
     zone_dirty_limits: ZoneDirtyLimits::ForNodes,
     kswapd_sleep: KswapdSleep::ForClassZero,
     kswapd_balance: KswapdBalance::Node,
@@ -56,6 +59,7 @@ const LINUX_4_11: Policy = Policy {
 
 const LINUX_5_15: Policy = Policy {
     reclaim_throttle: ReclaimThrottle::Linux515,
+    write_depth: WriteDepth::FifthOfSecond,
     kswapd_sleep: KswapdSleep::ForRequestedClass,
     scan_balance: ScanBalance::IoCost,
     ..LINUX_4_11

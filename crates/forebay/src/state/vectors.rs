@@ -36,6 +36,11 @@ impl IoVectors {
         (self.pages / 4).clamp(1, SHORT_PAGES)
     }
 
+    /// Half of what these have: the longest by which the two kinds can still be told apart.
+    pub(crate) fn half_pages(&self) -> usize {
+        (self.pages / 2).max(1)
+    }
+
     /// Vectors that there are, idle or not.
     pub(crate) fn count(&self) -> usize {
         self.count
