@@ -14,7 +14,7 @@ const INTERVAL: Span = Span::from_secs(1);
 const AWAIT_INTERVALS: usize = 10;
 
 /// Counters that are told as rates.
-pub(crate) const RATES: [Counter; 8] = [
+pub(crate) const RATES: [Counter; 9] = [
     Counter::PgscanKswapd,
     Counter::PgscanDirect,
     Counter::PgstealKswapd,
@@ -23,6 +23,7 @@ pub(crate) const RATES: [Counter; 8] = [
     Counter::NrWritten,
     Counter::Pswpin,
     Counter::Pswpout,
+    Counter::KswapdHighWmarkHitQuickly,
 ];
 
 /// Keeps what was seen.
@@ -149,7 +150,11 @@ impl Sampler {
             (seen.statistics.get(counter) - before) as f64 / passed_s
         });
         for (counter, rate) in RATES.iter().zip(rates) {
-            self.put(40, counter.name(), "pages/s", rate);
+            let unit = match counter {
+                Counter::KswapdHighWmarkHitQuickly => "times/s",
+                _ => "pages/s",
+            };
+            self.put(40, counter.name(), unit, rate);
         }
     }
 

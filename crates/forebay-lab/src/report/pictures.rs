@@ -44,6 +44,7 @@ pub fn galleries(outcomes: &[Outcome]) -> Vec<Gallery> {
         pause_histogram(&policies),
         bandwidth(&policies),
         rates(&policies),
+        wakefulness(&policies),
         zones(&policies),
         stores(&policies),
         latencies(&policies),
@@ -271,6 +272,28 @@ fn rates(policies: &[Policy<'_>]) -> Gallery {
                nothing."
             .into(),
         charts: over_time(policies, "Scan and steal", "pages/s", layers),
+    }
+}
+
+fn wakefulness(policies: &[Policy<'_>]) -> Gallery {
+    let mut chart = Chart::new(
+        "kswapd that may not sleep",
+        Axis::linear("time (s)"),
+        Axis::linear("times a second"),
+    );
+    for policy in policies {
+        let series = &policy.runs[0].series;
+        let column = series.column("kswapd_high_wmark_hit_quickly");
+        let kept_awake = column.filter(|column| column.values.iter().any(|rate| *rate > 0.0));
+        if let Some(column) = kept_awake {
+            let line = Shape::Line(points(series, column));
+            chart.add(Layer::new(&policy.label, policy.colour, line));
+        }
+    }
+    Gallery {
+        heading: "Sleep of kswapd".into(),
+        text: "How often it wanted to sleep and found that it has more to do.".into(),
+        charts: (!chart.is_empty()).then_some(chart).into_iter().collect(),
     }
 }
 
