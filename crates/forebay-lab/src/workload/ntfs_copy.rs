@@ -43,6 +43,11 @@ pub(super) const NTFS_COPY: Workload = Workload {
             what: "file pages that other programs use",
         },
         Knob {
+            name: "read_once",
+            usual: "512M",
+            what: "file pages that other programs have read once before they took their memory",
+        },
+        Knob {
             name: "own_cache",
             usual: "0",
             what: "1 if the file's own pages stay in memory too, beside those of the device",
@@ -100,18 +105,21 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
 async fn hold_memory(world: &World, knobs: &Knobs) -> Result<Arc<Slot<()>>, WorldError> {
     let anonymous = knobs.number("anonymous") / knobs.scale;
     let active = knobs.number("active_file") / knobs.scale;
+    let once = knobs.number("read_once") / knobs.scale;
     let period = Span::from_secs(knobs.number("use_seconds").max(1));
     let (ready, done) = (Arc::new(Slot::new()), Arc::new(Slot::new()));
     let (is_ready, until) = (ready.clone(), done.clone());
     let holder = world.spawn("desktop", move |process| async move {
-        let mut memory = process.map_anonymous(anonymous).await?;
-        memory.touch_all().await?;
         let file_systems = process.world().file_systems();
         let system = &file_systems[file_systems.len() - 1];
         let mut programs = process.open_old(system, "programs", active).await?;
         for _ in 0..2 {
             read_all(&mut programs, active).await?;
         }
+        let mut read_once = process.open_old(system, "read once", once).await?;
+        read_all(&mut read_once, once).await?;
+        let mut memory = process.map_anonymous(anonymous).await?;
+        memory.touch_all().await?;
         is_ready.set(());
         while process
             .world()
