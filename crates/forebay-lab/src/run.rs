@@ -267,6 +267,8 @@ pub struct Progress {
     pub ended: usize,
     /// How many there are.
     pub all: usize,
+    /// How long it took in real time.
+    pub real_s: f64,
 }
 
 /// Runs all `plans`, `threads` at a time, and returns their outcomes in the same order. `report`
@@ -319,7 +321,9 @@ impl Batch {
             let Some(plan) = self.plans.get(index) else {
                 return;
             };
+            let stopwatch = Stopwatch::start();
             let outcome = run(plan);
+            let real_s = stopwatch.elapsed().as_secs_f64();
             lock(&self.outcomes)[index] = Some(outcome);
             let ended = {
                 let mut next = lock(&self.next);
@@ -330,6 +334,7 @@ impl Batch {
                 index,
                 ended,
                 all: self.plans.len(),
+                real_s,
             });
         }
     }

@@ -21,7 +21,10 @@ pub(crate) fn run_with_progress(
                 bar.set_position(progress.ended as u64);
                 bar.set_message(title.to_owned());
             }
-            None => eprintln!("{}/{} {title}", progress.ended, progress.all),
+            None => eprintln!(
+                "{}/{} {title}, {:.1} s",
+                progress.ended, progress.all, progress.real_s
+            ),
         }
     });
     if let Some(bar) = bar {

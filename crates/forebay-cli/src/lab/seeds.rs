@@ -21,10 +21,10 @@ pub(crate) struct TypedSeeds {
     #[arg(long, value_name = "CHANGE", value_parser = change)]
     only: Vec<Change>,
     /// Runs of each cell under each policy, with the seeds from 1
-    #[arg(long, value_name = "N", default_value_t = 5,
+    #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Also the cells that take long
+    /// Also the cells that take long, and every other one for its whole time
     #[arg(long)]
     full: bool,
     /// Write every figure and judgement to FILE as JSON
@@ -68,9 +68,9 @@ impl TypedSeeds {
     }
 }
 
-/// One run of one cell.
+/// One run of one cell, or of several that differ in nothing that the workload heeds.
 struct Run {
-    cell: String,
+    cells: Vec<String>,
     position: Position,
     plan: Plan,
 }
@@ -84,6 +84,9 @@ pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
     };
     let findings = findings.only(&arguments.changes);
     print!("{}", render(&findings));
+    if !arguments.full {
+        println!("{}", shortened());
+    }
     if let Some(path) = &arguments.html_file {
         write(path, &page::render(&findings, &evidence))?;
     }
@@ -121,15 +124,15 @@ fn gather(arguments: &SeedsArguments) -> (Evidence, Vec<String>) {
     let mut failed = Vec::new();
     let mut runs = Vec::new();
     for cell in cells().iter().filter(|cell| wanted(cell, arguments)) {
-        match runs_of(cell, arguments.seeds) {
-            Ok(of_cell) => runs.extend(of_cell),
+        match runs_of(cell, arguments) {
+            Ok(of_cell) => of_cell.into_iter().for_each(|run| join(&mut runs, run)),
             Err(error) => failed.push(format!("{}: {error}", cell.name)),
         }
     }
     let titles = runs.iter().map(|run| {
         format!(
             "{} {} seed {}",
-            run.cell,
+            run.cells[0],
             run.position.word(),
             run.plan.seed
         )
@@ -137,10 +140,15 @@ fn gather(arguments: &SeedsArguments) -> (Evidence, Vec<String>) {
     let titles = titles.collect();
     let plans = runs.iter().map(|run| run.plan.clone()).collect();
     let mut evidence = Evidence::default();
-    for (run, outcome) in runs.iter().zip(run_with_progress(plans, titles, threads())) {
+    let outcomes = run_with_progress(plans, titles, threads());
+    let answers = runs.iter().zip(&outcomes).flat_map(|(run, outcome)| {
+        let places = run.cells.iter();
+        places.map(move |cell| (cell, run.position, outcome.clone()))
+    });
+    for (cell, position, outcome) in answers {
         match outcome {
-            Ok(outcome) => evidence.add(&run.cell, run.position, outcome),
-            Err(error) => failed.push(format!("{} {}: {error}", run.cell, run.position.word())),
+            Ok(outcome) => evidence.add(cell, position, outcome),
+            Err(error) => failed.push(format!("{cell} {}: {error}", position.word())),
         }
     }
     (evidence, failed)
@@ -150,18 +158,56 @@ fn wanted(cell: &Cell, arguments: &SeedsArguments) -> bool {
     arguments.changes.contains(&cell.change) && (arguments.full || !cell.long)
 }
 
-fn runs_of(cell: &Cell, seeds: u64) -> Result<Vec<Run>, RunError> {
+/// What the run leaves out of the experiments as they were published.
+fn shortened() -> String {
+    let all = cells();
+    let (long, rest): (Vec<&Cell>, Vec<&Cell>) = all.iter().partition(|cell| cell.long);
+    let short = rest.iter().filter(|cell| !cell.shorter.is_empty()).count();
+    format!(
+        "of {} cells {} were left out, and {short} run for a part of their time; --full runs all",
+        all.len(),
+        long.len()
+    )
+}
+
+/// Adds a run, or its cell to one that is the same.
+fn join(runs: &mut Vec<Run>, run: Run) {
+    let is_same = |other: &&mut Run| {
+        let (one, two) = (&run.plan, &other.plan);
+        run.position == other.position
+            && (
+                &one.workload,
+                &one.machine.name,
+                &one.policy,
+                &one.knobs,
+                one.seed,
+            ) == (
+                &two.workload,
+                &two.machine.name,
+                &two.policy,
+                &two.knobs,
+                two.seed,
+            )
+    };
+    match runs.iter_mut().find(is_same) {
+        Some(same) => same.cells.extend(run.cells),
+        None => runs.push(run),
+    }
+}
+
+fn runs_of(cell: &Cell, arguments: &SeedsArguments) -> Result<Vec<Run>, RunError> {
     let mut runs = Vec::new();
     for position in cell.positions {
-        for seed in 1..=seeds {
+        for seed in 1..=arguments.seeds {
             let plan =
                 Plan::new(cell.workload, cell.machine)?.under(policy(cell.change, *position));
-            let knobs = cell.knobs.iter();
+            let knobs = cell.knobs_of(arguments.full);
+            let knobs = knobs.iter();
             let mut plan = knobs.fold(plan, |plan, (knob, value)| plan.with(knob, value));
             plan.seed = seed;
             plan.check()?;
             runs.push(Run {
-                cell: cell.name.clone(),
+                cells: vec![cell.name.clone()],
                 position: *position,
                 plan,
             });

@@ -230,18 +230,11 @@ fn sums_gains_other_cells_and_spreads() {
     );
     assert_eq!(judge(target("A6.1"), &evidence).found[0].value, 2.0);
 
-    add(
-        &mut evidence,
-        "dd=1000/raid0-12",
-        "write_throughput",
-        &[(1.0, 60.0)],
-    );
-    add(
-        &mut evidence,
-        "dd=1/raid0-12",
-        "write_throughput",
-        &[(1.0, 80.0)],
-    );
+    for (cell, throughput) in [("dd=1000/raid0-12", 60.0), ("dd=1/raid0-12", 80.0)] {
+        let mut run = Outcome::default();
+        run.figures.insert("write_throughput".into(), throughput);
+        evidence.add(cell, Position::LargeChunk, run);
+    }
     assert_eq!(judge(target("D8.1"), &evidence).found[0].value, 0.75);
 
     add(

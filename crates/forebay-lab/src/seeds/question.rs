@@ -138,7 +138,7 @@ pub fn question(test: &str) -> Option<&'static Question> {
 const A: &[Question] = &[
     ask("A1.1", "mmap-strm/512M*-xfs", &["direct_file_writes"])
         .if_before("direct_file_writes", 1.0),
-    ask("A1.2", "mmap-strm/512M*-xfs", &["direct_file_writes"]),
+    ask("A1.2", "mmap-strm/512M*-xfs", &["direct_file_writes"]).by(Reduce::Sum),
     ask(
         "A2.1",
         "fsmark/*-xfs simple-wb/*-xfs",
@@ -246,7 +246,10 @@ const D: &[Question] = &[
     ask("D7.2", "metadata/raid0-12", &["write_ios"]).if_before("write_ios", 1.0),
     ask("D7.3", "metadata/raid0-12", &["files_per_second_mean"]),
     ask("D7.4", "metadata/raid0-12", &["elapsed"]),
-    ask("D8.1", "dd=1000/raid0-12", &["write_throughput"]).by(Reduce::Over("dd=1/raid0-12")),
+    // What was published is of the merged version, chunk included.
+    ask("D8.1", "dd=1000/raid0-12", &["write_throughput"])
+        .to(Position::LargeChunk)
+        .by(Reduce::Over("dd=1/raid0-12")),
     ask(
         "D8.2",
         "dd=10/hdd1-desktop dd=100/hdd1-desktop",
