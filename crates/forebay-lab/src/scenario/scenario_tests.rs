@@ -53,7 +53,7 @@ fn every_scenario_that_ships_holds() {
 fn without_the_mechanism_an_expectation_breaks() {
     // A scenario, a policy without what it is about, and what then does not hold.
     let cases = [
-        ("anonymous-hog", "linux-2.6.36", "page_writes_file"),
+        ("anonymous-hog", "linux-2.6.36", "map_latency@probe"),
         ("settles-near-setpoint", "linux-3.2+foreground", "settles"),
         (
             "light-beside-heavy",
