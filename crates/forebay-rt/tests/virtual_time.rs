@@ -356,3 +356,16 @@ fn a_processor_pays_for_changing_to_another_task_alone() {
     });
     assert_eq!(machine.processor_times().switches, 2);
 }
+
+#[test]
+#[should_panic(expected = "time stands still at 5000 us")]
+fn tasks_that_go_round_in_one_instant_are_noticed() {
+    let machine = machine(1, 1);
+    let rt = machine.rt();
+    machine.run(async move {
+        rt.sleep(Span::from_millis(5)).await;
+        loop {
+            rt.yield_now().await;
+        }
+    });
+}

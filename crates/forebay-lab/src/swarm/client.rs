@@ -201,6 +201,7 @@ impl Client {
             std::io::IoSlice::new(halves.1),
         ];
         self.tell("write", &(&range, waits));
+        let is_too_much = range.start < range.end && self.must_be_refused();
         let written = if self.chance.chance(1, 4) {
             let call = self.file.write_vectored_at(&parts, range.start);
             self.world.call("write_vectored_at", waits, call).await
@@ -210,13 +211,28 @@ impl Client {
         };
         self.tell("write ended", &written);
         match written {
-            Some(Ok(())) => lock(&self.ledger).done(ticket),
+            Some(Ok(())) => {
+                lock(&self.ledger).done(ticket);
+                if is_too_much {
+                    self.broken(
+                        Oracle::Bounds,
+                        "more is written beside what cannot be written",
+                    );
+                }
+            }
             Some(Err(error)) => {
                 self.refused("write_at", &error);
                 self.clear_doubts(false).await;
             }
             None => self.clear_doubts(false).await,
         }
+    }
+
+    /// Whether so many of the object's pages cannot be written that nobody may write more: twice
+    /// as many as the engine lets be, for a part of the limit may have been taken away meanwhile.
+    fn must_be_refused(&self) -> bool {
+        let failed = self.file.failed_pages();
+        failed > 0 && failed > self.world.cache.statistics().nr_dirty_threshold / 2
     }
 
     pub(super) async fn read(&mut self) {

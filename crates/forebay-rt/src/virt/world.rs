@@ -56,6 +56,33 @@ enum Step {
 /// Polls the future that was given to a run; true when it is ready.
 type PollMain<'a> = &'a mut dyn FnMut(&mut Context<'_>) -> bool;
 
+/// More polls than any work does in one instant. Tasks that only ask each other whether there is
+/// something to do would go on for ever, while the time that would end it never comes.
+const POLLS_OF_AN_INSTANT: u64 = 2_000_000;
+
+/// Watches for a world in which tasks run and time does not.
+#[derive(Default)]
+struct Standstill {
+    at: Instant,
+    polls: u64,
+}
+
+impl Standstill {
+    fn note(&mut self, now: Instant, task: impl FnOnce() -> &'static str) {
+        if self.at != now {
+            *self = Standstill { at: now, polls: 0 };
+        }
+        self.polls += 1;
+        assert!(
+            self.polls <= POLLS_OF_AN_INSTANT,
+            "time stands still at {}: {} polls, the last one of task '{}'",
+            now - Instant::ZERO,
+            self.polls,
+            task()
+        );
+    }
+}
+
 impl World {
     pub(super) fn new(settings: VirtualSettings) -> World {
         let root = Prng::from_seed(settings.seed);
@@ -240,8 +267,13 @@ impl World {
     fn drive(&self, end: Instant, main: PollMain<'_>) -> bool {
         let mut due = Vec::new();
         let mut polled = None;
+        let mut standstill = Standstill::default();
         loop {
-            match self.next_step(polled.take(), end, &mut due) {
+            let step = self.next_step(polled.take(), end, &mut due);
+            if let Step::Poll(key, _) = &step {
+                standstill.note(self.now(), || lock(&self.state).tasks.name(*key));
+            }
+            match step {
                 Step::Poll(key, body) if body.ending.is_none() => {
                     if main(&mut Context::from_waker(&body.waker)) {
                         return true;
