@@ -194,6 +194,12 @@ impl Deadline {
     }
 }
 
+/// Processor time since `before_ns`, a reading of [`processor_ns`]. A thread that ended meanwhile
+/// takes with it what it had used before; where more of that went than was added it is 0.
+pub(crate) fn processor_ns_since(before_ns: u64) -> Result<u64, CommandError> {
+    Ok(processor_ns()?.saturating_sub(before_ns))
+}
+
 /// Processor time that the live threads of this process have used, in nanoseconds. The difference
 /// of two readings misses threads that ended between them.
 pub(crate) fn processor_ns() -> Result<u64, CommandError> {

@@ -9,7 +9,7 @@ pub(crate) use ring::{Direction, RawRing};
 
 use super::contender::{Contender, Load, PagedFile, Phase, Preparation, Sample, Step, Who};
 use super::layout::{Layout, check_stamp, stamp_pages};
-use super::measure::processor_ns;
+use super::measure::{processor_ns, processor_ns_since};
 use super::phases::miss::{self, MissOrder};
 use super::phases::mix::SKEW;
 use super::phases::{cached, stream};
@@ -169,7 +169,7 @@ pub(crate) fn read_missing(
     Ok(miss::samples(
         &times,
         elapsed_ns,
-        processor_ns()? - busy_before_ns,
+        processor_ns_since(busy_before_ns)?,
     ))
 }
 

@@ -6,7 +6,7 @@ mod handle;
 use super::contender::{Contender, Load, Phase, Preparation, Sample, Step, Who};
 use super::floor::huge_pages_remark;
 use super::layout::{CHUNK_BYTES, Layout, check_stamp};
-use super::measure::{AlignedBytes, Times, processor_ns};
+use super::measure::{AlignedBytes, Times, processor_ns, processor_ns_since};
 use super::phases::miss::{self, MissOrder};
 use super::phases::mix::{HOT_PAGES_SEED, SKEW};
 use super::phases::slow::{DirtyLevel, SLOW_BYTES_PER_SECOND, SlowDisk};
@@ -132,7 +132,7 @@ impl Forebay {
         Ok(miss::samples(
             &times,
             elapsed_ns,
-            processor_ns()? - busy_before_ns,
+            processor_ns_since(busy_before_ns)?,
         ))
     }
 
