@@ -2,6 +2,9 @@ use super::*;
 use crate::bench::interrupt::Interrupts;
 use crate::bench::scratch::write_files;
 
+/// On a busy machine the span of a step may pass before any of its threads had its turn.
+const ATTEMPTS: usize = 20;
+
 fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::new(folder.path(), 8 << 20);
@@ -44,11 +47,17 @@ fn every_load_runs_on_a_small_layout() {
         (Phase::Mix, Load::ReadZipfBesideWriter, "reader rate"),
         (Phase::Memory, Load::Account, "beside each page"),
     ] {
-        let samples = prepared(phase, load);
-        let sample = samples.iter().find(|sample| sample.metric == expected);
-        assert!(
-            sample.is_some_and(|s| s.value > 0.0),
-            "{load:?}: {samples:?}"
-        );
+        let is_measured = |samples: &Vec<Sample>| {
+            let mut found = samples.iter().filter(|sample| sample.metric == expected);
+            found.any(|sample| sample.value > 0.0)
+        };
+        let mut samples = prepared(phase, load);
+        for _ in 1..ATTEMPTS {
+            if is_measured(&samples) {
+                break;
+            }
+            samples = prepared(phase, load);
+        }
+        assert!(is_measured(&samples), "{load:?}: {samples:?}");
     }
 }
