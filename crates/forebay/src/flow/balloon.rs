@@ -145,8 +145,7 @@ impl Engine {
             } else {
                 // All that is left is held, or dirty, or has nowhere to go.
                 self.kick_flushers();
-                let rest = Span::from_millis(rest_ms);
-                let _ = self.rt.timeout(rest, self.closed.listen()).await;
+                self.rest(Span::from_millis(rest_ms)).await;
                 rest_ms = (rest_ms * 2).min(REST_MS.1);
             }
         }

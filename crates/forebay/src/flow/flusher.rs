@@ -92,7 +92,7 @@ impl Engine {
         if self.is_closing() || backing.has_work() {
             if progress == 0 && backing.has_work() && !self.is_closing() {
                 // What it was asked for has to wait: a retry that is not due, a page that is held.
-                let _ = self.rt.timeout(REST, self.closed.listen()).await;
+                self.rest(REST).await;
             }
             return;
         }

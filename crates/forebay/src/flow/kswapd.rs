@@ -162,10 +162,7 @@ impl Engine {
     /// at once, and so do the policies that repeat what it did.
     async fn rest_after_nothing(&self) {
         if self.settings.policy.reclaim_throttle == ReclaimThrottle::Events {
-            let _ = self
-                .rt
-                .timeout(self.settings.tick, self.closed.listen())
-                .await;
+            self.rest(self.settings.tick).await;
         }
     }
 

@@ -323,7 +323,7 @@ impl Engine {
 
     async fn sleep_counted(&self, span: Span) {
         let began = self.rt.now();
-        let _ = self.rt.timeout(span, self.closed.listen()).await;
+        self.rest(span).await;
         self.count(Counter::BalancePauses, 1);
         self.count(
             Counter::BalancePausedUs,

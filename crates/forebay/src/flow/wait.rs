@@ -91,6 +91,12 @@ impl Engine {
         self.rt.timeout(left, future).await.ok()
     }
 
+    /// Sleeps for `span`, or until the cache is closed.
+    pub(crate) async fn rest(&self, span: Span) {
+        // Whichever came first, the caller looks again.
+        let _ = self.rt.timeout(span, self.closed.listen()).await;
+    }
+
     /// The future's output, or none if `longest` passes without the store finishing anything: a
     /// slow store is waited for, a silent one is not.
     pub(crate) async fn while_answering<F: Future>(
