@@ -46,6 +46,7 @@ async fn smallest(world: &World) -> u64 {
 async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
     let waits = chance.chance(1, 4).then(|| 1 + chance.below(12) as u32);
     let began = world.rt.now();
+    let written = world.pages_written();
     world.tell(|| format!("set_memory {memory_bytes}"));
     let set = world.call("set_memory", waits, world.cache.set_memory(memory_bytes));
     let set = set.await;
@@ -64,7 +65,10 @@ async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
         None => true,
         Some(Ok(over)) => {
             let allowed = memory_bytes + over;
-            statistics.memory_bytes <= allowed && (over == 0 || may_stay_over(world, over))
+            let is_written = world.pages_written() > written;
+            let dirty_pages = if is_written { statistics.dirty() } else { 0 };
+            statistics.memory_bytes <= allowed
+                && (over == 0 || may_stay_over(world, over, dirty_pages))
         }
         Some(Err(MemoryError::TooLarge { limit_bytes, .. })) => {
             memory_bytes > settings.memory_bytes && limit_bytes == settings.memory_bytes
@@ -81,10 +85,11 @@ async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
     }
 }
 
-/// Whether there may be pages that nothing can be made of in time.
-fn may_stay_over(world: &World, over_bytes: u64) -> bool {
-    // Those that calls under way hold.
-    let few = over_bytes <= 8 * PAGE;
+/// Whether there may be pages that nothing can be made of in time. `dirty_pages` were not written
+/// yet by stores that were at work all along: one page in each of many objects takes a while.
+fn may_stay_over(world: &World, over_bytes: u64, dirty_pages: u64) -> bool {
+    // Eight are those that calls under way hold.
+    let few = over_bytes <= (8 + dirty_pages) * PAGE;
     let plan = &world.plan;
     few || plan.may_fail() || plan.may_hang() || plan.may_be_held() || plan.anonymous.is_some()
 }

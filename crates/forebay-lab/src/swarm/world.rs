@@ -162,6 +162,12 @@ impl World {
         self.stores[store].0.failures(object)
     }
 
+    /// Pages that stores have written so far.
+    pub(super) fn pages_written(&self) -> u64 {
+        let written = |(store, _): &(Arc<CrashStore>, _)| store.tally().pages_written;
+        self.stores.iter().map(written).sum()
+    }
+
     /// Tells what happens, if anybody wants to know.
     pub(super) fn tell(&self, what: impl FnOnce() -> String) {
         if self.plan.is_loud {
