@@ -391,7 +391,8 @@ impl File {
         self.handle.engine.abandon(&self.handle).await
     }
 
-    /// Gives a range of bytes up, in the cache and in the store: it reads as zeros.
+    /// Gives a range of bytes up, in the cache and in the store: it reads as zeros. After an error
+    /// each byte is zero or what it was; a discard that was not answered in time may still be done.
     ///
     /// # Errors
     /// As [`File::truncate`], and of [`File::write_at`] for the parts of pages at the ends.

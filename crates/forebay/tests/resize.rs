@@ -253,6 +253,51 @@ fn where_a_store_cannot_discard_zeros_are_written() {
 }
 
 #[test]
+fn a_discard_that_the_store_refuses_loses_nothing() {
+    simulate(6, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        faults.inject(Fault::each(
+            IoKind::Discard,
+            FaultAction::Fail(Failure::Device(5)),
+        ));
+        let file = bench.open(0);
+        write_pages(&file, 0..20).await.expect("memory takes it");
+        assert!(!bench.has_stored(3..4), "the cache alone has it");
+        let refused = file.discard(at(3)..at(15)).await;
+        assert!(matches!(refused, Err(AccessError::Store(_))), "{refused:?}");
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(bench.memory.snapshot(FILE) == pages(0..20));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_discard_drops_no_page_while_it_waits_for_a_silent_write() {
+    simulate(6, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 8);
+        let file = bench.open(0);
+        write_pages(&file, 30..40).await.expect("memory takes it");
+        faults.inject(Fault::each(IoKind::Write, FaultAction::NeverAnswer));
+        let sync = spawn_sync(&bench, &file);
+        rt.sleep(Span::from_millis(1)).await;
+        faults.clear();
+        write_pages(&file, 0..30).await.expect("memory takes it");
+        let given_up = file.discard(at(3)..at(60)).await;
+        assert!(
+            matches!(given_up, Err(AccessError::NotAnswering { .. })),
+            "{given_up:?}"
+        );
+        for page in 0..30 {
+            assert_eq!(has_page(&file, page).await, Ok(true), "page {page}");
+        }
+        faults.release();
+        sync.join().await;
+        assert!(is_zero(&file, at(3), 37 * PAGE).await);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
 fn a_guard_keeps_its_page_from_being_cut_until_it_is_dropped() {
     simulate(7, |rt| async move {
         let bench = slow(rt.clone(), 8);

@@ -341,17 +341,12 @@ impl Client {
         }
         let range = self.range(length);
         let waits = self.patience();
-        let ticket = {
-            let mut ledger = lock(&self.ledger);
-            let ticket = ledger.begin(Change {
-                start: range.start,
-                end: range.end,
-                version: ZEROS,
-                length: NewLength::Same,
-            });
-            ledger.give_up(ticket, range.clone());
-            ticket
-        };
+        let ticket = lock(&self.ledger).begin(Change {
+            start: range.start,
+            end: range.end,
+            version: ZEROS,
+            length: NewLength::Same,
+        });
         self.tell("discard", &(&range, waits));
         let discarded = self
             .world

@@ -34,7 +34,6 @@ pub(super) struct Ledger {
     next_version: u64,
     /// Changes that were begun and of which it is not known whether they were made.
     open: BTreeMap<Ticket, Change>,
-    given_up: BTreeMap<Ticket, Range<u64>>,
     looking: BTreeMap<Ticket, Witness>,
     /// What is durable: the state at the begin of a sync that returned, and all since.
     durable: Witness,
@@ -68,7 +67,6 @@ impl Ledger {
             next_ticket: 1,
             next_version: (number << 32) + 1,
             open: BTreeMap::new(),
-            given_up: BTreeMap::new(),
             looking: BTreeMap::new(),
             durable_since: Ticket(0),
             promises: VecDeque::new(),
@@ -118,19 +116,8 @@ impl Ledger {
         ticket
     }
 
-    /// Notes that the bytes of a range may become older ones: a discard has begun.
-    pub(super) fn give_up(&mut self, ticket: Ticket, range: Range<u64>) {
-        if !self.is_frozen() {
-            let looking = self.looking.values_mut();
-            looking.for_each(|witness| witness.given_up.push(range.clone()));
-            self.promises.clear();
-            self.given_up.insert(ticket, range);
-        }
-    }
-
     /// The change was made.
     pub(super) fn done(&mut self, ticket: Ticket) {
-        self.given_up.remove(&ticket);
         let Some(change) = self.open.remove(&ticket) else {
             return;
         };
@@ -160,14 +147,12 @@ impl Ledger {
     /// The change was not made, and will not be.
     pub(super) fn undone(&mut self, ticket: Ticket) {
         self.open.remove(&ticket);
-        self.given_up.remove(&ticket);
     }
 
     /// Whether it is not known of some change whether it was made.
     pub(super) fn in_doubt(&self) -> Option<Range<u64>> {
         let changes = self.open.values().map(|change| change.start..change.end);
-        let ranges = changes.chain(self.given_up.values().cloned());
-        ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
+        changes.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
     }
 
     /// It is known now: the object was found this long, and with these bytes from `offset_bytes`
@@ -184,7 +169,6 @@ impl Ledger {
         }
         bytes[at..at + found.len()].copy_from_slice(found);
         self.open.clear();
-        self.given_up.clear();
     }
 
     /// Somebody looks at a range from now on.
@@ -200,7 +184,6 @@ impl Ledger {
         };
         let mut witness = Witness::new(first, bytes, self.len());
         self.open.values().for_each(|&change| witness.note(change));
-        witness.given_up = self.given_up.values().cloned().collect();
         self.looking.insert(ticket, witness);
         ticket
     }
@@ -215,7 +198,7 @@ impl Ledger {
         let Some(witness) = self.looking.remove(&ticket) else {
             return Ok(());
         };
-        witness.judge(offset_bytes, found, Some(&self.durable))
+        witness.judge(offset_bytes, found)
     }
 
     /// How long the object may be, for who began to look at `ticket`.
@@ -243,8 +226,7 @@ impl Ledger {
         let Some(witness) = self.looking.remove(&sync.looking) else {
             return;
         };
-        // A failed discard may show bytes older than the sync; the older promise covers those.
-        if self.is_frozen() || !witness.given_up.is_empty() {
+        if self.is_frozen() {
             return;
         }
         if let Some(range) = sync.range {
@@ -266,14 +248,14 @@ impl Ledger {
     /// What of `image`, the bytes of the range after a crash, breaks a promise.
     pub(super) fn judge_image(&self, image: &[u8]) -> Result<(), WrongByte> {
         let start = self.start();
-        self.durable.judge(start, image, None)?;
+        self.durable.judge(start, image)?;
         for (range, witness) in &self.promises {
             let first = range.start.saturating_sub(start).min(image.len() as u64);
             let last = range
                 .end
                 .saturating_sub(start)
                 .clamp(first, image.len() as u64);
-            witness.judge(start + first, &image[first as usize..last as usize], None)?;
+            witness.judge(start + first, &image[first as usize..last as usize])?;
         }
         Ok(())
     }

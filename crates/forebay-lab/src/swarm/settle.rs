@@ -89,6 +89,27 @@ async fn sync(world: &World, clients: &mut [Client]) {
     }
 }
 
+/// Not in one call: its reads would queue for as long as a store takes for all of them, and with
+/// the slowest stores that is longer than a call waits for an answer. None if a read fails.
+async fn read_in_pieces(client: &Client, start: u64, bytes: &mut [u8]) -> Option<usize> {
+    const PIECE_BYTES: usize = 64 * PAGE as usize;
+    let mut done = 0;
+    for piece in bytes.chunks_mut(PIECE_BYTES) {
+        let length = piece.len();
+        let read = client.file.read_at(piece, start + done as u64);
+        match client.world.call("read_at", None, read).await {
+            Some(Ok(count)) if count == length => done += count,
+            Some(Ok(count)) => return Some(done + count),
+            other => {
+                let what = format!("well stores, and a read ends with {other:?}");
+                client.broken(Oracle::Errors, &what);
+                return None;
+            }
+        }
+    }
+    Some(done)
+}
+
 /// The cache, the store and the ledger hold the same.
 async fn compare(client: &Client) {
     let (start, expected, is_whole) = {
@@ -100,19 +121,8 @@ async fn compare(client: &Client) {
         )
     };
     let mut bytes = vec![0xee; expected.len()];
-    let read = client
-        .world
-        .call("read_at", None, client.file.read_at(&mut bytes, start))
-        .await;
-    let count = match read {
-        Some(Ok(count)) => count,
-        other => {
-            client.broken(
-                Oracle::Errors,
-                &format!("well stores, and a read ends with {other:?}"),
-            );
-            return;
-        }
+    let Some(count) = read_in_pieces(client, start, &mut bytes).await else {
+        return;
     };
     if is_whole && (count != expected.len() || client.file.len() != expected.len() as u64) {
         let length = client.file.len();

@@ -5,7 +5,6 @@
 //! that moment, or one that a change which was under way then, or begun later, put there.
 
 use super::pattern::byte_of_version;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// One change of a range: all its bytes become those of one version.
@@ -50,8 +49,6 @@ pub(super) struct Witness {
     /// Shared with the ledger as long as that does not change.
     bytes: Arc<Vec<u8>>,
     changes: Vec<Change>,
-    /// Ranges whose bytes are those of the last durable state at worst: a discard that failed.
-    pub(super) given_up: Vec<Range<u64>>,
     /// Shortest and longest that the object can be.
     pub(super) length_bytes: (u64, u64),
 }
@@ -63,7 +60,6 @@ impl Witness {
             start,
             bytes: bytes.into(),
             changes: Vec::new(),
-            given_up: Vec::new(),
             length_bytes: (length_bytes, length_bytes),
         }
     }
@@ -98,14 +94,8 @@ impl Witness {
         self.base(place) == byte || self.changes.iter().rev().any(explains)
     }
 
-    /// The first of `found`, which lie from `offset_bytes` on, that nothing explains. Bytes of
-    /// ranges given up may also be what `durable` allows.
-    pub(super) fn judge(
-        &self,
-        offset_bytes: u64,
-        found: &[u8],
-        durable: Option<&Witness>,
-    ) -> Result<(), WrongByte> {
+    /// The first of `found`, which lie from `offset_bytes` on, that nothing explains.
+    pub(super) fn judge(&self, offset_bytes: u64, found: &[u8]) -> Result<(), WrongByte> {
         let is_simple = offset_bytes >= self.start
             && self
                 .bytes
@@ -120,10 +110,6 @@ impl Witness {
             if self.base(place) == byte || self.allows(place, byte) {
                 continue;
             }
-            let given_up = self.given_up.iter().any(|range| range.contains(&place));
-            if given_up && durable.is_some_and(|durable| durable.allows(place, byte)) {
-                continue;
-            }
             return Err(WrongByte {
                 place,
                 found: byte,
@@ -136,7 +122,7 @@ impl Witness {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pattern::{ZEROS, bytes_of_version};
+    use super::super::pattern::bytes_of_version;
     use super::*;
 
     fn write(start: u64, end: u64, version: u64) -> Change {
@@ -154,26 +140,12 @@ mod tests {
         witness.note(write(50, 150, 2));
         let mut seen = bytes_of_version(1, 0, 100);
         seen[60..80].copy_from_slice(&bytes_of_version(2, 60, 20));
-        assert_eq!(witness.judge(0, &seen, None), Ok(()));
+        assert_eq!(witness.judge(0, &seen), Ok(()));
         assert_eq!(witness.length_bytes, (100, 150));
         seen[10..20].copy_from_slice(&bytes_of_version(2, 10, 10));
         let wrong = witness
-            .judge(0, &seen, None)
+            .judge(0, &seen)
             .expect_err("nobody wrote version 2 there");
         assert!((10..20).contains(&wrong.place));
-    }
-
-    #[test]
-    fn what_was_given_up_may_be_older() {
-        let durable = Witness::new(0, bytes_of_version(1, 0, 64), 64);
-        let mut witness = Witness::new(0, bytes_of_version(2, 0, 64), 64);
-        witness.note(Change {
-            version: ZEROS,
-            ..write(0, 64, 0)
-        });
-        let older = bytes_of_version(1, 0, 64);
-        assert!(witness.judge(0, &older, Some(&durable)).is_err());
-        witness.given_up.push(0..64);
-        assert_eq!(witness.judge(0, &older, Some(&durable)), Ok(()));
     }
 }

@@ -182,6 +182,10 @@ impl Engine {
                 });
             }
             match looked {
+                Ok(hold) if handle.object.is_discarded_at(page) => {
+                    drop(hold);
+                    self.resize_ends(&handle.object).await?;
+                }
                 Ok(hold) => {
                     self.touched(handle, &hold, page, 0);
                     self.read_ahead(handle).await?;

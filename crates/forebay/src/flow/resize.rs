@@ -96,14 +96,7 @@ impl Engine {
             return Err(error.into());
         }
         if length_bytes < before {
-            // Whatever keeps a page busy now ends by itself: nobody comes new.
-            while self
-                .drop_pages(object, backing, behind.clone())
-                .await
-                .is_err()
-            {
-                self.mark(Mark::CutTriedAgain);
-            }
+            self.drop_surely(object, backing, &behind).await;
             while self.zero_tail(object, length_bytes).await.is_err() {}
         }
         Ok(())
@@ -123,11 +116,7 @@ impl Engine {
                 return Err(error);
             }
             engine.writes_end(&backing, &object, &(0..u64::MAX)).await;
-            while engine
-                .drop_pages(&object, &backing, pages.clone())
-                .await
-                .is_err()
-            {}
+            engine.drop_surely(&object, &backing, &pages).await;
             object.length_unsynced.store(false, Ordering::Release);
             if let Some(changes) = object.to_commit() {
                 object.note_committed(changes);
@@ -213,6 +202,8 @@ impl Engine {
         }
     }
 
+    /// Lets the store discard pages and then drops them. Until it has, none is dropped, so that
+    /// nothing is lost if it does not (promise 2).
     async fn discard_pages(
         &self,
         object: &ObjectState,
@@ -220,8 +211,10 @@ impl Engine {
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
         let guard = self.resize_alone(object).await;
+        guard.discards(&pages);
         self.guards_drop(object, pages.clone()).await?;
-        self.drop_pages(object, backing, pages.clone()).await?;
+        // What was submitted before must not land after the discard.
+        self.writes_end(backing, object, &pages).await;
         let request = Request {
             kind: IoKind::Discard,
             object: object.store_object(),
@@ -230,10 +223,23 @@ impl Engine {
         };
         let answer = self.ask(backing, request, Span::MAX).await;
         object.changed();
+        answer.unwrap_or(Err(request.error(Failure::NoAnswer)))?;
+        self.drop_surely(object, backing, &pages).await;
         // What was dirty there may have been all that made the store's object this long.
         object.length_unsynced.store(true, Ordering::Release);
-        drop(guard);
-        Ok(answer.unwrap_or(Err(request.error(Failure::NoAnswer)))?)
+        Ok(())
+    }
+
+    /// Drops pages that nobody submits, puts in or begins to hold: whatever keeps one busy now
+    /// ends by itself.
+    async fn drop_surely(&self, object: &ObjectState, backing: &Backing, pages: &Range<u64>) {
+        while self
+            .drop_pages(object, backing, pages.clone())
+            .await
+            .is_err()
+        {
+            self.mark(Mark::CutTriedAgain);
+        }
     }
 
     /// Makes the store's length that of the object, which cannot change before the store answers:

@@ -119,6 +119,10 @@ pub(crate) struct ObjectState {
     batches: AtomicU32,
     /// The resize that is under way has made the object shorter.
     is_cut: AtomicBool,
+    /// The pages that the discard under way gives up, and the first behind them: 0 if there is
+    /// none.
+    discards_from: AtomicU64,
+    discards_to: AtomicU64,
     resized: WaitQueue,
 }
 
@@ -150,6 +154,8 @@ impl ObjectState {
             handles: AtomicU32::new(0),
             batches: AtomicU32::new(0),
             is_cut: AtomicBool::new(false),
+            discards_from: AtomicU64::new(0),
+            discards_to: AtomicU64::new(0),
             resized: WaitQueue::new(),
         }
     }
@@ -163,7 +169,17 @@ impl ObjectState {
     /// not written, and not forgotten either.
     pub(crate) fn is_cut_at(&self, page: u64) -> bool {
         let length = self.length_bytes();
-        page >= pages_for(length) || page >= page_of(length) && self.is_cut.load(Ordering::Acquire)
+        page >= pages_for(length)
+            || page >= page_of(length) && self.is_cut.load(Ordering::Acquire)
+            || self.is_discarded_at(page)
+    }
+
+    /// Whether a discard that is under way gives up `page`. Until the store has done its part the
+    /// page is neither written nor forgotten, and nobody begins to hold it.
+    pub(crate) fn is_discarded_at(&self, page: u64) -> bool {
+        // The end is published last and withdrawn first.
+        page < self.discards_to.load(Ordering::Acquire)
+            && page >= self.discards_from.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_anonymous(&self) -> bool {
@@ -312,11 +328,18 @@ impl ResizeGuard<'_> {
         }
         self.0.length_bytes.swap(length_bytes, Ordering::AcqRel)
     }
+
+    /// Gives up `pages` as long as the resize is under way.
+    pub(crate) fn discards(&self, pages: &Range<u64>) {
+        self.0.discards_from.store(pages.start, Ordering::Release);
+        self.0.discards_to.store(pages.end, Ordering::Release);
+    }
 }
 
 impl Drop for ResizeGuard<'_> {
     fn drop(&mut self) {
         self.0.is_cut.store(false, Ordering::Release);
+        self.0.discards_to.store(0, Ordering::Release);
         self.0.batches.fetch_and(!RESIZING, Ordering::AcqRel);
         self.0.resized.wake_all();
     }
