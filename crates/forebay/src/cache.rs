@@ -270,4 +270,10 @@ impl Cache {
     pub fn check(&self) -> Vec<String> {
         self.engine.check()
     }
+
+    /// Says which pages lie behind the end of their object, a sentence each. There is none while
+    /// no thread is between two waits: all tasks of a virtual runtime may be under way.
+    pub fn check_ends(&self) -> Vec<String> {
+        self.engine.check_ends()
+    }
 }

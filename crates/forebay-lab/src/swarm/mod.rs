@@ -30,6 +30,7 @@ mod run;
 mod scatter;
 mod settle;
 mod shrink;
+mod squeeze;
 mod store;
 mod verdict;
 mod witness;

@@ -22,7 +22,7 @@ impl Observer {
     pub(super) fn new(verdict: Arc<Verdict>, plan: &Plan) -> Observer {
         Observer {
             verdict,
-            may_be_overdue: plan.may_hang() || plan.may_fail() || plan.has(Part::Pinners),
+            may_be_overdue: plan.may_hang() || plan.may_fail() || plan.may_be_held(),
             has_jumps: plan.has(Part::Jumps),
         }
     }

@@ -4,7 +4,8 @@ use super::fault::{Effect, Fault};
 use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
 use forebay::{
-    AccessError, BackingSettings, DirtyKnobs, KswapdSleep, NodeSettings, Policy, Settings,
+    AccessError, BackingSettings, DirtyKnobs, KswapdBalance, KswapdSleep, NodeSettings, Policy,
+    Settings,
 };
 use forebay::{ReclaimWrites, SyncError, ZoneSettings};
 use forebay_base::{PAGE_BYTES, Prng, Span};
@@ -44,11 +45,13 @@ pub enum Part {
     Scatter,
     /// A memory budget that changes.
     Memory,
+    /// Memory that is used up again and again.
+    Squeeze,
 }
 
 impl Part {
     /// Every part, in the order in which to try without them.
-    pub const ALL: [Part; 15] = [
+    pub const ALL: [Part; 16] = [
         Part::Clients,
         Part::Faults,
         Part::Crash,
@@ -64,6 +67,7 @@ impl Part {
         Part::Jumps,
         Part::Scatter,
         Part::Memory,
+        Part::Squeeze,
     ];
 
     /// Its name on the command line.
@@ -181,8 +185,33 @@ impl Plan {
             settings.dirty.dirty_bytes = 0;
         }
         std::mem::swap(&mut plan.settings, &mut settings);
+        plan.squeeze(&mut root.child("squeeze"));
         plan.reduce(reduction);
         plan
+    }
+
+    /// Has memory used up in some runs, and then often a swap of so few slots that each is wanted
+    /// again as soon as it is free.
+    fn squeeze(&mut self, chance: &mut Prng) {
+        // Up to 4.7 kswapd rests for nothing while a zone is below its min mark and gives anything
+        // now and then, which takes for ever where work takes no time.
+        let rests = self.settings.policy.kswapd_balance == KswapdBalance::Node;
+        if !chance.chance(1, 4) || !rests {
+            return;
+        }
+        self.parts.insert(Part::Squeeze);
+        if self.swap_is_forgetful() {
+            return;
+        }
+        let frames = self.settings.memory_bytes / PAGE_BYTES as u64;
+        let swap_pages = if chance.chance(1, 2) {
+            24 + chance.below(64)
+        } else {
+            frames * 2 + chance.below(frames * 2)
+        };
+        self.anonymous = Some((16 + chance.below(16), swap_pages));
+        let last = self.stores.last_mut().expect("there is a store");
+        last.geometry.stable_pages = chance.chance(1, 4);
     }
 
     /// Leaves out what `reduction` says.
@@ -204,7 +233,8 @@ impl Plan {
                 | Part::Shared
                 | Part::Jumps
                 | Part::Scatter
-                | Part::Memory => {
+                | Part::Memory
+                | Part::Squeeze => {
                     self.parts.remove(part);
                 }
                 Part::Anonymous => self.anonymous = None,
@@ -266,7 +296,7 @@ impl Plan {
         match error {
             AccessError::Store(_) | AccessError::TooManyFailed { .. } => self.may_fail(),
             AccessError::NotAnswering { .. } => self.may_hang() || self.may_fail(),
-            AccessError::Held { .. } => self.has(Part::Pinners),
+            AccessError::Held { .. } => self.may_be_held(),
             AccessError::NoFrames { .. } => {
                 // What memory held of swap that is too small has no place in less of it.
                 let is_short = self.has(Part::Memory) && self.anonymous.is_some();
@@ -278,7 +308,7 @@ impl Plan {
 
     /// Whether guards may be held for long.
     pub(super) fn may_be_held(&self) -> bool {
-        self.has(Part::Pinners)
+        self.has(Part::Pinners) || self.has(Part::Squeeze)
     }
 
     /// Whether the clock may jump.
@@ -291,7 +321,7 @@ impl Plan {
         match error {
             SyncError::Store(_) => self.may_fail(),
             SyncError::NotAnswering { .. } => {
-                self.may_hang() || self.may_fail() || self.has(Part::Pinners)
+                self.may_hang() || self.may_fail() || self.may_be_held()
             }
             _ => false,
         }

@@ -8,6 +8,7 @@ use super::reopen::judge_images;
 use super::roles;
 use super::scatter::scatter;
 use super::settle::settle;
+use super::squeeze::start_squeeze;
 use super::verdict::{Oracle, Violation};
 use super::world::World;
 use forebay::{Counter, File, Mark};
@@ -235,6 +236,9 @@ fn start(world: &Arc<World>, ended: &Ended) -> Vec<Promised> {
         let opened = world.cache.open(&world.stores[0].1, HOARD, length_bytes);
         let file = opened.expect("there is room for the objects of a plan");
         world.spawn("hoard", roles::hoard(world.clone(), file));
+    }
+    if plan.has(Part::Squeeze) {
+        start_squeeze(world);
     }
     if plan.has(Part::Syncers) {
         world.spawn("sync all", roles::sync_all(world.clone()));

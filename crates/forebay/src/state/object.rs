@@ -266,8 +266,12 @@ impl ObjectState {
     #[track_caller]
     pub(crate) fn listen_for_resize(&self) -> (Listener<'_>, bool) {
         let listener = self.resized.listen();
-        let under_way = self.batches.load(Ordering::Acquire) & RESIZING != 0;
-        (listener, under_way)
+        (listener, self.is_resized())
+    }
+
+    /// Whether a resize is under way.
+    pub(crate) fn is_resized(&self) -> bool {
+        self.batches.load(Ordering::Acquire) & RESIZING != 0
     }
 
     /// Notes a failed read of `pages`; whoever waited for them looks here.
