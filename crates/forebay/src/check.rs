@@ -266,12 +266,8 @@ impl Engine {
             let is_dirty = lock(&object.dirty).dirty_pages() > 0;
             let backing = self.backing(backing);
             let lists = lock(&backing.lists);
-            let queued = lists.dirty.iter().map(|(_, queued)| queued);
-            let times = queued
-                .chain(&lists.io)
-                .chain(&lists.more_io)
-                .filter(|queued| queued.number == object.number)
-                .count();
+            let all = lists.all();
+            let times = all.filter(|queued| queued.number == object.number).count();
             let expected = usize::from(place == QueuePlace::Queued);
             if times != expected || (is_dirty && place == QueuePlace::None) {
                 wrong.push(format!(

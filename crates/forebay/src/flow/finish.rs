@@ -118,7 +118,7 @@ impl Engine {
     }
 
     fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
-        lock(&object.queueing).forget_failures();
+        backing.forget_failures(object);
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
         if !unstable {

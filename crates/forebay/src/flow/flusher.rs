@@ -154,9 +154,7 @@ impl Engine {
         };
         let mut written = 0;
         while round.pages_left > 0 && !self.is_closing() && self.goes_on(backing, &round) {
-            if lock(&backing.lists).io.is_empty() {
-                queue_io(backing, round.dirty_since_ms);
-            }
+            lock(&backing.lists).fill_round(self.now_ms(), round.dirty_since_ms);
             let progress = self.write_objects(backing, &mut round).await;
             written += progress;
             if progress == 0 {
@@ -235,9 +233,7 @@ impl Engine {
             dirty_since_ms: Some(self.now_ms()),
         };
         while round.pages_left > 0 && !self.is_closing() {
-            if lock(&backing.lists).io.is_empty() {
-                queue_io(backing, round.dirty_since_ms);
-            }
+            lock(&backing.lists).fill_round(self.now_ms(), round.dirty_since_ms);
             if self.write_objects(backing, &mut round).await == 0 {
                 break;
             }
@@ -341,9 +337,11 @@ impl Engine {
         let mut lists = lock(&backing.lists);
         let was_empty = lists.is_empty();
         if turn == Turn::More || queueing.retry_after_ms > 0 {
-            lists.more_io.push_back(object.clone());
+            if lists.add_left(self.now_ms(), &mut queueing, object.clone()) {
+                self.mark(Mark::FlushPutOff);
+            }
         } else {
-            lists.dirty.push_back((self.now_ms(), object.clone()));
+            lists.add_dirty(self.now_ms(), object.clone());
         }
         drop(lists);
         if was_empty {
@@ -377,24 +375,6 @@ fn has_work_left(backing: &Backing, object: &ObjectState) -> bool {
     }
 }
 
-/// Moves what is due to the list of the present round, what was left of the last one first.
-fn queue_io(backing: &Backing, dirty_since_ms: Option<u64>) {
-    let mut held = lock(&backing.lists);
-    let lists = &mut *held;
-    lists.io.append(&mut lists.more_io);
-    let Some(cutoff_ms) = dirty_since_ms else {
-        return;
-    };
-    while lists
-        .dirty
-        .front()
-        .is_some_and(|(since_ms, _)| *since_ms <= cutoff_ms)
-    {
-        let (_, object) = lists.dirty.pop_front().expect("the front was looked at");
-        lists.io.push_back(object);
-    }
-}
-
 fn dirty(pages: Range<u64>, limit: u64) -> Selection {
     Selection {
         tag: Tag::Dirty,
@@ -404,7 +384,7 @@ fn dirty(pages: Range<u64>, limit: u64) -> Selection {
 }
 
 fn take_object(backing: &Backing) -> Option<Arc<ObjectState>> {
-    let object = lock(&backing.lists).io.pop_front()?;
+    let object = lock(&backing.lists).take_of_round()?;
     lock(&object.queueing).place = QueuePlace::Taken;
     Some(object)
 }

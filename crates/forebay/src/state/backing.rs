@@ -6,6 +6,7 @@
 //! exactly one list of its backing, or taken by the flusher.
 
 use crate::settings::BackingSettings;
+use crate::state::flusher_lists::FlusherLists;
 use crate::state::object::{ObjectState, QueuePlace};
 use crate::state::vectors::IoVectors;
 use forebay_base::sync::{
@@ -46,18 +47,7 @@ pub(crate) struct FlusherWork {
     pub(crate) pages: u64,
 }
 
-/// The objects that a flusher has to write, oldest first.
-#[derive(Debug)]
-pub(crate) struct FlusherLists {
-    /// Dirty, in order of the time (ms) when they became so.
-    pub(crate) dirty: VecDeque<(u64, Arc<ObjectState>)>,
-    /// Of the present round.
-    pub(crate) io: VecDeque<Arc<ObjectState>>,
-    /// With work left after their turn.
-    pub(crate) more_io: VecDeque<Arc<ObjectState>>,
-}
-
-/// Objects and writes for which the lists of a store have room from the start.
+/// Writes for which the lists of a store have room from the start.
 const ROOM: usize = 128;
 
 /// A commit that was asked for.
@@ -218,11 +208,20 @@ impl Backing {
         let was_idle = lists.is_empty();
         if queueing.retry_after_ms > 0 {
             // A failed write waits for its own time and not until the page is old again.
-            lists.more_io.push_back(object.clone());
+            lists.add_left(now_ms(), &mut queueing, object.clone());
         } else {
-            lists.dirty.push_back((now_ms(), object.clone()));
+            lists.add_dirty(now_ms(), object.clone());
         }
         was_idle
+    }
+
+    /// A write of `object` has ended well: its failed ones are tried again in the next round.
+    pub(crate) fn forget_failures(&self, object: &ObjectState) {
+        let mut queueing = lock(&object.queueing);
+        if queueing.retry_after_ms > 0 {
+            queueing.forget_failures();
+            lock(&self.lists).hurry(&queueing, object.number);
+        }
     }
 
     /// Asks the flusher for work; true if it was not asked before.
@@ -310,35 +309,5 @@ impl Backing {
             .writes
             .iter()
             .any(|&(number, of)| number < sequence && of == object)
-    }
-}
-
-impl FlusherLists {
-    fn new() -> FlusherLists {
-        FlusherLists {
-            dirty: VecDeque::with_capacity(ROOM),
-            io: VecDeque::with_capacity(ROOM),
-            more_io: VecDeque::with_capacity(ROOM),
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first().is_none()
-    }
-
-    /// The object whose turn is next: of this round, else left of the last one, else dirty for
-    /// the longest time.
-    pub(crate) fn first(&self) -> Option<&Arc<ObjectState>> {
-        let waiting = self.io.front().or_else(|| self.more_io.front());
-        waiting.or_else(|| self.dirty.front().map(|(_, object)| object))
-    }
-
-    /// Takes `object` off if it is the first.
-    pub(crate) fn take_first(&mut self, object: &Arc<ObjectState>) -> bool {
-        if !self.first().is_some_and(|first| Arc::ptr_eq(first, object)) {
-            return false;
-        }
-        let waiting = self.io.pop_front().or_else(|| self.more_io.pop_front());
-        waiting.is_some() || self.dirty.pop_front().is_some()
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod backing;
 pub(crate) mod congestion;
 pub(crate) mod dirty_index;
 pub(crate) mod errseq;
+pub(crate) mod flusher_lists;
 pub(crate) mod frame;
 pub(crate) mod global;
 pub(crate) mod index;

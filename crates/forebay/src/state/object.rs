@@ -73,6 +73,8 @@ pub(crate) struct Queueing {
     /// Failed writes are not tried again before this time.
     pub(crate) retry_at_ms: u64,
     pub(crate) retry_after_ms: u64,
+    /// Where the object is among those that are put off, if it is.
+    pub(crate) put_off_until_ms: u64,
     /// Where the next round of the flusher starts (writeback_index).
     pub(crate) next_page: u64,
 }
@@ -143,6 +145,7 @@ impl ObjectState {
                 place: QueuePlace::None,
                 retry_at_ms: 0,
                 retry_after_ms: 0,
+                put_off_until_ms: 0,
                 next_page: 0,
             }),
             failed_pages: AtomicU64::new(0),
