@@ -196,7 +196,7 @@ impl Plan {
         // Up to 4.7 kswapd rests for nothing while a zone is below its min mark and gives anything
         // now and then, which takes for ever where work takes no time.
         let rests = self.settings.policy.kswapd_balance == KswapdBalance::Node;
-        if !chance.chance(1, 4) || !rests {
+        if !chance.chance(1, 5) || !rests {
             return;
         }
         self.parts.insert(Part::Squeeze);

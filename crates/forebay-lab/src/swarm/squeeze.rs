@@ -23,6 +23,8 @@ const HELD: ObjectId = ObjectId(3_004);
 const READERS: u64 = 3;
 /// Pages of the file.
 const FILE_PAGES: u64 = 200;
+/// Longest that pages are held: whoever waits looks through all of memory again and again.
+const HELD_MOST_US: u64 = 500_000;
 /// Rounds of each of them at most: runs may last long.
 const USED_UP: usize = 10;
 const READS: usize = 500;
@@ -66,7 +68,6 @@ async fn rest(world: &World, chance: &mut Prng, most_us: u64) {
 /// Holds pages until there are no more, for a while.
 async fn use_up(world: Arc<World>, file: File) {
     let mut chance = world.chance("squeeze", 0);
-    let longest_us = world.plan.settings.held_timeout.as_micros() * 3 / 2;
     for _ in 0..USED_UP {
         rest(&world, &mut chance, 2_000_000).await;
         if !goes_on(&world) {
@@ -83,7 +84,7 @@ async fn use_up(world: Arc<World>, file: File) {
                 _ => break,
             }
         }
-        rest(&world, &mut chance, longest_us).await;
+        rest(&world, &mut chance, HELD_MOST_US).await;
     }
 }
 
