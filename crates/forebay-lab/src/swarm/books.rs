@@ -49,8 +49,12 @@ impl World {
         }
     }
 
-    /// What holds when nothing is under way.
+    /// What holds when nothing is under way. Who waited for that may have been told that the power
+    /// has failed instead, and then requests are under way for ever.
     pub(super) fn judge_books(&self) {
+        if self.is_over() {
+            return;
+        }
         for what in self.cache.check() {
             self.broken(Oracle::Books, what);
         }
