@@ -229,7 +229,7 @@ fn per_zone_dirty() -> Vec<Cell> {
             change,
             "fsmark/box-2g-2zones",
             ("fs-mark", "box-2g-2zones"),
-            &[("processes", "2"), ("iterations", "25")],
+            &[("processes", "2"), ("files", "300"), ("iterations", "25")],
             PAIR,
         ),
     ]
