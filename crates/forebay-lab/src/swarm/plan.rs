@@ -9,7 +9,7 @@ use forebay::{
 };
 use forebay::{ReclaimWrites, SyncError, ZoneSettings};
 use forebay_base::{PAGE_BYTES, Prng, Span};
-use forebay_store::{Durability, Geometry};
+use forebay_store::{Durability, Geometry, IoKind};
 use std::collections::BTreeSet;
 
 /// A part of a plan that can be left out, to make a failure smaller.
@@ -196,7 +196,7 @@ impl Plan {
         // Up to 4.7 kswapd rests for nothing while a zone is below its min mark and gives anything
         // now and then, which takes for ever where work takes no time.
         let rests = self.settings.policy.kswapd_balance == KswapdBalance::Node;
-        if !chance.chance(1, 5) || !rests {
+        if !chance.chance(1, 5) || !rests || self.swap_refuses() {
             return;
         }
         self.parts.insert(Part::Squeeze);
@@ -265,6 +265,18 @@ impl Plan {
         last.faults
             .iter()
             .any(|fault| fault.effect == Effect::Restart)
+    }
+
+    /// Whether the store with swap refuses every write or commit until faults end: then memory that
+    /// is used up stays so, and whoever needs a frame looks through all of it until he is told.
+    fn swap_refuses(&self) -> bool {
+        let last = self.stores.last().expect("there is a store");
+        last.faults.iter().any(|fault| {
+            fault.kind != Some(IoKind::Read)
+                && fault.one_in == 1
+                && fault.most == u64::MAX
+                && fault.effect.fails()
+        })
     }
 
     fn effects(&self) -> impl Iterator<Item = Effect> {

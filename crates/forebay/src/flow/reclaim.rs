@@ -246,6 +246,9 @@ impl Engine {
             left = rebalance(targets, left);
             adjusted = true;
         }
+        // Also where none of the inactive list was due: it may be empty, and all memory on the
+        // other.
+        self.age_active_anon_of(zone, control.priority).await;
         self.nap_after_zone(control).await;
     }
 
@@ -350,28 +353,28 @@ impl Engine {
         true
     }
 
-    /// Ages the active list of anonymous memory a little while its inactive list is short.
+    /// Ages the active lists of anonymous memory a little while their inactive lists are short.
     pub(crate) async fn age_active_anon(
         &self,
         node: &Node,
         class: usize,
         control: &mut ScanControl,
     ) {
-        if !self.swap_has_room() {
-            return;
-        }
         for zone in self.zones_up_to(node, class) {
-            let ListSizes {
-                inactive_anon,
-                active_anon,
-                ..
-            } = zone.sizes();
-            if inactive_is_low(inactive_anon, active_anon) {
-                let wanted = Batch::LIMIT as u64;
-                let priority = control.priority;
-                self.shrink_active(zone, List::ActiveAnon, wanted, priority)
-                    .await;
-            }
+            self.age_active_anon_of(zone, control.priority).await;
+        }
+    }
+
+    async fn age_active_anon_of(&self, zone: &Zone, priority: u32) {
+        let ListSizes {
+            inactive_anon,
+            active_anon,
+            ..
+        } = zone.sizes();
+        if inactive_is_low(inactive_anon, active_anon) && self.swap_has_room() {
+            let wanted = Batch::LIMIT as u64;
+            self.shrink_active(zone, List::ActiveAnon, wanted, priority)
+                .await;
         }
     }
 
@@ -404,3 +407,7 @@ fn budget_of(targets: &mut ScanTargets, list: List) -> &mut u64 {
         List::ActiveFile => &mut targets.active_file,
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "reclaim/active_tests.rs"]
+mod active_tests;
