@@ -4,6 +4,9 @@ use forebay_base::Prng;
 
 /// The unit in which a medium writes: a write that is cut short ends at one of these.
 const SECTOR: usize = 512;
+/// Bytes of writes that a medium keeps back: where commits never come, the older half of more than
+/// that is durable by itself, as in a store whose cache is full.
+const MOST_UNSETTLED_BYTES: usize = 64 << 20;
 
 /// What a request does to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +19,13 @@ pub(super) enum Act {
 impl Act {
     pub(super) fn is_write(&self) -> bool {
         matches!(self, Act::Write { .. })
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Act::Write { bytes, .. } => bytes.len(),
+            Act::SetLength(_) | Act::Zero { .. } => 0,
+        }
     }
 
     /// Does all of it.
@@ -90,6 +100,8 @@ pub(super) struct Medium {
     /// Without what is unsettled.
     durable: Vec<u8>,
     unsettled: Vec<Unsettled>,
+    /// Bytes of them.
+    unsettled_bytes: usize,
     /// When the writes finished that were forgotten since and of which no commit has told yet.
     forgotten: Vec<u64>,
     /// Whether what is done is durable at once.
@@ -103,6 +115,7 @@ impl Medium {
             durable: if is_solid { Vec::new() } else { bytes.clone() },
             current: bytes,
             unsettled: Vec::new(),
+            unsettled_bytes: 0,
             forgotten: Vec::new(),
             is_solid,
         }
@@ -115,8 +128,21 @@ impl Medium {
     /// Does `act`, at the moment `sequence` of the store.
     pub(super) fn done(&mut self, sequence: u64, act: Act) {
         act.apply(&mut self.current);
-        if !self.is_solid {
-            self.unsettled.push(Unsettled { sequence, act });
+        if self.is_solid {
+            return;
+        }
+        self.unsettled_bytes += act.bytes();
+        self.unsettled.push(Unsettled { sequence, act });
+        if self.unsettled_bytes > MOST_UNSETTLED_BYTES {
+            self.settle(self.unsettled.len().div_ceil(2));
+        }
+    }
+
+    /// Makes the first `count` acts durable.
+    fn settle(&mut self, count: usize) {
+        for Unsettled { act, .. } in self.unsettled.drain(..count) {
+            self.unsettled_bytes -= act.bytes();
+            act.apply(&mut self.durable);
         }
     }
 
@@ -131,9 +157,7 @@ impl Medium {
         let covered = self
             .unsettled
             .partition_point(|act| act.sequence < sequence);
-        for Unsettled { act, .. } in self.unsettled.drain(..covered) {
-            act.apply(&mut self.durable);
-        }
+        self.settle(covered);
         true
     }
 
@@ -142,11 +166,12 @@ impl Medium {
         if self.is_solid {
             return;
         }
-        let forgotten = &mut self.forgotten;
+        let (forgotten, unsettled_bytes) = (&mut self.forgotten, &mut self.unsettled_bytes);
         self.unsettled.retain(|done| {
             let is_kept = !done.act.is_write() || luck.lands();
             if !is_kept {
                 forgotten.push(done.sequence);
+                *unsettled_bytes -= done.act.bytes();
             }
             is_kept
         });
@@ -199,6 +224,24 @@ mod tests {
             assert_eq!(image.len(), 1024);
             assert!(image.iter().all(|byte| (1..=3).contains(byte)));
         }
+    }
+
+    #[test]
+    fn what_is_never_committed_settles_when_it_is_too_much() {
+        let mut medium = Medium::holding(Vec::new(), false);
+        let most = MOST_UNSETTLED_BYTES / 1024;
+        for sequence in 0..most as u64 {
+            medium.done(sequence, write(1));
+        }
+        let nothing = &mut Luck {
+            chance: Prng::from_seed(1),
+            odds: 0,
+        };
+        assert_eq!(medium.image(&[], nothing), b"", "it may still be lost");
+        medium.done(most as u64, write(2));
+        assert!(medium.unsettled_bytes <= MOST_UNSETTLED_BYTES / 2 + 1024);
+        assert_eq!(medium.image(&[], nothing), [1; 1024]);
+        assert_eq!(medium.current(), [2; 1024]);
     }
 
     #[test]
