@@ -3,7 +3,7 @@
 use super::client::PAGE;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::MemoryError;
+use forebay::{MemoryError, ReclaimThrottle};
 use forebay_base::{Prng, Span};
 use std::sync::Arc;
 
@@ -91,5 +91,16 @@ fn may_stay_over(world: &World, over_bytes: u64, dirty_pages: u64) -> bool {
     // Eight are those that calls under way hold.
     let few = over_bytes <= (8 + dirty_pages) * PAGE;
     let plan = &world.plan;
-    few || plan.may_fail() || plan.may_hang() || plan.may_be_held() || plan.anonymous.is_some()
+    // The first versions of waiting for progress sleep at each priority of a pass in vain: one pass
+    // may last for five seconds.
+    let throttle = plan.settings.policy.reclaim_throttle;
+    let sleeps = matches!(
+        throttle,
+        ReclaimThrottle::PostedV2 | ReclaimThrottle::Linux516Rc
+    );
+    few || sleeps
+        || plan.may_fail()
+        || plan.may_hang()
+        || plan.may_be_held()
+        || plan.anonymous.is_some()
 }

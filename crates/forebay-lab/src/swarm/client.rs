@@ -178,6 +178,10 @@ impl Client {
     pub(super) async fn write(&mut self) {
         let limit = self.limit();
         let range = self.range(limit);
+        self.write_range(range).await;
+    }
+
+    async fn write_range(&mut self, range: Range<u64>) {
         let waits = self.patience();
         let (ticket, version) = {
             let mut ledger = lock(&self.ledger);
@@ -340,6 +344,22 @@ impl Client {
             return;
         }
         let range = self.range(length);
+        self.discard_range(range).await;
+    }
+
+    /// Writes behind the end and gives that up again: the object is longer, and of what made it so
+    /// nothing may ever reach the store.
+    pub(super) async fn give_up_new_end(&mut self) {
+        const PAGES: u64 = 3;
+        let start = lock(&self.ledger).len().next_multiple_of(PAGE);
+        let range = start..start + PAGES * PAGE;
+        if range.end <= self.limit() {
+            self.write_range(range.clone()).await;
+            self.discard_range(range).await;
+        }
+    }
+
+    async fn discard_range(&mut self, range: Range<u64>) {
         let waits = self.patience();
         let ticket = lock(&self.ledger).begin(Change {
             start: range.start,

@@ -22,6 +22,10 @@ pub(super) async fn write_and_read(mut client: Client, operations: u64) -> Clien
         step(&mut client).await;
         judge_bounds(&client);
     }
+    let is_whole = lock(&client.ledger).is_whole_object();
+    if is_whole && client.place.is_some() && !client.world.is_over() {
+        Box::pin(client.give_up_new_end()).await;
+    }
     client
 }
 
