@@ -5,9 +5,9 @@
 passed=0 failed=0 ignored=0
 server=
 
-# As a function, for `set -e` does not see a `!`.
+# What is there after all is shown. As a function, for `set -e` does not see a `!`.
 lacks() {
-  ! grep -q "$1" "$2"
+  ! grep -m 5 "$1" "$2" >&2
 }
 
 # Ends the server in order; what was written must then be behind it.
