@@ -43,6 +43,8 @@ pub(crate) struct Content {
     privileged: AtomicBool,
     /// The first sync also makes durable what an earlier content of the file left uncommitted.
     owes_commit: AtomicBool,
+    /// Held while the source's times are set and looked at: one who gives it a time told earlier
+    /// would else undo what somebody has set meanwhile.
     times: Mutex<Times>,
 }
 
@@ -52,6 +54,24 @@ struct Times {
     kept: Option<Kept>,
     /// How the source was when it last held all that we know. None while it does not.
     agreed: Option<Agreed>,
+}
+
+impl Times {
+    /// Somebody has set the time of modification to `asked`, and the source then was as in `stat`.
+    fn were_set(&mut self, asked: Timespec, stat: &Stat, is_written: bool) {
+        let mut kept = Kept::of(stat);
+        if !is_written && asked.tv_nsec != PRESENT.tv_nsec {
+            // The source may already tell the time of a write-back that came in between.
+            kept.modified = asked;
+        }
+        self.kept = Some(kept);
+        if !is_written {
+            // What is written back later gives the source another time.
+            self.agreed = None;
+        } else if self.agreed.is_some() {
+            self.agreed = Some(Agreed::of(stat));
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +173,10 @@ impl Content {
 
     /// Takes the time of what was written since it was last taken.
     pub(crate) fn take_times(&self, fd: impl AsFd, through: &Descriptors) -> Result<(), Errno> {
+        if !self.modified.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut times = lock(&self.times);
         if !self.modified.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
@@ -162,51 +186,51 @@ impl Content {
             other => other,
         };
         let taken = taken.and_then(|()| rustix::fs::fstat(&fd));
-        match taken {
-            Ok(stat) => {
-                let mut times = lock(&self.times);
-                times.kept = Some(Kept::of(&stat));
-                times.agreed = None;
-                Ok(())
-            }
-            Err(errno) => {
-                self.mark_modified();
-                Err(errno)
-            }
-        }
+        let stat = taken.inspect_err(|_| self.mark_modified())?;
+        times.kept = Some(Kept::of(&stat));
+        times.agreed = None;
+        Ok(())
     }
 
-    /// Notes the times of the source as those of the file: somebody set them, or changed something
-    /// else of the file than its bytes.
-    pub(crate) fn times_were_set(&self, stat: &Stat, modified_too: bool) {
-        let was_modified = modified_too && self.modified.swap(false, Ordering::AcqRel);
-        let is_written = self.file.is_written();
+    /// Sets the times of the file as somebody asks.
+    pub(crate) fn set_times(
+        &self,
+        fd: impl AsFd,
+        through: &Descriptors,
+        accessed: Timespec,
+        modified: Timespec,
+    ) -> Result<(), Errno> {
+        if modified.tv_nsec == OMITTED.tv_nsec {
+            self.take_times(&fd, through)?;
+            through.set_times(&fd, accessed, modified)?;
+            return self.metadata_changed(fd);
+        }
         let mut times = lock(&self.times);
-        let fresh = Kept::of(stat);
-        if modified_too {
-            times.kept = Some(fresh);
-        } else if let Some(kept) = times.kept {
-            times.kept = Some(Kept {
-                modified: kept.modified,
-                ..fresh
-            });
+        let is_written = self.file.is_written();
+        through.set_times(&fd, accessed, modified)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        let was_modified = self.modified.swap(false, Ordering::AcqRel);
+        times.were_set(modified, &stat, is_written && !was_modified);
+        Ok(())
+    }
+
+    /// Tells the time at which something else of the file than its bytes was changed.
+    pub(crate) fn metadata_changed(&self, fd: impl AsFd) -> Result<(), Errno> {
+        let mut times = lock(&self.times);
+        if let Some(kept) = &mut times.kept {
+            kept.changed = Kept::of(&rustix::fs::fstat(fd)?).changed;
         }
-        if was_modified || (modified_too && !is_written) {
-            // What is written back later gives the source another time.
-            times.agreed = None;
-        } else if modified_too && times.agreed.is_some() {
-            times.agreed = Some(Agreed::of(stat));
-        }
+        Ok(())
     }
 
     /// Gives the source the time that is told here, if it has all bytes.
     pub(crate) fn settle(&self, fd: impl AsFd, through: &Descriptors) -> Result<(), Errno> {
         self.take_times(&fd, through)?;
-        if self.is_dirty() || self.is_settled() {
+        let mut times = lock(&self.times);
+        if self.is_dirty() || times.agreed.is_some() {
             return Ok(());
         }
-        let kept = lock(&self.times).kept;
-        if let Some(kept) = kept {
+        if let Some(kept) = times.kept {
             match through.set_times(&fd, OMITTED, kept.modified) {
                 // The file is another user's: its time stays that of the write-back.
                 Err(Errno::PERM) => {}
@@ -215,7 +239,7 @@ impl Content {
         }
         let stat = rustix::fs::fstat(&fd)?;
         if !self.is_dirty() {
-            lock(&self.times).agreed = Some(Agreed::of(&stat));
+            times.agreed = Some(Agreed::of(&stat));
         }
         Ok(())
     }
@@ -308,3 +332,6 @@ impl ContentSlot {
         slot.content.take()
     }
 }
+
+#[cfg(test)]
+mod tests;

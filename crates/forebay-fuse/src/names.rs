@@ -4,7 +4,7 @@ use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
 use crate::folder::Folder;
 use crate::inode::Inode;
-use crate::source::{CAPABILITY, Descriptors, OMITTED, PERMISSION_BITS, PRIVILEGE_BITS, look};
+use crate::source::{CAPABILITY, Descriptors, PERMISSION_BITS, PRIVILEGE_BITS, look};
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType, TimeOrNow};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -221,27 +221,18 @@ impl Folder {
     }
 
     fn set_times(&self, inode: &Inode, changes: Changes) -> Result<(), Errno> {
-        let content = inode.content.get();
-        if changes.modified.is_none()
-            && let Some(content) = &content
-        {
-            content.take_times(inode, &self.through)?;
-        }
         let (accessed, modified) = (time_to_set(changes.accessed), time_to_set(changes.modified));
-        if inode.kind == FileType::Symlink {
-            let times = rustix::fs::Timestamps {
-                last_access: accessed,
-                last_modification: modified,
-            };
-            rustix::fs::utimensat(inode, "", &times, AtFlags::EMPTY_PATH)?;
-        } else {
-            self.through.set_times(inode, accessed, modified)?;
+        if let Some(content) = inode.content.get() {
+            return content.set_times(inode, &self.through, accessed, modified);
         }
-        if let Some(content) = content {
-            let is_modified = modified.tv_nsec != OMITTED.tv_nsec;
-            content.times_were_set(&rustix::fs::fstat(inode)?, is_modified);
+        if inode.kind != FileType::Symlink {
+            return self.through.set_times(inode, accessed, modified);
         }
-        Ok(())
+        let times = rustix::fs::Timestamps {
+            last_access: accessed,
+            last_modification: modified,
+        };
+        rustix::fs::utimensat(inode, "", &times, AtFlags::EMPTY_PATH)
     }
 
     /// Makes a file `length_bytes` long.
@@ -366,7 +357,7 @@ impl Folder {
 /// Something of the file but its bytes has changed: its time of change is told anew.
 fn metadata_changed(inode: &Inode) -> Result<(), Errno> {
     if let Some(content) = inode.content.get() {
-        content.times_were_set(&rustix::fs::fstat(inode)?, false);
+        content.metadata_changed(inode)?;
     }
     Ok(())
 }

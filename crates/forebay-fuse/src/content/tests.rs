@@ -1,0 +1,124 @@
+//! The times of a content while others set them.
+
+use super::*;
+use forebay::{Cache, Settings};
+use forebay_rt::block_on;
+use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+
+const LONG_AGO: Timespec = Timespec {
+    tv_sec: 981_173_106,
+    tv_nsec: 789,
+};
+
+const DURING_WRITE_BACK: Timespec = Timespec {
+    tv_sec: 1_700_000_000,
+    tv_nsec: 5,
+};
+
+fn stat_of(modified: Timespec) -> Stat {
+    let mut stat = rustix::fs::stat("/").unwrap();
+    (stat.st_mtime, stat.st_mtime_nsec) = (modified.tv_sec, modified.tv_nsec as _);
+    stat
+}
+
+fn pair(time: Timespec) -> (i64, i64) {
+    (time.tv_sec, time.tv_nsec)
+}
+
+fn told(times: &Times) -> (i64, i64) {
+    pair(times.kept.expect("a time was set").modified)
+}
+
+#[test]
+fn a_time_that_is_set_is_told_though_a_write_back_came_in_between() {
+    let stat = stat_of(DURING_WRITE_BACK);
+    let mut times = Times {
+        kept: None,
+        agreed: Some(Agreed::of(&stat)),
+    };
+    times.were_set(LONG_AGO, &stat, false);
+    assert_eq!(told(&times), pair(LONG_AGO));
+    assert_eq!(times.agreed, None, "the source has yet to be given it");
+}
+
+#[test]
+fn what_the_source_made_of_a_time_is_told_where_nothing_is_left_to_write() {
+    let rounded = Timespec {
+        tv_nsec: 0,
+        ..LONG_AGO
+    };
+    let before = stat_of(DURING_WRITE_BACK);
+    let after = stat_of(rounded);
+    let mut times = Times {
+        kept: None,
+        agreed: Some(Agreed::of(&before)),
+    };
+    times.were_set(LONG_AGO, &after, true);
+    assert_eq!(told(&times), pair(rounded));
+    assert_eq!(times.agreed, Some(Agreed::of(&after)));
+    times.were_set(PRESENT, &before, false);
+    assert_eq!(told(&times), pair(DURING_WRITE_BACK));
+}
+
+/// A file of the source and its content, with nothing to write.
+struct Bench {
+    _folder: tempfile::TempDir,
+    cache: Cache,
+    fd: OwnedFd,
+    content: Content,
+    through: Descriptors,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"bytes").unwrap();
+        let files = FileStore::new(FileStoreSettings::default()).unwrap();
+        let opened = files.open(&path, OpenMode::ReadWrite).unwrap();
+        let cache = Cache::new(Settings {
+            memory_bytes: 16 << 20,
+            ..Settings::default()
+        })
+        .unwrap();
+        let store = cache.attach(files).unwrap();
+        let file = cache.open(&store, opened.object, opened.length_bytes);
+        let fd = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).unwrap();
+        let stat = rustix::fs::fstat(&fd).unwrap();
+        let content = Content::new(opened.object, file.unwrap(), &fd, &stat);
+        Bench {
+            _folder: folder,
+            cache,
+            fd,
+            content,
+            through: Descriptors::new().unwrap(),
+        }
+    }
+}
+
+#[test]
+fn settling_does_not_undo_a_time_that_is_set_meanwhile() {
+    let bench = Arc::new(Bench::new());
+    let (content, fd, through) = (&bench.content, &bench.fd, &bench.through);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (other, ends) = (bench.clone(), is_over.clone());
+    let settler = forebay_rt::thread::spawn("settler", move || {
+        while !ends.load(Ordering::Relaxed) {
+            other.content.settle(&other.fd, &other.through).unwrap();
+        }
+    });
+    for _ in 0..5000 {
+        content.mark_modified();
+        content.take_times(fd, through).unwrap();
+        content.set_times(fd, through, OMITTED, LONG_AGO).unwrap();
+        content.settle(fd, through).unwrap();
+        assert!(content.is_settled());
+        let stat = rustix::fs::fstat(fd).unwrap();
+        assert_eq!(pair(modified_of(&stat)), pair(LONG_AGO));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    settler.unwrap().join();
+    block_on(bench.cache.close()).unwrap();
+}
