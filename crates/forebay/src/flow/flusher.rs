@@ -154,7 +154,6 @@ impl Engine {
         };
         let mut written = 0;
         while round.pages_left > 0 && !self.is_closing() && self.goes_on(backing, &round) {
-            lock(&backing.lists).fill_round(self.now_ms(), round.dirty_since_ms);
             let progress = self.write_objects(backing, &mut round).await;
             written += progress;
             if progress == 0 {
@@ -192,6 +191,7 @@ impl Engine {
     /// Gives the objects of this round their turns, for a slice of time.
     async fn write_objects(self: &Arc<Self>, backing: &Arc<Backing>, round: &mut Round) -> u64 {
         let began = self.rt.now();
+        lock(&backing.lists).fill_round(self.now_ms(), round.dirty_since_ms);
         let mut progress = 0;
         while round.pages_left > 0 && !self.is_closing() {
             let Some(object) = take_object(backing) else {
@@ -233,7 +233,6 @@ impl Engine {
             dirty_since_ms: Some(self.now_ms()),
         };
         while round.pages_left > 0 && !self.is_closing() {
-            lock(&backing.lists).fill_round(self.now_ms(), round.dirty_since_ms);
             if self.write_objects(backing, &mut round).await == 0 {
                 break;
             }
