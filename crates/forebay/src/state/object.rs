@@ -339,7 +339,9 @@ impl ResizeGuard<'_> {
     /// Gives up `pages` as long as the resize is under way.
     pub(crate) fn discards(&self, pages: &Range<u64>) {
         self.0.discards_from.store(pages.start, Ordering::Release);
-        self.0.discards_to.store(pages.end, Ordering::Release);
+        // A swap, as for a new length: a hold that was taken without a look at this is seen by
+        // whoever looks for holds next.
+        self.0.discards_to.swap(pages.end, Ordering::AcqRel);
     }
 }
 
