@@ -11,9 +11,9 @@ use std::sync::Arc;
 pub(super) async fn change_memory(world: Arc<World>) {
     let mut chance = world.chance("budgets", 0);
     let full = world.plan.settings.memory_bytes;
-    while !world.is_over() && !world.writers_have_ended() {
-        let rest = [10_000, 500_000, 5_000_000][chance.below(3) as usize];
-        world.rt.sleep(Span::from_micros(chance.below(rest))).await;
+    while world.goes_on() {
+        let most_us = [10_000, 500_000, 5_000_000][chance.below(3) as usize];
+        world.sleep_below(&mut chance, most_us).await;
         let memory_bytes = match chance.below(4) {
             0 => full,
             1 => smallest(&world).await,

@@ -261,22 +261,23 @@ impl Plan {
     /// The store with swap is the last one; one that forgets writes is none for memory that is
     /// nowhere else.
     fn swap_is_forgetful(&self) -> bool {
-        let last = self.stores.last().expect("there is a store");
-        last.faults
-            .iter()
-            .any(|fault| fault.effect == Effect::Restart)
+        self.swap_fails_by(|fault| fault.effect == Effect::Restart)
     }
 
     /// Whether the store with swap refuses every write or commit until faults end: then memory that
     /// is used up stays so, and whoever needs a frame looks through all of it until he is told.
     fn swap_refuses(&self) -> bool {
-        let last = self.stores.last().expect("there is a store");
-        last.faults.iter().any(|fault| {
+        self.swap_fails_by(|fault| {
             fault.kind != Some(IoKind::Read)
                 && fault.one_in == 1
                 && fault.most == u64::MAX
                 && fault.effect.fails()
         })
+    }
+
+    fn swap_fails_by(&self, is_it: impl Fn(&Fault) -> bool) -> bool {
+        let last = self.stores.last().expect("there is a store");
+        last.faults.iter().any(is_it)
     }
 
     fn effects(&self) -> impl Iterator<Item = Effect> {

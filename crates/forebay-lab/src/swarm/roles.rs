@@ -204,7 +204,7 @@ async fn hold(client: &mut Client) {
 
 /// Reads what another one writes.
 pub(super) async fn read_beside(mut client: Client) -> Client {
-    while !client.world.writers_have_ended() && !client.world.is_over() {
+    while client.world.goes_on() {
         match client.chance.below(6) {
             0 => hold(&mut client).await,
             1 => read_many(&mut client).await,
@@ -217,7 +217,7 @@ pub(super) async fn read_beside(mut client: Client) -> Client {
 
 /// Syncs what another one writes.
 pub(super) async fn sync_beside(mut client: Client) -> Client {
-    while !client.world.writers_have_ended() && !client.world.is_over() {
+    while client.world.goes_on() {
         sleep(&mut client, 200_000).await;
         if client.chance.chance(1, 5) {
             sync_range(&mut client).await;
@@ -230,7 +230,7 @@ pub(super) async fn sync_beside(mut client: Client) -> Client {
 
 /// Holds several pages that another one writes, for long.
 pub(super) async fn pin_beside(mut client: Client) -> Client {
-    while !client.world.writers_have_ended() && !client.world.is_over() {
+    while client.world.goes_on() {
         pin(&mut client).await;
         sleep(&mut client, 300_000).await;
     }
@@ -275,13 +275,10 @@ async fn pin(client: &mut Client) {
 /// Holds as many pages at once as there are, for longer than anybody waits for a frame.
 pub(super) async fn hoard(world: Arc<World>, file: File) {
     let mut chance = world.chance("hoard", 0);
-    world
-        .rt
-        .sleep(Span::from_micros(chance.below(3_000_000)))
-        .await;
+    world.sleep_below(&mut chance, 3_000_000).await;
     let mut guards = Vec::new();
     for page in 0..file.len() / PAGE {
-        if world.is_over() || world.writers_have_ended() {
+        if !world.goes_on() {
             break;
         }
         match world.call("page", None, file.page(page)).await {
@@ -304,18 +301,18 @@ pub(super) async fn use_briefly(world: Arc<World>) {
     const PAGES: u64 = 12;
     let mut chance = world.chance("brief memory", 0);
     for round in 0..6_u8 {
-        if world.is_over() || world.writers_have_ended() {
+        if !world.goes_on() {
             return;
         }
         let Ok(memory) = world.cache.anonymous(PAGES * PAGE) else {
             // What is dropped gives its swap back later.
-            sleep_of(&world, chance.below(500_000)).await;
+            world.sleep_below(&mut chance, 500_000).await;
             continue;
         };
         let bytes = vec![round + 1; (PAGES * PAGE) as usize];
         let written = world.call("write_at", None, memory.write_at(&bytes, 0));
         let is_written = judge_apart(&world, "a write", written.await.as_ref());
-        sleep_of(&world, chance.below(2_000_000)).await;
+        world.sleep_below(&mut chance, 2_000_000).await;
         let mut found = [0; 64];
         let place = chance.below((PAGES - 1) * PAGE);
         let read = world.call("read_at", None, memory.read_at(&mut found, place));
@@ -330,10 +327,6 @@ pub(super) async fn use_briefly(world: Arc<World>) {
             world.broken(Oracle::Bytes, what);
         }
     }
-}
-
-async fn sleep_of(world: &World, span_us: u64) {
-    world.rt.sleep(Span::from_micros(span_us)).await;
 }
 
 /// Whether a call on something that has no ledger did what it should.
@@ -356,9 +349,8 @@ pub(super) async fn jump(world: Arc<World>, clock: VirtualClock) {
     const MOST: u64 = 8;
     let mut chance = world.chance("jumps", 0);
     for _ in 0..=chance.below(MOST) {
-        let pause = Span::from_micros(chance.below(4_000_000));
-        world.rt.sleep(pause).await;
-        if world.writers_have_ended() || world.is_over() {
+        world.sleep_below(&mut chance, 4_000_000).await;
+        if !world.goes_on() {
             return;
         }
         let longest_ms = [20, 1_000, 60_000][chance.below(3) as usize];
@@ -370,11 +362,8 @@ pub(super) async fn jump(world: Arc<World>, clock: VirtualClock) {
 /// Syncs everything now and then.
 pub(super) async fn sync_all(world: Arc<World>) {
     let mut chance = world.chance("sync all", 0);
-    while !world.writers_have_ended() && !world.is_over() {
-        world
-            .rt
-            .sleep(Span::from_micros(chance.below(3_000_000)))
-            .await;
+    while world.goes_on() {
+        world.sleep_below(&mut chance, 3_000_000).await;
         let waits = chance.chance(1, 4).then(|| 1 + chance.below(20) as u32);
         let synced = world.call("Cache::sync", waits, world.cache.sync()).await;
         if let Some(Err(error)) = synced

@@ -8,7 +8,6 @@ use super::roles::judge_apart;
 use super::verdict::Oracle;
 use super::world::World;
 use forebay::File;
-use forebay_base::Span;
 use forebay_store::ObjectId;
 use std::sync::Arc;
 
@@ -38,14 +37,13 @@ pub(super) async fn scatter(world: Arc<World>) {
         let bytes = [round; BYTES];
         let mut is_written = Vec::new();
         for file in &files {
-            if world.is_over() || world.writers_have_ended() {
+            if !world.goes_on() {
                 return;
             }
             let written = world.call("write_at", None, file.write_at(&bytes, place));
             is_written.push(judge_apart(&world, "a write", written.await.as_ref()));
         }
-        let rest = Span::from_micros(chance.below(1_000_000));
-        world.rt.sleep(rest).await;
+        world.sleep_below(&mut chance, 1_000_000).await;
         for (file, _) in files
             .iter()
             .zip(is_written)

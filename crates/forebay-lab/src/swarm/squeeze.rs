@@ -12,7 +12,6 @@ use super::world::World;
 use forebay::File;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_base::{Prng, Span};
 use forebay_store::ObjectId;
 use std::sync::Arc;
 
@@ -56,21 +55,12 @@ pub(super) fn start_squeeze(world: &Arc<World>) {
     }
 }
 
-fn goes_on(world: &World) -> bool {
-    !world.is_over() && !world.writers_have_ended()
-}
-
-async fn rest(world: &World, chance: &mut Prng, most_us: u64) {
-    let span = Span::from_micros(chance.below(most_us));
-    world.rt.sleep(span).await;
-}
-
 /// Holds pages until there are no more, for a while.
 async fn use_up(world: Arc<World>, file: File) {
     let mut chance = world.chance("squeeze", 0);
     for _ in 0..USED_UP {
-        rest(&world, &mut chance, 2_000_000).await;
-        if !goes_on(&world) {
+        world.sleep_below(&mut chance, 2_000_000).await;
+        if !world.goes_on() {
             return;
         }
         let mut guards = Vec::new();
@@ -80,11 +70,11 @@ async fn use_up(world: Arc<World>, file: File) {
             let held = world.call("page", waits, file.page(page)).await;
             judge_apart(&world, "a page that is held", held.as_ref());
             match held {
-                Some(Ok(guard)) if goes_on(&world) => guards.push(guard),
+                Some(Ok(guard)) if world.goes_on() => guards.push(guard),
                 _ => break,
             }
         }
-        rest(&world, &mut chance, HELD_MOST_US).await;
+        world.sleep_below(&mut chance, HELD_MOST_US).await;
     }
 }
 
@@ -92,7 +82,7 @@ async fn use_up(world: Arc<World>, file: File) {
 async fn read_places(world: Arc<World>, file: File, number: u64, places: Arc<[AtomicU64]>) {
     let mut chance = world.chance("reader of places", number);
     for _ in 0..READS {
-        if !goes_on(&world) {
+        if !world.goes_on() {
             return;
         }
         let page = chance.below(FILE_PAGES);
@@ -108,7 +98,7 @@ async fn read_places(world: Arc<World>, file: File, number: u64, places: Arc<[At
             let what = format!("page {page} of a file of zeros holds {:?}", &bytes[..count]);
             world.broken(Oracle::Bytes, what);
         }
-        rest(&world, &mut chance, 20_000).await;
+        world.sleep_below(&mut chance, 20_000).await;
     }
 }
 
@@ -116,8 +106,8 @@ async fn read_places(world: Arc<World>, file: File, number: u64, places: Arc<[At
 async fn cut(world: Arc<World>, file: File, places: Arc<[AtomicU64]>) {
     let mut chance = world.chance("cutter", 0);
     for _ in 0..CUTS {
-        rest(&world, &mut chance, 200_000).await;
-        if !goes_on(&world) {
+        world.sleep_below(&mut chance, 200_000).await;
+        if !world.goes_on() {
             return;
         }
         let reader = chance.below(READERS) as usize;
@@ -125,7 +115,7 @@ async fn cut(world: Arc<World>, file: File, places: Arc<[AtomicU64]>) {
         for length in [page * PAGE, FILE_PAGES * PAGE] {
             let cut = world.call("truncate", None, file.truncate(length)).await;
             judge_apart(&world, "a cut", cut.as_ref());
-            rest(&world, &mut chance, 100_000).await;
+            world.sleep_below(&mut chance, 100_000).await;
             for what in world.cache.check_ends() {
                 world.broken(Oracle::Books, what);
             }
@@ -186,7 +176,7 @@ async fn churn(world: &World, memory: File, stamps: Stamps) {
             }
             stamp(world, &memory, page, &stamps).await;
         }
-        rest(world, &mut chance, 50_000).await;
+        world.sleep_below(&mut chance, 50_000).await;
     }
 }
 
@@ -214,7 +204,7 @@ async fn read_churned(world: Arc<World>, memory: File, number: u64, stamps: Stam
         let count = [1, 1, 1 + chance.below(24)][chance.below(3) as usize];
         let is_backward = chance.chance(2, 3);
         for step in 0..count {
-            if !goes_on(&world) {
+            if !world.goes_on() {
                 return;
             }
             let step = if is_backward { pages - step } else { step };
@@ -222,7 +212,7 @@ async fn read_churned(world: Arc<World>, memory: File, number: u64, stamps: Stam
             let waits = chance.chance(1, 2).then(|| 1 + chance.below(12) as u32);
             read_stamp(&world, &memory, (page, waits), &stamps).await;
         }
-        rest(&world, &mut chance, 50_000).await;
+        world.sleep_below(&mut chance, 50_000).await;
     }
 }
 

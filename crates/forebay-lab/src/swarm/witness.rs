@@ -105,18 +105,15 @@ impl Witness {
         if is_simple {
             return Ok(());
         }
-        for (at, &byte) in found.iter().enumerate() {
-            let place = offset_bytes + at as u64;
-            if self.base(place) == byte || self.allows(place, byte) {
-                continue;
-            }
-            return Err(WrongByte {
+        let mut seen = (offset_bytes..).zip(found);
+        let wrong = seen.find(|&(place, &byte)| !self.allows(place, byte));
+        wrong.map_or(Ok(()), |(place, &found)| {
+            Err(WrongByte {
                 place,
-                found: byte,
+                found,
                 expected: self.base(place),
-            });
-        }
-        Ok(())
+            })
+        })
     }
 }
 

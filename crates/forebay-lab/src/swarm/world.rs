@@ -247,6 +247,17 @@ impl World {
         self.writers.load(Ordering::Relaxed) == 0
     }
 
+    /// Whether those who work beside the writers have anything left to do.
+    pub(super) fn goes_on(&self) -> bool {
+        !self.is_over() && !self.writers_have_ended()
+    }
+
+    /// Sleeps for a drawn span below `most_us`.
+    pub(super) async fn sleep_below(&self, chance: &mut Prng, most_us: u64) {
+        let span = Span::from_micros(chance.below(most_us));
+        self.rt.sleep(span).await;
+    }
+
     /// The highest dirty limit up to now, of which `limit` is the latest.
     pub(super) fn highest_limit(&self, limit: u64) -> u64 {
         self.highest_limit
