@@ -1,9 +1,7 @@
 use super::*;
 use crate::bench::interrupt::Interrupts;
+use crate::bench::patience::measured;
 use crate::bench::scratch::write_files;
-
-/// On a busy machine the span of a step may pass before any of its threads had its turn.
-const ATTEMPTS: usize = 20;
 
 fn step(phase: Phase, load: Load) -> Step {
     Step {
@@ -39,13 +37,8 @@ fn every_load_runs_on_a_small_layout() {
             slow_device: None,
         };
         kernel.prepare(&preparation).unwrap();
-        let mut samples = kernel.run(&step(phase, load)).unwrap();
-        for _ in 1..ATTEMPTS {
-            if samples[0].value > 0.0 {
-                break;
-            }
-            samples = kernel.run(&step(phase, load)).unwrap();
-        }
+        let run = || kernel.run(&step(phase, load)).unwrap();
+        let samples = measured(run, |samples| samples[0].value > 0.0);
         assert_eq!(samples[0].metric, expected);
         assert!(samples[0].value > 0.0, "{samples:?}");
     }

@@ -13,6 +13,8 @@ mod kernel;
 mod layout;
 mod loopdev;
 mod measure;
+#[cfg(test)]
+mod patience;
 mod phases;
 mod plan;
 mod progress;

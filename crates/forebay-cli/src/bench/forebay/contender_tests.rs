@@ -1,9 +1,7 @@
 use super::*;
 use crate::bench::interrupt::Interrupts;
+use crate::bench::patience::measured;
 use crate::bench::scratch::write_files;
-
-/// On a busy machine the span of a step may pass before any of its threads had its turn.
-const ATTEMPTS: usize = 20;
 
 fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
     let folder = tempfile::tempdir().unwrap();
@@ -47,17 +45,11 @@ fn every_load_runs_on_a_small_layout() {
         (Phase::Mix, Load::ReadZipfBesideWriter, "reader rate"),
         (Phase::Memory, Load::Account, "beside each page"),
     ] {
-        let is_measured = |samples: &Vec<Sample>| {
+        let is_measured = |samples: &[Sample]| {
             let mut found = samples.iter().filter(|sample| sample.metric == expected);
             found.any(|sample| sample.value > 0.0)
         };
-        let mut samples = prepared(phase, load);
-        for _ in 1..ATTEMPTS {
-            if is_measured(&samples) {
-                break;
-            }
-            samples = prepared(phase, load);
-        }
+        let samples = measured(|| prepared(phase, load), is_measured);
         assert!(is_measured(&samples), "{load:?}: {samples:?}");
     }
 }
