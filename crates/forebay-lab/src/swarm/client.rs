@@ -324,7 +324,10 @@ impl Client {
             .await;
         self.tell("truncate ended", &cut);
         match cut {
-            Some(Ok(())) => lock(&self.ledger).done(ticket),
+            Some(Ok(())) => {
+                lock(&self.ledger).done(ticket);
+                self.judge_dirty_pages(length);
+            }
             // Until the store has done it nothing is dropped: a refusal leaves all as it was.
             Some(Err(error @ (AccessError::Held { .. } | AccessError::Store(_)))) => {
                 lock(&self.ledger).undone(ticket);
@@ -335,6 +338,15 @@ impl Client {
                 self.clear_doubts(true).await;
             }
             None => self.clear_doubts(true).await,
+        }
+    }
+
+    /// Judges the books of a file that was just cut, and of which this is the only writer.
+    fn judge_dirty_pages(&self, length: u64) {
+        let dirty = self.file.dirty_pages();
+        if dirty > length.div_ceil(PAGE) {
+            let what = format!("{dirty} pages of {length} bytes are dirty after a cut");
+            self.broken(Oracle::Books, &what);
         }
     }
 
