@@ -3,12 +3,16 @@
 //! It cites the invariants by number and calls none of the code that keeps them.
 
 use crate::engine::Engine;
+use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::object::{ObjectState, Origin, QueuePlace};
 use crate::state::zone::{List, Zone};
-use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::sync::{
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
 use forebay_base::units::pages_for;
 use std::collections::BTreeSet;
 
@@ -190,71 +194,68 @@ impl Engine {
     }
 
     fn check_books(&self, wrong: &mut Vec<String>) {
-        let (mut dirty, mut writeback) = (0, 0);
+        let (mut dirty, mut writeback, mut uncommitted) = (0, 0, 0);
         for frame in 0..self.frames.len() {
             let word = self.frames.word(frame);
             let is_file = word & flag::ANON == 0;
             dirty += u64::from(is_file && word & flag::DIRTY != 0);
             writeback += u64::from(word & (flag::WRITEBACK | flag::UNSTABLE) != 0);
+            uncommitted += u64::from(word & flag::UNSTABLE != 0);
         }
-        let mut same = |what: &str, counted: u64, found: u64| {
-            if counted != found {
-                wrong.push(format!(
-                    "{what}: the books say {counted}, the frames {found}"
-                ));
-            }
-        };
         let backings = self.backings();
-        same("dirty", self.global.dirty.load(Ordering::Relaxed), dirty);
-        same(
-            "writeback",
-            self.global.writeback.load(Ordering::Relaxed),
-            writeback,
-        );
-        same(
-            "reclaimable of all stores (B1)",
-            backings
-                .iter()
-                .map(|backing| backing.reclaimable.load(Ordering::Relaxed))
-                .sum(),
-            dirty,
-        );
-        same(
-            "dirty of all zones",
-            self.zones
-                .iter()
-                .map(|zone| zone.dirty.load(Ordering::Relaxed))
-                .sum(),
-            dirty,
-        );
-        let tagged: u64 = self
-            .objects
-            .all()
+        let of_stores = |gauge: fn(&Backing) -> &AtomicU64| {
+            backings.iter().map(|backing| read(gauge(backing))).sum()
+        };
+        let of_zones = self.zones.iter().map(|zone| read(&zone.dirty)).sum();
+        let objects = self.objects.all();
+        let tags = objects
             .iter()
-            .map(|object| lock(&object.dirty).dirty_pages())
-            .sum();
-        same("dirty tags", tagged, dirty);
-        let failed: u64 = self
-            .objects
-            .all()
+            .map(|object| lock(&object.dirty).dirty_pages());
+        for (what, counted, found) in [
+            ("dirty", read(&self.global.dirty), dirty),
+            ("writeback", read(&self.global.writeback), writeback),
+            ("uncommitted", read(&self.global.uncommitted), uncommitted),
+            (
+                "reclaimable of all stores (B1)",
+                of_stores(|backing| &backing.reclaimable),
+                dirty,
+            ),
+            (
+                "uncommitted of all stores",
+                of_stores(|backing| &backing.uncommitted),
+                uncommitted,
+            ),
+            ("dirty of all zones", of_zones, dirty),
+            ("dirty tags", tags.sum(), dirty),
+        ] {
+            compare(wrong, what, counted, found);
+        }
+        self.check_failed(wrong);
+    }
+
+    /// Pages that could not be written, and anonymous pages of which swap has a copy.
+    fn check_failed(&self, wrong: &mut Vec<String>) {
+        let frames_with = |is_one: fn(u64) -> bool| {
+            let words = (0..self.frames.len()).map(|frame| self.frames.word(frame));
+            words.filter(|&word| is_one(word)).count() as u64
+        };
+        let objects = self.objects.all();
+        let failed = objects
             .iter()
-            .map(|object| object.failed_pages.load(Ordering::Relaxed))
+            .map(|object| read(&object.failed_pages))
             .sum();
-        let marked = (0..self.frames.len())
-            .filter(|&frame| {
-                let word = self.frames.word(frame);
-                word & flag::FAILED != 0 && word & flag::ANON == 0
-            })
-            .count();
-        same("failed pages", failed, marked as u64);
+        let marked = frames_with(|word| word & (flag::FAILED | flag::ANON) == flag::FAILED);
+        compare(wrong, "failed pages", failed, marked);
         let Some(swap) = self.swap.get() else { return };
-        let clean = (0..self.frames.len())
-            .map(|frame| self.frames.word(frame))
-            .filter(|word| word & flag::MAPPED != 0)
-            .filter(|word| word & (flag::ANON | flag::DIRTY) == flag::ANON)
-            .count();
-        let counted = swap.clean_pages.load(Ordering::Relaxed);
-        same("clean anonymous pages", counted, clean as u64);
+        let clean = frames_with(|word| {
+            word & (flag::MAPPED | flag::ANON | flag::DIRTY) == flag::MAPPED | flag::ANON
+        });
+        compare(
+            wrong,
+            "clean anonymous pages",
+            read(&swap.clean_pages),
+            clean,
+        );
     }
 
     fn check_queues(&self, wrong: &mut Vec<String>) {
@@ -304,5 +305,17 @@ impl Engine {
 fn check_end(object: &ObjectState, page: u64, wrong: &mut Vec<String>) {
     if page >= pages_for(object.length_bytes()) {
         wrong.push(format!("page {page} lies behind the end of its object"));
+    }
+}
+
+fn read(gauge: &AtomicU64) -> u64 {
+    gauge.load(Ordering::Relaxed)
+}
+
+fn compare(wrong: &mut Vec<String>, what: &str, counted: u64, found: u64) {
+    if counted != found {
+        wrong.push(format!(
+            "{what}: the books say {counted}, the frames {found}"
+        ));
     }
 }

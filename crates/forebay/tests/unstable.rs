@@ -2,7 +2,7 @@
 
 mod support;
 
-use forebay::{Counter, Settings};
+use forebay::{Counter, DirtyThrottle, Settings};
 use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_store::{
@@ -21,6 +21,10 @@ struct Remote {
 
 impl Remote {
     fn new(rt: Rt, mib: u64) -> Remote {
+        Remote::with(rt, Settings::of_mib(mib))
+    }
+
+    fn with(rt: Rt, settings: Settings) -> Remote {
         let geometry = MemoryStore::new().geometry();
         let memory = Arc::new(MemoryStore::with(Geometry {
             durability: Durability::Unstable,
@@ -34,7 +38,7 @@ impl Remote {
         let slow = Arc::new(DelayStore::new(rt.clone(), memory.clone(), delays));
         let faults = Arc::new(FaultStore::new(rt.clone(), slow));
         let counts = Arc::new(CountStore::new(rt.clone(), faults.clone()));
-        let bench = Bench::around(rt, Settings::of_mib(mib), memory, counts.clone());
+        let bench = Bench::around(rt, settings, memory, counts.clone());
         Remote {
             bench,
             faults,
@@ -226,6 +230,30 @@ fn what_a_sync_wrote_that_was_given_up_is_committed_all_the_same() {
             rt.sleep(Span::from_secs(60)).await;
             assert_eq!(remote.bench.cache.statistics().dirty(), 0);
             assert_eq!(remote.commits(), 1);
+            remote.bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn writers_are_not_stopped_by_pages_for_whose_commit_nobody_comes() {
+    for dirty_throttle in [DirtyThrottle::Foreground, DirtyThrottle::Paced] {
+        simulate(8, move |rt| async move {
+            let mut settings = Settings::of_mib(2);
+            settings.writeback_interval = Span::ZERO;
+            settings.dirty.dirty_bytes = 128 * PAGE as u64;
+            settings.policy.dirty_throttle = dirty_throttle;
+            let remote = Remote::with(rt.clone(), settings);
+            let file = remote.bench.open(0);
+            // So little is dirty at any time that no flusher would write it.
+            for start in (0..200).step_by(8) {
+                let written = write_pages(&file, start..start + 8).await;
+                assert_eq!(written, Ok(()), "page {start} under {dirty_throttle:?}");
+                // It is given up before it asks for the commit, if there is anything to write.
+                let _ = rt.timeout(Span::from_millis(1), file.sync()).await;
+                rt.sleep(Span::from_millis(5)).await;
+            }
+            assert!(remote.commits() > 0);
             remote.bench.assert_consistent();
         });
     }

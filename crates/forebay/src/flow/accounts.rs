@@ -54,7 +54,20 @@ impl Engine {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// T5: its write ended, or, of an unstable page, the commit.
+    /// T8: its write ended, and it waits for a commit.
+    pub(crate) fn account_uncommitted(&self, backing: &Backing) {
+        self.global.uncommitted.fetch_add(1, Ordering::Relaxed);
+        backing.uncommitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// T9: an unstable page was committed, is dirty again, or was dropped.
+    pub(crate) fn account_unstable_ends(&self, backing: &Backing, frame: u32) {
+        less(&self.global.uncommitted, 1);
+        less(&backing.uncommitted, 1);
+        self.account_writeback_ends(backing, frame);
+    }
+
+    /// T5: its write ended.
     pub(crate) fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.writeback, 1);
         less(&backing.writeback, 1);

@@ -147,7 +147,7 @@ impl Engine {
                 Committed::Durable => {
                     lock(&object.dirty).landed(&engine.slab, page);
                     engine.rotate_reclaimable(frame);
-                    engine.account_writeback_ends(backing, frame);
+                    engine.account_unstable_ends(backing, frame);
                     engine
                         .frames
                         .clear(frame, flag::UNSTABLE | flag::COMMITTING);
@@ -160,7 +160,7 @@ impl Engine {
                         engine.account_redirtied(backing, frame);
                     }
                     lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty);
-                    engine.account_writeback_ends(backing, frame);
+                    engine.account_unstable_ends(backing, frame);
                     engine
                         .frames
                         .clear(frame, flag::UNSTABLE | flag::COMMITTING);

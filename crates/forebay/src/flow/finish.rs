@@ -133,6 +133,7 @@ impl Engine {
         for &page in &io.pages {
             let frame = self.frames.frame_at(page);
             if unstable {
+                self.account_uncommitted(backing);
                 self.frames.set(frame, flag::UNSTABLE);
             } else {
                 rotated += u64::from(self.rotate_reclaimable(frame));

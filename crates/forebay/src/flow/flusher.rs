@@ -110,14 +110,17 @@ impl Engine {
         }
     }
 
-    /// Whether so much is dirty that it is written in the background (spec/writeback.md 7.3).
+    /// Whether so much is dirty that it is written in the background (spec/writeback.md 7.3). What
+    /// waits for a commit counts along, as it did in Linux up to 5.7: whoever was to ask for the
+    /// commit may have given up, and then writers would wait for what nobody does.
     pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
         let limits = self.dirty_limits();
-        let reclaimable = backing.reclaimable.load(Ordering::Relaxed);
+        let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
+        let reclaimable = backing.reclaimable.load(Ordering::Relaxed) + uncommitted;
         if reclaimable == 0 {
             return false;
         }
-        if self.global.dirty.load(Ordering::Relaxed) > limits.background {
+        if self.global.reclaimable() > limits.background {
             return true;
         }
         // A store that was idle has no share yet; it gets the start that the position law gives.

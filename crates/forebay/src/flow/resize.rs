@@ -360,7 +360,7 @@ impl Engine {
                     account_failure_over(backing, object);
                 }
                 if word & flag::UNSTABLE != 0 {
-                    self.account_writeback_ends(backing, frame);
+                    self.account_unstable_ends(backing, frame);
                 }
             }
             if word & (flag::ANON | flag::DIRTY) == flag::ANON {

@@ -121,6 +121,7 @@ impl Engine {
                 return;
             }
             backing.wake_for_background();
+            self.wake_for_commits();
             backing.exceeded.store(snapshot.exceeded, Ordering::Relaxed);
             count_writer(backing, dirtier);
             if !snapshot.is_measured {
@@ -258,6 +259,19 @@ impl Engine {
             position: position(&inputs),
             exceeded,
             is_measured: rates.samples >= SAMPLES_TO_TRUST,
+        }
+    }
+
+    /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit.
+    /// Those of another store may be all that is over it.
+    fn wake_for_commits(&self) {
+        if self.global.uncommitted.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for backing in self.backings() {
+            if backing.uncommitted.load(Ordering::Relaxed) > 0 {
+                backing.wake_for_background();
+            }
         }
     }
 

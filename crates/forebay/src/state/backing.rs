@@ -83,6 +83,8 @@ pub(crate) struct Backing {
     pub(crate) settings: BackingSettings,
     pub(crate) reclaimable: AtomicU64,
     pub(crate) writeback: AtomicU64,
+    /// Pages of `writeback` that are written and wait for a commit.
+    pub(crate) uncommitted: AtomicU64,
     pub(crate) dirtied: AtomicU64,
     pub(crate) written: AtomicU64,
     /// Pages whose last write failed: dirty, and kept.
@@ -137,6 +139,7 @@ impl Backing {
             settings,
             reclaimable: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
+            uncommitted: AtomicU64::new(0),
             dirtied: AtomicU64::new(0),
             written: AtomicU64::new(0),
             failed_pages: AtomicU64::new(0),

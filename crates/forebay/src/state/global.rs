@@ -15,6 +15,8 @@ pub(crate) struct GlobalDirty {
     pub(crate) dirty: AtomicU64,
     /// Pages under writeback, or unstable (NR_WRITEBACK).
     pub(crate) writeback: AtomicU64,
+    /// Those of them that are written and wait for a commit.
+    pub(crate) uncommitted: AtomicU64,
     /// Pages dirtied since some writer was last evaluated, and how many may be.
     pub(crate) unevaluated: AtomicU64,
     pub(crate) ratelimit_pages: AtomicU64,
@@ -29,6 +31,7 @@ impl Default for GlobalDirty {
         GlobalDirty {
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
+            uncommitted: AtomicU64::new(0),
             unevaluated: AtomicU64::new(0),
             ratelimit_pages: AtomicU64::new(forebay_law::pause::POLL_PAGES),
             limit: Mutex::new(SmoothedLimit::default()),
@@ -42,6 +45,11 @@ impl GlobalDirty {
     /// Dirty pages and pages under writeback.
     pub(crate) fn pages(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
+    }
+
+    /// Pages that a flusher could do something about: dirty, or waiting for a commit.
+    pub(crate) fn reclaimable(&self) -> u64 {
+        self.dirty.load(Ordering::Relaxed) + self.uncommitted.load(Ordering::Relaxed)
     }
 
     /// The slowly falling limit as it is now.

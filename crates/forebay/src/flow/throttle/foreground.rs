@@ -102,6 +102,7 @@ impl Engine {
                     return view;
                 }
             }
+            self.wake_for_commits();
             self.nap_in_foreground(backing, nap_ms, written).await;
             if self.has_stalled_enough(&view, entered) {
                 return view;
@@ -137,6 +138,7 @@ impl Engine {
             if view.store_dirty <= view.task.task_thresh || written >= chunk {
                 return view;
             }
+            self.wake_for_commits();
             self.nap_in_foreground(backing, nap_ms, written).await;
             nap_ms = next_nap_ms(nap_ms);
         }
