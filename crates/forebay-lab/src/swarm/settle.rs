@@ -4,7 +4,7 @@
 use super::client::{Client, PAGE};
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{AccessError, File};
+use forebay::{AccessError, Counter, File};
 use forebay_base::Span;
 use forebay_base::sync::lock;
 use forebay_store::ObjectId;
@@ -34,6 +34,9 @@ pub(super) async fn settle(world: &Arc<World>, mut clients: Vec<Client>) {
     recover(world, &file).await;
     rest(world).await;
     world.judge_books();
+    for client in &clients {
+        write_at_rest(client).await;
+    }
     close(world, &clients).await;
     read_closed(world, &file).await;
 }
@@ -233,6 +236,46 @@ async fn recover(world: &World, file: &File) {
             Oracle::Stuck,
             format!("no zone comes back above its low mark: {zones:?}"),
         );
+    }
+}
+
+/// Who makes one page dirty while nothing else is waits for nobody: not for a pause of its own
+/// earlier calls either, which are over.
+async fn write_at_rest(client: &Client) {
+    /// More than such a write needs, and less than waiting for a pause that never ends.
+    const LONG: Span = Span::from_millis(100);
+    let (start, first) = {
+        let ledger = lock(&client.ledger);
+        (ledger.start(), ledger.bytes().first().copied())
+    };
+    let (Some(_), Some(byte)) = (client.place, first) else {
+        return;
+    };
+    // The page is there then, and it is what it was afterwards.
+    if read_in_pieces(client, start, &mut [0]).await != Some(1) {
+        return;
+    }
+    let world = &client.world;
+    let (before, began) = (world.cache.statistics(), world.rt.now());
+    let bytes = [byte];
+    let write = client.file.write_at(&bytes, start);
+    if let Some(Err(error)) = world.call("write_at", None, write).await {
+        client.broken(
+            Oracle::Errors,
+            &format!("at rest a write ends with {error}"),
+        );
+    }
+    let (after, waited) = (world.cache.statistics(), world.rt.now().since(began));
+    let had_a_reason = [
+        Counter::BalancePauses,
+        Counter::Pgpgin,
+        Counter::PgscanDirect,
+    ]
+    .into_iter()
+    .any(|counter| before.get(counter) != after.get(counter));
+    if waited >= LONG && !had_a_reason && !world.is_over() {
+        let what = format!("at rest a write of a byte waits {waited}, and nobody pauses");
+        client.broken(Oracle::Stuck, &what);
     }
 }
 
