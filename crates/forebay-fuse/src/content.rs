@@ -57,6 +57,14 @@ struct Times {
 }
 
 impl Times {
+    /// Those of a file of which the source, as in `stat`, holds all that is known.
+    fn of(stat: &Stat) -> Times {
+        Times {
+            kept: None,
+            agreed: Some(Agreed::of(stat)),
+        }
+    }
+
     /// Somebody has set the time of modification to `asked`, and the source then was as in `stat`.
     fn were_set(&mut self, asked: Timespec, stat: &Stat, is_written: bool) {
         let mut kept = Kept::of(stat);
@@ -124,10 +132,7 @@ impl Content {
             modified: AtomicBool::new(false),
             privileged: AtomicBool::new(is_privileged(fd, stat)),
             owes_commit: AtomicBool::new(true),
-            times: Mutex::new(Times {
-                kept: None,
-                agreed: Some(Agreed::of(stat)),
-            }),
+            times: Mutex::new(Times::of(stat)),
         }
     }
 

@@ -34,10 +34,7 @@ fn told(times: &Times) -> (i64, i64) {
 #[test]
 fn a_time_that_is_set_is_told_though_a_write_back_came_in_between() {
     let stat = stat_of(DURING_WRITE_BACK);
-    let mut times = Times {
-        kept: None,
-        agreed: Some(Agreed::of(&stat)),
-    };
+    let mut times = Times::of(&stat);
     times.were_set(LONG_AGO, &stat, false);
     assert_eq!(told(&times), pair(LONG_AGO));
     assert_eq!(times.agreed, None, "the source has yet to be given it");
@@ -51,10 +48,7 @@ fn what_the_source_made_of_a_time_is_told_where_nothing_is_left_to_write() {
     };
     let before = stat_of(DURING_WRITE_BACK);
     let after = stat_of(rounded);
-    let mut times = Times {
-        kept: None,
-        agreed: Some(Agreed::of(&before)),
-    };
+    let mut times = Times::of(&before);
     times.were_set(LONG_AGO, &after, true);
     assert_eq!(told(&times), pair(rounded));
     assert_eq!(times.agreed, Some(Agreed::of(&after)));
