@@ -54,10 +54,10 @@ impl Engine {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// T8: its write ended, and it waits for a commit.
-    pub(crate) fn account_uncommitted(&self, backing: &Backing) {
-        self.global.uncommitted.fetch_add(1, Ordering::Relaxed);
-        backing.uncommitted.fetch_add(1, Ordering::Relaxed);
+    /// T8: the write of `pages` ended, and they wait for a commit.
+    pub(crate) fn account_uncommitted(&self, backing: &Backing, pages: u64) {
+        self.global.uncommitted.fetch_add(pages, Ordering::Relaxed);
+        backing.uncommitted.fetch_add(pages, Ordering::Relaxed);
     }
 
     /// T9: an unstable page was committed, is dirty again, or was dropped.

@@ -147,10 +147,6 @@ impl Engine {
                 Committed::Durable => {
                     lock(&object.dirty).landed(&engine.slab, page);
                     engine.rotate_reclaimable(frame);
-                    engine.account_unstable_ends(backing, frame);
-                    engine
-                        .frames
-                        .clear(frame, flag::UNSTABLE | flag::COMMITTING);
                 }
                 Committed::Failed(_) => {
                     engine.mark(Mark::CommitRedirtied);
@@ -160,15 +156,16 @@ impl Engine {
                         engine.account_redirtied(backing, frame);
                     }
                     lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty);
-                    engine.account_unstable_ends(backing, frame);
-                    engine
-                        .frames
-                        .clear(frame, flag::UNSTABLE | flag::COMMITTING);
                 }
                 Committed::NoAnswer => {
                     engine.frames.clear(frame, flag::COMMITTING);
+                    return;
                 }
             }
+            engine.account_unstable_ends(backing, frame);
+            engine
+                .frames
+                .clear(frame, flag::UNSTABLE | flag::COMMITTING);
         })
         .await;
         if matches!(result, Committed::Failed(_)) {

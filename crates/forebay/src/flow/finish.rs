@@ -121,7 +121,10 @@ impl Engine {
         backing.forget_failures(object);
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
-        if !unstable {
+        if unstable {
+            // Before the pages are marked: a commit that sees them takes them off the books.
+            self.account_uncommitted(backing, io.pages.len() as u64);
+        } else {
             // Before the pages count as written: a sync that finds them so has to commit them.
             object.changed();
             let mut dirty = lock(&object.dirty);
@@ -133,7 +136,6 @@ impl Engine {
         for &page in &io.pages {
             let frame = self.frames.frame_at(page);
             if unstable {
-                self.account_uncommitted(backing);
                 self.frames.set(frame, flag::UNSTABLE);
             } else {
                 rotated += u64::from(self.rotate_reclaimable(frame));

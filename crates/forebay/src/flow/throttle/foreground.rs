@@ -102,7 +102,6 @@ impl Engine {
                     return view;
                 }
             }
-            self.wake_for_commits();
             self.nap_in_foreground(backing, nap_ms, written).await;
             if self.has_stalled_enough(&view, entered) {
                 return view;
@@ -138,7 +137,6 @@ impl Engine {
             if view.store_dirty <= view.task.task_thresh || written >= chunk {
                 return view;
             }
-            self.wake_for_commits();
             self.nap_in_foreground(backing, nap_ms, written).await;
             nap_ms = next_nap_ms(nap_ms);
         }
@@ -188,6 +186,7 @@ impl Engine {
     }
 
     async fn nap_in_foreground(&self, backing: &Backing, nap_ms: u64, pages_written: u64) {
+        self.wake_for_commits();
         let nap = Span::from_millis(nap_ms);
         self.record(&Event::BalanceForeground {
             bdi: backing.number,
