@@ -276,9 +276,11 @@ impl Engine {
             let noted = node.refaults_noted[at].load(Ordering::Relaxed);
             node.refaults[at].load(Ordering::Relaxed) != noted
         };
+        let share = self.settings.policy.inactive_share;
+        let by_anon_refaults = share > InactiveShare::SquareRoot;
         // With a counted active list a refault that was activated shortens the inactive list's
         // part by itself; only the older rule needs telling.
-        let by_refaults = self.settings.policy.inactive_share == InactiveShare::SquareRoot;
+        let by_file_refaults = share == InactiveShare::SquareRootOrRefaults;
         ScanInputs {
             sizes,
             priority: control.priority,
@@ -288,11 +290,11 @@ impl Engine {
             high_mark_sum: zone.marks().high,
             swap_has_room: self.swap_has_room(),
             may_deactivate_anon: control.force_deactivate
-                || refaulted(0)
+                || (by_anon_refaults && refaulted(0))
                 || inactive_is_low(sizes.inactive_anon, sizes.active_anon),
             may_deactivate_file: control.force_deactivate
                 || self.inactive_file_is_low(&sizes)
-                || (by_refaults && refaulted(1)),
+                || (by_file_refaults && refaulted(1)),
         }
     }
 
@@ -382,7 +384,9 @@ impl Engine {
         match self.settings.policy.inactive_share {
             InactiveShare::Half => sizes.inactive_file < sizes.active_file,
             InactiveShare::Tenth => inactive_is_under_tenth(sizes.inactive_file, sizes.active_file),
-            InactiveShare::SquareRoot => inactive_is_low(sizes.inactive_file, sizes.active_file),
+            InactiveShare::SquareRoot | InactiveShare::SquareRootOrRefaults => {
+                inactive_is_low(sizes.inactive_file, sizes.active_file)
+            }
         }
     }
 

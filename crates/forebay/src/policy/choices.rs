@@ -177,8 +177,11 @@ choices! {
     InactiveShare {
         /// A half (up to 4.6).
         Half => "half",
-        /// A part that falls with the square root of the size; a half up to 1 GiB (4.7 and later).
+        /// A part that falls with the square root of the size; a half up to 1 GiB (4.7 to 4.11).
         SquareRoot => "square-root",
+        /// The same, and the active list gives pages up whatever its size while evicted pages
+        /// come back too early (4.12 and later).
+        SquareRootOrRefaults => "square-root-or-refaults",
         /// A tenth of the file pages: enough to see a second touch, little to spend on pages that
         /// are read once.
         #[default]

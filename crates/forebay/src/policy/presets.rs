@@ -61,6 +61,7 @@ const LINUX_5_15: Policy = Policy {
     reclaim_throttle: ReclaimThrottle::Linux515,
     write_depth: WriteDepth::FifthOfSecond,
     kswapd_sleep: KswapdSleep::ForRequestedClass,
+    inactive_share: InactiveShare::SquareRootOrRefaults,
     scan_balance: ScanBalance::IoCost,
     ..LINUX_4_11
 };

@@ -1,4 +1,4 @@
-//! Anonymous memory all of which lies on its active list.
+//! What reclaim takes from the active lists.
 
 use super::*;
 use crate::cache::Cache;
@@ -39,4 +39,41 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
         engine.shrink_zone(zone, &mut control).await;
         assert_eq!(zone.sizes().inactive_anon, Batch::LIMIT as u64);
     });
+}
+
+/// Spec/reclaim.md 2.5: the lists are in balance, and pages came back that were evicted too early.
+#[test]
+fn from_4_12_on_refaults_open_the_active_file_list() {
+    for (preset, opens) in [
+        ("linux-3.3", false),
+        ("linux-4.11", false),
+        ("linux-4.11+keepawake", false),
+        ("linux-5.15", true),
+        ("linux-6.16", true),
+        ("forebay", false),
+    ] {
+        let settings = Settings {
+            memory_bytes: 4 << 20,
+            prefault: false,
+            policy: Policy::preset(preset).expect("a preset of this name"),
+            ..Settings::default()
+        };
+        let world = Virtual::new(VirtualSettings::default());
+        let parts = Parts {
+            rt: world.rt(),
+            sink: None,
+        };
+        let engine = Engine::new(settings, parts).expect("the settings are good");
+        let control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
+        let may_deactivate = || {
+            engine
+                .scan_inputs(&engine.zones[0], &control)
+                .may_deactivate_file
+        };
+        assert!(!may_deactivate(), "{preset}: no page has come back");
+        engine.nodes[0].refaults[1].store(1, Ordering::Relaxed);
+        assert_eq!(may_deactivate(), opens, "{preset}");
+        engine.nodes[0].note_refaults();
+        assert!(!may_deactivate(), "{preset}: none since the last run");
+    }
 }
