@@ -12,7 +12,7 @@
 //! | `window` | pages | `async_size <= size <= max_pages` | the stream's state |
 //! | `page_index` | page | 0 and up | the read |
 //! | `request_pages` | pages | 1 and up | the read |
-//! | `max_pages` | pages | 0 (off) and up; 32 if not told | the store or an advice |
+//! | `max_pages` | pages | 0 (off) and up; 32 if not told | setting, advice, or a longer request |
 //! | `previous_page` | page | none at first | the stream |
 //! | `first_missing_after`, `cached_before` | page, pages | within `max_pages` | the file's index |
 //! | [`ReadaheadDecision`] | | | output |

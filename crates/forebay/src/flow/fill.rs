@@ -47,10 +47,10 @@ impl Touch {
     }
 
     /// A page that is there and marked.
-    pub(crate) fn marked(page: u64) -> Touch {
+    pub(crate) fn marked(page: u64, request_pages: u64) -> Touch {
         Touch {
             page,
-            request_pages: 1,
+            request_pages,
             hit_marker: true,
         }
     }
@@ -155,7 +155,7 @@ impl Engine {
                 marker: None,
             });
         }
-        let max_pages = state.max_pages;
+        let max_pages = self.longest_window(object, state.max_pages, request_pages);
         let is_cached = |page| {
             self.index
                 .find(&self.frames, key(object.number, page))
@@ -197,6 +197,15 @@ impl Engine {
                 })
             }
         }
+    }
+
+    /// The longest window for a read of so many pages: one that asks for more than a stream may
+    /// have in advance gets it in requests as long as the store takes (spec/writeback.md 9).
+    fn longest_window(&self, object: &ObjectState, usual: u64, request_pages: u64) -> u64 {
+        if usual == 0 || request_pages <= usual {
+            return usual;
+        }
+        usual.max(request_pages.min(self.most_pages_of_a_read(object)))
     }
 
     /// Submits reads for the pages of `plan` that are not there. For those of `needed` it waits

@@ -153,11 +153,11 @@ impl Engine {
             let rest = buffer.get_mut(done..wanted).unwrap_or_default();
             let (copied, missing) = self.read_resident(handle, rest, offset_bytes + done as u64);
             done += copied;
-            self.read_ahead(handle).await?;
+            let last = page_of((offset_bytes + wanted as u64).saturating_sub(1));
+            self.read_ahead(handle, last).await?;
             let Some(missing) = missing else {
                 return Ok(done);
             };
-            let last = page_of(offset_bytes + wanted as u64 - 1);
             self.bring_in(handle, missing, last).await?;
         }
     }
@@ -188,7 +188,7 @@ impl Engine {
                 }
                 Ok(hold) => {
                     self.touched(handle, &hold, page, 0);
-                    self.read_ahead(handle).await?;
+                    self.read_ahead(handle, page).await?;
                     return Ok(hold);
                 }
                 Err(Missing::Zeros { page }) => self.make_zeros(handle, page).await?,
@@ -198,12 +198,14 @@ impl Engine {
     }
 
     /// If a marked page was touched: starts the next window and goes on without waiting for it.
-    async fn read_ahead(self: &Arc<Self>, handle: &Handle) -> Result<(), AccessError> {
+    /// `last` is the last page that the caller wants.
+    async fn read_ahead(self: &Arc<Self>, handle: &Handle, last: u64) -> Result<(), AccessError> {
         let Some(page) = handle.take_marker() else {
             return Ok(());
         };
         let object = &*handle.object;
-        if let Some(plan) = self.plan_fill(object, &handle.stream, Touch::marked(page)) {
+        let touch = Touch::marked(page, pages_until(page, last));
+        if let Some(plan) = self.plan_fill(object, &handle.stream, touch) {
             self.fill(object, plan, 0..0, handle.node).await?;
         }
         Ok(())
@@ -344,9 +346,8 @@ impl Engine {
                 marker: None,
             };
             let plan = if attempt == 0 {
-                let request_pages = last.max(page) - page + 1;
-                let planned =
-                    self.plan_fill(object, &handle.stream, Touch::miss(page, request_pages));
+                let touch = Touch::miss(page, pages_until(page, last));
+                let planned = self.plan_fill(object, &handle.stream, touch);
                 planned
                     .filter(|plan| plan.pages.contains(&page))
                     .unwrap_or(alone)
@@ -388,4 +389,9 @@ impl Engine {
             .read_failure_since(failures, index_of(key))
             .map_or(Ok(()), |error| Err(error.into()))
     }
+}
+
+/// How many pages a caller wants from `page` on, if `last` is the last of them.
+fn pages_until(page: u64, last: u64) -> u64 {
+    last.max(page) - page + 1
 }

@@ -1,0 +1,63 @@
+//! What is read from a file together with the page that is wanted.
+
+mod support;
+
+use forebay::{File, Settings};
+use forebay_store::{CountStore, Counts, IoKind, Store};
+use std::ops::Range;
+use std::sync::Arc;
+use support::void::Void;
+use support::{Bench, OfSize, PAGE, simulate};
+
+const FILE_PAGES: u64 = 100_000;
+
+/// A file of zeros, and what counts the requests for it.
+fn counted(rt: forebay_rt::Rt, readahead_pages: u64) -> (Bench, Arc<CountStore>, File) {
+    let settings = Settings {
+        readahead_pages,
+        ..Settings::of_mib(128)
+    };
+    let counts = Arc::new(CountStore::new(rt.clone(), Arc::new(Void)));
+    let bench = Bench::with(rt, settings, |_, _| counts.clone());
+    let file = bench.open(FILE_PAGES * PAGE as u64);
+    (bench, counts, file)
+}
+
+async fn read(file: &File, pages: Range<u64>) {
+    let mut buffer = vec![1; (pages.end - pages.start) as usize * PAGE];
+    let read = file.read_at(&mut buffer, pages.start * PAGE as u64).await;
+    assert_eq!(read, Ok(buffer.len()));
+    assert!(buffer.iter().all(|&byte| byte == 0));
+}
+
+/// Requests and pages that reading `pages` with one call took.
+fn reads_for(readahead_pages: u64, pages: Range<u64>) -> Counts {
+    let mut seen = Counts::default();
+    simulate(1, |rt| async {
+        let (bench, counts, file) = counted(rt, readahead_pages);
+        read(&file, pages).await;
+        bench.assert_consistent();
+        seen = counts.counts(IoKind::Read);
+    });
+    seen
+}
+
+/// Spec/writeback.md 9: the longest window is that of the request, as far as the store takes it.
+#[test]
+fn one_large_read_is_made_of_requests_as_long_as_the_store_takes() {
+    let at_once = u64::from(Void.geometry().max_io_pages);
+    let of_pages = |pages: u64| {
+        let counts = reads_for(32, 5_000..5_000 + pages);
+        (counts.requests, counts.pages)
+    };
+    assert_eq!(of_pages(32), (1, 32));
+    assert_eq!(of_pages(40), (1, 40));
+    // The marker in the last window asked for one more.
+    assert_eq!(of_pages(4 * at_once), (5, 5 * at_once));
+}
+
+#[test]
+fn switched_off_it_reads_what_is_missing_page_by_page() {
+    let counts = reads_for(0, 5_000..5_100);
+    assert_eq!((counts.requests, counts.pages), (100, 100));
+}
