@@ -334,6 +334,7 @@ impl Engine {
         let fresh = spare
             .take()
             .or_else(|| self.try_frame(want))
+            .or_else(|| self.try_reserve(want))
             .ok_or(Obstacle::NeedsFrame)?;
         let key = key(object.number, piece.page);
         if self.settings.policy.refaults == Refaults::OfReads && !object.is_anonymous() {
