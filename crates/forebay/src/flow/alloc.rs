@@ -88,7 +88,7 @@ const RETRY_SPAN: Span = Span::from_millis(100);
 
 impl Engine {
     /// A frame without waiting, above the low marks, if there is one.
-    pub(crate) fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
+    fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
         let mut skipped_dirty = false;
         for (_, zone, class) in self.zone_list(want.node) {
             if want.to_write && !self.zone_takes_dirty(zone) {
@@ -114,9 +114,14 @@ impl Engine {
     }
 
     /// A frame without waiting, above the min marks, for which kswapd is told to make up.
-    pub(crate) fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
+    fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
         self.wake_kswapds(want.node);
         self.try_above_min(want.node)
+    }
+
+    /// A frame without waiting, of the reserve if need be.
+    pub(crate) fn frame_at_once(&self, want: Want) -> Option<FreshFrame<'_>> {
+        self.try_frame(want).or_else(|| self.try_reserve(want))
     }
 
     /// A frame, whatever it takes but writing another's page.

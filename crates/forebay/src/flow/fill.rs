@@ -227,7 +227,7 @@ impl Engine {
                 page += 1;
                 continue;
             }
-            let fresh = match self.try_frame(want).or_else(|| self.try_reserve(want)) {
+            let fresh = match self.frame_at_once(want) {
                 Some(fresh) => fresh,
                 None if needed.contains(&page) => {
                     run.submit();

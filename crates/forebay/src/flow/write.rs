@@ -333,8 +333,7 @@ impl Engine {
         let want = want_of(handle);
         let fresh = spare
             .take()
-            .or_else(|| self.try_frame(want))
-            .or_else(|| self.try_reserve(want))
+            .or_else(|| self.frame_at_once(want))
             .ok_or(Obstacle::NeedsFrame)?;
         let key = key(object.number, piece.page);
         if self.settings.policy.refaults == Refaults::OfReads && !object.is_anonymous() {
