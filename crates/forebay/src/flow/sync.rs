@@ -16,6 +16,7 @@ use crate::state::object::{Committed, ObjectState};
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 
 /// All pages of an object.
@@ -62,13 +63,13 @@ impl Engine {
         loop {
             let tagged = Selection::all(Tag::ToWrite, pages.clone());
             let put_back = || lock(&object.dirty).put_back();
-            let written = async {
+            let written = pin!(async {
                 let before = put_back();
                 self.writeout(&backing, object, tagged).await;
                 let is_all_taken = self.next_to_write(object, pages).is_none();
                 self.writes_end(&backing, object, pages).await;
                 is_all_taken && put_back() == before
-            };
+            });
             let Some(is_all_written) = self.while_answering(&backing, longest, written).await
             else {
                 self.mark(Mark::SyncWritesUnanswered);

@@ -17,6 +17,7 @@ use forebay_base::{Instant, Span};
 use forebay_law::history::early_timeout_ms;
 use forebay_law::throttle::{ThrottleReason, skips_sleep};
 use std::future::Future;
+use std::pin::Pin;
 
 impl Engine {
     /// Waits until `ready` says so of the word of `frame`, or the frame has another page.
@@ -103,9 +104,8 @@ impl Engine {
         &self,
         backing: &Backing,
         longest: Span,
-        future: F,
+        mut future: Pin<&mut F>,
     ) -> Option<F::Output> {
-        let mut future = std::pin::pin!(future);
         loop {
             let before = backing.written.load(Ordering::Relaxed);
             if let Ok(output) = self.rt.timeout(longest, future.as_mut()).await {

@@ -15,6 +15,7 @@ use crate::state::object::{BatchGuard, ObjectState, Origin};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of};
+use std::pin::pin;
 use std::sync::Arc;
 
 /// Pages that are written without asking whether a resize or a pause is due.
@@ -124,7 +125,7 @@ impl Engine {
             return self.check_failures(handle);
         };
         let longest = self.settings.answer_timeout;
-        let balance = self.balance_dirty_pages(backing, dirtier);
+        let balance = pin!(self.balance_dirty_pages(backing, dirtier));
         if self
             .while_answering(backing, longest, balance)
             .await
@@ -407,7 +408,8 @@ impl Engine {
         match obstacle {
             Obstacle::Busy { frame, key } => self.page_is_free(handle, frame, key).await,
             Obstacle::NeedsFill { page } => {
-                self.bring_in(handle, Missing::Absent { page }, page).await
+                // On the heap: every write would be as large as the reading that few of them need.
+                Box::pin(self.bring_in(handle, Missing::Absent { page }, page)).await
             }
             Obstacle::NeedsFrame => {
                 let want = want_of(handle);

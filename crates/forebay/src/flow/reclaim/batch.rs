@@ -8,7 +8,7 @@ use crate::policy::{ActiveReferences, KswapdBalance, ReclaimWriteback, ScanBalan
 use crate::state::frame::flag;
 use crate::state::zone::{Batch, List, Zone};
 use forebay_base::sync::atomic::Ordering;
-use forebay_rt::Work;
+use forebay_rt::{Charge, Work};
 
 /// Frames off their list. They go back to it if nothing else is made of them.
 struct Isolated<'a> {
@@ -73,11 +73,16 @@ impl Engine {
         priority: u32,
     ) -> u64 {
         let batch = self.isolate(zone, list, wanted);
-        let taken = batch.frames;
-        if taken.is_empty() {
+        if batch.frames.is_empty() {
             return 0;
         }
-        self.charge_scan(zone, taken.len()).await;
+        self.charge_scan(zone, batch.frames.len()).await;
+        self.deactivate(batch, priority)
+    }
+
+    fn deactivate(&self, batch: Isolated<'_>, priority: u32) -> u64 {
+        let (zone, taken) = (batch.zone, batch.frames);
+        let is_file = batch.is_file;
         let (mut deactivated, mut spared) = (0, 0);
         for &frame in taken.as_slice() {
             if self.spares_active(frame) {
@@ -91,7 +96,7 @@ impl Engine {
         batch.put_back(&taken);
         let nr_taken = taken.len() as u64;
         let cost = self.reclaim_cost(0, spared);
-        self.note_effort(zone, list.is_file(), (nr_taken, spared), cost);
+        self.note_effort(zone, is_file, (nr_taken, spared), cost);
         self.count(Counter::Pgrefill, nr_taken);
         self.count(Counter::Pgdeactivate, deactivated);
         self.record(&Event::MmVmscanLruShrinkActive {
@@ -148,12 +153,18 @@ impl Engine {
         control: &mut ScanControl,
     ) -> Tally {
         let batch = self.isolate(zone, list, wanted);
-        let taken = batch.frames;
-        if taken.is_empty() {
+        if batch.frames.is_empty() {
             return Tally::default();
         }
-        self.charge_scan(zone, taken.len()).await;
-        let is_file = list.is_file();
+        self.charge_scan(zone, batch.frames.len()).await;
+        let (tally, charge) = self.settle_inactive(batch, control);
+        charge.await;
+        tally
+    }
+
+    /// Frees or puts back what was isolated. Returns what it met, and the processor time of it.
+    fn settle_inactive(&self, batch: Isolated<'_>, control: &mut ScanControl) -> (Tally, Charge) {
+        let (zone, taken, is_file) = (batch.zone, batch.frames, batch.is_file);
         let judged = self.judge_batch(zone, &taken, control, is_file);
         batch.put_back(&judged.kept);
         let (scanned, reclaimed) = (taken.len() as u64, judged.freed.len() as u64);
@@ -179,17 +190,10 @@ impl Engine {
             is_file,
         });
         self.kick_flushers_after(&tally);
-        self.charge_judged(reclaimed, judged.paged_out).await;
-        tally
-    }
-
-    async fn charge_judged(&self, freed: u64, paged_out: u64) {
-        let charge = self.rt.charge(Work::Free { pages: freed });
-        let writes = Work::ReclaimWrite { pages: paged_out };
-        charge
-            .and(writes)
-            .and(Work::Request { count: paged_out })
-            .await;
+        let freeing = self.rt.charge(Work::Free { pages: reclaimed });
+        let (pages, count) = (judged.paged_out, judged.paged_out);
+        let writing = freeing.and(Work::ReclaimWrite { pages });
+        (tally, writing.and(Work::Request { count }))
     }
 
     /// A batch in which nothing was clean, and no flusher had any of it, asks the flushers.
