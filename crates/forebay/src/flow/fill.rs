@@ -307,10 +307,10 @@ impl Engine {
         }
         self.settle_refault(key, &mut hold);
         let zone = self.zone_of(hold.frame());
-        zone.list(&self.frames, hold.frame());
         if by_rotations {
-            let is_active = hold.word() & flag::ACTIVE != 0;
-            zone.note_rotations(!object.is_anonymous(), 1, u64::from(is_active));
+            zone.list_scanned(&self.frames, hold.frame());
+        } else {
+            zone.list(&self.frames, hold.frame());
         }
         Some(hold)
     }

@@ -288,16 +288,19 @@ impl Zone {
 
     /// Adds to what reclaim of either type has looked at and put back.
     pub(crate) fn note_rotations(&self, is_file: bool, scanned: u64, rotated: u64) {
-        let sizes = self.sizes();
-        let lru_pages = if is_file {
-            sizes.inactive_file + sizes.active_file
+        self.add_rotations(&mut lock(&self.lists), is_file, scanned, rotated);
+    }
+
+    fn add_rotations(&self, lists: &mut Lists, is_file: bool, scanned: u64, rotated: u64) {
+        let (inactive, active) = if is_file {
+            (List::InactiveFile, List::ActiveFile)
         } else {
-            sizes.inactive_anon + sizes.active_anon
+            (List::InactiveAnon, List::ActiveAnon)
         };
-        let counts = &mut lock(&self.lists).rotations[usize::from(is_file)];
+        let counts = &mut lists.rotations[usize::from(is_file)];
         counts.scanned += scanned;
         counts.rotated += rotated;
-        *counts = counts.decayed(lru_pages);
+        *counts = counts.decayed(self.size(inactive) + self.size(active));
     }
 
     /// The same, of anonymous pages and of file pages.
@@ -309,6 +312,14 @@ impl Zone {
     pub(crate) fn list(&self, frames: &FrameTable, frame: u32) {
         let mut lists = lock(&self.lists);
         self.link_newest(&mut lists, frames, frame);
+    }
+
+    /// The same, of a frame that counts as looked at, and as put back if its list is active.
+    pub(crate) fn list_scanned(&self, frames: &FrameTable, frame: u32) {
+        let mut lists = lock(&self.lists);
+        let list = self.link_newest(&mut lists, frames, frame);
+        let rotated = u64::from(list.is_active());
+        self.add_rotations(&mut lists, list.is_file(), 1, rotated);
     }
 
     /// Takes up to `wanted` frames off the old end of `list`. They count as isolated.
@@ -378,20 +389,21 @@ impl Zone {
         true
     }
 
-    fn link_newest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) {
+    fn link_newest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) -> List {
         let list = self.count_in(frames, frame);
         let links = frames.frame(frame);
-        let next = std::mem::replace(&mut lists.heads[list], frame);
+        let next = std::mem::replace(&mut lists.heads[list as usize], frame);
         links.newer.store(NO_FRAME, Ordering::Relaxed);
         links.older.store(next, Ordering::Relaxed);
         match next {
-            NO_FRAME => lists.tails[list] = frame,
+            NO_FRAME => lists.tails[list as usize] = frame,
             _ => frames.frame(next).newer.store(frame, Ordering::Relaxed),
         }
+        list
     }
 
     fn link_oldest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) {
-        let list = self.count_in(frames, frame);
+        let list = self.count_in(frames, frame) as usize;
         let links = frames.frame(frame);
         let next = std::mem::replace(&mut lists.tails[list], frame);
         links.older.store(NO_FRAME, Ordering::Relaxed);
@@ -403,9 +415,9 @@ impl Zone {
     }
 
     /// Marks a frame as listed and counts it in the list that its flags name.
-    fn count_in(&self, frames: &FrameTable, frame: u32) -> usize {
-        let list = List::of(frames.set(frame, flag::LISTED)) as usize;
-        self.sizes[list].fetch_add(1, Ordering::Relaxed);
+    fn count_in(&self, frames: &FrameTable, frame: u32) -> List {
+        let list = List::of(frames.set(frame, flag::LISTED));
+        self.sizes[list as usize].fetch_add(1, Ordering::Relaxed);
         list
     }
 
