@@ -7,11 +7,12 @@ use crate::engine::Engine;
 use crate::flow::accounts::account_failure_over;
 use crate::marks::Mark;
 use crate::policy::WriteDepth;
-use crate::state::backing::{Backing, SEQUENCE_BITS};
+use crate::state::backing::Backing;
 use crate::state::dirty_index::{Run, Tag};
 use crate::state::frame::{Refused, claimable, flag};
 use crate::state::index::{INDEX_BITS, key};
 use crate::state::object::ObjectState;
+use crate::state::outstanding::SEQUENCE_BITS;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::byte_of;
@@ -343,7 +344,7 @@ impl Engine {
             offset_bytes,
             length_bytes,
         };
-        backing.write_joins(object.number, sequence);
+        backing.write_joins(sequence);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         let in_flight = &backing.pages_in_flight;
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);

@@ -3,11 +3,13 @@
 //! invariant B1: the sum over all backings of reclaimable pages is the number of dirty file
 //! pages, and that of pages under writeback is at most the cache's.
 //! invariant B2: an object with a dirty page, or with one that only waits for a commit, is on
-//! exactly one list of its backing, or taken by the flusher.
+//! exactly one list of its backing, or taken by the flusher, or a writer is about to put it there
+//! who has not returned yet.
 
 use crate::settings::BackingSettings;
 use crate::state::flusher_lists::FlusherLists;
 use crate::state::object::{ObjectState, QueuePlace};
+use crate::state::outstanding::Outstanding;
 use crate::state::vectors::IoVectors;
 use forebay_base::sync::{
     Mutex,
@@ -64,16 +66,6 @@ struct CommitQueue {
     waiting: VecDeque<CommitTurn>,
     /// The committers have ended.
     is_closed: bool,
-}
-
-/// Bits of a request's token that hold its sequence number; the rest hold the object's.
-pub(crate) const SEQUENCE_BITS: u32 = 40;
-
-/// Writes that a store has and has not finished, by sequence.
-#[derive(Debug)]
-pub(crate) struct Outstanding {
-    next: u64,
-    writes: Vec<(u64, u32)>,
 }
 
 pub(crate) struct Backing {
@@ -162,10 +154,7 @@ impl Backing {
             work: Mutex::new(FlusherWork::default()),
             wake_flusher: WaitQueue::with_room(1),
             flusher_runs: AtomicBool::new(false),
-            outstanding: Mutex::new(Outstanding {
-                next: 0,
-                writes: Vec::with_capacity(ROOM),
-            }),
+            outstanding: Mutex::new(Outstanding::with_room(ROOM)),
             commits: Mutex::new(CommitQueue {
                 waiting: VecDeque::with_capacity(ROOM),
                 is_closed: false,
@@ -277,40 +266,26 @@ impl Backing {
     /// Writes of `object` are about to be taken: their sequence number, which is outstanding until
     /// [`Backing::write_ends`] has been called for this and for each that joined.
     pub(crate) fn write_begins(&self, object: u32) -> u64 {
-        let mut outstanding = lock(&self.outstanding);
-        let sequence = outstanding.next;
-        outstanding.next += 1;
-        outstanding.writes.push((sequence, object));
-        sequence
+        lock(&self.outstanding).begin(object)
     }
 
     /// One more write under a sequence number that is outstanding.
-    pub(crate) fn write_joins(&self, object: u32, sequence: u64) {
-        lock(&self.outstanding).writes.push((sequence, object));
+    pub(crate) fn write_joins(&self, sequence: u64) {
+        lock(&self.outstanding).join(sequence);
     }
 
     /// One write of `sequence` has ended; its lowest bits are enough to know it by.
     pub(crate) fn write_ends(&self, sequence: u64) {
-        const LOWEST: u64 = (1 << SEQUENCE_BITS) - 1;
-        let mut outstanding = lock(&self.outstanding);
-        let mut numbers = outstanding.writes.iter();
-        let at = numbers.position(|&(number, _)| (number ^ sequence) & LOWEST == 0);
-        outstanding
-            .writes
-            .swap_remove(at.expect("a write ends once for each time it began"));
+        lock(&self.outstanding).end(sequence);
     }
 
     /// The sequence number that the next write will have.
     pub(crate) fn next_sequence(&self) -> u64 {
-        lock(&self.outstanding).next
+        lock(&self.outstanding).next()
     }
 
     /// Whether a write of `object` numbered below `sequence` has not ended.
     pub(crate) fn has_writes_before(&self, object: u32, sequence: u64) -> bool {
-        let outstanding = lock(&self.outstanding);
-        outstanding
-            .writes
-            .iter()
-            .any(|&(number, of)| number < sequence && of == object)
+        lock(&self.outstanding).has_before(object, sequence)
     }
 }

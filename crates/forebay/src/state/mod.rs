@@ -29,6 +29,7 @@ pub(crate) mod index;
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod objects;
+pub(crate) mod outstanding;
 pub(crate) mod pause_turn;
 pub(crate) mod shadow;
 pub(crate) mod stream;

@@ -1,0 +1,141 @@
+//! The writes that a store has and has not finished.
+//!
+//! A sync that finds no page tagged asks here whether one of its object is on its way. Writes are
+//! numbered in the order in which they begin; one number stands for all requests of a run.
+//!
+//! invariant Q1: the numbers rise from the front to the back, and each has at least one write.
+
+use std::collections::VecDeque;
+
+/// Bits of a request's token that hold its sequence number; the rest hold the object's. Fewer
+/// writes are ever outstanding than these can tell apart.
+pub(crate) const SEQUENCE_BITS: u32 = 40;
+
+/// Writes of one number.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    sequence: u64,
+    object: u32,
+    writes: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    next: u64,
+    numbered: VecDeque<Numbered>,
+}
+
+impl Outstanding {
+    /// None, with room for `room` numbers: a flusher needs no memory for them.
+    pub(crate) fn with_room(room: usize) -> Outstanding {
+        Outstanding {
+            next: 0,
+            numbered: VecDeque::with_capacity(room),
+        }
+    }
+
+    /// The number that the next write will have.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// A write of `object` under a number of its own.
+    pub(crate) fn begin(&mut self, object: u32) -> u64 {
+        let sequence = self.next;
+        self.next += 1;
+        self.numbered.push_back(Numbered {
+            sequence,
+            object,
+            writes: 1,
+        });
+        sequence
+    }
+
+    /// One more write under a number that is outstanding.
+    pub(crate) fn join(&mut self, sequence: u64) {
+        let at = self.position(sequence);
+        self.numbered[at].writes += 1;
+    }
+
+    /// One write has ended of the number whose lowest [`SEQUENCE_BITS`] bits are those of
+    /// `sequence`.
+    pub(crate) fn end(&mut self, sequence: u64) {
+        let behind = self.next.wrapping_sub(sequence) & ((1 << SEQUENCE_BITS) - 1);
+        let at = self.position(self.next - behind);
+        self.numbered[at].writes -= 1;
+        if self.numbered[at].writes == 0 {
+            self.numbered.remove(at);
+        }
+    }
+
+    /// Whether a write of `object` numbered below `sequence` has not ended.
+    pub(crate) fn has_before(&self, object: u32, sequence: u64) -> bool {
+        self.numbered
+            .iter()
+            .take_while(|write| write.sequence < sequence)
+            .any(|write| write.object == object)
+    }
+
+    fn position(&self, sequence: u64) -> usize {
+        self.numbered
+            .binary_search_by_key(&sequence, |write| write.sequence)
+            .expect("a write is outstanding until it has ended as often as it began (Q1)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the lowest bits of a token know of a number.
+    fn lowest(sequence: u64) -> u64 {
+        sequence & ((1 << SEQUENCE_BITS) - 1)
+    }
+
+    #[test]
+    fn a_number_is_outstanding_until_all_of_its_writes_have_ended() {
+        let mut outstanding = Outstanding::with_room(4);
+        let first = outstanding.begin(7);
+        outstanding.join(first);
+        outstanding.end(first);
+        assert!(outstanding.has_before(7, outstanding.next()));
+        outstanding.end(first);
+        assert!(!outstanding.has_before(7, outstanding.next()));
+    }
+
+    #[test]
+    fn only_older_writes_of_the_object_count() {
+        let mut outstanding = Outstanding::with_room(4);
+        let older = outstanding.begin(1);
+        let newer = outstanding.begin(2);
+        assert!(outstanding.has_before(1, newer));
+        assert!(!outstanding.has_before(2, newer));
+        outstanding.end(older);
+        assert!(!outstanding.has_before(1, newer + 1));
+        assert!(outstanding.has_before(2, newer + 1));
+    }
+
+    /// What is left stays in order (Q1).
+    #[test]
+    fn writes_that_end_out_of_order_are_found_by_their_lowest_bits() {
+        let mut outstanding = Outstanding::with_room(4);
+        // Where the bits that a token has room for begin again.
+        outstanding.next = (3 << SEQUENCE_BITS) - 2;
+        let numbers: Vec<u64> = (0..5).map(|object| outstanding.begin(object)).collect();
+        for at in [2, 0, 4, 1, 3] {
+            assert!(outstanding.has_before(at as u32, outstanding.next()));
+            outstanding.end(lowest(numbers[at]));
+            assert!(!outstanding.has_before(at as u32, outstanding.next()));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "outstanding until it has ended")]
+    fn a_write_does_not_end_twice() {
+        let mut outstanding = Outstanding::with_room(1);
+        let sequence = outstanding.begin(0);
+        outstanding.begin(1);
+        outstanding.end(sequence);
+        outstanding.end(sequence);
+    }
+}
