@@ -1,13 +1,16 @@
 //! The books of dirty pages: every transition of spec/writeback.md 1.2 moves its counters here.
 //!
 //! The counters are exact: each is moved once, by whoever made the transition, while a hold or a
-//! claim keeps the page from making another.
+//! claim keeps the page from making the next. The pages of a request make theirs together, so that
+//! the books are moved once for all of them.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::state::backing::Backing;
 use crate::state::object::ObjectState;
+use crate::state::zone::Zone;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_store::PagePointer;
 
 /// Takes `pages` from a gauge that cannot be below that.
 pub(crate) fn less(gauge: &AtomicU64, pages: u64) {
@@ -25,24 +28,30 @@ pub(crate) fn account_failure_over(backing: &Backing, object: &ObjectState) {
 }
 
 impl Engine {
-    /// T1: a clean page became dirty.
-    pub(crate) fn account_dirtied(&self, backing: &Backing, frame: u32) {
-        self.account_redirtied(backing, frame);
-        backing.dirtied.fetch_add(1, Ordering::Relaxed);
-        self.count(Counter::NrDirtied, 1);
+    /// T1 of `pages` that [`Engine::account_dirty`] has in the books: somebody wrote to them.
+    pub(crate) fn account_written_to(&self, backing: &Backing, pages: u64) {
+        backing.dirtied.fetch_add(pages, Ordering::Relaxed);
+        self.count(Counter::NrDirtied, pages);
     }
 
-    /// T6: a page that could not be written is dirty again.
-    pub(crate) fn account_redirtied(&self, backing: &Backing, frame: u32) {
+    /// T1 and T6: a clean page became dirty, or one that could not be written is dirty again.
+    pub(crate) fn account_dirty(&self, backing: &Backing, frame: u32) {
         self.global.dirty.fetch_add(1, Ordering::Relaxed);
         backing.reclaimable.fetch_add(1, Ordering::Relaxed);
         self.zone_of(frame).dirty.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// T3 and T4 together: a dirty page was claimed, and its write is submitted.
-    pub(crate) fn account_claimed(&self, backing: &Backing, frame: u32) {
-        self.account_cancelled(backing, frame);
-        self.account_writeback_begins(backing, frame);
+    /// T3 and T4 together: dirty pages were claimed, and their write is about to be submitted.
+    pub(crate) fn account_claimed(&self, backing: &Backing, claimed: &[PagePointer]) {
+        let pages = claimed.len() as u64;
+        less(&self.global.dirty, pages);
+        less(&backing.reclaimable, pages);
+        self.global.writeback.fetch_add(pages, Ordering::Relaxed);
+        backing.writeback.fetch_add(pages, Ordering::Relaxed);
+        self.for_each_zone(claimed, |zone, pages| {
+            less(&zone.dirty, pages);
+            zone.writeback.fetch_add(pages, Ordering::Relaxed);
+        });
     }
 
     /// T4 of a page that was not in the books as dirty (anonymous memory).
@@ -67,6 +76,13 @@ impl Engine {
         self.account_writeback_ends(backing, frame);
     }
 
+    /// T5 of all pages of a request: their write ended.
+    pub(crate) fn account_written(&self, backing: &Backing, written: &[PagePointer]) {
+        less(&self.global.writeback, written.len() as u64);
+        less(&backing.writeback, written.len() as u64);
+        self.for_each_zone(written, |zone, pages| less(&zone.writeback, pages));
+    }
+
     /// T5: its write ended.
     pub(crate) fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.writeback, 1);
@@ -79,6 +95,19 @@ impl Engine {
         backing.failed_pages.fetch_add(pages, Ordering::Relaxed);
         object.failed_pages.fetch_add(pages, Ordering::Relaxed);
         self.count(Counter::NrWriteFailed, pages);
+    }
+
+    /// Calls `move_books` with a zone and how many pages in a row lie in it, until all of `pages`
+    /// are told.
+    pub(crate) fn for_each_zone(&self, pages: &[PagePointer], move_books: impl Fn(&Zone, u64)) {
+        let mut left = pages;
+        while let Some(&first) = left.first() {
+            let zone = self.zone_of(self.frames.frame_at(first));
+            let is_outside = |&page: &PagePointer| !zone.contains(self.frames.frame_at(page));
+            let in_zone = left.iter().position(is_outside).unwrap_or(left.len());
+            move_books(zone, in_zone as u64);
+            left = &left[in_zone..];
+        }
     }
 
     /// T7: a dirty page was dropped without a write.

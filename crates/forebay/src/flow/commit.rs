@@ -153,7 +153,7 @@ impl Engine {
                     // The flag first: a flusher that takes a tagged page without it believes it
                     // clean.
                     if engine.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
-                        engine.account_redirtied(backing, frame);
+                        engine.account_dirty(backing, frame);
                     }
                     lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty);
                 }

@@ -94,9 +94,7 @@ impl Engine {
         self.global.complete(&backing, pages, self.now_ms());
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
-        for &page in &io.pages {
-            self.note_node_written(self.frames.frame_at(page));
-        }
+        self.note_node_written(&io.pages);
         backing.write_ends(sequence);
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
         self.write_is_over(&backing, io.pages);
@@ -112,9 +110,12 @@ impl Engine {
         backing.write_ended.wake_all();
     }
 
-    fn note_node_written(&self, frame: u32) {
-        let throttled = self.node_of(frame).note_written(1);
-        self.count(Counter::NrThrottledWritten, throttled);
+    /// Tells those who wait for writeback on a node what was written of its pages.
+    pub(crate) fn note_node_written(&self, written: &[PagePointer]) {
+        self.for_each_zone(written, |zone, pages| {
+            let throttled = self.nodes[zone.node].note_written(pages);
+            self.count(Counter::NrThrottledWritten, throttled);
+        });
     }
 
     fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
@@ -132,6 +133,9 @@ impl Engine {
                 dirty.landed(&self.slab, page);
             }
         }
+        if !unstable {
+            self.account_written(backing, &io.pages);
+        }
         let mut rotated = 0;
         for &page in &io.pages {
             let frame = self.frames.frame_at(page);
@@ -139,7 +143,6 @@ impl Engine {
                 self.frames.set(frame, flag::UNSTABLE);
             } else {
                 rotated += u64::from(self.rotate_reclaimable(frame));
-                self.account_writeback_ends(backing, frame);
             }
             self.frames.clear(frame, flag::WRITEBACK);
         }
@@ -175,7 +178,7 @@ impl Engine {
             // The flag before the tag: a flusher that takes a tagged page without it believes it
             // clean.
             if self.frames.set(frame, flag::DIRTY | flag::FAILED) & flag::DIRTY == 0 {
-                self.account_redirtied(backing, frame);
+                self.account_dirty(backing, frame);
             } else {
                 self.mark(Mark::WriteFailedDirtyAgain);
             }
@@ -191,8 +194,8 @@ impl Engine {
             }
             object.errors.set(error);
         }
+        self.account_written(backing, &io.pages);
         for frame in frames() {
-            self.account_writeback_ends(backing, frame);
             self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
         backing.note_failure(error.failure);

@@ -187,10 +187,7 @@ impl Engine {
         backing.written.fetch_add(pages, Ordering::Relaxed);
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
-        for &page in &io.pages {
-            let throttled = self.node_of(self.frames.frame_at(page)).note_written(1);
-            self.count(Counter::NrThrottledWritten, throttled);
-        }
+        self.note_node_written(&io.pages);
         self.write_is_over(backing, io.pages);
     }
 

@@ -211,7 +211,7 @@ impl Engine {
         offset_bytes: u64,
         spare: &mut Option<FreshFrame<'a>>,
     ) -> (usize, u64, Option<Obstacle>) {
-        let (mut done, mut dirtied) = (0, 0);
+        let (mut done, mut dirtied, mut met) = (0, 0, None);
         let mut batch = None;
         for _ in 0..STRETCH_PAGES {
             if done == bytes.len() {
@@ -220,17 +220,33 @@ impl Engine {
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
             match self.write_piece(handle, piece, &mut batch, spare) {
                 Ok(is_new) => dirtied += u64::from(is_new),
-                Err(obstacle) => return (done, dirtied, Some(obstacle)),
+                Err(obstacle) => {
+                    met = Some(obstacle);
+                    break;
+                }
             }
             done += piece.bytes.len();
         }
         drop(batch);
-        if done > 0 {
+        if dirtied > 0 && !handle.object.is_anonymous() {
+            self.pages_are_dirty(handle, dirtied);
+        }
+        if done > 0 && met.is_none() {
             handle
                 .stream
                 .set_previous_page(page_of(offset_bytes + done as u64 - 1));
         }
-        (done, dirtied, None)
+        (done, dirtied, met)
+    }
+
+    /// What is left to tell of pages that a stretch made dirty. They are tagged and in the books by
+    /// now, so that a flusher, which is told last, finds them.
+    fn pages_are_dirty(&self, handle: &Handle, pages: u64) {
+        self.account_written_to(&handle.backing, pages);
+        if handle.backing.enqueue(&handle.object, || self.now_ms()) {
+            // The first dirty object starts the flusher's clock.
+            handle.backing.wake_flusher.wake_all();
+        }
     }
 
     /// Overwrites a part of a page that is resident and dirty: nothing has to be told to anybody.
@@ -312,8 +328,7 @@ impl Engine {
         if let Some(batch) = batch {
             handle.object.grow(batch, piece.end_bytes());
         }
-        self.finish_write(handle, hold, is_new);
-        Ok(is_new)
+        Ok(self.finish_write(handle, hold, is_new))
     }
 
     /// Makes a page for a piece whose page is not resident.
@@ -358,8 +373,7 @@ impl Engine {
         arena.copy_in(&mut hold, piece.start, piece.bytes);
         hold.set(flag::UPTODATE);
         object.grow(batch, piece.end_bytes());
-        self.finish_write(handle, hold, true);
-        Ok(true)
+        Ok(self.finish_write(handle, hold, true))
     }
 
     /// Tags a page dirty before its bytes change, so that it cannot be dirty and unknown
@@ -372,30 +386,27 @@ impl Engine {
         tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
     }
 
-    /// Lets go of a page that was written to. The object has grown by then: a flusher that took
-    /// the page sooner would write it up to the old end and believe it clean.
-    fn finish_write(&self, handle: &Handle, mut hold: ExclusiveHold<'_>, is_new: bool) {
-        hold.mark_accessed();
+    /// Lets go of a page that was written to, and says whether that made it dirty. The object has
+    /// grown by then: a flusher that took the page sooner would write it up to the old end and
+    /// believe it clean.
+    fn finish_write(&self, handle: &Handle, mut hold: ExclusiveHold<'_>, is_new: bool) -> bool {
         if !is_new {
-            return;
+            hold.mark_accessed();
+            return false;
         }
-        hold.unset(flag::RECLAIM);
+        if hold.word() & flag::RECLAIM != 0 {
+            hold.unset(flag::RECLAIM);
+        }
         let frame = hold.frame();
         // Where a page may change under its write, that write may fail while this hold is there:
         // then the page is dirty by now, and in the books as such.
-        let was_dirty = self.frames.set(frame, flag::DIRTY) & flag::DIRTY != 0;
+        let was_dirty = hold.set_accessed(flag::DIRTY) & flag::DIRTY != 0;
         if handle.object.is_anonymous() {
             self.anonymous_dirtied(&handle.object, hold);
-            return;
+        } else if !was_dirty {
+            self.account_dirty(&handle.backing, frame);
         }
-        if !was_dirty {
-            self.account_dirtied(&handle.backing, frame);
-        }
-        drop(hold);
-        if handle.backing.enqueue(&handle.object, || self.now_ms()) {
-            // The first dirty object starts the flusher's clock.
-            handle.backing.wake_flusher.wake_all();
-        }
+        !was_dirty
     }
 
     async fn overcome<'a>(

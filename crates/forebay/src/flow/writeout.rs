@@ -314,7 +314,6 @@ impl Engine {
         if found & flag::FAILED != 0 {
             account_failure_over(backing, object);
         }
-        self.account_claimed(backing, frame);
         Claim::Taken(self.frames.arena().pointer(frame))
     }
 
@@ -344,6 +343,7 @@ impl Engine {
             offset_bytes,
             length_bytes,
         };
+        self.account_claimed(backing, &pages);
         backing.write_joins(sequence);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         let in_flight = &backing.pages_in_flight;

@@ -365,6 +365,15 @@ impl SharedHold<'_> {
 
 #[inline]
 fn mark_accessed(table: &FrameTable, frame: u32, word: u64) {
+    let touch = next_touch(word);
+    if touch != 0 {
+        table.set(frame, touch);
+    }
+}
+
+/// The flag that tells of one more access to the page of `word`; none after four.
+#[inline]
+fn next_touch(word: u64) -> u64 {
     const TOUCHES: [u64; 4] = [
         flag::REFERENCED,
         flag::PROMOTE,
@@ -372,11 +381,12 @@ fn mark_accessed(table: &FrameTable, frame: u32, word: u64) {
         flag::CONSTANT,
     ];
     if word & flag::CONSTANT != 0 {
-        return;
+        return 0;
     }
-    if let Some(next) = TOUCHES.into_iter().find(|touch| word & touch == 0) {
-        table.set(frame, next);
-    }
+    TOUCHES
+        .into_iter()
+        .find(|touch| word & touch == 0)
+        .unwrap_or(0)
 }
 
 impl Drop for SharedHold<'_> {
@@ -433,6 +443,11 @@ impl ExclusiveHold<'_> {
     /// Notes an access, as [`SharedHold::mark_accessed`].
     pub(crate) fn mark_accessed(&self) {
         mark_accessed(self.table, self.frame, self.word());
+    }
+
+    /// Notes an access and sets `flags` in one step; returns the word before.
+    pub(crate) fn set_accessed(&mut self, flags: u64) -> u64 {
+        self.table.set(self.frame, flags | next_touch(self.word()))
     }
 
     /// Makes a blank frame of it, which nobody holds; the caller gives it back to its free list.
