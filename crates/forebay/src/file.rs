@@ -195,15 +195,14 @@ impl File {
     /// # Errors
     /// [`AccessError::Store`] if the store failed, `NotAnswering` if it gave no answer in time,
     /// `NoFrames` if no frame came free. The part that was read before is in the buffer.
-    pub async fn read_at(
+    // Here and in `write_at` the engine's own future is handed on: one around it would move it
+    // twice more at each call.
+    pub fn read_at(
         &self,
         buffer: &mut [u8],
         offset_bytes: u64,
-    ) -> Result<usize, AccessError> {
-        self.handle
-            .engine
-            .read(&self.handle, buffer, offset_bytes)
-            .await
+    ) -> impl Future<Output = Result<usize, AccessError>> {
+        self.handle.engine.read(&self.handle, buffer, offset_bytes)
     }
 
     /// Reads into each of `buffers`, one after the other, from byte `offset_bytes` on.
@@ -282,11 +281,12 @@ impl File {
     /// # Errors
     /// [`AccessError::NoFrames`], `Held`, `NotAnswering`, `Store` (a page that is written in part
     /// had to be read first), `TooManyFailed`, `TooFar`, `ReadOnly`, `Closed`.
-    pub async fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<(), AccessError> {
-        self.handle
-            .engine
-            .write(&self.handle, bytes, offset_bytes)
-            .await
+    pub fn write_at(
+        &self,
+        bytes: &[u8],
+        offset_bytes: u64,
+    ) -> impl Future<Output = Result<(), AccessError>> {
+        self.handle.engine.write(&self.handle, bytes, offset_bytes)
     }
 
     /// Writes each of `buffers`, one after the other.

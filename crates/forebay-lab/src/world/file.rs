@@ -189,8 +189,7 @@ impl WorldFile {
             let piece = (length_bytes - done).min(CALL_BYTES as u64);
             let _shield = self.process.shield();
             let bytes = &ZEROS[..piece as usize];
-            // On the heap, for it is large, and every caller above would move it once more.
-            Box::pin(self.file.write_at(bytes, offset_bytes + done)).await?;
+            self.file.write_at(bytes, offset_bytes + done).await?;
             done += piece;
         }
         Ok(())

@@ -140,7 +140,9 @@ impl Engine {
                 return Err(AccessError::Closed);
             }
             self.pass_gate(&self.nodes[want.node]).await;
-            let reclaimed = self.direct_reclaim(want).await;
+            // On the heap, once for a run of reclaim: otherwise every read and every write would be
+            // as large as this, and each caller moves them.
+            let reclaimed = Box::pin(self.direct_reclaim(want)).await;
             if let Some(fresh) = self.try_above_min(want.node) {
                 return Ok(fresh);
             }

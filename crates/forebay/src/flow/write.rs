@@ -419,8 +419,7 @@ impl Engine {
         match obstacle {
             Obstacle::Busy { frame, key } => self.page_is_free(handle, frame, key).await,
             Obstacle::NeedsFill { page } => {
-                // On the heap: every write would be as large as the reading that few of them need.
-                Box::pin(self.bring_in(handle, Missing::Absent { page }, page)).await
+                self.bring_in(handle, Missing::Absent { page }, page).await
             }
             Obstacle::NeedsFrame => {
                 let want = want_of(handle);

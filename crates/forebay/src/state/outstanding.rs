@@ -115,7 +115,7 @@ mod tests {
         assert!(outstanding.has_before(2, newer + 1));
     }
 
-    /// What is left stays in order (Q1).
+    /// What is left stays in order, as invariant Q1 says.
     #[test]
     fn writes_that_end_out_of_order_are_found_by_their_lowest_bits() {
         let mut outstanding = Outstanding::with_room(4);
