@@ -28,8 +28,20 @@ pub struct Plan {
     pub seed: u64,
     /// Where it runs.
     pub place: Place,
+    /// How it ends on a simulated machine.
+    pub ending: Ending,
     /// The scenario that is run in place of a workload.
     pub scenario: Option<Arc<Scenario>>,
+}
+
+/// How a run on a simulated machine ends, once the workload has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// What is left dirty is written, and the figure `final_sync` says how long that took.
+    #[default]
+    Synced,
+    /// At once, whatever is left dirty: for whom only the workload counts.
+    AtOnce,
 }
 
 /// Why there was no run, or why it did not come to its end.
@@ -101,6 +113,7 @@ impl Plan {
             knobs: BTreeMap::new(),
             seed: 1,
             place: Place::Simulated,
+            ending: Ending::Synced,
             scenario: None,
         })
     }
@@ -180,26 +193,27 @@ pub fn run(plan: &Plan) -> Result<Outcome, RunError> {
         knobs: plan.knobs.clone(),
     };
     if let Some(scenario) = &plan.scenario {
-        return scenario::run(scenario, &ready, &plan.place, setting);
+        return scenario::run(scenario, &ready, plan, setting);
     }
     let body = |world: World| (ready.workload.run)(world, ready.knobs.clone());
-    launch(&ready.machine, ready.policy, &plan.place, setting, body)
+    launch(&ready.machine, ready.policy, plan, setting, body)
 }
 
 /// Switches `machine` on, runs `body` on it as its only foreground work, and tells what is left.
-/// `setting` says what it is called in the outcome and which seed it has.
+/// `plan` says where, and how it ends; `setting` what it is called in the outcome and which seed
+/// it has.
 ///
 /// # Errors
 /// [`RunError`].
 pub fn launch(
     machine: &Machine,
     policy: Policy,
-    place: &Place,
+    plan: &Plan,
     setting: Setting,
     body: impl FnOnce(World) -> workload::Work,
 ) -> Result<Outcome, RunError> {
     let stopwatch = Stopwatch::start();
-    let with_bytes = match place {
+    let with_bytes = match &plan.place {
         Place::Simulated => false,
         Place::SimulatedWithBytes => true,
         Place::Real(folder) => return on_real_files(machine, policy, folder, setting, body),
@@ -209,7 +223,13 @@ pub fn launch(
         world,
     } = world::simulate(machine, policy, setting.seed, with_bytes)?;
     runtime.run(foreground(&world, body(world.clone())))?;
-    let synced = runtime.run(final_sync(&world));
+    let synced = match plan.ending {
+        Ending::Synced => runtime.run(final_sync(&world)),
+        Ending::AtOnce => {
+            world.end();
+            None
+        }
+    };
     let mut outcome = world.outcome();
     outcome.figures.extend(synced);
     outcome.setting = setting;

@@ -17,6 +17,27 @@ fn one_seed_gives_one_run_and_another_seed_another() {
 }
 
 #[test]
+fn what_is_left_dirty_changes_nothing_of_what_was_measured() {
+    let ended = |ending| {
+        let plan = small(1);
+        run(&Plan { ending, ..plan }).expect("it runs")
+    };
+    let (synced, at_once) = (ended(Ending::Synced), ended(Ending::AtOnce));
+    assert!(
+        synced
+            .figure("final_sync")
+            .is_some_and(|span_s| span_s > 0.0)
+    );
+    assert_eq!(at_once.figure("final_sync"), None);
+    let mut figures = synced.figures.clone();
+    figures.remove("final_sync");
+    assert_eq!(at_once.figures, figures);
+    assert_eq!(at_once.counters, synced.counters);
+    assert_eq!(at_once.samples, synced.samples);
+    assert_ne!(at_once.trace_hash, synced.trace_hash);
+}
+
+#[test]
 fn a_run_tells_all_that_it_can_be_run_again_with() {
     let outcome = run(&small(3)).expect("it runs");
     assert_eq!(outcome.setting.workload, "simple-wb");

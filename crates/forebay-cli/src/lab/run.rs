@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory};
 use forebay_lab::machine::Machine;
 use forebay_lab::outcome::Outcome;
 use forebay_lab::report::{Document, page, table};
-use forebay_lab::run::Plan;
+use forebay_lab::run::{Ending, Plan};
 use forebay_lab::scenario::Scenario;
 use forebay_lab::world::Place;
 use std::collections::BTreeMap;
@@ -119,6 +119,7 @@ impl RunArguments {
                 knobs: BTreeMap::new(),
                 seed: 1,
                 place: Place::Simulated,
+                ending: Ending::Synced,
                 scenario: None,
             }
         };

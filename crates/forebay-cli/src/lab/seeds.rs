@@ -4,7 +4,7 @@ use super::progress::{run_with_progress, threads};
 use super::write;
 use crate::error::CommandError;
 use clap::Args;
-use forebay_lab::run::{Plan, RunError};
+use forebay_lab::run::{Ending, Plan, RunError};
 use forebay_lab::seeds::evidence::Evidence;
 use forebay_lab::seeds::figures::figures;
 use forebay_lab::seeds::judge::judge_all;
@@ -205,6 +205,8 @@ fn runs_of(cell: &Cell, arguments: &SeedsArguments) -> Result<Vec<Run>, RunError
             let knobs = knobs.iter();
             let mut plan = knobs.fold(plan, |plan, (knob, value)| plan.with(knob, value));
             plan.seed = seed;
+            // No test and no published figure is about what comes behind the workload.
+            plan.ending = Ending::AtOnce;
             plan.check()?;
             runs.push(Run {
                 cells: vec![cell.name.clone()],

@@ -18,7 +18,7 @@ pub(crate) use known::SCENARIO;
 use crate::expect::{Expectation, judge};
 use crate::machine::Machine;
 use crate::outcome::{Outcome, Setting};
-use crate::run::{Plan, Ready, RunError, launch};
+use crate::run::{Ending, Plan, Ready, RunError, launch};
 use crate::world::{Place, World};
 use forebay_base::Span;
 use progress::Progress;
@@ -100,6 +100,7 @@ impl Plan {
             knobs: scenario.knobs.clone(),
             seed: scenario.seed,
             place: Place::Simulated,
+            ending: Ending::Synced,
             scenario: Some(Arc::new(scenario)),
         }
     }
@@ -112,14 +113,14 @@ impl Plan {
 pub(crate) fn run(
     scenario: &Arc<Scenario>,
     ready: &Ready,
-    place: &Place,
+    plan: &Plan,
     setting: Setting,
 ) -> Result<Outcome, RunError> {
     let progress = Arc::new(Progress::new(scenario));
     let (script, seen) = (scenario.clone(), progress.clone());
     let body =
         |world: World| -> crate::workload::Work { Box::pin(play::play(world, script, seen)) };
-    let mut outcome = launch(&ready.machine, ready.policy, place, setting, body)?;
+    let mut outcome = launch(&ready.machine, ready.policy, plan, setting, body)?;
     progress.add_columns(&mut outcome.series);
     outcome.expectations = judge(&scenario.expectations, &outcome);
     if !scenario.sampled.is_empty() {
