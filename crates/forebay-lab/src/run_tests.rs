@@ -38,6 +38,20 @@ fn what_is_left_dirty_changes_nothing_of_what_was_measured() {
 }
 
 #[test]
+fn no_level_is_looked_at_once_the_workload_has_ended() {
+    let plan = Plan::new("fs-mark", "amd4-512m-usb").expect("it ships");
+    let small = plan.with("scale", "8").with("iterations", "1");
+    let outcome = run(&small.with("files", "8")).expect("it runs");
+    let synced_s = outcome.figure("final_sync").expect("it was synced");
+    assert!(synced_s > 1.0, "there was time to look: {synced_s} s");
+    let (last_s, end_s) = (outcome.series.at_s.last(), outcome.elapsed_s);
+    assert!(
+        last_s.is_none_or(|&at_s| at_s <= end_s),
+        "{last_s:?}, {end_s} s"
+    );
+}
+
+#[test]
 fn a_run_tells_all_that_it_can_be_run_again_with() {
     let outcome = run(&small(3)).expect("it runs");
     assert_eq!(outcome.setting.workload, "simple-wb");

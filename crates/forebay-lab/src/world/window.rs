@@ -74,9 +74,16 @@ impl World {
         self.cache().statistics().get(counter) - before
     }
 
-    /// Looks at all levels once.
+    /// Looks at all levels once, as long as anything is measured: while what is left dirty is
+    /// written, levels fall that no workload brought about.
     pub(crate) fn sample(&self) {
-        let taken = lock(&self.inner.window).sampler.take();
+        let taken = {
+            let mut window = lock(&self.inner.window);
+            if window.closed.is_some() {
+                return;
+            }
+            window.sampler.take()
+        };
         if let Some(mut sampler) = taken {
             sampler.look(self);
             lock(&self.inner.window).sampler = Some(sampler);
