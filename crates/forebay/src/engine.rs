@@ -330,10 +330,6 @@ impl Engine {
         &self.zones[zone]
     }
 
-    pub(crate) fn node_of(&self, frame: u32) -> &Node {
-        &self.nodes[self.zone_of(frame).node]
-    }
-
     /// Memory that may be dirtied (spec/writeback.md 2.2).
     pub(crate) fn dirtyable_pages(&self) -> u64 {
         let (mut free, mut file) = (0, 0);

@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// T5: its write ended.
-    pub(crate) fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
+    fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.writeback, 1);
         less(&backing.writeback, 1);
         less(&self.zone_of(frame).writeback, 1);

@@ -184,8 +184,9 @@ impl Engine {
     /// Gives blank frames back and tells who waits for them.
     pub(crate) fn free_frames(&self, blank: &[u32]) {
         for &frame in blank {
-            self.zone_of(frame).put_free(&self.frames, &[frame]);
-            self.node_of(frame).freed.wake_all();
+            let zone = self.zone_of(frame);
+            zone.put_free(&self.frames, &[frame]);
+            self.nodes[zone.node].freed.wake_all();
         }
         self.count(Counter::Pgfree, blank.len() as u64);
     }

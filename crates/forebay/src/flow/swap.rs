@@ -157,6 +157,7 @@ impl Engine {
     /// A write to swap has ended: the page is clean, or, if it failed, dirty again and kept.
     pub(crate) fn page_out_finished(&self, object: &ObjectState, io: FinishedIo) {
         let backing = self.backing_of(object);
+        self.account_written(&backing, &io.pages);
         for &page in &io.pages {
             let frame = self.frames.frame_at(page);
             if io.result.is_ok() {
@@ -176,7 +177,6 @@ impl Engine {
                 self.mark(Mark::SwapWriteFailed);
                 self.count(Counter::NrWriteFailed, 1);
             }
-            self.account_writeback_ends(&backing, frame);
             self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
         self.page_out_counted(&backing, io);

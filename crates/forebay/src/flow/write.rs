@@ -83,6 +83,7 @@ impl Engine {
             done += written;
             // Anonymous memory counts against no dirty limit: no flusher would make room.
             if dirtied > 0 && !handle.object.is_anonymous() {
+                self.pages_are_dirty(handle, dirtied);
                 let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied);
                 if is_due || handle.dirtier.turn.is_taken() {
                     self.pay(handle, from).await?;
@@ -211,7 +212,7 @@ impl Engine {
         offset_bytes: u64,
         spare: &mut Option<FreshFrame<'a>>,
     ) -> (usize, u64, Option<Obstacle>) {
-        let (mut done, mut dirtied, mut met) = (0, 0, None);
+        let (mut done, mut dirtied) = (0, 0);
         let mut batch = None;
         for _ in 0..STRETCH_PAGES {
             if done == bytes.len() {
@@ -220,23 +221,17 @@ impl Engine {
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
             match self.write_piece(handle, piece, &mut batch, spare) {
                 Ok(is_new) => dirtied += u64::from(is_new),
-                Err(obstacle) => {
-                    met = Some(obstacle);
-                    break;
-                }
+                Err(obstacle) => return (done, dirtied, Some(obstacle)),
             }
             done += piece.bytes.len();
         }
         drop(batch);
-        if dirtied > 0 && !handle.object.is_anonymous() {
-            self.pages_are_dirty(handle, dirtied);
-        }
-        if done > 0 && met.is_none() {
+        if done > 0 {
             handle
                 .stream
                 .set_previous_page(page_of(offset_bytes + done as u64 - 1));
         }
-        (done, dirtied, met)
+        (done, dirtied, None)
     }
 
     /// What is left to tell of pages that a stretch made dirty. They are tagged and in the books by

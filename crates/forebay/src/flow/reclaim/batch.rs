@@ -191,9 +191,9 @@ impl Engine {
         });
         self.kick_flushers_after(&tally);
         let freeing = self.rt.charge(Work::Free { pages: reclaimed });
-        let (pages, count) = (judged.paged_out, judged.paged_out);
-        let writing = freeing.and(Work::ReclaimWrite { pages });
-        (tally, writing.and(Work::Request { count }))
+        let written = judged.paged_out;
+        let writing = freeing.and(Work::ReclaimWrite { pages: written });
+        (tally, writing.and(Work::Request { count: written }))
     }
 
     /// A batch in which nothing was clean, and no flusher had any of it, asks the flushers.
