@@ -106,16 +106,21 @@ impl Plan {
     /// # Errors
     /// [`RunError::Machine`] if there is none of that name.
     pub fn new(workload: &str, machine: &str) -> Result<Plan, RunError> {
-        Ok(Plan {
+        Ok(Plan::on(Machine::named(machine)?, workload))
+    }
+
+    /// The same on any machine.
+    pub fn on(machine: Machine, workload: &str) -> Plan {
+        Plan {
             workload: workload.into(),
-            machine: Machine::named(machine)?,
+            machine,
             policy: "forebay".into(),
             knobs: BTreeMap::new(),
             seed: 1,
             place: Place::Simulated,
             ending: Ending::Synced,
             scenario: None,
-        })
+        }
     }
 
     /// The same with a knob set.
@@ -130,6 +135,17 @@ impl Plan {
     pub fn under(mut self, policy: &str) -> Plan {
         self.policy = policy.into();
         self
+    }
+
+    /// What an outcome tells of it.
+    fn setting(&self) -> Setting {
+        Setting {
+            workload: self.workload.clone(),
+            machine: self.machine.name.clone(),
+            policy: self.policy.clone(),
+            seed: self.seed,
+            knobs: self.knobs.clone(),
+        }
     }
 
     /// What this plan comes to: everything that has a name is looked up.
@@ -185,34 +201,25 @@ pub struct Ready {
 /// ```
 pub fn run(plan: &Plan) -> Result<Outcome, RunError> {
     let ready = plan.check()?;
-    let setting = Setting {
-        workload: plan.workload.clone(),
-        machine: plan.machine.name.clone(),
-        policy: plan.policy.clone(),
-        seed: plan.seed,
-        knobs: plan.knobs.clone(),
-    };
     if let Some(scenario) = &plan.scenario {
-        return scenario::run(scenario, &ready, plan, setting);
+        return scenario::run(scenario, plan, &ready);
     }
     let body = |world: World| (ready.workload.run)(world, ready.knobs.clone());
-    launch(&ready.machine, ready.policy, plan, setting, body)
+    launch(plan, &ready, body)
 }
 
-/// Switches `machine` on, runs `body` on it as its only foreground work, and tells what is left.
-/// `plan` says where, and how it ends; `setting` what it is called in the outcome and which seed
-/// it has.
+/// Switches the machine of `plan` on, which `ready` has looked up, runs `body` on it as its only
+/// foreground work, and tells what is left.
 ///
 /// # Errors
 /// [`RunError`].
 pub fn launch(
-    machine: &Machine,
-    policy: Policy,
     plan: &Plan,
-    setting: Setting,
+    ready: &Ready,
     body: impl FnOnce(World) -> workload::Work,
 ) -> Result<Outcome, RunError> {
     let stopwatch = Stopwatch::start();
+    let (machine, policy, setting) = (&ready.machine, ready.policy, plan.setting());
     let with_bytes = match &plan.place {
         Place::Simulated => false,
         Place::SimulatedWithBytes => true,

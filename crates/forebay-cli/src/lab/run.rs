@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory};
 use forebay_lab::machine::Machine;
 use forebay_lab::outcome::Outcome;
 use forebay_lab::report::{Document, page, table};
-use forebay_lab::run::{Ending, Plan};
+use forebay_lab::run::Plan;
 use forebay_lab::scenario::Scenario;
 use forebay_lab::world::Place;
 use std::collections::BTreeMap;
@@ -112,16 +112,8 @@ impl RunArguments {
             }
             Plan::of_scenario(scenario(&self.workload)?)
         } else {
-            Plan {
-                workload: self.workload.clone(),
-                machine: machine(self.machine.as_deref().unwrap_or(USUAL_MACHINE))?,
-                policy: "forebay".into(),
-                knobs: BTreeMap::new(),
-                seed: 1,
-                place: Place::Simulated,
-                ending: Ending::Synced,
-                scenario: None,
-            }
+            let machine = machine(self.machine.as_deref().unwrap_or(USUAL_MACHINE))?;
+            Plan::on(machine, &self.workload)
         };
         plan.knobs.extend(self.knobs.clone());
         plan.seed = self.first_seed.unwrap_or(plan.seed);

@@ -17,9 +17,9 @@ pub(crate) use known::SCENARIO;
 
 use crate::expect::{Expectation, judge};
 use crate::machine::Machine;
-use crate::outcome::{Outcome, Setting};
-use crate::run::{Ending, Plan, Ready, RunError, launch};
-use crate::world::{Place, World};
+use crate::outcome::Outcome;
+use crate::run::{Plan, Ready, RunError, launch};
+use crate::world::World;
 use forebay_base::Span;
 use progress::Progress;
 use script::{Group, Happening, SharedFile};
@@ -93,15 +93,13 @@ impl Scenario {
 impl Plan {
     /// `scenario` as its file says.
     pub fn of_scenario(scenario: Scenario) -> Plan {
+        let plan = Plan::on(scenario.machine.clone(), &scenario.name);
         Plan {
-            workload: scenario.name.clone(),
-            machine: scenario.machine.clone(),
             policy: scenario.policy.clone(),
             knobs: scenario.knobs.clone(),
             seed: scenario.seed,
-            place: Place::Simulated,
-            ending: Ending::Synced,
             scenario: Some(Arc::new(scenario)),
+            ..plan
         }
     }
 }
@@ -112,15 +110,14 @@ impl Plan {
 /// [`RunError`].
 pub(crate) fn run(
     scenario: &Arc<Scenario>,
-    ready: &Ready,
     plan: &Plan,
-    setting: Setting,
+    ready: &Ready,
 ) -> Result<Outcome, RunError> {
     let progress = Arc::new(Progress::new(scenario));
     let (script, seen) = (scenario.clone(), progress.clone());
     let body =
         |world: World| -> crate::workload::Work { Box::pin(play::play(world, script, seen)) };
-    let mut outcome = launch(&ready.machine, ready.policy, plan, setting, body)?;
+    let mut outcome = launch(plan, ready, body)?;
     progress.add_columns(&mut outcome.series);
     outcome.expectations = judge(&scenario.expectations, &outcome);
     if !scenario.sampled.is_empty() {
