@@ -5,6 +5,7 @@ use crate::arithmetic::scaled;
 use crate::scan::{
     BalanceMode, Fractions, MAX_SWAPPINESS, SWAP_CLUSTER_MAX, ScanInputs, ScanTargets, targets_of,
 };
+use crate::shrink::Demand;
 use crate::throttle::{Progress, ThrottleReason};
 
 /// What background and direct reclaim found on the lists of one kind, decayed (up to Linux 5.7).
@@ -322,6 +323,37 @@ pub fn congestion_marks(depth: u64) -> CongestionMarks {
         on: full + 1,
         off: full - depth / 16 - 1,
     }
+}
+
+/// How much of the pages a pass looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PagesLookedAt {
+    /// Pages looked at.
+    pub looked_at: u64,
+    /// Pages on the lists that the pass could have looked at.
+    pub pages: u64,
+}
+
+/// What a pass asks of a cache of objects beside the pages: twice the part that it looked at of the
+/// pages, in whole batches (up to Linux 4.15). A pass that looked at none counts as one that looked
+/// at 32, so where there is none to look at, all is asked.
+///
+/// ```
+/// use forebay_law::history::{PagesLookedAt, demand_by_scan};
+/// let part = PagesLookedAt { looked_at: 1_000, pages: 99_999 };
+/// assert_eq!(demand_by_scan(50_000, 0, 2, part).rest(), 1_000);
+/// let nothing = PagesLookedAt { looked_at: 0, pages: 0 };
+/// assert_eq!(demand_by_scan(50_000, 0, 2, nothing).rest(), 100_000);
+/// ```
+pub fn demand_by_scan(freeable: u64, deferred: u64, seeks: u64, part: PagesLookedAt) -> Demand {
+    let looked_at = match part.looked_at {
+        0 => SWAP_CLUSTER_MAX,
+        pages => pages,
+    };
+    let weight = looked_at.saturating_mul(4) / seeks.max(1);
+    let fresh = scaled(weight, freeable, part.pages.saturating_add(1));
+    let wanted = deferred.saturating_add(fresh);
+    Demand::new(freeable, wanted, wanted, false)
 }
 
 #[cfg(test)]

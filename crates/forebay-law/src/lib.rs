@@ -28,6 +28,7 @@ pub mod readahead;
 pub mod refault;
 pub mod scan;
 pub mod share;
+pub mod shrink;
 pub mod swapahead;
 pub mod throttle;
 pub mod watermark;

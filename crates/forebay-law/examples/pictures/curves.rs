@@ -11,6 +11,7 @@ use forebay_law::readahead::next_size;
 use forebay_law::refault::{WorkingsetSizes, activates};
 use forebay_law::scan::{ReclaimCost, fractions};
 use forebay_law::share::{GlobalCompletions, StoreCompletions, complete, share as share_of};
+use forebay_law::shrink::{ShrinkInputs, demand};
 use forebay_law::swapahead::{SwapaheadInputs, window_pages};
 use forebay_law::throttle::wakes_writeback_waiters;
 use forebay_law::watermark::{MarkSpacing, Watermarks, min_free_kib, watermarks};
@@ -35,9 +36,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 14] = laws![
-    watermark, scan, refault, readahead, swapahead, throttle, limits, share, bandwidth, position,
-    rate, pause, pace, chunk,
+pub(crate) const LAWS: [Law; 15] = laws![
+    watermark, scan, shrink, refault, readahead, swapahead, throttle, limits, share, bandwidth,
+    position, rate, pause, pace, chunk,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -102,6 +103,35 @@ fn scan() -> Picture {
             name: "cost of file pages",
             at: 1_000,
         }],
+        levels: vec![],
+    }
+}
+
+fn shrink() -> Picture {
+    let asked = |name, seeks| {
+        curve(
+            name,
+            (0..=12).map(move |priority| {
+                let inputs = ShrinkInputs {
+                    freeable: 1_000_000,
+                    deferred: 0,
+                    seeks,
+                    priority,
+                };
+                (priority.into(), demand(&inputs).rest() / 1_000)
+            }),
+        )
+    };
+    Picture {
+        title: "What a pass asks back of a cache of objects",
+        x: Axis::even("priority", 0, 12, 1, 1),
+        y: Axis::even("part of the cache (percent)", 0, 2_000, 200, 10),
+        curves: vec![
+            asked("2 seeks", 2),
+            asked("8 seeks", 8),
+            asked("no seeks", 0),
+        ],
+        knees: vec![],
         levels: vec![],
     }
 }
