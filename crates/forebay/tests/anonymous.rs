@@ -3,11 +3,11 @@
 
 mod support;
 
-use forebay::{AccessError, Counter};
+use forebay::{AccessError, BuildError, Counter, Settings};
 use forebay_base::Span;
 use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
-use support::{Bench, PAGE, page_of, simulate, write_pages};
+use support::{Bench, OfSize, PAGE, has_page, page_of, simulate, write_pages};
 
 #[test]
 fn a_cut_of_anonymous_memory_changes_no_object_of_the_swap_store() {
@@ -35,6 +35,37 @@ fn a_cut_of_anonymous_memory_changes_no_object_of_the_swap_store() {
         for number in 0..8 {
             assert_eq!(bench.memory.snapshot(ObjectId(number)), page_of(number));
         }
+        bench.assert_consistent();
+    });
+}
+
+/// While memory is being dropped its number names nothing else: what is left of it would be taken
+/// from whatever got the number.
+#[test]
+fn a_file_gets_no_number_of_memory_that_is_being_dropped() {
+    simulate(1, |rt| async move {
+        let settings = Settings {
+            objects_limit: 2,
+            ..Settings::of_mib(8)
+        };
+        let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 4 << 20)
+            .expect("there is room for swap");
+        let _first = bench.open(0);
+        let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
+        drop(memory);
+        // The limit counts what is in use.
+        let second = bench.open_object(ObjectId(2), 0);
+        let third = bench.cache.open(&bench.store, ObjectId(3), 0).map(drop);
+        assert_eq!(third, Err(BuildError::TooManyObjects { limit: 2 }));
+        write_pages(&second, 0..4).await.expect("memory takes it");
+        rt.sleep(Span::from_secs(1)).await;
+        for number in 0..4 {
+            assert_eq!(has_page(&second, number).await, Ok(true), "page {number}");
+        }
+        assert_eq!(bench.cache.statistics().dirty(), 4);
         bench.assert_consistent();
     });
 }

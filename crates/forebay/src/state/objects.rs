@@ -1,9 +1,11 @@
 //! The table of objects: by number, for whoever has a key, and by origin, for whoever opens.
 
+use crate::state::index::OBJECTS_LIMIT;
 use crate::state::object::{ObjectState, Origin};
 use forebay_base::sync::{Mutex, atomic::Ordering, lock};
 use forebay_store::ObjectId;
 use std::collections::BTreeMap;
+use std::ptr;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl ObjectTable {
     }
 
     /// Opens one more handle on the object of `origin`, which is made if it is not known. When
-    /// the table is full, closed objects that `forget` can drop make room; None if none can.
+    /// the table is full, closed files that `forget` can drop make room; None if none can.
     pub(crate) fn open(
         &self,
         origin: Origin,
@@ -70,15 +72,7 @@ impl ObjectTable {
             return Some(known);
         }
         if table.free.is_empty() && table.objects.len() as u32 >= self.limit {
-            let closed = |object: &&Arc<ObjectState>| object.handles.load(Ordering::Acquire) == 0;
-            let gone = table
-                .objects
-                .iter()
-                .flatten()
-                .filter(closed)
-                .find(|object| forget(object));
-            let gone = gone?.clone();
-            table.remove(&gone);
+            self.make_room(&mut table, forget)?;
         }
         let number = table.free.pop().unwrap_or(table.objects.len() as u32 + 1);
         let object = Arc::new(ObjectState::new(number, origin, length_bytes));
@@ -93,10 +87,35 @@ impl ObjectTable {
         Some(object)
     }
 
+    /// Forgets a closed file for a new object to have its place. None if there is no room.
+    fn make_room(&self, table: &mut Table, forget: impl Fn(&ObjectState) -> bool) -> Option<()> {
+        // Not memory, which a task of its own gives up by its number. What is left of it does not
+        // count.
+        let (mut ending, mut gone) = (0, None);
+        for object in table.objects.iter().flatten() {
+            if object.handles.load(Ordering::Acquire) > 0 {
+                continue;
+            }
+            if object.is_anonymous() {
+                ending += 1;
+            } else if forget(object) {
+                gone = Some(object.clone());
+                break;
+            }
+        }
+        let count = table.objects.len() as u32;
+        match gone {
+            Some(gone) => table.remove(&gone),
+            None if count - ending < self.limit && count + 1 < OBJECTS_LIMIT => {}
+            None => return None,
+        }
+        Some(())
+    }
+
     /// Takes an object without pages out of the table, if nobody has opened it meanwhile.
     pub(crate) fn remove(&self, object: &ObjectState) -> bool {
         let mut table = lock(&self.table);
-        let closed = object.handles.load(Ordering::Acquire) == 0;
+        let closed = object.handles.load(Ordering::Acquire) == 0 && table.knows(object);
         if closed {
             table.remove(object);
         }
@@ -105,6 +124,13 @@ impl ObjectTable {
 }
 
 impl Table {
+    fn knows(&self, object: &ObjectState) -> bool {
+        let known = self.objects.get(object.number as usize - 1);
+        known
+            .and_then(Option::as_deref)
+            .is_some_and(|known| ptr::eq(known, object))
+    }
+
     fn remove(&mut self, object: &ObjectState) {
         self.objects[object.number as usize - 1] = None;
         self.free.push(object.number);
