@@ -6,6 +6,7 @@ use crate::file::File;
 use crate::flow::SwapAhead;
 use crate::marks::Mark;
 use crate::settings::{BackingSettings, Parts, Settings};
+use crate::shrinker::Shrinker;
 use crate::state::backing::Backing;
 use crate::state::object::Origin;
 use crate::state::swap::{SwapRetry, SwapSlots};
@@ -13,7 +14,7 @@ use crate::statistics::Statistics;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
 use forebay_base::units::{byte_of, pages_for};
 use forebay_store::{ObjectId, Store};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A page cache: one memory budget before any number of stores.
 ///
@@ -234,6 +235,12 @@ impl Cache {
     pub async fn set_memory(&self, memory_bytes: u64) -> Result<u64, MemoryError> {
         let pages_over = self.engine.set_memory(memory_bytes).await?;
         Ok(byte_of(pages_over))
+    }
+
+    /// Has reclaim ask `shrinker` for its part as long as somebody else holds it.
+    pub fn add_shrinker<S: Shrinker + 'static>(&self, shrinker: &Arc<S>) {
+        let shrinker: Weak<S> = Arc::downgrade(shrinker);
+        self.engine.shrinkers.add(shrinker);
     }
 
     /// What the cache says of itself.

@@ -94,6 +94,12 @@ counters! {
     BalloonInflate => "balloon_inflate",
     /// Frames taken back for a larger one.
     BalloonDeflate => "balloon_deflate",
+    /// Objects that caches beside the pages were asked for.
+    SlabsScanned => "slabs_scanned",
+    /// Pages of closed files that allocating callers dropped with the file.
+    Pginodesteal => "pginodesteal",
+    /// Pages of closed files that kswapd dropped with the file.
+    KswapdInodesteal => "kswapd_inodesteal",
     /// Pages read back that had been evicted, file.
     WorkingsetRefaultFile => "workingset_refault_file",
     /// Pages read back that had been evicted, anonymous.

@@ -7,7 +7,7 @@ use crate::event::{Event, EventSink};
 use crate::flow::{SwapAhead, without_over};
 use crate::layout::lay_out;
 use crate::marks::{Mark, Marks};
-use crate::policy::WriteDepth;
+use crate::policy::{ClosedFiles, WriteDepth};
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
@@ -20,6 +20,7 @@ use crate::state::node::Node;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::ObjectTable;
 use crate::state::shadow::Shadows;
+use crate::state::shrinkers::Shrinkers;
 use crate::state::swap::{SwapRetry, SwapSlots};
 use crate::state::vectors::IoVectors;
 use crate::state::zone::Zone;
@@ -61,6 +62,7 @@ pub(crate) struct Engine {
     total_reserve: AtomicU64,
     pub(crate) balloon: Balloon,
     pub(crate) objects: ObjectTable,
+    pub(crate) shrinkers: Shrinkers,
     backings: Mutex<Vec<Arc<Backing>>>,
     /// Sum of all stores' guaranteed parts of the dirty limit, percent.
     min_percent_sum: AtomicU64,
@@ -125,7 +127,11 @@ impl Engine {
             index: Index::new(budget.frames),
             shadows: Shadows::new(budget.frames),
             slab: BlockSlab::new(budget.dirty_blocks),
-            objects: ObjectTable::new(settings.objects_limit),
+            objects: ObjectTable::new(
+                settings.objects_limit,
+                settings.policy.closed_files == ClosedFiles::Stripped,
+            ),
+            shrinkers: Shrinkers::default(),
             vectors: IoVectors::new(budget.io_vectors, budget.io_vector_pages),
             rt: parts.rt,
             sink: parts.sink,

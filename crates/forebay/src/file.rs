@@ -76,7 +76,9 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.engine.dirtier_gone(&self.dirtier);
-        self.object.handles.fetch_sub(1, Ordering::AcqRel);
+        if self.object.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.engine.objects.closed(&self.object);
+        }
         if self.object.is_anonymous() {
             self.engine.drop_anonymous(&self.object);
         }

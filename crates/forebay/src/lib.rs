@@ -38,6 +38,7 @@ mod layout;
 mod marks;
 mod policy;
 mod settings;
+mod shrinker;
 mod state;
 mod statistics;
 
@@ -53,11 +54,12 @@ pub use forebay_law::watermark::Watermarks;
 pub use guard::PageGuard;
 pub use marks::Mark;
 pub use policy::{
-    ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, Knob, KnobError, KswapdBalance,
-    KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance,
-    WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ActiveReferences, ClosedFiles, DirtyThrottle, FlushChunk, InactiveShare, Knob, KnobError,
+    KswapdBalance, KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance,
+    ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 pub use settings::{
     BackingSettings, NodeSettings, PageMemory, Parts, ReclaimWrites, Settings, ZoneSettings,
 };
+pub use shrinker::Shrinker;
 pub use statistics::{BackingStatistics, Statistics, ZoneStatistics};

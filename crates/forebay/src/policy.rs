@@ -4,9 +4,9 @@ mod choices;
 mod presets;
 
 pub use choices::{
-    ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance, KswapdSleep,
-    ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, WatermarkSpacing, WriteDepth,
-    ZoneDirtyLimits,
+    ActiveReferences, ClosedFiles, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance,
+    KswapdSleep, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, ShrinkDemand,
+    WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 
 /// A knob of [`Policy`], with the names of what it may be set to, the oldest first.
@@ -123,6 +123,10 @@ policy! {
     refaults: Refaults,
     /// Shares of anonymous and file pages in reclaim.
     scan_balance: ScanBalance,
+    /// How many objects of caches beside the pages are asked back.
+    shrink_demand: ShrinkDemand,
+    /// What becomes of pages of files that nobody has open.
+    closed_files: ClosedFiles,
     /// Distances of the watermarks.
     watermark_spacing: WatermarkSpacing,
 }

@@ -16,6 +16,7 @@ use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
+use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{TOP_PRIORITY, kswapd_goal};
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 use forebay_law::watermark::gate_is_open;
@@ -104,9 +105,16 @@ impl Engine {
         node.kswapd_sleeps.store(false, Ordering::Release);
     }
 
-    /// A node that has no zone for a class has nothing to reclaim for it. Linux spends a processor
-    /// on finding that out again and again; here a tick passes, or somebody asks.
+    /// A node that has no zone for a class has no page to reclaim for it; caches beside the pages
+    /// are asked, whatever they are worth to the node. Linux spends a processor on finding that out
+    /// again and again; here a tick passes, or somebody asks.
     async fn rest_without_work(&self, node: &Node) {
+        let nothing = PagesLookedAt {
+            looked_at: 0,
+            pages: 0,
+        };
+        let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
+        self.shrink_caches(nothing, &mut control).await;
         node.kswapd_sleeps.store(true, Ordering::Release);
         let asked = node.wake_kswapd.listen();
         let _ = self.rt.timeout(self.settings.tick, asked).await;

@@ -7,6 +7,7 @@
 //! | `fill` | brings a range in: window, frames, requests |
 //! | `alloc` | one frame: free list, kswapd, direct reclaim, refusal |
 //! | `reclaim`, `judge` | one pass over the lists; what becomes of each page |
+//! | `reclaim/caches` | what it asks of caches beside the pages |
 //! | `kswapd` | a node's keeper |
 //! | `balloon` | a budget that changes |
 //! | `write` | finds or makes the page, copies, marks it dirty |
@@ -16,6 +17,7 @@
 //! | `finish` | a request has ended |
 //! | `sync`, `commit` | writes a file and makes it durable |
 //! | `resize` | truncate and discard |
+//! | `drop` | clean pages that go before reclaim comes to them |
 //! | `swap`, `swapahead` | anonymous memory; what is read back together |
 //! | `accounts` | the books of dirty pages |
 //! | `wait`, `ticket` | bounded waits |
@@ -36,6 +38,7 @@ mod accounts;
 mod alloc;
 mod balloon;
 mod commit;
+mod drop;
 mod fill;
 mod finish;
 mod flusher;

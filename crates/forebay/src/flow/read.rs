@@ -285,23 +285,10 @@ impl Engine {
     pub(crate) fn dont_need(&self, handle: &Handle, bytes: Range<u64>) {
         let object = &*handle.object;
         let end = bytes.end.min(object.length_bytes());
-        for page in bytes.start.div_ceil(PAGE_BYTES as u64)..pages_for(end) {
-            let key = key(object.number, page);
-            let Some(frame) = self.index.find(&self.frames, key) else {
-                continue;
-            };
-            let kept = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
-            match self.frames.exclude(frame, key, kept) {
-                Ok(hold) => self.release_clean(hold),
-                Err(Refused::Busy) => {
-                    // The hold keeps the mark from a frame that was freed meanwhile.
-                    if let Ok(hold) = self.frames.hold(frame, key) {
-                        self.frames.set(hold.frame(), flag::RECLAIM);
-                    }
-                }
-                Err(Refused::Gone) => {}
-            }
-        }
+        self.drop_clean(
+            object,
+            bytes.start.div_ceil(PAGE_BYTES as u64)..pages_for(end),
+        );
         let everything = FlusherWork {
             all: true,
             ..FlusherWork::default()

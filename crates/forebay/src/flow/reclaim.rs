@@ -5,6 +5,7 @@
 //! leaves nothing behind. What older kernels did is in `naps` and `writeback`.
 
 mod batch;
+mod caches;
 mod naps;
 mod writeback;
 
@@ -18,7 +19,9 @@ use crate::state::node::{Node, ReclaimFlags};
 use crate::state::zone::{Batch, List, Zone};
 use forebay_base::Instant;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::history::{RotationScan, RotationWeights, scan_targets_by_rotation};
+use forebay_law::history::{
+    PagesLookedAt, RotationScan, RotationWeights, scan_targets_by_rotation,
+};
 use forebay_law::scan::{
     ListSizes, ScanInputs, ScanTargets, TOP_PRIORITY, inactive_is_low, inactive_is_under_tenth,
     rebalance, scan_targets,
@@ -180,13 +183,20 @@ impl Engine {
 
     /// One pass over the zones of `node` up to `class`, with the waits that follow from it.
     pub(crate) async fn shrink_node(&self, node: &Node, class: usize, control: &mut ScanControl) {
-        let before = (control.reclaimed, control.tally);
+        let before = (control.reclaimed, control.tally, control.scanned);
         control.tally = Tally::default();
+        let mut pages = 0;
         for zone in self.zones_up_to(node, class) {
             let is_meant = !control.zones_over_only || zone.pages_over() > 0;
             if zone.managed_pages() > 0 && is_meant {
+                pages += self.reclaimable_pages(zone);
                 self.shrink_zone(zone, control).await;
             }
+        }
+        let looked_at = control.scanned - before.2;
+        if looked_at > 0 || !control.zones_over_only {
+            let part = PagesLookedAt { looked_at, pages };
+            self.shrink_caches(part, control).await;
         }
         if control.reclaimed > before.0 {
             node.failures.store(0, Ordering::Relaxed);

@@ -313,7 +313,7 @@ impl Engine {
 
     /// The pages of a range that may be resident: all of them, or, as a long range is mostly
     /// holes, those that a walk over the frames meets.
-    fn pages_to_visit(
+    pub(super) fn pages_to_visit(
         &self,
         object: &ObjectState,
         pages: Range<u64>,
@@ -418,28 +418,5 @@ impl Engine {
             at += length;
         }
         Ok(())
-    }
-
-    /// Drops the pages of a closed object, if none is dirty, in flight or held. True if it has
-    /// none left.
-    pub(crate) fn forget_object(&self, object: &ObjectState) -> bool {
-        // What was written and not committed is still owed to a `Cache::sync`.
-        let is_owed = object.to_commit().is_some() || !lock(&object.dirty).is_clean();
-        if is_owed || object.requests_in_flight.load(Ordering::Acquire) > 0 {
-            return false;
-        }
-        let mut left = 0;
-        for frame in 0..self.frames.len() {
-            let owner = self.frames.owner(frame);
-            if owner == 0 || object_of(owner) != object.number {
-                continue;
-            }
-            let kept = flag::WRITEBACK | flag::DIRTY | flag::UNSTABLE;
-            match self.frames.exclude(frame, owner, kept) {
-                Ok(hold) => self.release_clean(hold),
-                Err(_) => left += 1,
-            }
-        }
-        left == 0
     }
 }

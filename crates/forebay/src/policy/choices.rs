@@ -213,6 +213,24 @@ choices! {
         Cost => "cost",
     }
 
+    /// How many objects a pass asks back of the caches beside the pages (spec/reclaim.md 2.11).
+    ShrinkDemand {
+        /// Twice the part that it looked at of the pages (up to 4.15).
+        ByScan => "scanned",
+        /// A part by its priority, whatever became of the pages (4.16 and later).
+        #[default]
+        ByPriority => "priority",
+    }
+
+    /// Whether files that nobody has open are such a cache (spec/reclaim.md 8.1, pginodesteal).
+    ClosedFiles {
+        /// They are: a file that is given up takes all its pages with it (up to 5.15).
+        Stripped => "stripped",
+        /// Their pages age like any others.
+        #[default]
+        Kept => "kept",
+    }
+
     /// How far the watermarks lie apart (spec/reclaim.md 1.3).
     WatermarkSpacing {
         /// A quarter of the min mark (up to 4.5).

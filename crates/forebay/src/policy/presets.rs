@@ -2,9 +2,9 @@
 //! on the kernel for which it was made.
 
 use super::{
-    ActiveReferences, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance, KswapdSleep, Policy,
-    ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, WatermarkSpacing, WriteDepth,
-    ZoneDirtyLimits,
+    ActiveReferences, ClosedFiles, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance,
+    KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, ShrinkDemand,
+    WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 
 const LINUX_3_0: Policy = Policy {
@@ -20,6 +20,8 @@ const LINUX_3_0: Policy = Policy {
     inactive_share: InactiveShare::Half,
     refaults: Refaults::Ignored,
     scan_balance: ScanBalance::EarlyRotations,
+    shrink_demand: ShrinkDemand::ByScan,
+    closed_files: ClosedFiles::Stripped,
     watermark_spacing: WatermarkSpacing::Quarter,
 };
 
@@ -54,6 +56,8 @@ const LINUX_4_11: Policy = Policy {
     inactive_share: InactiveShare::SquareRoot,
     refaults: Refaults::OfReads,
     scan_balance: ScanBalance::Rotations,
+    shrink_demand: ShrinkDemand::ByScan,
+    closed_files: ClosedFiles::Stripped,
     watermark_spacing: WatermarkSpacing::Scale,
 };
 
@@ -63,12 +67,14 @@ const LINUX_5_15: Policy = Policy {
     kswapd_sleep: KswapdSleep::ForRequestedClass,
     inactive_share: InactiveShare::SquareRootOrRefaults,
     scan_balance: ScanBalance::IoCost,
+    shrink_demand: ShrinkDemand::ByPriority,
     ..LINUX_4_11
 };
 
 const LINUX_5_16: Policy = Policy {
     reclaim_writeback: ReclaimWriteback::KswapdAtLast,
     reclaim_throttle: ReclaimThrottle::Events,
+    closed_files: ClosedFiles::Kept,
     ..LINUX_5_15
 };
 

@@ -6,6 +6,7 @@
 //!
 //! Lock order, first to last, no two of one line together:
 //!
+//! 0. the table of objects
 //! 1. `ObjectState::queueing`
 //! 2. `Backing::lists`
 //! 3. `ObjectState::dirty`
@@ -32,8 +33,10 @@ pub(crate) mod objects;
 pub(crate) mod outstanding;
 pub(crate) mod pause_turn;
 pub(crate) mod shadow;
+pub(crate) mod shrinkers;
 pub(crate) mod stream;
 pub(crate) mod swap;
+pub(crate) mod unused_files;
 pub(crate) mod vectors;
 pub(crate) mod zone;
 

@@ -115,6 +115,9 @@ pub(crate) struct ObjectState {
     pub(crate) written: WaitQueue,
     /// Pages from the start that were ever submitted to the store, or were there before.
     pub(crate) stored_pages: AtomicU64,
+    /// Where it is among the files that nobody has open; 0: not there. Changed under the lock of
+    /// the table of objects.
+    pub(crate) unused_place: AtomicU64,
     /// Handles open on it.
     pub(crate) handles: AtomicU32,
     /// Open batches, and [`RESIZING`]: in one word, so that no two sides can miss each other.
@@ -154,6 +157,7 @@ impl ObjectState {
             requests_in_flight: AtomicU32::new(0),
             written: WaitQueue::with_room(2),
             stored_pages: AtomicU64::new(pages_for(length_bytes)),
+            unused_place: AtomicU64::new(0),
             handles: AtomicU32::new(0),
             batches: AtomicU32::new(0),
             is_cut: AtomicBool::new(false),

@@ -2,6 +2,8 @@
 
 use crate::state::index::OBJECTS_LIMIT;
 use crate::state::object::{ObjectState, Origin};
+pub(crate) use crate::state::unused_files::Offered;
+use crate::state::unused_files::UnusedFiles;
 use forebay_base::sync::{Mutex, atomic::Ordering, lock};
 use forebay_store::ObjectId;
 use std::collections::BTreeMap;
@@ -12,6 +14,8 @@ use std::sync::Arc;
 pub(crate) struct ObjectTable {
     table: Mutex<Table>,
     limit: u32,
+    /// Whether files that nobody has open are listed for reclaim.
+    lists_unused: bool,
 }
 
 #[derive(Debug, Default)]
@@ -20,13 +24,15 @@ struct Table {
     objects: Vec<Option<Arc<ObjectState>>>,
     free: Vec<u32>,
     by_origin: BTreeMap<(usize, ObjectId), u32>,
+    unused: UnusedFiles,
 }
 
 impl ObjectTable {
-    pub(crate) fn new(limit: u32) -> ObjectTable {
+    pub(crate) fn new(limit: u32, lists_unused: bool) -> ObjectTable {
         ObjectTable {
             table: Mutex::new(Table::default()),
             limit,
+            lists_unused,
         }
     }
 
@@ -69,6 +75,7 @@ impl ObjectTable {
                 .clone()
                 .expect("named objects exist");
             known.handles.fetch_add(1, Ordering::AcqRel);
+            table.unused.remove(&known);
             return Some(known);
         }
         if table.free.is_empty() && table.objects.len() as u32 >= self.limit {
@@ -112,6 +119,35 @@ impl ObjectTable {
         Some(())
     }
 
+    /// The last handle of a file is gone, unless it was opened again meanwhile.
+    pub(crate) fn closed(&self, file: &Arc<ObjectState>) {
+        if self.lists_unused && !file.is_anonymous() {
+            self.list_unused(file, true);
+        }
+    }
+
+    /// A file that was due has kept pages.
+    pub(crate) fn keep_unused(&self, file: &Arc<ObjectState>) {
+        self.list_unused(file, false);
+    }
+
+    fn list_unused(&self, file: &Arc<ObjectState>, used_lately: bool) {
+        let mut table = lock(&self.table);
+        if file.handles.load(Ordering::Acquire) == 0 && table.knows(file) {
+            table.unused.add(file, used_lately);
+        }
+    }
+
+    /// Files that nobody has open, of those that are listed for reclaim.
+    pub(crate) fn unused_count(&self) -> u64 {
+        lock(&self.table).unused.len()
+    }
+
+    /// Asks the file that was unused longest.
+    pub(crate) fn offer_unused(&self) -> Offered {
+        lock(&self.table).unused.offer()
+    }
+
     /// Takes an object without pages out of the table, if nobody has opened it meanwhile.
     pub(crate) fn remove(&self, object: &ObjectState) -> bool {
         let mut table = lock(&self.table);
@@ -132,6 +168,7 @@ impl Table {
     }
 
     fn remove(&mut self, object: &ObjectState) {
+        self.unused.remove(object);
         self.objects[object.number as usize - 1] = None;
         self.free.push(object.number);
         if let Origin::File {

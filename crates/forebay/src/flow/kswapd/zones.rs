@@ -7,7 +7,7 @@ use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::history::is_unreclaimable;
+use forebay_law::history::{PagesLookedAt, is_unreclaimable};
 use forebay_law::scan::{SWAP_CLUSTER_MAX, TOP_PRIORITY};
 use forebay_law::watermark::balance_gap;
 
@@ -88,7 +88,13 @@ impl Engine {
             let enough = zone.marks().high + zone.lowmem_reserve(end);
             let gap = balance_gap(zone.marks().low, zone.managed_pages());
             if zone.free_pages() <= enough + gap {
+                let before = control.scanned;
                 self.shrink_zone(zone, control).await;
+                let looked_at = control.scanned - before;
+                let zones = self.zones_up_to(node, top);
+                let pages = zones.map(|zone| self.reclaimable_pages(zone)).sum();
+                self.shrink_caches(PagesLookedAt { looked_at, pages }, control)
+                    .await;
             }
             if zone.free_pages() > enough {
                 zone.flags.clear();

@@ -1,0 +1,67 @@
+//! Clean pages that are taken out of the cache before reclaim comes to them.
+
+use crate::engine::Engine;
+use crate::state::frame::{Refused, flag};
+use crate::state::index::key;
+use crate::state::object::ObjectState;
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::units::pages_for;
+use std::ops::Range;
+
+/// What became of the pages of a range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// Free now.
+    pub(crate) freed: u64,
+    /// Still there: dirty, on their way to the store, or held.
+    pub(crate) kept: u64,
+}
+
+/// What keeps a page from being dropped.
+const KEPT: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
+
+impl Engine {
+    /// Drops the clean pages of a range, and has the others dropped as soon as they are written.
+    pub(crate) fn drop_clean(&self, object: &ObjectState, pages: Range<u64>) -> Dropped {
+        let mut dropped = Dropped::default();
+        for page in self.pages_to_visit(object, pages) {
+            let key = key(object.number, page);
+            let Some(frame) = self.index.find(&self.frames, key) else {
+                continue;
+            };
+            match self.frames.exclude(frame, key, KEPT) {
+                Ok(hold) => {
+                    self.release_clean(hold);
+                    dropped.freed += 1;
+                }
+                Err(Refused::Busy) => {
+                    // The hold keeps the mark from a frame that was freed meanwhile.
+                    if let Ok(hold) = self.frames.hold(frame, key) {
+                        self.frames.set(hold.frame(), flag::RECLAIM);
+                    }
+                    dropped.kept += 1;
+                }
+                Err(Refused::Gone) => {}
+            }
+        }
+        dropped
+    }
+
+    /// Drops the pages of a closed file, if none is dirty, in flight or held. True if it has none
+    /// left.
+    pub(crate) fn forget_object(&self, file: &ObjectState) -> bool {
+        // What was written and not committed is still owed to a `Cache::sync`.
+        let is_owed = file.to_commit().is_some();
+        !is_owed && is_idle(file) && self.drop_file(file).kept == 0
+    }
+
+    /// Drops the clean pages of a file.
+    pub(crate) fn drop_file(&self, file: &ObjectState) -> Dropped {
+        self.drop_clean(file, 0..pages_for(file.length_bytes()))
+    }
+}
+
+/// Whether a file has nothing to write and no request under way.
+pub(crate) fn is_idle(file: &ObjectState) -> bool {
+    lock(&file.dirty).is_clean() && file.requests_in_flight.load(Ordering::Acquire) == 0
+}

@@ -1,0 +1,54 @@
+//! Caches beside the pages that give objects up when memory is short.
+
+use std::ops::ControlFlow;
+
+/// A cache of things that are not pages and could be made again: directory entries, maps of
+/// extents, decoded blocks. [`crate::Cache::add_shrinker`] has reclaim ask it for its part, by
+/// spec/reclaim.md 2.11.
+///
+/// It is called while reclaim runs, by kswapd and by any task that needs a frame: inside a read,
+/// say. So it must not wait, nor use the page cache, nor take a lock that its owner holds across a
+/// call on the page cache.
+///
+/// ```
+/// use forebay::{Cache, Settings, Shrinker};
+/// use std::collections::VecDeque;
+/// use std::ops::ControlFlow;
+/// use std::sync::{Arc, Mutex, PoisonError};
+///
+/// /// Names that were looked up, the oldest first.
+/// #[derive(Default)]
+/// struct Names(Mutex<VecDeque<String>>);
+///
+/// impl Shrinker for Names {
+///     fn freeable(&self) -> u64 {
+///         self.0.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+///     }
+///
+///     fn shrink(&self, offered: u64) -> ControlFlow<()> {
+///         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+///         let gone = names.len().min(offered as usize);
+///         names.drain(..gone);
+///         ControlFlow::Continue(())
+///     }
+/// }
+///
+/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+/// let names = Arc::new(Names::default());
+/// cache.add_shrinker(&names);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Shrinker: Send + Sync {
+    /// Objects that could be given up now.
+    fn freeable(&self) -> u64;
+
+    /// Looks at up to `offered` objects, those unused longest first, and gives up what was not
+    /// used lately. `Break` says that no more can be given up in this pass.
+    fn shrink(&self, offered: u64) -> ControlFlow<()>;
+
+    /// What one object costs to make again, in seeks of a disk: the dearer, the fewer are asked
+    /// for. 0 is for what costs nothing: half of it is asked for at once.
+    fn seeks(&self) -> u64 {
+        forebay_law::shrink::DEFAULT_SEEKS
+    }
+}
