@@ -78,11 +78,14 @@ fn reclaim(gathered: &Gathered<'_>, elapsed_s: f64, figures: &mut Figures) {
     put(figures, "pages_reclaimed_total", reclaimed_by_all);
     let direct_percent = percent(of("pgscan_direct"), scanned_by_all, 0.0);
     put(figures, "percentage_direct_scans", direct_percent);
-    put(
-        figures,
-        "page_reclaim_immediate",
-        of("nr_vmscan_immediate_reclaim"),
-    );
+    for (figure, counter) in [
+        ("page_reclaim_immediate", "nr_vmscan_immediate_reclaim"),
+        ("slabs_scanned", "slabs_scanned"),
+        ("direct_inode_steals", "pginodesteal"),
+        ("kswapd_inode_steals", "kswapd_inodesteal"),
+    ] {
+        put(figures, figure, of(counter));
+    }
 }
 
 fn writes(gathered: &Gathered<'_>, figures: &mut Figures) {

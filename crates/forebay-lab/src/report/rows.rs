@@ -50,9 +50,13 @@ const OPS: [(&str, &str, &str); 18] = [
         "page_reclaim_immediate",
         "nr_vmscan_immediate_reclaim",
     ),
-    ("Slabs scanned", "slabs_scanned", ""),
-    ("Direct inode steals", "direct_inode_steals", ""),
-    ("Kswapd inode steals", "kswapd_inode_steals", ""),
+    ("Slabs scanned", "slabs_scanned", "slabs_scanned"),
+    ("Direct inode steals", "direct_inode_steals", "pginodesteal"),
+    (
+        "Kswapd inode steals",
+        "kswapd_inode_steals",
+        "kswapd_inodesteal",
+    ),
 ];
 
 /// A statistic by its printed name.

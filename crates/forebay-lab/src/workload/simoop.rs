@@ -46,6 +46,11 @@ pub(super) const SIMOOP: Workload = Workload {
             usual: "128M",
             what: "memory that a worker maps, writes and unmaps in each turn",
         },
+        Knob {
+            name: "closes",
+            usual: "0",
+            what: "1: a file of data is open only while it is read",
+        },
     ],
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
@@ -108,7 +113,9 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     };
     let memory = machine.memory.bytes();
     let sizes = Sizes::scaled(knobs.number("mapping"), memory, workers, knobs.scale);
-    let directories = create_files(&world, memory * knobs.scale, sizes).await?;
+    let closes = knobs.number("closes") > 0;
+    let directories = Arc::new(Directories::new(DIRECTORIES, closes));
+    create_files(&world, memory * knobs.scale, sizes, &directories).await?;
     let threads = IoThreads::start(&world, &directories, sizes.read);
     let mut others = Vec::new();
     for number in 0..workers {
@@ -141,14 +148,14 @@ async fn create_files(
     world: &World,
     memory: u64,
     sizes: Sizes,
-) -> Result<Arc<Directories>, WorldError> {
+    directories: &Arc<Directories>,
+) -> Result<(), WorldError> {
     const MIB: u64 = 1 << 20;
     let working_mib = (memory / MIB * 6 / 10 + 160) / 80 * 80;
     let files_each = (4 * working_mib / 80 / DIRECTORIES as u64).max(1);
     let all_bytes = files_each * DIRECTORIES as u64 * sizes.file;
     let file_system = world.main_file_system();
     file_system.expect_room("simoop", all_bytes + all_bytes / 8)?;
-    let directories = Arc::new(Directories::new(DIRECTORIES));
     let creators: Vec<_> = (0..DIRECTORIES)
         .map(|number| {
             let directories = directories.clone();
@@ -162,7 +169,7 @@ async fn create_files(
     for creator in creators {
         creator.wait().await?;
     }
-    Ok(directories)
+    Ok(())
 }
 
 /// One worker thread.

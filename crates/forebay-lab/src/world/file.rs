@@ -64,6 +64,18 @@ impl Process {
         self.opened(file_system, object, 0)
     }
 
+    /// Opens a file of `file_system` that was opened before.
+    ///
+    /// # Errors
+    /// [`WorldError::Build`].
+    pub fn reopen(
+        &self,
+        file_system: &FileSystem,
+        known: KnownFile,
+    ) -> Result<WorldFile, WorldError> {
+        self.opened(file_system, known.object, known.end_bytes)
+    }
+
     /// Opens a file of `length_bytes` that has been there for ever.
     ///
     /// # Errors
@@ -109,7 +121,22 @@ impl Process {
     }
 }
 
+/// A file as it was when somebody had it open.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownFile {
+    object: ObjectId,
+    end_bytes: u64,
+}
+
 impl WorldFile {
+    /// What it takes to open the file again.
+    pub fn known(&self) -> KnownFile {
+        KnownFile {
+            object: self.object,
+            end_bytes: self.end_bytes,
+        }
+    }
+
     /// The engine's handle.
     pub fn handle(&self) -> &File {
         &self.file

@@ -19,7 +19,7 @@ pub use anonymous::Mapping;
 pub use boot::{Booted, Place};
 pub(crate) use boot::{on_folder, simulate};
 pub use error::WorldError;
-pub use file::WorldFile;
+pub use file::{KnownFile, WorldFile};
 pub use measures::Measures;
 pub use process::{Exit, Process, ProcessHandle};
 pub(crate) use window::Snapshot;

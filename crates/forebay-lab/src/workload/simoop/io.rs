@@ -1,7 +1,7 @@
 //! The directories of data, and the threads that read from them for the workers.
 
 use super::THREADS_EACH;
-use crate::world::{Process, ProcessHandle, World, WorldError, WorldFile};
+use crate::world::{KnownFile, Process, ProcessHandle, World, WorldError, WorldFile};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::wait::{Slot, WaitQueue};
@@ -9,14 +9,17 @@ use std::collections::VecDeque;
 
 /// Files by directory.
 pub(super) struct Directories {
-    files: Vec<Mutex<Vec<WorldFile>>>,
+    files: Vec<Mutex<Vec<KnownFile>>>,
+    /// The same, if they are to stay open.
+    open: Option<Mutex<Vec<WorldFile>>>,
 }
 
 impl Directories {
-    /// `count` empty directories.
-    pub(super) fn new(count: usize) -> Directories {
+    /// `count` empty directories. Files are opened for each read and closed after it, or stay open.
+    pub(super) fn new(count: usize, closes: bool) -> Directories {
         Directories {
             files: (0..count).map(|_| Mutex::default()).collect(),
+            open: (!closes).then(Mutex::default),
         }
     }
 
@@ -38,7 +41,10 @@ impl Directories {
             while file.end_bytes() < file_bytes {
                 file.append(block_bytes).await?;
             }
-            lock(&self.files[directory]).push(file);
+            lock(&self.files[directory]).push(file.known());
+            if let Some(open) = &self.open {
+                lock(open).push(file);
+            }
         }
         Ok(())
     }
@@ -49,10 +55,16 @@ impl Directories {
         counts.sum()
     }
 
-    /// A file of a directory as `process` sees it; any number names one.
-    fn file(&self, process: &Process, directory: usize, number: u64) -> WorldFile {
+    /// A file of a directory, opened by `process`; any number names one.
+    fn file(
+        &self,
+        process: &Process,
+        directory: usize,
+        number: u64,
+    ) -> Result<WorldFile, WorldError> {
         let files = lock(&self.files[directory]);
-        files[(number % files.len() as u64) as usize].for_process(process)
+        let known = files[(number % files.len() as u64) as usize];
+        process.reopen(process.world().main_file_system(), known)
     }
 }
 
@@ -146,7 +158,7 @@ async fn serve(
             filled.await;
             continue;
         };
-        let mut file = directories.file(&process, directory, asked.file);
+        let mut file = directories.file(&process, directory, asked.file)?;
         file.read(asked.offset_bytes, read_bytes).await?;
         asked.answer.set(process.now() - asked.at);
     }
