@@ -65,6 +65,10 @@ impl Values {
         }
     }
 
+    fn is_nothing(&self) -> bool {
+        (self.before, self.after) == (Some(0.0), Some(0.0))
+    }
+
     /// After / before, infinite for something that was nothing before.
     pub fn ratio(&self) -> Option<f64> {
         if let Some(change) = self.change_percent {
@@ -79,9 +83,13 @@ impl Values {
 }
 
 impl Figure {
-    /// Whether the ratios are within a factor of 2 of each other.
+    /// Whether the ratios are within a factor of 2 of each other. What is nothing before and after
+    /// agrees with nothing alone: it does not stay the same, it is not there.
     pub fn ratio_within_2(&self) -> Option<bool> {
         let (published, ours) = (self.published.ratio()?, self.ours?.ratio()?);
+        if self.published.is_nothing() != self.ours?.is_nothing() {
+            return Some(false);
+        }
         Some(if published <= NOTHING || ours <= NOTHING {
             published <= NOTHING && ours <= NOTHING
         } else if published >= 1.0 / NOTHING || ours >= 1.0 / NOTHING {
@@ -322,6 +330,8 @@ mod tests {
         assert!(!ratio((667_839.0, 0.0), (1000.0, 2.0)));
         assert!(ratio((0.0, 4e6), (0.0, 9.0)), "out of nothing");
         assert!(ratio((0.0, 0.0), (0.0, 0.0)));
+        assert!(!ratio((9.0, 8.0), (0.0, 0.0)), "it is not there");
+        assert!(!ratio((0.0, 0.0), (9.0, 8.0)));
         let change = |published, ours| figure(published, ours).change_within_2().unwrap();
         assert!(change((100.0, 90.0), (100.0, 80.0)));
         assert!(!change((100.0, 90.0), (100.0, 79.0)));
