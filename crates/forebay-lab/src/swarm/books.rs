@@ -27,7 +27,8 @@ impl World {
         let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
         let limit = self.highest_limit(limit);
         let writers = self.plan.clients * (1 + u64::from(self.plan.has(Part::Shared)))
-            + u64::from(self.plan.has(Part::Scatter));
+            + u64::from(self.plan.has(Part::Scatter))
+            + u64::from(self.plan.has(Part::Table));
         let swapped = if self.plan.anonymous.is_some() {
             statistics.frames + statistics.nr_balloon_pages
         } else {

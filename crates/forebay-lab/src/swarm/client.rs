@@ -80,11 +80,8 @@ impl Client {
 
     /// A handle on an object of its own, for reading alone.
     pub(super) fn read_only(&self) -> Option<File> {
-        const UNTOUCHED: ObjectId = ObjectId(3_000);
         let (store, _) = self.place?;
-        let attached = &self.world.stores[store].1;
-        let opened = self.world.cache.open_read_only(attached, UNTOUCHED, 0);
-        Some(opened.expect("there is room for the objects of a plan"))
+        Some(read_only(&self.world, store))
     }
 
     pub(super) fn failures(&self) -> Failures {
@@ -394,4 +391,12 @@ impl Client {
             None => self.clear_doubts(true).await,
         }
     }
+}
+
+/// A handle for reading alone, on an object of which nobody ever has another.
+pub(super) fn read_only(world: &World, store: usize) -> File {
+    const UNTOUCHED: ObjectId = ObjectId(3_000);
+    let (_, attached) = &world.stores[store];
+    let opened = world.cache.open_read_only(attached, UNTOUCHED, 0);
+    opened.expect("there is room for the objects of a plan")
 }

@@ -32,6 +32,7 @@ mod settle;
 mod shrink;
 mod squeeze;
 mod store;
+mod table;
 mod verdict;
 mod witness;
 mod world;

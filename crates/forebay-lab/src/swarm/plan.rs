@@ -3,6 +3,7 @@
 use super::fault::{Effect, Fault};
 use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
+use super::table::objects_limit;
 use forebay::{
     AccessError, BackingSettings, DirtyKnobs, KswapdBalance, KswapdSleep, NodeSettings, Policy,
     Settings,
@@ -47,11 +48,13 @@ pub enum Part {
     Memory,
     /// Memory that is used up again and again.
     Squeeze,
+    /// A table of objects that is full.
+    Table,
 }
 
 impl Part {
     /// Every part, in the order in which to try without them.
-    pub const ALL: [Part; 16] = [
+    pub const ALL: [Part; 17] = [
         Part::Clients,
         Part::Faults,
         Part::Crash,
@@ -68,6 +71,7 @@ impl Part {
         Part::Scatter,
         Part::Memory,
         Part::Squeeze,
+        Part::Table,
     ];
 
     /// Its name on the command line.
@@ -179,6 +183,11 @@ impl Plan {
         if root.child("memory").chance(1, 4) {
             plan.parts.insert(Part::Memory);
         }
+        let mut of_table = root.child("table");
+        if of_table.chance(1, 6) && !plan.has(Part::Scatter) {
+            plan.parts.insert(Part::Table);
+            settings.objects_limit = objects_limit(&mut of_table);
+        }
         if plan.has(Part::Scatter) {
             // Else pauses keep its pages far fewer than the blocks of the index.
             settings.dirty.dirty_ratio_percent = 80;
@@ -236,6 +245,10 @@ impl Plan {
                 | Part::Memory
                 | Part::Squeeze => {
                     self.parts.remove(part);
+                }
+                Part::Table => {
+                    self.parts.remove(part);
+                    self.settings.objects_limit = OBJECTS_LIMIT;
                 }
                 Part::Anonymous => self.anonymous = None,
                 Part::Stores => self.stores.truncate(1),

@@ -1,14 +1,15 @@
 //! One seed: safety while everything goes wrong, then liveness when nothing does any more.
 
 use super::budgets::change_memory;
-use super::client::{Client, PAGE};
+use super::client::{Client, PAGE, read_only};
 use super::ledger::Ledger;
 use super::plan::{Part, Plan, Reduction};
 use super::reopen::judge_images;
 use super::roles;
 use super::scatter::scatter;
-use super::settle::settle;
+use super::settle::{settle, untouched};
 use super::squeeze::start_squeeze;
+use super::table::fill_table;
 use super::verdict::{Oracle, Violation};
 use super::world::World;
 use forebay::{Counter, File, Mark};
@@ -228,6 +229,9 @@ fn start(world: &Arc<World>, ended: &Ended) -> Vec<Promised> {
     if plan.has(Part::Memory) {
         world.spawn("budgets", change_memory(world.clone()));
     }
+    if plan.has(Part::Table) {
+        start_table(world);
+    }
     if plan.has(Part::Scatter) {
         world.spawn("scatter", scatter(world.clone()));
     }
@@ -300,6 +304,15 @@ fn surround(world: &Arc<World>, ended: &Ended, client: &Client, number: u64) {
             async move { keep(roles::pin_beside(beside).await) },
         );
     }
+}
+
+/// Everybody else finds his objects in the table.
+fn start_table(world: &Arc<World>) {
+    world.keep_open(untouched(world));
+    for store in 0..world.stores.len() {
+        world.keep_open(read_only(world, store));
+    }
+    world.spawn("table", fill_table(world.clone()));
 }
 
 fn start_anonymous(world: &Arc<World>, ended: &Ended, pages: u64, swap_pages: u64) {

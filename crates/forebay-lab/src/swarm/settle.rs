@@ -182,7 +182,7 @@ fn same(client: &Client, who: &str, start: u64, (found, expected): (&[u8], &[u8]
 }
 
 /// An object that nobody has touched, twice as long as there is memory.
-fn untouched(world: &World) -> File {
+pub(super) fn untouched(world: &World) -> File {
     const UNTOUCHED: ObjectId = ObjectId(3_001);
     let length_bytes = world.cache.statistics().frames * 2 * PAGE;
     let opened = world

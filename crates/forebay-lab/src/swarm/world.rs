@@ -6,7 +6,7 @@ use super::observer::Observer;
 use super::plan::Plan;
 use super::store::{CrashStore, Failures};
 use super::verdict::{Oracle, Verdict};
-use forebay::{AttachedStore, Cache, Parts};
+use forebay::{AttachedStore, Cache, File, Parts};
 use forebay_base::hash::TraceHash;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -70,6 +70,8 @@ pub(super) struct World {
     live: AtomicU64,
     /// Writers that have not ended: the others go on as long as there is one.
     writers: AtomicU64,
+    /// Objects that are to keep their places in the table until the end.
+    kept: Mutex<Vec<File>>,
     /// The highest dirty limit so far.
     highest_limit: AtomicU64,
     state: Mutex<State>,
@@ -119,6 +121,7 @@ impl World {
             news,
             live: AtomicU64::new(0),
             writers: AtomicU64::new(0),
+            kept: Mutex::default(),
             highest_limit: AtomicU64::new(0),
             state: Mutex::new(State {
                 calls: BTreeMap::new(),
@@ -138,6 +141,11 @@ impl World {
 
     pub(super) fn broken(&self, oracle: Oracle, what: impl Into<String>) {
         self.verdict.broken(oracle, what);
+    }
+
+    /// Keeps a file open until the end.
+    pub(super) fn keep_open(&self, file: File) {
+        lock(&self.kept).push(file);
     }
 
     /// Adds to what two runs of one seed must have in common.
