@@ -36,7 +36,7 @@
 //!
 //! # Picture
 //!
-//! The part of a cache that a pass asks back, over the priority, for three prices.
+//! The part of a cache that a pass asks back, over how pressing it is, for three prices.
 //!
 //! # Example
 //!

@@ -111,24 +111,24 @@ fn shrink() -> Picture {
     let asked = |name, seeks| {
         curve(
             name,
-            (0..=12).map(move |priority| {
+            (0..=12).rev().map(move |priority| {
                 let inputs = ShrinkInputs {
                     freeable: 1_000_000,
                     deferred: 0,
                     seeks,
                     priority,
                 };
-                (priority.into(), demand(&inputs).rest() / 1_000)
+                (u64::from(12 - priority), demand(&inputs).rest() / 1_000)
             }),
         )
     };
     Picture {
         title: "What a pass asks back of a cache of objects",
-        x: Axis::even("priority", 0, 12, 1, 1),
+        x: Axis::even("how pressing it is (12 - priority)", 0, 12, 1, 1),
         y: Axis::even("part of the cache (percent)", 0, 2_000, 200, 10),
         curves: vec![
             asked("2 seeks", 2),
-            asked("8 seeks", 8),
+            asked("4 seeks", 4),
             asked("no seeks", 0),
         ],
         knees: vec![],
