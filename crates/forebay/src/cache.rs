@@ -122,7 +122,7 @@ impl Cache {
         self.open_as(store, object, length_bytes, false)
     }
 
-    /// As [`Cache::open`], for reading alone.
+    /// As [`Cache::open`], with a handle for reading alone: others may change the object.
     ///
     /// # Errors
     /// As [`Cache::open`].
@@ -140,15 +140,14 @@ impl Cache {
         store: &AttachedStore,
         object: ObjectId,
         length_bytes: u64,
-        read_only: bool,
+        is_read_only: bool,
     ) -> Result<File, BuildError> {
         let origin = Origin::File {
             backing: store.backing.number,
             object,
-            read_only,
         };
         let object = self.engine.open(origin, length_bytes)?;
-        Ok(File::new(self.engine.clone(), object))
+        Ok(File::new(self.engine.clone(), object, is_read_only))
     }
 
     /// Names the object of a store to which anonymous pages are written: `length_bytes` of room.
@@ -203,7 +202,7 @@ impl Cache {
     /// ```
     pub fn anonymous(&self, length_bytes: u64) -> Result<File, BuildError> {
         let object = self.engine.anonymous(pages_for(length_bytes))?;
-        Ok(File::new(self.engine.clone(), object))
+        Ok(File::new(self.engine.clone(), object, false))
     }
 
     /// Changes the memory budget while the cache runs. The memory taken at start, which is

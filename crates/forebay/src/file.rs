@@ -34,6 +34,8 @@ pub(crate) struct Handle {
     pub(crate) stream: Stream,
     pub(crate) dirtier: Dirtier,
     pub(crate) node: usize,
+    /// Reading alone is allowed.
+    pub(crate) is_read_only: bool,
     /// Flags of a page that must not be written now.
     pub(crate) unwritable: u64,
     cursor: Mutex<Cursor>,
@@ -42,7 +44,12 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    fn new(engine: Arc<Engine>, object: Arc<ObjectState>, node: usize) -> Handle {
+    fn new(
+        engine: Arc<Engine>,
+        object: Arc<ObjectState>,
+        node: usize,
+        is_read_only: bool,
+    ) -> Handle {
         let backing = engine.backing_of(&object);
         Handle {
             unwritable: if backing.geometry.stable_pages {
@@ -54,11 +61,19 @@ impl Handle {
             dirtier: Dirtier::default(),
             cursor: Mutex::new(object.errors.sample()),
             marker: AtomicU64::new(0),
+            is_read_only,
             backing,
             node,
             engine,
             object,
         }
+    }
+
+    /// Another one on the same object, for node `node`.
+    fn beside(&self, node: usize) -> Handle {
+        self.object.handles.fetch_add(1, Ordering::AcqRel);
+        let (engine, object) = (self.engine.clone(), self.object.clone());
+        Handle::new(engine, object, node, self.is_read_only)
     }
 
     pub(crate) fn marker_touched(&self, page: u64) {
@@ -137,24 +152,17 @@ pub struct File {
 
 impl Clone for File {
     fn clone(&self) -> File {
-        let Handle {
-            engine,
-            object,
-            node,
-            ..
-        } = &*self.handle;
-        object.handles.fetch_add(1, Ordering::AcqRel);
         File {
-            handle: Arc::new(Handle::new(engine.clone(), object.clone(), *node)),
+            handle: Arc::new(self.handle.beside(self.handle.node)),
         }
     }
 }
 
 impl File {
     /// A handle that owns one count of `object.handles`.
-    pub(crate) fn new(engine: Arc<Engine>, object: Arc<ObjectState>) -> File {
+    pub(crate) fn new(engine: Arc<Engine>, object: Arc<ObjectState>, is_read_only: bool) -> File {
         File {
-            handle: Arc::new(Handle::new(engine, object, 0)),
+            handle: Arc::new(Handle::new(engine, object, 0, is_read_only)),
         }
     }
 
@@ -164,15 +172,10 @@ impl File {
     /// If the cache has no such node.
     #[must_use]
     pub fn on_node(&self, node: usize) -> File {
-        let Handle { engine, object, .. } = &*self.handle;
-        assert!(
-            node < engine.nodes.len(),
-            "the cache has {} nodes",
-            engine.nodes.len()
-        );
-        object.handles.fetch_add(1, Ordering::AcqRel);
+        let nodes = self.handle.engine.nodes.len();
+        assert!(node < nodes, "the cache has {nodes} nodes");
         File {
-            handle: Arc::new(Handle::new(engine.clone(), object.clone(), node)),
+            handle: Arc::new(self.handle.beside(node)),
         }
     }
 

@@ -147,6 +147,43 @@ fn nothing_is_read_past_the_end() {
     });
 }
 
+/// Whether an object may be changed is said by each handle, whoever opened it first.
+#[test]
+fn handles_for_reading_alone_stand_beside_others() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let open = |number, is_read_only: bool| {
+            let (cache, object) = (&bench.cache, ObjectId(number));
+            let opened = if is_read_only {
+                cache.open_read_only(&bench.store, object, 0)
+            } else {
+                cache.open(&bench.store, object, 0)
+            };
+            opened.expect("it opens")
+        };
+        for (number, reader_is_first) in [(1, true), (2, false)] {
+            let first = open(number, reader_is_first);
+            let second = open(number, !reader_is_first);
+            let (reader, writer) = if reader_is_first {
+                (first, second)
+            } else {
+                (second, first)
+            };
+            assert_eq!(writer.write_at(b"word", 0).await, Ok(()));
+            let refused = Err(AccessError::ReadOnly { object: number });
+            for reader in [reader.clone(), reader.on_node(0), reader] {
+                assert_eq!(reader.write_at(b"lie", 0).await, refused);
+                assert_eq!(reader.truncate(1).await, refused);
+                assert_eq!(reader.discard(0..2).await, refused);
+                let mut bytes = [0; 4];
+                assert_eq!(reader.read_at(&mut bytes, 0).await, Ok(4));
+                assert_eq!(&bytes, b"word");
+            }
+        }
+        bench.assert_consistent();
+    });
+}
+
 #[test]
 fn a_store_that_shrinks_reads_as_zeros_and_is_written_again() {
     simulate(2, |rt| async move {

@@ -33,7 +33,7 @@ impl Engine {
         handle: &Handle,
         length_bytes: u64,
     ) -> Result<(), AccessError> {
-        self.check_resize(&handle.object, length_bytes)?;
+        self.check_resize(handle, length_bytes)?;
         if handle.object.is_anonymous() {
             // Its length is told to nobody, and what is behind it is gone first.
             self.discard(handle, length_bytes..u64::MAX).await?;
@@ -171,7 +171,7 @@ impl Engine {
         if range.start >= end {
             return Ok(());
         }
-        self.check_resize(object, end)?;
+        self.check_resize(handle, end)?;
         let whole = range.start.div_ceil(PAGE_BYTES as u64)..page_of(end);
         if whole.start >= whole.end {
             return self.write_zeros(handle, range.start..end).await;
@@ -261,8 +261,8 @@ impl Engine {
         result
     }
 
-    fn check_resize(&self, object: &ObjectState, end_bytes: u64) -> Result<(), AccessError> {
-        let limit_bytes = match &object.origin {
+    fn check_resize(&self, handle: &Handle, end_bytes: u64) -> Result<(), AccessError> {
+        let limit_bytes = match &handle.object.origin {
             Origin::File { .. } => LONGEST_BYTES,
             Origin::Anonymous { slots } => byte_of(slots.len() as u64),
         };
@@ -273,7 +273,7 @@ impl Engine {
                 limit_bytes,
             });
         }
-        self.check_changeable(object)
+        self.check_changeable(handle)
     }
 
     /// The right to resize, once every batch of insertions has ended. Batches wait for nothing,

@@ -162,16 +162,16 @@ impl Engine {
                 limit_bytes,
             });
         }
-        self.check_changeable(object)?;
+        self.check_changeable(handle)?;
         self.check_failures(handle)
     }
 
-    /// Refuses who changes an object that may only be read, or that nobody may use any more.
-    pub(super) fn check_changeable(&self, object: &ObjectState) -> Result<(), AccessError> {
-        if object.is_read_only() {
+    /// Refuses a change through a handle for reading alone, or of what nobody may use any more.
+    pub(super) fn check_changeable(&self, handle: &Handle) -> Result<(), AccessError> {
+        if handle.is_read_only {
             self.mark(Mark::ReadOnly);
             return Err(AccessError::ReadOnly {
-                object: object.store_object().0,
+                object: handle.object.store_object().0,
             });
         }
         if self.is_closing() {

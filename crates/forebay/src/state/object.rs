@@ -20,11 +20,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// An object of the store of backing `backing`.
-    File {
-        backing: usize,
-        object: ObjectId,
-        read_only: bool,
-    },
+    File { backing: usize, object: ObjectId },
     /// Anonymous memory; the swap slot of each page that has one, else 0.
     Anonymous { slots: Box<[AtomicU32]> },
 }
@@ -199,16 +195,6 @@ impl ObjectState {
             Origin::File { object, .. } => *object,
             Origin::Anonymous { .. } => ObjectId(u64::from(self.number)),
         }
-    }
-
-    pub(crate) fn is_read_only(&self) -> bool {
-        matches!(
-            self.origin,
-            Origin::File {
-                read_only: true,
-                ..
-            }
-        )
     }
 
     /// Opens a batch: until it is dropped the object is not resized. None while it is resized.

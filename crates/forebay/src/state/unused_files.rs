@@ -79,7 +79,6 @@ mod tests {
         let origin = Origin::File {
             backing: 0,
             object: ObjectId(u64::from(number)),
-            read_only: false,
         };
         Arc::new(ObjectState::new(number, origin, 0))
     }
