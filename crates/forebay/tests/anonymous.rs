@@ -7,7 +7,7 @@ use forebay::{AccessError, BuildError, Counter, Settings};
 use forebay_base::Span;
 use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
-use support::{Bench, OfSize, PAGE, has_page, page_of, simulate, write_pages};
+use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
 #[test]
 fn a_cut_of_anonymous_memory_changes_no_object_of_the_swap_store() {
@@ -67,6 +67,105 @@ fn a_file_gets_no_number_of_memory_that_is_being_dropped() {
         }
         assert_eq!(bench.cache.statistics().dirty(), 4);
         bench.assert_consistent();
+    });
+}
+
+fn resident_pages(bench: &Bench) -> u64 {
+    let zones = bench.cache.statistics().zones;
+    zones.iter().map(|zone| zone.managed - zone.free).sum()
+}
+
+/// What is left of memory behind its end would be taken from whatever gets its number.
+#[test]
+fn memory_that_is_cut_inside_a_page_leaves_nothing_behind() {
+    simulate(1, |rt| async move {
+        let settings = Settings {
+            objects_limit: 1,
+            ..Settings::of_mib(8)
+        };
+        let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 4 << 20)
+            .expect("there is room for swap");
+        bench.memory.fill(FILE, &pages(0..2));
+        let memory = bench.cache.anonymous(2 * PAGE as u64).expect("swap is set");
+        let resident = || resident_pages(&bench);
+        for (length_bytes, kept) in [(5_000, 1), (4_096, 0), (8_192, 0), (100, 1)] {
+            assert_eq!(memory.truncate(length_bytes).await, Ok(()));
+            assert_eq!(resident(), kept, "cut to {length_bytes} bytes");
+        }
+        drop(memory);
+        rt.sleep(Span::from_secs(1)).await;
+        let file = bench.open(2 * PAGE as u64);
+        for number in 0..2 {
+            assert_eq!(has_page(&file, number).await, Ok(true), "page {number}");
+        }
+        bench.assert_consistent();
+    });
+}
+
+/// The end of what is left is zeros, where it was in swap too.
+#[test]
+fn memory_that_grows_again_has_zeros_where_it_was_cut() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 4);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 32 << 20)
+            .expect("there is room for swap");
+        let memory = bench.cache.anonymous(PAGE as u64).expect("swap is set");
+        for (round, cut) in [(1, 100), (2, 4_000)] {
+            memory.write_at(&page_of(round), 0).await.expect("it fits");
+            // Twice the cache: what was written before goes to swap.
+            let others = bench.cache.anonymous(8 << 20).expect("swap is set");
+            write_pages(&others, 0..2_048)
+                .await
+                .expect("swap takes the rest");
+            assert_eq!(memory.truncate(cut).await, Ok(()));
+            write_pages(&others, 0..2_048)
+                .await
+                .expect("swap takes the rest");
+            assert_eq!(memory.truncate(PAGE as u64).await, Ok(()));
+            let mut bytes = vec![1; PAGE];
+            assert_eq!(memory.read_at(&mut bytes, 0).await, Ok(PAGE));
+            let cut = cut as usize;
+            assert_eq!(bytes[..cut], page_of(round)[..cut]);
+            assert_eq!(bytes[cut..], vec![0; PAGE - cut]);
+        }
+        bench.assert_consistent();
+    });
+}
+
+/// One that waited for a frame puts nothing in behind an end that came meanwhile.
+#[test]
+fn a_page_of_zeros_that_comes_too_late_is_left_out() {
+    simulate(1, |rt| async move {
+        let slow = Rate::bytes(64 * PAGE as u64);
+        let bench = Bench::new(rt.clone(), 4, |rt, memory| {
+            Arc::new(RateStore::new(rt, memory, slow))
+        });
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 32 << 20)
+            .expect("there is room for swap");
+        let others = bench.cache.anonymous(8 << 20).expect("swap is set");
+        let fills = rt.spawn("fill memory", async move {
+            let filled = write_pages(&others, 0..2_048).await;
+            assert_eq!(filled, Ok(()), "swap is slow, but it takes them");
+        });
+        rt.sleep(Span::from_millis(100)).await;
+        let memory = bench.cache.anonymous(2 * PAGE as u64).expect("swap is set");
+        let late = memory.clone();
+        let waits = rt.spawn("read the last page", async move {
+            let read = late.page(1).await.map(drop);
+            assert!(matches!(read, Err(AccessError::TooFar { .. })), "{read:?}");
+        });
+        rt.yield_now().await;
+        assert_eq!(memory.truncate(PAGE as u64).await, Ok(()));
+        waits.join().await;
+        bench.assert_consistent();
+        fills.join().await;
     });
 }
 

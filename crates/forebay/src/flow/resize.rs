@@ -4,6 +4,8 @@
 //! can land in what was given up. What a store has been asked to cut or discard it may do late:
 //! the resize goes on until it has answered, whether or not somebody still waits for it.
 
+mod anonymous;
+
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
@@ -35,11 +37,7 @@ impl Engine {
     ) -> Result<(), AccessError> {
         self.check_resize(handle, length_bytes)?;
         if handle.object.is_anonymous() {
-            // Its length is told to nobody, and what is behind it is gone first.
-            self.discard(handle, length_bytes..u64::MAX).await?;
-            let guard = self.resize_alone(&handle.object).await;
-            guard.set_length(length_bytes);
-            return Ok(());
+            return self.truncate_anonymous(handle, length_bytes).await;
         }
         let (engine, object) = (self.clone(), handle.object.clone());
         let backing = handle.backing.clone();

@@ -29,10 +29,15 @@ const RETRIES_WHILE_WAITING: u64 = 4;
 
 /// The slot of a page of an anonymous object.
 pub(crate) fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
+    &slots_of(object)[page as usize]
+}
+
+/// The slots of an anonymous object, one for each page that it may have.
+fn slots_of(object: &ObjectState) -> &[AtomicU32] {
     let Origin::Anonymous { slots } = &object.origin else {
         unreachable!("only anonymous objects have swap slots");
     };
-    &slots[page as usize]
+    slots
 }
 
 impl Engine {
@@ -231,6 +236,10 @@ impl Engine {
             self.resize_ends(object).await?;
             return Ok(());
         };
+        if page >= pages_for(object.length_bytes()) {
+            self.mark(Mark::FillCut);
+            return Ok(());
+        }
         if let Some(mut hold) = self.insert(object, page, fresh, &batch) {
             self.frames.arena().zero(&mut hold, 0, PAGE_BYTES);
             // Its content is nowhere else, so it is dirty from the start.
@@ -242,13 +251,14 @@ impl Engine {
     /// The last handle of anonymous memory is gone: so are its pages and slots, in the background,
     /// for a page may be on its way to swap.
     pub(crate) fn drop_anonymous(&self, object: &Arc<ObjectState>) {
-        if object.handles.load(Ordering::Acquire) > 0 || self.is_closing() {
+        if self.is_closing() {
             return;
         }
         let (engine, object) = (self.shared(), object.clone());
         self.rt.spawn("drop anonymous memory", async move {
             let backing = engine.backing_of(&object);
-            let pages = 0..pages_for(object.length_bytes());
+            // All that it may ever have had: its number is somebody else's next.
+            let pages = 0..slots_of(&object).len() as u64;
             while engine
                 .drop_pages(&object, &backing, pages.clone())
                 .await

@@ -1,0 +1,90 @@
+//! Cutting anonymous memory. Its length is told to nobody, and its pages may be in swap.
+
+use crate::engine::Engine;
+use crate::error::AccessError;
+use crate::file::Handle;
+use crate::flow::swap::slot_of;
+use crate::state::backing::Backing;
+use crate::state::frame::flag;
+use crate::state::index::key;
+use crate::state::object::ObjectState;
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::atomic::Ordering;
+use forebay_base::units::{page_of, pages_for};
+use std::sync::Arc;
+
+impl Engine {
+    /// Makes anonymous memory `length_bytes` long. What was behind is gone.
+    pub(super) async fn truncate_anonymous(
+        self: &Arc<Self>,
+        handle: &Handle,
+        length_bytes: u64,
+    ) -> Result<(), AccessError> {
+        loop {
+            // The rest of the last page may be in swap, where nobody can zero it.
+            let page_end = length_bytes.next_multiple_of(PAGE_BYTES as u64);
+            let end = page_end.min(handle.object.length_bytes());
+            self.write_zeros(handle, length_bytes..end).await?;
+            let (engine, object) = (self.clone(), handle.object.clone());
+            let backing = handle.backing.clone();
+            let cut = async move { engine.cut_anonymous(&object, &backing, length_bytes).await };
+            let first = page_of(length_bytes);
+            if self.resize_apart("truncate", handle, first, cut).await?? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Nobody puts pages in from the new length to the last page dropped, so none stays behind the
+    /// end. False if the page with the new end went to swap meanwhile: then nothing is cut.
+    async fn cut_anonymous(
+        &self,
+        object: &ObjectState,
+        backing: &Backing,
+        length_bytes: u64,
+    ) -> Result<bool, AccessError> {
+        let guard = self.resize_alone(object).await;
+        let before = guard.set_length(length_bytes);
+        if length_bytes >= before {
+            return Ok(true);
+        }
+        let behind = pages_for(length_bytes)..pages_for(before);
+        let held = page_of(length_bytes)..behind.end;
+        if let Err(error) = self.guards_drop(object, held).await {
+            guard.set_length(before);
+            return Err(error);
+        }
+        if !self.zero_anonymous_tail(object, length_bytes).await {
+            guard.set_length(before);
+            return Ok(false);
+        }
+        self.drop_surely(object, backing, &behind).await;
+        Ok(true)
+    }
+
+    /// Zeros what a cut left of the last page. False if that page is in swap alone.
+    async fn zero_anonymous_tail(&self, object: &ObjectState, length_bytes: u64) -> bool {
+        let start = length_bytes as usize % PAGE_BYTES;
+        if start == 0 {
+            return true;
+        }
+        let page = page_of(length_bytes);
+        let key = key(object.number, page);
+        while let Some(frame) = self.index.find_surely(&self.frames, key) {
+            let Ok(mut hold) = self.frames.exclude(frame, key, flag::WRITEBACK) else {
+                // However long that takes: what keeps it busy ends by itself.
+                while self.page_is_idle(object, frame, key).await.is_err() {}
+                continue;
+            };
+            let arena = self.frames.arena();
+            arena.zero(&mut hold, start, PAGE_BYTES - start);
+            if hold.word() & flag::DIRTY == 0 {
+                self.clean_anonymous_is_gone();
+                hold.set(flag::DIRTY);
+            }
+            self.anonymous_dirtied(object, hold);
+            return true;
+        }
+        slot_of(object, page).load(Ordering::Acquire) == 0
+    }
+}
