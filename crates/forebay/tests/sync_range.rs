@@ -8,7 +8,7 @@ use forebay_base::Span;
 use forebay_store::{
     Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, Store,
 };
-use support::{Bench, OfSize, PAGE, has_page, simulate, write_pages};
+use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, simulate, write_pages};
 
 const BROKEN: Failure = Failure::Device(5);
 
@@ -218,4 +218,25 @@ fn it_ends_while_others_write_the_same_range_without_rest() {
         assert_eq!(has_page(&file, 9).await, Ok(true));
         bench.assert_consistent();
     });
+}
+
+/// The longest object has 2^40 pages.
+#[test]
+fn pages_far_out_are_written_like_others() {
+    let page = |number: u64| number * PAGE as u64;
+    for far in [(1 << 38) - 1, 1 << 38, (1 << 40) - 1] {
+        simulate(1, |rt| async move {
+            let bench = Bench::plain(rt, 8);
+            let file = bench.open(0);
+            write_pages(&file, 0..1).await.expect("memory takes it");
+            let there = page_of(far);
+            assert_eq!(file.write_at(&there, page(far)).await, Ok(()));
+            assert_eq!(file.sync_range(page(far)..page(far) + 1).await, Ok(()));
+            assert_eq!(bench.memory.length_bytes(FILE), page(far + 1));
+            assert_eq!(bench.cache.statistics().dirty(), 1);
+            assert_eq!(file.sync().await, Ok(()));
+            assert_eq!(bench.cache.statistics().dirty(), 0);
+            bench.assert_consistent();
+        });
+    }
 }

@@ -29,7 +29,7 @@ struct Block {
     dirty: AtomicU64,
     towrite: AtomicU64,
     in_flight: AtomicU64,
-    number: AtomicU32,
+    number: AtomicU64,
     left: AtomicU32,
     right: AtomicU32,
 }
@@ -80,7 +80,7 @@ impl BlockSlab {
         lock(&self.free).count
     }
 
-    fn take(&self, number: u32) -> Result<u32, SlabFull> {
+    fn take(&self, number: u64) -> Result<u32, SlabFull> {
         let mut free = lock(&self.free);
         let at = free.first;
         if at == NIL {
@@ -166,12 +166,12 @@ impl Default for DirtyIndex {
     }
 }
 
-fn split(page: u64) -> (u32, u64) {
-    ((page / BLOCK_PAGES) as u32, 1 << (page % BLOCK_PAGES))
+fn split(page: u64) -> (u64, u64) {
+    (page / BLOCK_PAGES, 1 << (page % BLOCK_PAGES))
 }
 
-fn priority(number: u32) -> u64 {
-    mix(u64::from(number) ^ 0x5bd1_e995)
+fn priority(number: u64) -> u64 {
+    mix(number ^ 0x5bd1_e995)
 }
 
 impl DirtyIndex {
@@ -280,7 +280,7 @@ impl DirtyIndex {
             }
             let (number, _) = split(page);
             let block = slab.at(self.find(slab, number).expect("a found page has its block"));
-            let first = u64::from(number) * BLOCK_PAGES;
+            let first = number * BLOCK_PAGES;
             let below = range.end.saturating_sub(first).min(BLOCK_PAGES);
             let mask = (u64::MAX >> (BLOCK_PAGES - below)) & (u64::MAX << (page - first));
             let bits = block.dirty.load(Relaxed) & mask;
@@ -302,7 +302,7 @@ impl DirtyIndex {
             let (number, _) = split(from);
             let at = self.at_or_after(slab, number)?;
             let block = slab.at(at);
-            let first = u64::from(block.number.load(Relaxed)) * BLOCK_PAGES;
+            let first = block.number.load(Relaxed) * BLOCK_PAGES;
             let skipped = from.saturating_sub(first);
             let found = bits(block) & (u64::MAX << skipped);
             if found != 0 {
@@ -328,7 +328,7 @@ impl DirtyIndex {
         }
     }
 
-    fn find(&self, slab: &BlockSlab, number: u32) -> Option<u32> {
+    fn find(&self, slab: &BlockSlab, number: u64) -> Option<u32> {
         if self.recent != NIL && slab.at(self.recent).number.load(Relaxed) == number {
             return Some(self.recent);
         }
@@ -345,7 +345,7 @@ impl DirtyIndex {
     }
 
     /// The block numbered `number` or the next one that exists.
-    fn at_or_after(&self, slab: &BlockSlab, number: u32) -> Option<u32> {
+    fn at_or_after(&self, slab: &BlockSlab, number: u64) -> Option<u32> {
         let mut best = None;
         let mut at = self.root;
         while at != NIL {
@@ -360,7 +360,7 @@ impl DirtyIndex {
         best
     }
 
-    fn find_or_insert(&mut self, slab: &BlockSlab, number: u32) -> Result<u32, SlabFull> {
+    fn find_or_insert(&mut self, slab: &BlockSlab, number: u64) -> Result<u32, SlabFull> {
         if let Some(at) = self.find(slab, number) {
             self.recent = at;
             return Ok(at);
@@ -397,7 +397,7 @@ impl DirtyIndex {
         slab.give_back(at);
     }
 
-    fn hang(&mut self, slab: &BlockSlab, parent: u32, number: u32, child: u32) {
+    fn hang(&mut self, slab: &BlockSlab, parent: u32, number: u64, child: u32) {
         if parent == NIL {
             self.root = child;
         } else {
@@ -407,7 +407,7 @@ impl DirtyIndex {
 }
 
 /// The link of block `at` behind which `number` lies.
-fn side(slab: &BlockSlab, at: u32, number: u32) -> &AtomicU32 {
+fn side(slab: &BlockSlab, at: u32, number: u64) -> &AtomicU32 {
     let block = slab.at(at);
     if number < block.number.load(Relaxed) {
         &block.left
@@ -417,7 +417,7 @@ fn side(slab: &BlockSlab, at: u32, number: u32) -> &AtomicU32 {
 }
 
 /// Parts the tree `at` into the blocks below `number` and those above it.
-fn partition(slab: &BlockSlab, at: u32, number: u32) -> (u32, u32) {
+fn partition(slab: &BlockSlab, at: u32, number: u64) -> (u32, u32) {
     let (mut below, mut above) = (NIL, NIL);
     let (mut below_end, mut above_end) = (NIL, NIL);
     let mut at = at;

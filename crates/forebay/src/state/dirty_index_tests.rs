@@ -2,6 +2,7 @@
 //! invariants D3 and D4 hold by themselves.
 
 use super::*;
+use crate::state::index::INDEX_BITS;
 use forebay_base::Prng;
 use std::collections::BTreeSet;
 
@@ -37,10 +38,12 @@ impl Twin {
     }
 }
 
-/// Pages of the tests: few blocks, so that they fill and empty, with one far away.
+/// Pages of the tests: few blocks, so that they fill and empty, with some far away, up to the end
+/// of the longest object.
 fn draw_page(prng: &mut Prng) -> u64 {
+    const FAR: [u64; 4] = [1 << 37, 1 << 38, (1 << 38) - 3, (1 << INDEX_BITS) - 3];
     if prng.chance(1, 16) {
-        1 << 37 | prng.below(3)
+        FAR[prng.below(FAR.len() as u64) as usize] + prng.below(3)
     } else {
         prng.below(700)
     }
