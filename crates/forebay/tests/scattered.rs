@@ -2,8 +2,9 @@
 
 mod support;
 
-use forebay::{AccessError, Counter, DirtyKnobs, Settings};
+use forebay::{AccessError, Advice, Counter, DirtyKnobs, Settings};
 use forebay_base::Span;
+use forebay_base::hash::mix;
 use forebay_store::{
     Durability, Failure, Fault, FaultAction, Geometry, IoKind, MemoryStore, ObjectId, Rate,
     RateStore, Store,
@@ -82,5 +83,37 @@ fn a_writer_behind_pages_that_cannot_be_written_is_told() {
             }
         }
         panic!("there is room for less");
+    });
+}
+
+/// Whoever knows the hash can choose pages that all fall into one bucket.
+#[test]
+fn pages_of_one_bucket_are_found_however_many_they_are() {
+    const NEIGHBOURS: u64 = 16;
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 4);
+        let file = bench.open(1 << 40);
+        file.advise(Advice::Random, 0..u64::MAX)
+            .await
+            .expect("it is advice");
+        let groups = bench.cache.statistics().frames.div_ceil(NEIGHBOURS);
+        let group = |page: u64| {
+            let key = 1 << 40 | page;
+            ((mix(key / NEIGHBOURS) >> 32) * groups) >> 32
+        };
+        let chosen: Vec<u64> = (0..)
+            .step_by(NEIGHBOURS as usize)
+            .filter(|&page| group(page) == 0)
+            .take(400)
+            .collect();
+        let mut byte = [1];
+        for _ in 0..2 {
+            for page in &chosen {
+                let read = file.read_at(&mut byte, page * PAGE as u64).await;
+                assert_eq!((read, byte), (Ok(1), [0]));
+            }
+        }
+        assert_eq!(bench.count(Counter::CacheMiss), chosen.len() as u64);
+        bench.assert_consistent();
     });
 }

@@ -41,7 +41,7 @@ const LOCKED: u32 = 1 << 31;
 /// The end of a chain, and an unlocked empty bucket; frames are numbered below it.
 const EMPTY: u32 = LOCKED - 1;
 const NEIGHBOURS: u64 = 16;
-/// A lookup that walked this far has lost its way.
+/// A lookup that walked this far may have lost its way, and asks under the bucket's lock.
 const HOPS_LIMIT: u32 = 256;
 
 /// Most frames that the index can tell apart.
@@ -74,20 +74,20 @@ impl Index {
     /// The frame that holds `key`, if the lookup met it. "No" may be wrong for an instant.
     #[inline]
     pub(crate) fn find(&self, frames: &FrameTable, key: u64) -> Option<u32> {
-        walk(
-            frames,
-            self.head(key).load(Ordering::Acquire) & !LOCKED,
-            key,
-            HOPS_LIMIT,
-        )
+        let first = self.head(key).load(Ordering::Acquire) & !LOCKED;
+        walk(frames, first, key, HOPS_LIMIT).unwrap_or_else(|Far| self.find_locked(frames, key))
     }
 
     /// The frame that holds `key`, for sure: asked under the bucket's lock if need be.
     pub(crate) fn find_surely(&self, frames: &FrameTable, key: u64) -> Option<u32> {
-        self.find(frames, key).or_else(|| {
-            let bucket = self.lock(key);
-            walk(frames, bucket.first, key, u32::MAX)
-        })
+        self.find(frames, key)
+            .or_else(|| self.find_locked(frames, key))
+    }
+
+    #[cold]
+    fn find_locked(&self, frames: &FrameTable, key: u64) -> Option<u32> {
+        let bucket = self.lock(key);
+        walk_locked(frames, &bucket, key)
     }
 
     /// Asks the processor to fetch the bucket of `key`.
@@ -109,7 +109,7 @@ impl Index {
     pub(crate) fn find_to_use(&self, frames: &FrameTable, key: u64) -> Option<u32> {
         let first = self.candidate(key)?;
         frames.prefetch(first);
-        walk(frames, first, key, HOPS_LIMIT)
+        walk(frames, first, key, HOPS_LIMIT).unwrap_or_else(|Far| self.find_locked(frames, key))
     }
 
     /// Puts the held frame in as `key`, or says which frame has it already.
@@ -120,7 +120,7 @@ impl Index {
         hold: &mut ExclusiveHold<'_>,
     ) -> Result<(), u32> {
         let bucket = self.lock(key);
-        if let Some(other) = walk(frames, bucket.first, key, u32::MAX) {
+        if let Some(other) = walk_locked(frames, &bucket, key) {
             return Err(other);
         }
         hold.set_owner(key);
@@ -225,17 +225,25 @@ fn relax(spins: u32) {
     }
 }
 
+/// A walk that has not come to an end.
+struct Far;
+
 #[inline]
-fn walk(frames: &FrameTable, first: u32, key: u64, hops: u32) -> Option<u32> {
+fn walk(frames: &FrameTable, first: u32, key: u64, hops: u32) -> Result<Option<u32>, Far> {
     let mut at = first;
     for _ in 0..hops {
         if at == EMPTY {
-            return None;
+            return Ok(None);
         }
         if frames.owner(at) == key {
-            return Some(at);
+            return Ok(Some(at));
         }
         at = frames.frame(at).chain.load(Ordering::Acquire);
     }
-    None
+    Err(Far)
+}
+
+/// As [`walk`] where no frame moves: it ends.
+fn walk_locked(frames: &FrameTable, bucket: &Bucket<'_>, key: u64) -> Option<u32> {
+    walk(frames, bucket.first, key, u32::MAX).unwrap_or(None)
 }
