@@ -6,7 +6,10 @@ use forebay::{
     AccessError, BackingSettings, BuildError, Cache, DirtyKnobs, NodeSettings, Parts, Settings,
 };
 use forebay_base::Span;
-use forebay_store::{Failure, Fault, FaultAction, FaultWhen, IoKind, MemoryStore, ObjectId};
+use forebay_store::{
+    Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
+    Store,
+};
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
@@ -118,6 +121,40 @@ fn what_cannot_be_attached_or_opened_is_refused() {
     assert_eq!(third, Err(BuildError::TooManyObjects { limit: 2 }));
     drop(kept);
     assert!(open(3).is_ok(), "closed objects make room");
+}
+
+/// A file that was written and is durable is owed to nobody, and makes room too.
+#[test]
+fn written_objects_make_room_once_they_are_durable() {
+    for (durability, is_durable) in [
+        (Durability::OnFinish, true),
+        (Durability::OnCommit, false),
+        (Durability::Unstable, true),
+    ] {
+        simulate(1, |rt| async move {
+            let settings = Settings {
+                objects_limit: 2,
+                ..Settings::of_mib(8)
+            };
+            let memory = Arc::new(MemoryStore::with(Geometry {
+                durability,
+                ..MemoryStore::new().geometry()
+            }));
+            let bench = Bench::around(rt.clone(), settings, memory.clone(), memory);
+            for number in [1, 2] {
+                let file = bench.open_object(ObjectId(number), 0);
+                write_pages(&file, 0..4).await.expect("memory takes it");
+            }
+            // The flusher writes them, and commits where they would be unstable.
+            rt.sleep(Span::from_secs(60)).await;
+            let third = || bench.cache.open(&bench.store, ObjectId(3), 0).map(drop);
+            let full = Err(BuildError::TooManyObjects { limit: 2 });
+            assert_eq!(third(), if is_durable { Ok(()) } else { full });
+            assert_eq!(bench.cache.sync().await, Ok(()));
+            assert_eq!(third(), Ok(()), "{durability:?}");
+            bench.assert_consistent();
+        });
+    }
 }
 
 #[test]

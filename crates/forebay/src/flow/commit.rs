@@ -228,7 +228,7 @@ async fn commit_ends(object: &ObjectState, number: u64) -> Committed {
 }
 
 /// The changes that a commit has to cover, if any.
-fn changes_to_commit(backing: &Backing, object: &ObjectState) -> Option<u64> {
+pub(crate) fn changes_to_commit(backing: &Backing, object: &ObjectState) -> Option<u64> {
     match backing.geometry.durability {
         Durability::OnFinish => None,
         Durability::OnCommit | Durability::Unstable => object.to_commit(),

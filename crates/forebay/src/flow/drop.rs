@@ -1,6 +1,7 @@
 //! Clean pages that are taken out of the cache before reclaim comes to them.
 
 use crate::engine::Engine;
+use crate::flow::commit::changes_to_commit;
 use crate::state::frame::{Refused, flag};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
@@ -51,8 +52,9 @@ impl Engine {
     /// Drops the pages of a closed file, if none is dirty, in flight or held. True if it has none
     /// left.
     pub(crate) fn forget_object(&self, file: &ObjectState) -> bool {
-        // What was written and not committed is still owed to a `Cache::sync`.
-        let is_owed = file.to_commit().is_some();
+        // What was written and not committed is still owed to a `Cache::sync`, and so is a length.
+        let is_owed = file.length_unsynced.load(Ordering::Acquire)
+            || changes_to_commit(&self.backing_of(file), file).is_some();
         !is_owed && is_idle(file) && self.drop_file(file).kept == 0
     }
 
