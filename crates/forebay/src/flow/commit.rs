@@ -108,15 +108,18 @@ impl Engine {
             Ok(()) => Committed::Durable,
             Err(error) => {
                 self.mark(Mark::CommitFailed);
-                object.errors.set(error);
                 Committed::Failed(error)
             }
         };
         if backing.geometry.durability == Durability::Unstable {
             self.settle_unstable(backing, object, result).await;
         }
-        if result == Committed::Durable {
-            object.note_committed(changes);
+        match result {
+            Committed::Durable => object.note_committed(changes),
+            // Once its pages are dirty again: a sync that begins meanwhile finds them so, or is
+            // told of the failure.
+            Committed::Failed(error) => object.errors.set(error),
+            Committed::NoAnswer => {}
         }
         result
     }
