@@ -195,11 +195,12 @@ impl Engine {
             object.errors.set(error);
         }
         self.account_written(backing, &io.pages);
+        backing.note_failure(error.failure);
+        // Before anybody can take them again, who counts them out.
+        self.account_failed(backing, object, pages);
         for frame in frames() {
             self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
-        backing.note_failure(error.failure);
-        self.account_failed(backing, object, pages);
         self.put_off(object);
         self.requeue_dirty(object, backing);
         self.record(&Event::WritebackFailed {
