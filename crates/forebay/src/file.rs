@@ -440,9 +440,10 @@ impl File {
         lock(&self.handle.object.dirty).dirty_pages()
     }
 
-    /// Whether the store has every byte that was written, durable or not.
+    /// Whether the store has every byte that was written and knows the length, durable or not.
     pub fn is_written(&self) -> bool {
-        lock(&self.handle.object.dirty).is_clean()
+        let object = &self.handle.object;
+        lock(&object.dirty).is_clean() && !object.length_unsynced.load(Ordering::Acquire)
     }
 
     /// The failure of a write that this handle's next [`File::sync`] will tell of, without writing

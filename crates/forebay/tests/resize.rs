@@ -457,3 +457,37 @@ fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
         bench.assert_consistent();
     });
 }
+
+/// Nobody syncs: what a program does that only closes its file.
+#[test]
+fn a_store_knows_how_long_an_object_is_whose_end_was_discarded() {
+    simulate(9, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..20).await.expect("memory takes it");
+        assert_eq!(file.discard(at(10)..at(20)).await, Ok(()));
+        rt.sleep(Span::from_secs(60)).await;
+        assert!(file.is_written());
+        assert_eq!(bench.memory.length_bytes(FILE), at(20));
+        assert!(is_zero(&file, at(10), 10 * PAGE).await);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_file_whose_length_the_store_refused_is_not_written() {
+    simulate(10, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..20).await.expect("memory takes it");
+        faults.inject(Fault {
+            when: FaultWhen::First(1),
+            ..Fault::each(IoKind::SetLength, FaultAction::Fail(Failure::Device(5)))
+        });
+        assert_eq!(file.discard(at(0)..at(20)).await, Ok(()));
+        assert_eq!((file.dirty_pages(), file.is_written()), (0, false));
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(file.is_written());
+        assert_eq!(bench.memory.length_bytes(FILE), at(20));
+    });
+}
