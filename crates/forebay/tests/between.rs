@@ -32,7 +32,9 @@ impl Desk {
     fn pass_on(&self) {
         *lock(&self.keeps) = None;
         let kept: Vec<Io> = lock(&self.kept).drain(..).collect();
-        kept.into_iter().for_each(|io| self.memory.submit(io));
+        for io in kept {
+            self.memory.submit(io);
+        }
     }
 
     fn fail_kept(&self) {
