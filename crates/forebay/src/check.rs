@@ -15,6 +15,7 @@ use forebay_base::sync::{
 };
 use forebay_base::units::pages_for;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Where the walk met a frame.
 const FREE: u8 = 1;
@@ -268,7 +269,10 @@ impl Engine {
             let backing = self.backing(backing);
             let lists = lock(&backing.lists);
             let all = lists.all();
-            let times = all.filter(|queued| queued.number == object.number).count();
+            // Not by number: a file that was forgotten may be listed until its turn comes, clean,
+            // and its number may be another's by then.
+            let is_it = |queued: &&Arc<ObjectState>| Arc::ptr_eq(queued, &object);
+            let times = all.filter(is_it).count();
             let expected = usize::from(place == QueuePlace::Queued);
             if times != expected || (is_dirty && place == QueuePlace::None) {
                 wrong.push(format!(
