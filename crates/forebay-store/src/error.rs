@@ -1,6 +1,6 @@
 //! What can fail in a store, and what is true afterwards.
 
-use crate::io::Request;
+use crate::io::{IoKind, Request};
 use std::fmt;
 
 /// Why a request failed.
@@ -101,6 +101,12 @@ impl fmt::Display for StoreError {
             ),
         };
         let at = self.request;
+        let may_have_lost = !matches!(self.failure, Failure::Gone | Failure::NoAnswer);
+        let advice = if at.kind == IoKind::Commit && may_have_lost {
+            "what was written since the last good sync may be lost; open it anew and write it again"
+        } else {
+            advice
+        };
         write!(
             f,
             "{:?} of {} bytes at {} of object {}: {why}; {advice}",
@@ -114,7 +120,7 @@ impl std::error::Error for StoreError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::{IoKind, ObjectId};
+    use crate::io::ObjectId;
 
     #[test]
     fn an_error_says_what_where_and_what_to_do() {
@@ -128,6 +134,21 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "Write of 4096 bytes at 8192 of object 3: no space is left; make room and try again"
+        );
+    }
+
+    #[test]
+    fn a_failed_commit_says_what_may_be_lost() {
+        let request = Request {
+            kind: IoKind::Commit,
+            object: ObjectId(3),
+            offset_bytes: 0,
+            length_bytes: 0,
+        };
+        assert_eq!(
+            request.error(Failure::Device(5)).to_string(),
+            "Commit of 0 bytes at 0 of object 3: the device answered with error 5; what was \
+             written since the last good sync may be lost; open it anew and write it again"
         );
     }
 

@@ -178,6 +178,23 @@ impl FileStore {
             .map_err(|errno| Failure::from_errno(errno.raw_os_error()))
     }
 
+    /// Why a commit of `object` has failed, if one has. What was written since the last good one
+    /// may be lost, and every later commit fails in the same way: the kernel tells a failure once,
+    /// and calls the pages written. Close the object, open the file anew and write that again.
+    ///
+    /// ```
+    /// use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+    /// let folder = tempfile::tempdir()?;
+    /// let store = FileStore::new(FileStoreSettings::default())?;
+    /// let mode = OpenMode::Create { length_bytes: None };
+    /// let opened = store.open(&folder.path().join("data"), mode)?;
+    /// assert_eq!(store.commit_failure(opened.object), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn commit_failure(&self, object: ObjectId) -> Option<Failure> {
+        self.files.get(object)?.commits().failure()
+    }
+
     /// The way that is used: [`Method::Uring`] or [`Method::Positioned`].
     pub fn method(&self) -> Method {
         match self.body {

@@ -6,6 +6,7 @@
 //! block. The kernel keeps the two in step: it writes back and drops cached pages of a range
 //! before a direct request touches it.
 
+use crate::commits::Commits;
 use crate::error::Failure;
 use crate::io::{IoKind, ObjectId, Request};
 use forebay_base::PAGE_BYTES;
@@ -86,9 +87,15 @@ pub(crate) struct OpenFile {
     writable: bool,
     /// A device's length in bytes, which cannot change; a file's can.
     device_length_bytes: Option<u64>,
+    commits: Arc<Commits>,
 }
 
 impl OpenFile {
+    /// Its commits, also those of descriptors that were here before these.
+    pub(crate) fn commits(&self) -> &Commits {
+        &self.commits
+    }
+
     /// The descriptor that passes the page cache by, where there is one.
     pub(crate) fn direct(&self) -> Option<&OwnedFd> {
         self.direct.as_ref()
@@ -166,11 +173,13 @@ impl Files {
         path: &Path,
         direct: bool,
     ) -> Result<bool, OpenError> {
-        let file = open_file(path, OpenMode::ReadWrite, direct)?;
+        let mut file = open_file(path, OpenMode::ReadWrite, direct)?;
         let mut table = lock(&self.table);
         let Some(entry) = table.open.get_mut(&object) else {
             return Ok(false);
         };
+        // The new descriptors would not be told what the old ones were.
+        file.commits = Arc::clone(&entry.commits);
         *entry = Arc::new(file);
         Ok(true)
     }
@@ -235,6 +244,7 @@ fn open_file(path: &Path, mode: OpenMode, direct: bool) -> Result<OpenFile, Open
         buffered,
         writable,
         device_length_bytes,
+        commits: Arc::default(),
     })
 }
 

@@ -8,6 +8,7 @@
 //! The rule of this crate: it knows nothing of caching. It never retries, never reorders what it
 //! promised to keep in order, and holds no page longer than its `Io`.
 
+mod commits;
 mod crew;
 pub mod error;
 mod file;
@@ -37,7 +38,8 @@ pub enum Durability {
     /// A finished write is durable.
     OnFinish,
     /// A finished write can be read back from the store, and is durable after the next finished
-    /// [`IoKind::Commit`] of its object. Its page may be dropped meanwhile.
+    /// [`IoKind::Commit`] of its object. Its page may be dropped meanwhile. Nobody has it then to
+    /// write it again: a commit that fails may have lost it (contract, 6).
     OnCommit,
     /// A finished write is *unstable*: the store may forget it until a commit has finished without
     /// error (NFS, multipart uploads). Its page must be kept until then, and written again if the
@@ -74,7 +76,9 @@ pub struct Geometry {
 /// 4. a failed `Io` changes at most its own range, and the next one may succeed;
 /// 5. after a commit finished without error, every write of the object that was finished before
 ///    the commit was submitted survives a crash;
-/// 6. `submit` does not wait for the medium.
+/// 6. so if a failed commit may have lost such a write ([`Durability::OnCommit`]), every later
+///    commit of the object fails too, until it is opened anew;
+/// 7. `submit` does not wait for the medium.
 pub trait Store: Send + Sync + 'static {
     /// What this store is like.
     fn geometry(&self) -> Geometry;

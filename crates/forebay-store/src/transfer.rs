@@ -61,6 +61,12 @@ impl Transfer {
             io.fail(failure);
             return None;
         }
+        if request.kind == IoKind::Commit
+            && let Err(failure) = file.commits().begin()
+        {
+            io.fail(failure);
+            return None;
+        }
         let is_empty = request.length_bytes == 0;
         if is_empty && !matches!(request.kind, IoKind::Commit | IoKind::SetLength) {
             io.succeed();
@@ -153,20 +159,38 @@ impl Transfer {
         }
     }
 
-    /// Ends the request. What a read did not find is zeros.
+    /// Ends the request as the system answered.
     pub(crate) fn finish(mut self, result: Result<(), Failure>) {
-        const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
-        let request = self.io.request();
-        if request.kind == IoKind::Read && result.is_ok() {
-            let end = self.io.pages().len() as u64 * PAGE;
-            let mut at = self.done_bytes.min(request.length_bytes);
-            while at < end {
-                let start = (at % PAGE) as usize;
-                self.io
-                    .fill_page((at / PAGE) as usize, start, &ZEROS[start..]);
-                at += PAGE - start as u64;
-            }
+        match self.io.request().kind {
+            IoKind::Read if result.is_ok() => self.fill_the_rest(),
+            IoKind::Commit => return self.finish_commit(result),
+            _ => {}
         }
+        self.tell(result);
+    }
+
+    fn finish_commit(self, answer: Result<(), Failure>) {
+        let file = Arc::clone(&self.file);
+        let ended = file.commits().end(self, answer);
+        for commit in ended.last.into_iter().chain(ended.earlier) {
+            commit.tell(ended.failure.map_or(Ok(()), Err));
+        }
+    }
+
+    /// What a read did not find is zeros.
+    fn fill_the_rest(&mut self) {
+        const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+        let end = self.io.pages().len() as u64 * PAGE;
+        let mut at = self.done_bytes.min(self.io.request().length_bytes);
+        while at < end {
+            let start = (at % PAGE) as usize;
+            self.io
+                .fill_page((at / PAGE) as usize, start, &ZEROS[start..]);
+            at += PAGE - start as u64;
+        }
+    }
+
+    fn tell(self, result: Result<(), Failure>) {
         match result {
             Ok(()) => self.io.succeed(),
             Err(failure) => self.io.fail(failure),

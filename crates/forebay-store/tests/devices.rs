@@ -3,27 +3,26 @@
 
 mod support;
 
-use forebay_store::{Failure, IoKind, OpenMode, Store};
+use forebay_store::{Failure, FileStore, IoKind, Method, OpenMode, Store};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use support::Driver;
-use support::fixtures::file_stores;
+use support::fixtures::{file_stores, settings};
+use support::{Driver, on_a_tiny_file_system};
 
 const DEVICE_BYTES: u64 = 8 << 20;
 
-/// A loop device over a file of its own, detached when dropped.
+/// A loop device, detached when dropped.
 struct LoopDevice {
     path: PathBuf,
-    _folder: tempfile::TempDir,
 }
 
 impl LoopDevice {
-    fn attach() -> Option<LoopDevice> {
-        let folder = tempfile::tempdir().expect("a folder for the test");
-        let backing = folder.path().join("backing");
+    /// A device of `length_bytes` over a new file in `folder`.
+    fn attach(folder: &Path, length_bytes: u64) -> Option<LoopDevice> {
+        let backing = folder.join("backing");
         std::fs::File::create(&backing)
-            .and_then(|file| file.set_len(DEVICE_BYTES))
+            .and_then(|file| file.set_len(length_bytes))
             .expect("the file behind the device is made");
         let output = Command::new("losetup")
             .args(["--find", "--show"])
@@ -33,7 +32,6 @@ impl LoopDevice {
         let path = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| LoopDevice {
             path: PathBuf::from(path.trim()),
-            _folder: folder,
         })
     }
 }
@@ -50,7 +48,7 @@ impl Drop for LoopDevice {
     }
 }
 
-fn check_device(name: &str, driver: &Driver, store: &forebay_store::FileStore, path: &Path) {
+fn check_device(name: &str, driver: &Driver, store: &FileStore, path: &Path) {
     let opened = store.open(path, OpenMode::ReadWrite).expect("it opens");
     assert_eq!(opened.length_bytes, DEVICE_BYTES, "{name}");
     let object = opened.object;
@@ -92,12 +90,52 @@ fn check_device(name: &str, driver: &Driver, store: &forebay_store::FileStore, p
 #[test]
 fn a_block_device_is_a_store_of_fixed_length() {
     for (name, store) in file_stores() {
-        let Some(device) = LoopDevice::attach() else {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let Some(device) = LoopDevice::attach(folder.path(), DEVICE_BYTES) else {
             eprintln!("skipped: no loop device can be had here");
             return;
         };
         let driver = Driver::new(Arc::clone(&store) as Arc<dyn Store>, 64);
         check_device(name, &driver, &store, &device.path);
         drop((driver, store));
+    }
+}
+
+/// The kernel tells of bytes that it could not write back once, and calls their pages clean.
+#[test]
+fn a_commit_fails_after_one_that_lost_bytes() {
+    const MIB: usize = 1 << 20;
+    for method in [Method::Uring, Method::Positioned] {
+        let store = match FileStore::new(settings(method, false)) {
+            Ok(store) => store,
+            Err(error) => {
+                eprintln!("skipped: {method:?}: {error}");
+                continue;
+            }
+        };
+        on_a_tiny_file_system("1m", |folder| {
+            let Some(device) = LoopDevice::attach(folder, 4 << 20) else {
+                eprintln!("skipped: no loop device can be had here");
+                return;
+            };
+            let driver = Driver::new(Arc::clone(&store) as Arc<dyn Store>, 512);
+            let open = || store.open(&device.path, OpenMode::ReadWrite);
+            let object = open().expect("it opens").object;
+            for part in [0, MIB] {
+                let written = driver.write(object, part as u64, &vec![7; MIB]);
+                assert_eq!(written, Ok(()), "{method:?}: the kernel's cache takes it");
+            }
+            let commit = |object| driver.order(IoKind::Commit, object, 0, 0);
+            let lost = commit(object);
+            assert!(lost.is_err(), "{method:?}: there is room for half of it");
+            assert_eq!(commit(object), lost, "{method:?}");
+            assert_eq!(store.make_writable(object, &device.path), Ok(true));
+            assert_eq!(commit(object), lost, "{method:?}");
+            assert_eq!(store.commit_failure(object), lost.err(), "{method:?}");
+            store.close(object);
+            // Who opens it anew begins anew, and has to write again what may be lost.
+            let anew = open().expect("it opens").object;
+            assert_eq!(commit(anew), Ok(()), "{method:?}");
+        });
     }
 }

@@ -10,8 +10,8 @@ use forebay_store::{
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Weak};
-use support::Driver;
 use support::fixtures::{file_stores, settings};
+use support::{Driver, on_a_tiny_file_system};
 
 const MIB: u64 = 1 << 20;
 
@@ -146,28 +146,9 @@ fn a_write_ends_the_file_where_it_ends() {
     }
 }
 
-/// Runs `check` on a file system of 2 MiB, or says why it cannot.
-fn on_a_tiny_file_system(check: impl Fn(&Path)) {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
-        .arg(folder.path())
-        .status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: a small file system cannot be mounted here");
-        return;
-    }
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(folder.path())));
-    let unmounted = Command::new("umount").arg("-l").arg(folder.path()).status();
-    assert!(unmounted.is_ok_and(|status| status.success()));
-    if let Err(panic) = outcome {
-        std::panic::resume_unwind(panic);
-    }
-}
-
 #[test]
 fn a_full_disk_is_said_and_room_is_used_again() {
-    on_a_tiny_file_system(|folder| {
+    on_a_tiny_file_system("2m", |folder| {
         for (name, store) in file_stores() {
             let driver = driver_of(&store);
             let path = folder.join("file");

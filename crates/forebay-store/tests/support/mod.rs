@@ -14,6 +14,8 @@ use forebay_store::{
     Failure, Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request, Store,
 };
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 /// Finished requests by token. A token that is finished twice is noticed.
@@ -164,5 +166,24 @@ impl Driver {
         };
         let token = self.submit(request, Vec::new());
         block_on(self.finish(token)).map(|_| ())
+    }
+}
+
+/// Runs `check` on a file system of `size`, or says why it cannot.
+pub(crate) fn on_a_tiny_file_system(size: &str, check: impl Fn(&Path)) {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+        .arg(folder.path())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a small file system cannot be mounted here");
+        return;
+    }
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(folder.path())));
+    let unmounted = Command::new("umount").arg("-l").arg(folder.path()).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
     }
 }
