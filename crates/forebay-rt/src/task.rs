@@ -4,6 +4,7 @@ use crate::wait::Slot;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -127,6 +128,12 @@ pub(crate) fn poll_task(
             Poll::Ready(Outcome::Panicked(dropped.err().unwrap_or(panic)))
         }
     }
+}
+
+/// Says on the standard error that a task has panicked. If nobody reads that any more, there is
+/// nobody to say it to; `eprintln!` would panic, outside of what catches panics of tasks.
+pub(crate) fn say_panicked(name: &str) {
+    let _ = writeln!(std::io::stderr(), "forebay: task '{name}' panicked");
 }
 
 /// Lets others run once; made by [`Rt::yield_now`](crate::Rt::yield_now).

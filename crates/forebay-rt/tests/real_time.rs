@@ -4,6 +4,8 @@ use forebay_base::Span;
 use forebay_rt::wait::Slot;
 use forebay_rt::{Rt, block_on};
 use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// Says that it is dropped.
@@ -32,7 +34,7 @@ fn tasks_end_with_the_last_handle() {
     );
     drop(rt);
     block_on(gone.take());
-    let join = std::panic::catch_unwind(|| block_on(task.join()));
+    let join = catch_unwind(|| block_on(task.join()));
     assert!(join.is_err());
 }
 
@@ -59,4 +61,49 @@ fn a_sleep_works_without_tasks() {
     let deadline = sleep.deadline();
     block_on(sleep);
     assert!(rt.now() >= deadline);
+}
+
+const CHILD: &str = "FOREBAY_TEST_PANICS_WHERE_NOBODY_READS";
+/// More than there are threads for them: each of them would be lost with one panic.
+const PANICS: usize = 200;
+/// Joins that take so long do not end.
+const PATIENCE: Span = Span::from_secs(30);
+
+/// A service whose standard error is a pipe that nobody reads any more.
+#[test]
+fn a_panic_is_told_to_who_joins_where_nobody_reads_what_is_said() {
+    if std::env::var_os(CHILD).is_some() {
+        join_panics();
+        return;
+    }
+    let program = std::env::current_exe().expect("the test knows its program");
+    let mut child = Command::new(program)
+        .args([
+            "--exact",
+            "a_panic_is_told_to_who_joins_where_nobody_reads_what_is_said",
+            "--nocapture",
+        ])
+        .env(CHILD, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts again");
+    drop(child.stderr.take());
+    // The end of its input is the sign to begin.
+    drop(child.stdin.take());
+    let status = child.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+}
+
+fn join_panics() {
+    std::io::read_to_string(std::io::stdin()).expect("the input ends");
+    let rt = Rt::real();
+    let tasks: Vec<_> = (0..PANICS)
+        .map(|_| rt.spawn("panics", async { panic!("on purpose") }))
+        .collect();
+    for task in tasks {
+        let join = AssertUnwindSafe(|| block_on(rt.timeout(PATIENCE, task.join())));
+        assert!(catch_unwind(join).is_err(), "the join does not end");
+    }
 }

@@ -1,7 +1,7 @@
 //! The threads that run tasks: one queue, and the threads that have nothing to do asleep.
 
 use crate::park::Parker;
-use crate::task::{Ending, Outcome, TaskFuture, poll_task};
+use crate::task::{Ending, Outcome, TaskFuture, poll_task, say_panicked};
 use crate::thread;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use forebay_base::sync::{Mutex, lock};
@@ -252,14 +252,16 @@ impl Runnable {
     }
 
     fn end(&self, outcome: Outcome) {
-        if matches!(outcome, Outcome::Panicked(_)) {
-            eprintln!("forebay: task '{}' panicked", self.name);
-        }
+        let has_panicked = matches!(outcome, Outcome::Panicked(_));
         let alive = lock(&self.workers.queue).alive.remove(&self.id);
         drop(alive);
         let ending = lock(&self.running).ending.take();
         if let Some(ending) = ending {
             ending.tell(outcome);
+        }
+        // Told before it is said: who joins must not wait for whoever reads what we say.
+        if has_panicked {
+            say_panicked(self.name);
         }
     }
 }

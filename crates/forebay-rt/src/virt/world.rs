@@ -5,7 +5,7 @@ use super::processors::Processors;
 use super::tasks::{Body, TaskKey, Tasks, Waiter};
 use super::{ProcessorTimes, TaskReport, VirtualSettings};
 use crate::sleep::TimerId;
-use crate::task::{Ending, Outcome, TaskFuture, poll_task};
+use crate::task::{Ending, Outcome, TaskFuture, poll_task, say_panicked};
 use crate::work::{JobCost, WorkCosts};
 use forebay_base::hash::TraceHash;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -297,7 +297,7 @@ impl World {
         let ending = body.ending.take()?;
         match outcome {
             Outcome::Panicked(panic) => {
-                eprintln!("forebay: task '{name}' panicked");
+                say_panicked(name);
                 if ending.is_detached() {
                     resume_unwind(panic);
                 }
