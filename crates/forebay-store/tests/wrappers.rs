@@ -5,8 +5,8 @@ mod support;
 use forebay_base::{Instant, Span};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{
-    CountStore, DelayStore, Delays, Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind,
-    MemoryStore, ObjectId, Rate, RateStore, Store,
+    CountStore, DelayStore, Delays, Failure, Fault, FaultAction, FaultStore, FaultWhen, Finish, Io,
+    IoKind, MemoryStore, ObjectId, Rate, RateStore, Request, Store,
 };
 use std::sync::Arc;
 use support::Driver;
@@ -254,6 +254,28 @@ fn a_torn_write_leaves_its_first_pages() {
         0,
         "the last page never is"
     );
+}
+
+/// The part that is written is made of pages that have as few bytes as the whole.
+#[test]
+fn a_torn_write_of_pages_without_bytes_leaves_zeros() {
+    let (world, memory, store, driver) = faulty();
+    let torn = FaultAction::Torn {
+        pages: 1,
+        failure: BROKEN,
+    };
+    store.inject(Fault::each(IoKind::Write, torn));
+    let request = Request {
+        kind: IoKind::Write,
+        object: OBJECT,
+        offset_bytes: 0,
+        length_bytes: 8192,
+    };
+    let desk = Arc::clone(&driver.desk) as Arc<dyn Finish>;
+    store.submit(Io::phantom(request, desk, 1));
+    let finished = world.run(driver.desk.take(1));
+    assert_eq!(finished.result, Err(request.error(BROKEN)));
+    assert_eq!(memory.snapshot(OBJECT), [0; 4096]);
 }
 
 #[test]

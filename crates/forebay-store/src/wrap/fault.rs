@@ -237,11 +237,17 @@ impl FaultStore {
             ..request
         };
         let first_pages = io.pages()[..pages].to_vec();
+        let has_bytes = io.has_bytes();
         let whole = Arc::new(Torn {
             whole: Mutex::new(Some(Held::new(io))),
             failure,
         });
-        self.inner.submit(Io::new(written, first_pages, whole, 0));
+        let part = Io::new(written, first_pages, whole, 0);
+        self.inner.submit(if has_bytes {
+            part
+        } else {
+            part.without_bytes()
+        });
     }
 }
 
