@@ -369,3 +369,23 @@ fn tasks_that_go_round_in_one_instant_are_noticed() {
         }
     });
 }
+
+/// A clock that went back would tell of events before they happen.
+#[test]
+fn a_jump_past_the_end_of_a_run_is_not_taken_back() {
+    let machine = machine(1, 1);
+    let (rt, clock) = (machine.rt(), machine.clock());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let times = Arc::clone(&seen);
+    machine.rt().spawn("jumper", async move {
+        clock.jump(Span::from_secs(60));
+        lock(&times).push(rt.now());
+        rt.sleep(Span::from_millis(500)).await;
+        lock(&times).push(rt.now());
+    });
+    machine.run_for(Span::from_secs(1));
+    assert_eq!(machine.now(), at_millis(60_000));
+    machine.run_for(Span::from_secs(1));
+    assert_eq!(machine.now(), at_millis(61_000));
+    assert_eq!(*lock(&seen), [at_millis(60_000), at_millis(60_500)]);
+}

@@ -186,7 +186,7 @@ impl Virtual {
         output.expect("a run ends only when its future is ready")
     }
 
-    /// Runs the spawned tasks for `span`, and stops with the clock there.
+    /// Runs the spawned tasks for `span`, and stops with the clock there, or later if it jumped.
     ///
     /// ```
     /// use forebay_base::Span;
@@ -207,7 +207,7 @@ impl Virtual {
     }
 
     /// Runs the spawned tasks up to and including what happens at `end`, and stops with the clock
-    /// there. An end in the past runs only what is ready now.
+    /// there, or later if it jumped. An end in the past runs only what is ready now.
     ///
     /// # Panics
     /// If a task panics that nobody can join.

@@ -255,11 +255,12 @@ impl World {
         }
     }
 
-    /// Drives until nothing is left to do up to `end`, and sets the clock there.
+    /// Drives until nothing is left to do up to `end`, and sets the clock there, or leaves it where
+    /// it has jumped to.
     pub(super) fn run_until(&self, end: Instant) {
         let driving = Driving::start(self);
         self.drive(end, &mut |_| false);
-        self.now_ns.store(end.as_nanos(), Ordering::Relaxed);
+        self.now_ns.fetch_max(end.as_nanos(), Ordering::Relaxed);
         drop(driving);
     }
 
