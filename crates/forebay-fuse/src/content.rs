@@ -43,6 +43,8 @@ pub(crate) struct Content {
     privileged: AtomicBool,
     /// The first sync also makes durable what an earlier content of the file left uncommitted.
     owes_commit: AtomicBool,
+    /// A sync has told that its commits fail.
+    loss_told: AtomicBool,
     /// Held while the source's times are set and looked at: one who gives it a time told earlier
     /// would else undo what somebody has set meanwhile.
     times: Mutex<Times>,
@@ -132,6 +134,7 @@ impl Content {
             modified: AtomicBool::new(false),
             privileged: AtomicBool::new(is_privileged(fd, stat)),
             owes_commit: AtomicBool::new(true),
+            loss_told: AtomicBool::new(false),
             times: Mutex::new(Times::of(stat)),
         }
     }
@@ -156,6 +159,16 @@ impl Content {
     /// Whether a sync has to commit what an earlier content left; asked once.
     pub(crate) fn take_owed_commit(&self) -> bool {
         self.owes_commit.swap(false, Ordering::AcqRel)
+    }
+
+    /// A sync has told somebody that commits of it fail for ever.
+    pub(crate) fn note_loss_told(&self) {
+        self.loss_told.store(true, Ordering::Release);
+    }
+
+    /// Whether somebody was told that commits of it fail for ever.
+    pub(crate) fn loss_is_told(&self) -> bool {
+        self.loss_told.load(Ordering::Acquire)
     }
 
     /// Whether the source lacks something that is known here.
@@ -292,6 +305,8 @@ pub(crate) struct Slot {
     pub(crate) writable: bool,
     /// Whether it stands in the line of the closed ones.
     pub(crate) in_line: bool,
+    /// An earlier content was lost, and no sync has told of it.
+    pub(crate) untold_loss: Option<Errno>,
 }
 
 impl ContentSlot {

@@ -59,13 +59,16 @@ impl Folder {
     }
 
     fn content_in(
-        &self,
+        self: &Arc<Folder>,
         slot: &mut Slot,
-        inode: &Inode,
+        inode: &Arc<Inode>,
         writable: bool,
     ) -> Result<Arc<Content>, Errno> {
-        let stat = rustix::fs::fstat(inode)?;
-        let path = Descriptors::path(inode);
+        let stat = rustix::fs::fstat(&**inode)?;
+        if let Some(lost) = self.take_lost(slot, inode) {
+            self.let_lost_go(inode, lost);
+        }
+        let path = Descriptors::path(&**inode);
         let path = Path::new(&path);
         if slot.users == 0
             && let Some(stale) = slot.content.take_if(|content| content.is_stale(&stat))
@@ -96,7 +99,7 @@ impl Folder {
             self.files.close(opened.object);
             build_errno(&error)
         })?;
-        let content = Arc::new(Content::new(opened.object, file, inode, &stat));
+        let content = Arc::new(Content::new(opened.object, file, &**inode, &stat));
         slot.content = Some(content.clone());
         slot.writable = writable;
         Ok(content)
@@ -108,6 +111,9 @@ impl Folder {
         let _ = content.take_times(inode, &self.through);
         if is_nameless(inode) {
             self.discard(inode);
+            return;
+        }
+        if self.give_up_if_lost(inode) {
             return;
         }
         let joins = inode
@@ -147,8 +153,12 @@ impl Folder {
             return;
         }
         let synced = content.file.sync().await.is_ok();
+        if self.give_up_if_lost(&inode) {
+            return;
+        }
         let settled = synced && content.settle(&*inode, &self.through).is_ok();
-        if let Some(content) = inode.content.take_settled() {
+        // What is written may be settled and not durable.
+        if synced && let Some(content) = inode.content.take_settled() {
             self.let_go(&inode, &content);
             return;
         }
@@ -163,7 +173,7 @@ impl Folder {
         }
     }
 
-    fn let_go(&self, inode: &Inode, content: &Content) {
+    pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
         self.files.close(content.object);
         self.inodes.content_gone(inode);
     }

@@ -117,6 +117,7 @@ impl Folder {
     pub(crate) fn sync(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &*open.used.inode);
         let synced = open.file.sync().map_err(|error| sync_errno(&error));
+        let synced = self.tell_loss(open, synced);
         let owes = content.take_owed_commit();
         let below = if data_only && !owes {
             Ok(())

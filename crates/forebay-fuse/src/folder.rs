@@ -9,7 +9,7 @@ use crate::inode::{Inode, InodeTable};
 use crate::keeper::Keeper;
 use crate::source::Descriptors;
 use forebay::{AttachedStore, Cache};
-use forebay_base::sync::Arc;
+use forebay_base::sync::{Arc, atomic::AtomicU64};
 use forebay_rt::Rt;
 use forebay_store::FileStore;
 use fuser::{FileAttr, FileType, FopenFlags};
@@ -55,6 +55,8 @@ pub(crate) struct Folder {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) keeper: Keeper,
     pub(crate) limits: Limits,
+    /// Contents that were let go though the source may not have all of them.
+    pub(crate) losses: AtomicU64,
     /// How files are opened, which depends on what the kernel offers.
     pub(crate) open_flags: OnceLock<FopenFlags>,
 }

@@ -171,20 +171,20 @@ impl Folder {
         }
     }
 
-    /// Writes every content, many at a time: a journal commits them together.
+    /// Makes every content durable, many at a time: a journal commits them together.
     pub(crate) async fn sync_contents(self: &Arc<Folder>) {
         let permits = Arc::new(Permits::new(RETIRING));
         for inode in self.inodes.all() {
             let Some(content) = inode.content.get() else {
                 continue;
             };
-            if content.file.is_written() {
-                continue;
-            }
             let permit = permits.acquire_owned(1).await;
+            let folder = self.clone();
             self.rt.spawn("sync", async move {
-                // Who waits for everything hears of failures from the cache.
+                // Who waits for everything hears of failures from the cache, which tries again.
                 let _ = content.file.sync().await;
+                drop(content);
+                folder.give_up_if_lost(&inode);
                 drop(permit);
             });
         }

@@ -19,6 +19,7 @@ mod folder;
 mod handles;
 mod inode;
 mod keeper;
+mod losses;
 mod mount;
 mod names;
 mod requests;

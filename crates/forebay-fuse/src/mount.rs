@@ -10,7 +10,11 @@ use crate::keeper::Keeper;
 use crate::requests::Requests;
 use crate::source::{Descriptors, open_folder};
 use forebay::{AttachedStore, Cache};
-use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_base::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
 use forebay_rt::Rt;
 use forebay_rt::thread::Joiner;
 use forebay_rt::wait::Gate;
@@ -253,9 +257,20 @@ impl Mount {
     }
 
     /// Lets nobody change data from now on, and returns when every change that was begun is done:
-    /// what is acknowledged is then in the cache.
+    /// what is acknowledged is then in the cache. What is dirty is written from then on, and files
+    /// that cannot be made durable are given up ([`Mount::losses`]), so that the end comes.
     pub async fn close(&self) {
         self.folder.door.close().await;
+        let folder = self.folder.clone();
+        let write_back = async move { folder.sync_contents().await };
+        self.folder.rt.spawn("write back", write_back);
+    }
+
+    /// How often a file was given up because the source had taken its bytes and could not make
+    /// them durable: what was written to it since its last good sync may be lost. Each was named
+    /// on the standard error.
+    pub fn losses(&self) -> u64 {
+        self.folder.losses.load(Ordering::Relaxed)
     }
 
     /// Writes what is dirty, many files at a time. It returns when each was tried; what failed
@@ -332,6 +347,7 @@ fn build(
         buffers: Arc::new(Buffers::new(MAX_REQUEST_BYTES as usize)),
         keeper: Keeper::new(),
         limits: Limits::of(raise_descriptor_limit()),
+        losses: AtomicU64::new(0),
         open_flags: OnceLock::new(),
     }))
 }

@@ -69,6 +69,13 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     });
     mount.settle();
     *lock(&is_written) = true;
+    let losses = mount.losses();
+    if losses > 0 {
+        return Err(CommandError::Served(format!(
+            "{losses} times a file was given up that could not be made durable, as was said above; \
+             look at the device and write it again"
+        )));
+    }
     eprintln!("forebay: everything is written");
     Ok(())
 }

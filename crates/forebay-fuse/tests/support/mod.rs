@@ -50,8 +50,17 @@ impl Bench {
         attach: impl FnOnce(&Cache, &Rt, Arc<FileStore>) -> AttachedStore,
     ) -> Bench {
         let folder = tempfile::tempdir().expect("a folder for the test");
+        Bench::in_folder(folder, memory_bytes, attach)
+    }
+
+    /// As [`Bench::with_store`], in a folder that may have a source already.
+    pub(crate) fn in_folder(
+        folder: TempDir,
+        memory_bytes: u64,
+        attach: impl FnOnce(&Cache, &Rt, Arc<FileStore>) -> AttachedStore,
+    ) -> Bench {
         for name in ["source", "mount"] {
-            std::fs::create_dir(folder.path().join(name)).expect("a folder");
+            std::fs::create_dir_all(folder.path().join(name)).expect("a folder");
         }
         let rt = Rt::real();
         let settings = Settings {
@@ -120,6 +129,20 @@ impl Bench {
             self.cache.close().await.expect("everything is written");
         });
         mount.settle();
+    }
+
+    /// Unmounts, and tries to close the cache again and again as a server does that ends, for as
+    /// long as `patience`. Says how many files were given up.
+    pub(crate) fn end_with_losses(&mut self, patience: Span) -> u64 {
+        let mount = self.mount.take().expect("it is ended once");
+        mount.unmount().expect("it is unmounted");
+        let closed = self.rt.timeout(patience, async {
+            mount.ended().await;
+            mount.close().await;
+            while self.cache.close().await.is_err() {}
+        });
+        block_on(closed).expect("the mount does not end");
+        mount.losses()
     }
 }
 

@@ -1,0 +1,105 @@
+//! Contents whose bytes the source took and then could not make durable.
+//!
+//! After a commit of a file has failed, the store lets no later one succeed until the file is
+//! opened anew: the kernel has called its pages clean, so that nobody has what was in them to
+//! write again. Such a content would keep its file from ever being synced, and the mount from its
+//! end. So it is let go when nobody uses it and nothing of it is left to write, and the next one
+//! who opens the file begins anew. It is not let go in silence: it is said on the standard error,
+//! counted, and told by the next sync of the file if none has told of it.
+
+use crate::content::{Content, Slot};
+use crate::folder::Folder;
+use crate::handles::OpenFile;
+use crate::inode::{Inode, ROOT};
+use forebay_base::sync::{Arc, atomic::Ordering};
+use forebay_store::Failure;
+use rustix::io::Errno;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// A content that is no one's any more, and what has failed.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    content: Arc<Content>,
+    failure: Failure,
+}
+
+impl Folder {
+    /// Takes the content out if its commits fail for ever, nobody uses it (invariant M2) and the
+    /// source was given all of it.
+    pub(crate) fn take_lost(&self, slot: &mut Slot, inode: &Inode) -> Option<Lost> {
+        if slot.users > 0 {
+            return None;
+        }
+        let content = slot.content.as_ref()?;
+        let failure = self.files.commit_failure(content.object)?;
+        // If the time cannot be given, it is that of the write-back.
+        let _ = content.settle(inode, &self.through);
+        if content.is_dirty() {
+            return None;
+        }
+        if !content.loss_is_told() {
+            slot.untold_loss = Some(errno_of(failure));
+        }
+        let content = slot.content.take()?;
+        Some(Lost { content, failure })
+    }
+
+    /// Lets a content go that was lost.
+    pub(crate) fn let_lost_go(self: &Arc<Folder>, inode: &Arc<Inode>, lost: Lost) {
+        self.losses.fetch_add(1, Ordering::Relaxed);
+        let (folder, inode) = (self.clone(), inode.clone());
+        self.rt.spawn("let lost go", async move {
+            // If nobody reads it, there is nobody to say it to.
+            let _ = writeln!(
+                std::io::stderr(),
+                "forebay: {}: what was written since its last good sync may be lost (error {}); \
+                 look at the device and write it again",
+                folder.name_of(&inode).display(),
+                lost.failure.errno(),
+            );
+            // Nothing of it is dirty; the cache must not ask for its commit again.
+            let _ = lost.content.file.abandon().await;
+            folder.let_go(&inode, &lost.content);
+        });
+    }
+
+    /// Lets the content of a file go if it is lost, and says whether it was.
+    pub(crate) fn give_up_if_lost(self: &Arc<Folder>, inode: &Arc<Inode>) -> bool {
+        let lost = inode.content.with(|slot| self.take_lost(slot, inode));
+        lost.map(|lost| self.let_lost_go(inode, lost)).is_some()
+    }
+
+    /// What a sync of `open` that ended with `synced` has to tell: also a loss of an earlier
+    /// content of the file, of which nobody has heard.
+    pub(crate) fn tell_loss(
+        &self,
+        open: &OpenFile,
+        synced: Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let (content, inode) = (&open.used.content, &open.used.inode);
+        if synced.is_err() && self.files.commit_failure(content.object).is_some() {
+            content.note_loss_told();
+        }
+        let earlier = inode.content.with(|slot| slot.untold_loss.take());
+        synced.and(earlier.map_or(Ok(()), Err))
+    }
+
+    /// The path of a file in the folder, as far as it is known.
+    fn name_of(&self, inode: &Inode) -> PathBuf {
+        let mut names = Vec::new();
+        let mut next = inode.name();
+        while let Some((parent, name)) = next {
+            names.push(name);
+            next = match self.inodes.get(parent) {
+                Some(folder) if parent != ROOT => folder.name(),
+                _ => None,
+            };
+        }
+        names.into_iter().rev().collect()
+    }
+}
+
+fn errno_of(failure: Failure) -> Errno {
+    Errno::from_raw_os_error(failure.errno())
+}

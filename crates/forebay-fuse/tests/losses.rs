@@ -1,0 +1,175 @@
+//! A source that takes bytes and then cannot make them durable, as the programs above see it.
+
+mod support;
+
+use forebay_base::Span;
+use forebay_rt::{Rt, block_on};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{Bench, is_left_out, read};
+use tempfile::TempDir;
+
+/// What opens anew has the old content until the kernel has told of its last close.
+const PATIENCE: Span = Span::from_secs(30);
+
+fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
+    let status = Command::new(program).args(arguments).arg(path).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// A folder whose `source` is a file system on a disk that can be full below it: that one takes
+/// what is written, and finds out when it writes it back.
+struct ThinDisk {
+    below: PathBuf,
+    source: PathBuf,
+}
+
+impl ThinDisk {
+    fn mount(folder: &TempDir) -> Option<ThinDisk> {
+        let (below, source) = (folder.path().join("below"), folder.path().join("source"));
+        for path in [&below, &source] {
+            std::fs::create_dir(path).expect("a folder");
+        }
+        if !run("mount", &["-t", "tmpfs", "-o", "size=2m", "tmpfs"], &below) {
+            return None;
+        }
+        let disk = ThinDisk { below, source };
+        let image = disk.below.join("image");
+        let made = File::create(&image).and_then(|file| file.set_len(8 << 20));
+        made.expect("the disk is made");
+        let is_mounted = run("mkfs.ext2", &["-q", "-F", "-b", "4096", "-N", "64"], &image)
+            && Command::new("mount")
+                .args(["-o", "loop"])
+                .args([&image, &disk.source])
+                .status()
+                .is_ok_and(|status| status.success());
+        is_mounted.then_some(disk)
+    }
+
+    /// Leaves no room below.
+    fn fill(&self) {
+        let mut filler = File::create(self.below.join("filler")).expect("it is made");
+        while filler.write_all(&[1; 4096]).is_ok() {}
+    }
+
+    /// Makes room again.
+    fn empty(&self) {
+        std::fs::remove_file(self.below.join("filler")).expect("it is removed");
+    }
+}
+
+impl Drop for ThinDisk {
+    fn drop(&mut self) {
+        for path in [&self.source, &self.below] {
+            run("umount", &["-l"], path);
+        }
+    }
+}
+
+fn open(bench: &Bench, name: &str) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(bench.path(name)).expect("it opens")
+}
+
+/// The fewest bytes that go through the kernel's cache: they fill no page.
+const TAIL: [u8; 100] = [7; 100];
+
+fn is_lost(result: std::io::Result<()>) -> bool {
+    result.is_err_and(|error| matches!(error.raw_os_error(), Some(5 | 28)))
+}
+
+/// A mount before a thin disk, with empty files of these names on it; none if it cannot be had.
+fn bench(test: &str, names: &[&str]) -> Option<(Bench, ThinDisk)> {
+    if is_left_out(test) {
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let Some(disk) = ThinDisk::mount(&folder) else {
+        eprintln!("skipped: a small file system cannot be mounted here");
+        return None;
+    };
+    let bench = Bench::in_folder(folder, 16 << 20, |cache, _, files| {
+        cache.attach(files).expect("a new cache takes a store")
+    });
+    for name in names {
+        let file = open(&bench, name);
+        file.sync_all().expect("there is room");
+    }
+    Some((bench, disk))
+}
+
+#[test]
+fn a_sync_fails_until_the_file_is_opened_anew() {
+    const TEST: &str = "a_sync_fails_until_the_file_is_opened_anew";
+    let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
+        return;
+    };
+    let file = open(&bench, "file");
+    disk.fill();
+    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    assert!(is_lost(file.sync_data()), "there is no room");
+    assert!(is_lost(file.sync_all()), "the kernel would call it written");
+    disk.empty();
+    assert!(is_lost(file.sync_data()), "room does not bring it back");
+    drop(file);
+    let rt = Rt::real();
+    let deadline = rt.now() + PATIENCE;
+    loop {
+        let file = open(&bench, "file");
+        file.write_all_at(&TAIL, 0).expect("memory takes it");
+        if file.sync_all().is_ok() {
+            break;
+        }
+        assert!(rt.now() < deadline, "a file that is opened anew is not new");
+    }
+    let mount = bench.mount.as_ref().expect("it is mounted");
+    assert!(mount.losses() >= 1, "it was not let go in silence");
+    assert_eq!(read(&bench.behind("file")), TAIL);
+    bench.end();
+}
+
+#[test]
+fn what_nobody_was_told_is_told_by_the_next_sync() {
+    const TEST: &str = "what_nobody_was_told_is_told_by_the_next_sync";
+    let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
+        return;
+    };
+    let file = open(&bench, "file");
+    disk.fill();
+    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    drop(file);
+    let mount = bench.mount.as_ref().expect("it is mounted");
+    let rt = Rt::real();
+    let deadline = rt.now() + PATIENCE;
+    while mount.losses() == 0 {
+        block_on(mount.write_back());
+        assert!(rt.now() < deadline, "it is not given up");
+    }
+    disk.empty();
+    let file = open(&bench, "file");
+    assert!(is_lost(file.sync_all()), "nobody was told");
+    file.sync_all().expect("it is told once");
+    drop(file);
+    bench.end();
+}
+
+#[test]
+fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
+    const TEST: &str = "a_file_that_cannot_be_made_durable_does_not_keep_the_mount";
+    let Some((mut bench, disk)) = bench(TEST, &["told", "untold"]) else {
+        return;
+    };
+    let (told, untold) = (open(&bench, "told"), open(&bench, "untold"));
+    disk.fill();
+    for file in [&told, &untold] {
+        file.write_all_at(&TAIL, 0).expect("memory takes it");
+    }
+    assert!(is_lost(told.sync_data()), "there is no room");
+    drop((told, untold));
+    let losses = bench.end_with_losses(PATIENCE);
+    assert_eq!(losses, 2, "neither was let go in silence");
+}
