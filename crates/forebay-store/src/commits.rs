@@ -74,6 +74,7 @@ mod tests {
     use super::*;
     use crate::files::{Files, OpenMode};
     use crate::io::{Finish, FinishedIo, Io, IoKind, ObjectId, Request};
+    use crate::transfer::Addressed;
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
@@ -112,7 +113,8 @@ mod tests {
                 length_bytes: 0,
             };
             let told = Arc::clone(&self.told) as Arc<dyn Finish>;
-            Transfer::start(Io::new(request, Vec::new(), told, token), &self.files)
+            let io = Io::new(request, Vec::new(), told, token);
+            Addressed::look_up(io, &self.files).and_then(Transfer::start)
         }
 
         fn end(&self, token: u64, answer: Result<(), Failure>) {

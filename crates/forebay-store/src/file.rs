@@ -6,6 +6,7 @@ use crate::files::{Files, OpenError, OpenMode, Opened};
 use crate::inbox::MemoryNews;
 use crate::io::{Io, ObjectId, PagePointer};
 use crate::positioned::PositionedQueue;
+use crate::transfer::Addressed;
 use crate::uring::Ring;
 use crate::{Durability, Failure, Geometry, Store};
 use forebay_base::PAGE_BYTES;
@@ -87,7 +88,7 @@ pub enum StartError {
 /// ```
 pub struct FileStore {
     settings: FileStoreSettings,
-    files: Arc<Files>,
+    files: Files,
     body: Body,
     uring_refusal: Option<String>,
 }
@@ -106,7 +107,6 @@ impl FileStore {
     pub fn new(settings: FileStoreSettings) -> Result<Arc<FileStore>, StartError> {
         within("queue_depth", settings.queue_depth, 4096)?;
         within("max_io_pages", settings.max_io_pages, 1024)?;
-        let files = Arc::new(Files::default());
         let (depth, pages) = (
             settings.queue_depth as usize,
             settings.max_io_pages as usize,
@@ -114,20 +114,18 @@ impl FileStore {
         let mut uring_refusal = None;
         let ring = match settings.method {
             Method::Positioned => None,
-            Method::Uring => Some(Ring::start(&files, depth, pages).map_err(StartError::Uring)?),
-            Method::Auto => Ring::start(&files, depth, pages)
+            Method::Uring => Some(Ring::start(depth, pages).map_err(StartError::Uring)?),
+            Method::Auto => Ring::start(depth, pages)
                 .map_err(|refusal| uring_refusal = Some(refusal.to_string()))
                 .ok(),
         };
         let body = match ring {
             Some(ring) => Body::Uring(ring),
-            None => {
-                Body::Positioned(Pool::start(&files, depth, pages).map_err(StartError::Thread)?)
-            }
+            None => Body::Positioned(Pool::start(depth, pages).map_err(StartError::Thread)?),
         };
         Ok(Arc::new(FileStore {
             settings,
-            files,
+            files: Files::default(),
             body,
             uring_refusal,
         }))
@@ -162,7 +160,7 @@ impl FileStore {
         self.files.make_writable(object, path, self.settings.direct)
     }
 
-    /// Forgets `object`, and says whether it was open. Requests that are under way are carried
+    /// Forgets `object`, and says whether it was open. Requests that were submitted are carried
     /// out; later ones fail with [`Failure::Gone`].
     pub fn close(&self, object: ObjectId) -> bool {
         self.files.close(object)
@@ -224,9 +222,12 @@ impl Store for FileStore {
         if io.pages().len() > self.settings.max_io_pages as usize {
             return io.fail(Failure::OutOfRange);
         }
+        let Some(request) = Addressed::look_up(io, &self.files) else {
+            return;
+        };
         match &self.body {
-            Body::Uring(ring) => ring.submit(io),
-            Body::Positioned(pool) => pool.queue.push(io),
+            Body::Uring(ring) => ring.submit(request),
+            Body::Positioned(pool) => pool.queue.push(request),
         }
     }
 
@@ -253,9 +254,9 @@ impl Pool {
     /// More threads than this gain nothing: each has one request at the device.
     const MOST_THREADS: usize = 8;
 
-    fn start(files: &Arc<Files>, queue_depth: usize, max_io_pages: usize) -> std::io::Result<Pool> {
+    fn start(queue_depth: usize, max_io_pages: usize) -> std::io::Result<Pool> {
         let mut pool = Pool {
-            queue: Arc::new(PositionedQueue::new(Arc::clone(files), queue_depth)),
+            queue: Arc::new(PositionedQueue::new(queue_depth)),
             crew: Crew::default(),
         };
         for _ in 0..queue_depth.min(Pool::MOST_THREADS) {

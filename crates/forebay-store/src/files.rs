@@ -165,7 +165,7 @@ impl Files {
         closed.is_some()
     }
 
-    /// Opens `path`, which is the file `object`, for writing too. Requests that have begun go on
+    /// Opens `path`, which is the file `object`, for writing too. Submitted requests go on
     /// with what was open before.
     pub(crate) fn make_writable(
         &self,

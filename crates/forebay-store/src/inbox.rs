@@ -1,6 +1,7 @@
 //! What the ring thread is asked to do, and how it is woken.
 
-use crate::io::{Io, PagePointer};
+use crate::io::PagePointer;
+use crate::transfer::Addressed;
 use forebay_base::sync::{Mutex, lock};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
@@ -17,7 +18,7 @@ pub(crate) struct Inbox {
 }
 
 struct Content {
-    ios: VecDeque<Io>,
+    requests: VecDeque<Addressed>,
     memory: Vec<MemoryNews>,
     stop: bool,
     asleep: bool,
@@ -47,7 +48,7 @@ impl Inbox {
     pub(crate) fn new(capacity: usize) -> Result<Inbox, Errno> {
         Ok(Inbox {
             content: Mutex::new(Content {
-                ios: VecDeque::with_capacity(capacity),
+                requests: VecDeque::with_capacity(capacity),
                 memory: Vec::new(),
                 stop: false,
                 asleep: false,
@@ -62,8 +63,8 @@ impl Inbox {
         &self.bell
     }
 
-    pub(crate) fn push(&self, io: Io) {
-        self.tell(|content| content.ios.push_back(io));
+    pub(crate) fn push(&self, request: Addressed) {
+        self.tell(|content| content.requests.push_back(request));
     }
 
     pub(crate) fn push_memory(&self, news: MemoryNews) {
@@ -87,11 +88,15 @@ impl Inbox {
         }
     }
 
-    /// Moves everything to the ends of `ios` and `memory`. If there was nothing, the caller counts
-    /// as asleep until [`Inbox::wake_up`].
-    pub(crate) fn take(&self, ios: &mut VecDeque<Io>, memory: &mut Vec<MemoryNews>) -> Found {
+    /// Moves everything to the ends of `requests` and `memory`. If there was nothing, the caller
+    /// counts as asleep until [`Inbox::wake_up`].
+    pub(crate) fn take(
+        &self,
+        requests: &mut VecDeque<Addressed>,
+        memory: &mut Vec<MemoryNews>,
+    ) -> Found {
         let mut content = lock(&self.content);
-        if content.ios.is_empty() && content.memory.is_empty() {
+        if content.requests.is_empty() && content.memory.is_empty() {
             content.asleep = true;
             return if content.stop {
                 Found::End
@@ -99,10 +104,10 @@ impl Inbox {
                 Found::Nothing
             };
         }
-        if ios.is_empty() {
-            std::mem::swap(ios, &mut content.ios);
+        if requests.is_empty() {
+            std::mem::swap(requests, &mut content.requests);
         } else {
-            ios.append(&mut content.ios);
+            requests.append(&mut content.requests);
         }
         memory.append(&mut content.memory);
         Found::Some

@@ -2,50 +2,47 @@
 //! other. Works on every system; the ring ([`crate::uring`]) is the faster way.
 
 use crate::error::Failure;
-use crate::files::{Files, OpenFile};
-use crate::io::{Io, IoKind, Request};
-use crate::transfer::{IoVector, Step, Transfer};
+use crate::files::OpenFile;
+use crate::io::{IoKind, Request};
+use crate::transfer::{Addressed, IoVector, Step, Transfer};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::wait::WaitQueue;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Requests that wait for a thread. It holds no more than what was submitted and not yet begun.
 pub(crate) struct PositionedQueue {
-    files: Arc<Files>,
     waiting: Mutex<Waiting>,
     arrivals: WaitQueue,
 }
 
 #[derive(Default)]
 struct Waiting {
-    ios: VecDeque<Io>,
+    requests: VecDeque<Addressed>,
     stopped: bool,
 }
 
 enum Next {
-    Take(Io),
+    Take(Addressed),
     Wait,
     Stop,
 }
 
 impl PositionedQueue {
-    pub(crate) fn new(files: Arc<Files>, queue_depth: usize) -> PositionedQueue {
+    pub(crate) fn new(queue_depth: usize) -> PositionedQueue {
         PositionedQueue {
-            files,
             waiting: Mutex::new(Waiting {
-                ios: VecDeque::with_capacity(queue_depth),
+                requests: VecDeque::with_capacity(queue_depth),
                 stopped: false,
             }),
             arrivals: WaitQueue::new(),
         }
     }
 
-    /// Leaves `io` to the next free thread.
-    pub(crate) fn push(&self, io: Io) {
-        lock(&self.waiting).ios.push_back(io);
+    /// Leaves `request` to the next free thread.
+    pub(crate) fn push(&self, request: Addressed) {
+        lock(&self.waiting).requests.push_back(request);
         self.arrivals.wake_one();
     }
 
@@ -62,14 +59,14 @@ impl PositionedQueue {
         forebay_rt::block_on(async {
             loop {
                 match self.next() {
-                    Next::Take(io) => carry_out(io, &self.files, &mut vectors),
+                    Next::Take(request) => carry_out(request, &mut vectors),
                     Next::Stop => return,
                     Next::Wait => {
                         let arrival = self.arrivals.listen();
                         match self.next() {
-                            Next::Take(io) => {
+                            Next::Take(request) => {
                                 drop(arrival);
-                                carry_out(io, &self.files, &mut vectors);
+                                carry_out(request, &mut vectors);
                             }
                             Next::Stop => return,
                             Next::Wait => arrival.await,
@@ -82,17 +79,17 @@ impl PositionedQueue {
 
     fn next(&self) -> Next {
         let mut waiting = lock(&self.waiting);
-        match waiting.ios.pop_front() {
-            Some(io) => Next::Take(io),
+        match waiting.requests.pop_front() {
+            Some(request) => Next::Take(request),
             None if waiting.stopped => Next::Stop,
             None => Next::Wait,
         }
     }
 }
 
-/// Does all of `io` on this thread and finishes it.
-fn carry_out(io: Io, files: &Files, vectors: &mut [IoVector]) {
-    let Some(mut transfer) = Transfer::start(io, files) else {
+/// Does all of `addressed` on this thread and finishes it.
+fn carry_out(addressed: Addressed, vectors: &mut [IoVector]) {
+    let Some(mut transfer) = Transfer::start(addressed) else {
         return;
     };
     let request = transfer.request();
@@ -182,7 +179,7 @@ fn write_zeros(file: &OpenFile, start: u64, end: u64) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::OpenMode;
+    use crate::files::{Files, OpenMode};
 
     #[test]
     fn zeros_stop_at_the_end_of_the_file() {

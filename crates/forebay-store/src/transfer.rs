@@ -38,7 +38,31 @@ pub(crate) enum Step {
     Done(Result<(), Failure>),
 }
 
-/// A request and the file that it goes to, which stays open until the request is finished.
+/// A request that waits, and the file that it goes to: the one that its object was when it was
+/// submitted, whatever becomes of the object until it is carried out.
+#[derive(Debug)]
+pub(crate) struct Addressed {
+    io: Io,
+    file: Arc<OpenFile>,
+}
+
+impl Addressed {
+    /// Looks up the file of `io`, which is finished at once if there is none.
+    pub(crate) fn look_up(io: Io, files: &Files) -> Option<Addressed> {
+        let Some(file) = files.get(io.request().object) else {
+            io.fail(Failure::Gone);
+            return None;
+        };
+        Some(Addressed { io, file })
+    }
+
+    pub(crate) fn request(&self) -> Request {
+        self.io.request()
+    }
+}
+
+/// A request under way and the file that it goes to, which stays open until the request is
+/// finished.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     io: Io,
@@ -49,14 +73,11 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Looks up the file of `io`. A request that cannot go there, or that has nothing to do, is
+    /// Begins `addressed`. A request that cannot go to its file, or that has nothing to do, is
     /// finished at once.
-    pub(crate) fn start(io: Io, files: &Files) -> Option<Transfer> {
+    pub(crate) fn start(addressed: Addressed) -> Option<Transfer> {
+        let Addressed { io, file } = addressed;
         let request = io.request();
-        let Some(file) = files.get(request.object) else {
-            io.fail(Failure::Gone);
-            return None;
-        };
         if let Err(failure) = file.check(request) {
             io.fail(failure);
             return None;
@@ -197,9 +218,10 @@ impl Transfer {
         }
     }
 
-    /// Gives the request back unfinished, for another body to begin anew.
-    pub(crate) fn into_io(self) -> Io {
-        self.io
+    /// Gives the request back unfinished, for another body to begin anew with the same file.
+    pub(crate) fn into_addressed(self) -> Addressed {
+        let Transfer { io, file, .. } = self;
+        Addressed { io, file }
     }
 }
 

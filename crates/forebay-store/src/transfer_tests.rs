@@ -22,7 +22,9 @@ fn transfer(kind: IoKind, pages: Vec<PagePointer>, length_bytes: u64) -> Transfe
         offset_bytes: 8192,
         length_bytes,
     };
-    Transfer::start(Io::new(request, pages, Arc::new(Ignored), 0), &files)
+    let io = Io::new(request, pages, Arc::new(Ignored), 0);
+    Addressed::look_up(io, &files)
+        .and_then(Transfer::start)
         .expect("there is something to move")
 }
 
@@ -114,5 +116,5 @@ fn a_file_that_is_not_open_is_gone() {
         length_bytes: 0,
     };
     let io = Io::new(request, Vec::new(), Arc::new(Gone), 0);
-    assert!(Transfer::start(io, &Files::default()).is_none());
+    assert!(Addressed::look_up(io, &Files::default()).is_none());
 }

@@ -8,12 +8,11 @@
 //! helper thread.
 
 use crate::crew::Crew;
-use crate::files::Files;
 use crate::inbox::{Found, Inbox, MemoryNews};
-use crate::io::{Io, IoKind};
+use crate::io::IoKind;
 use crate::positioned::{PositionedQueue, cannot_punch, punch_flags};
 use crate::registered::{PLACES, Registered, pieces};
-use crate::transfer::{IoVector, Step, Transfer};
+use crate::transfer::{Addressed, IoVector, Step, Transfer};
 use forebay_rt::wait::Slot;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -44,18 +43,13 @@ impl Ring {
     ///
     /// # Errors
     /// What the system said, if it does not let us have a ring.
-    pub(crate) fn start(
-        files: &Arc<Files>,
-        queue_depth: usize,
-        max_io_pages: usize,
-    ) -> std::io::Result<Ring> {
+    pub(crate) fn start(queue_depth: usize, max_io_pages: usize) -> std::io::Result<Ring> {
         let inbox = Arc::new(Inbox::new(2 * queue_depth)?);
-        let helper = Arc::new(PositionedQueue::new(Arc::clone(files), 16));
+        let helper = Arc::new(PositionedQueue::new(16));
         let mut crew = Crew::default();
         let started = Arc::new(Slot::new());
         let for_ring = RingParts {
             inbox: Arc::clone(&inbox),
-            files: Arc::clone(files),
             helper: Arc::clone(&helper),
             queue_depth,
             max_io_pages,
@@ -79,8 +73,8 @@ impl Ring {
         Ok(self)
     }
 
-    pub(crate) fn submit(&self, io: Io) {
-        self.inbox.push(io);
+    pub(crate) fn submit(&self, request: Addressed) {
+        self.inbox.push(request);
     }
 
     pub(crate) fn tell_memory(&self, news: MemoryNews) {
@@ -97,7 +91,6 @@ impl Drop for Ring {
 
 struct RingParts {
     inbox: Arc<Inbox>,
-    files: Arc<Files>,
     helper: Arc<PositionedQueue>,
     queue_depth: usize,
     max_io_pages: usize,
@@ -113,7 +106,7 @@ struct RingThread {
     /// `max_io_pages` for each slot: the kernel reads them when the entry is submitted.
     vectors: Vec<IoVector>,
     /// Requests that wait for a slot.
-    backlog: VecDeque<Io>,
+    backlog: VecDeque<Addressed>,
     news: Vec<MemoryNews>,
     registered: Option<Registered>,
 }
@@ -177,11 +170,11 @@ impl RingThread {
 
     fn start_backlog(&mut self) {
         while !self.free.is_empty()
-            && let Some(io) = self.backlog.pop_front()
+            && let Some(request) = self.backlog.pop_front()
         {
-            if io.request().kind == IoKind::SetLength {
-                self.parts.helper.push(io);
-            } else if let Some(transfer) = Transfer::start(io, &self.parts.files) {
+            if request.request().kind == IoKind::SetLength {
+                self.parts.helper.push(request);
+            } else if let Some(transfer) = Transfer::start(request) {
                 let slot = self.free.pop().expect("a free slot was seen above");
                 self.slots[slot] = Some(transfer);
                 self.ask(slot);
@@ -242,7 +235,7 @@ impl RingThread {
         let step = match (transfer.request().kind, answer) {
             (IoKind::Discard, Err(errno)) if cannot_punch(errno) => {
                 let transfer = self.release(slot);
-                return self.parts.helper.push(transfer.into_io());
+                return self.parts.helper.push(transfer.into_addressed());
             }
             (IoKind::Commit | IoKind::Discard, Ok(_)) => Step::Done(Ok(())),
             (_, answer) => transfer.advance(answer),

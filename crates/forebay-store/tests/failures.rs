@@ -3,6 +3,7 @@
 mod support;
 
 use forebay_base::sync::{Mutex, lock};
+use forebay_rt::wait::Slot;
 use forebay_store::{
     Failure, FileStore, FileStoreSettings, Finish, FinishedIo, Io, IoKind, Method, ObjectId,
     OpenError, OpenMode, Request, StartError, Store,
@@ -101,6 +102,67 @@ fn a_closed_file_is_gone_and_its_number_is_not_used_again() {
         }
         assert_eq!(driver.try_read(first.object, 0, 4096), Err(Failure::Gone));
         assert!(driver.read(second.object, 0, 4096) == [0; 4096]);
+    }
+}
+
+/// Says that it was told, and keeps the thread that tells it until it may go on.
+#[derive(Default)]
+struct Holdup {
+    told: Slot<()>,
+    go_on: Slot<()>,
+}
+
+impl Finish for Holdup {
+    fn finished(&self, io: FinishedIo) {
+        assert_eq!(io.result, Ok(()));
+        self.told.set(());
+        forebay_rt::block_on(self.go_on.take());
+    }
+}
+
+#[test]
+fn what_was_submitted_before_a_close_is_carried_out() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let mode = OpenMode::Create {
+        length_bytes: Some(MIB),
+    };
+    for (name, store) in file_stores() {
+        let one_at_a_time = FileStoreSettings {
+            queue_depth: 1,
+            ..settings(store.method(), true)
+        };
+        let store = FileStore::new(one_at_a_time).expect("it starts");
+        let driver = driver_of(&store);
+        let object = store
+            .open(&folder.path().join(name), mode)
+            .expect("it opens")
+            .object;
+        let holdup = Arc::new(Holdup::default());
+        let request = Request {
+            kind: IoKind::Commit,
+            object,
+            offset_bytes: 0,
+            length_bytes: 0,
+        };
+        let finish = Arc::clone(&holdup) as Arc<dyn Finish>;
+        store.submit(Io::new(request, Vec::new(), finish, 0));
+        forebay_rt::block_on(holdup.told.take());
+        // The store's thread is with us, so this waits.
+        let write = driver.submit_write(object, 0, &[7; 4096]);
+        let cut = Request {
+            kind: IoKind::SetLength,
+            offset_bytes: 4096,
+            ..request
+        };
+        let cut = driver.submit(cut, Vec::new());
+        assert!(store.close(object), "{name}");
+        holdup.go_on.set(());
+        for token in [write, cut] {
+            let done = forebay_rt::block_on(driver.finish(token));
+            assert!(done.is_ok(), "{name}: {done:?}");
+        }
+        let bytes = std::fs::read(folder.path().join(name)).expect("it is read");
+        assert!(bytes == [7; 4096], "{name}");
     }
 }
 
@@ -208,7 +270,7 @@ fn the_way_that_is_used_is_told() {
 /// that store.
 struct LastOwner {
     store: Mutex<Option<Arc<FileStore>>>,
-    dropped: Arc<forebay_rt::wait::Slot<()>>,
+    dropped: Arc<Slot<()>>,
 }
 
 impl Finish for LastOwner {
@@ -235,7 +297,7 @@ fn a_finisher_may_drop_the_store() {
                 offset_bytes: 0,
                 length_bytes: 0,
             };
-            let dropped = Arc::new(forebay_rt::wait::Slot::new());
+            let dropped = Arc::new(Slot::new());
             let watched: Weak<FileStore> = Arc::downgrade(&fresh);
             let owner = Arc::new(LastOwner {
                 store: Mutex::new(None),
