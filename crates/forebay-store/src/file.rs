@@ -214,6 +214,7 @@ impl Store for FileStore {
             max_io_pages: self.settings.max_io_pages,
             queue_depth: self.settings.queue_depth,
             durability: Durability::OnCommit,
+            // Where they must be stable the kernel's cache takes a copy (`stable.rs`).
             stable_pages: false,
         }
     }

@@ -9,6 +9,7 @@
 use crate::commits::Commits;
 use crate::error::Failure;
 use crate::io::{IoKind, ObjectId, Request};
+use crate::stable;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
 use rustix::fd::OwnedFd;
@@ -40,7 +41,8 @@ pub struct Opened {
     /// Its length in bytes when it was opened.
     pub length_bytes: u64,
     /// Whether requests pass the kernel's page cache by. If not, the file system refuses
-    /// `O_DIRECT` (or the settings do) and every byte is cached twice.
+    /// `O_DIRECT` (or the settings do), or would take checksums of pages that change meanwhile
+    /// (btrfs, ZFS, a device with `stable_writes`), and every byte is cached twice.
     pub direct: bool,
 }
 
@@ -234,7 +236,9 @@ fn open_file(path: &Path, mode: OpenMode, direct: bool) -> Result<OpenFile, Open
         rustix::fs::ftruncate(&buffered, length)
             .map_err(|errno| refused(path, "set its length", errno))?;
     }
-    let direct = if direct {
+    // A page may be overwritten while it is written: the geometry says so.
+    let is_copied = writable && stable::is_needed_by(&buffered);
+    let direct = if direct && !is_copied {
         open_direct(path, base, &buffered)
     } else {
         None

@@ -18,6 +18,7 @@ pub mod io;
 mod memory;
 mod positioned;
 mod registered;
+mod stable;
 mod transfer;
 mod uring;
 pub mod wrap;

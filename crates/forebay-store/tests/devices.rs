@@ -139,3 +139,25 @@ fn a_commit_fails_after_one_that_lost_bytes() {
         });
     }
 }
+
+/// Such a device takes checksums of pages, which a cache overwrites while they are written.
+#[test]
+fn a_device_that_needs_stable_pages_is_written_through_the_kernel() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let Some(device) = LoopDevice::attach(folder.path(), DEVICE_BYTES) else {
+        eprintln!("skipped: no loop device can be had here");
+        return;
+    };
+    let name = device.path.file_name().expect("a device has a name");
+    let says = Path::new("/sys/block")
+        .join(name)
+        .join("queue/stable_writes");
+    let store = FileStore::new(settings(Method::Positioned, true)).expect("it starts");
+    let is_direct = |mode| store.open(&device.path, mode).expect("it opens").direct;
+    if !is_direct(OpenMode::ReadWrite) || std::fs::write(says, "1").is_err() {
+        eprintln!("skipped: no device can be told to need stable pages here");
+        return;
+    }
+    assert!(!is_direct(OpenMode::ReadWrite));
+    assert!(is_direct(OpenMode::ReadOnly), "nothing is overwritten");
+}
