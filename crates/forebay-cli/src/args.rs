@@ -38,9 +38,9 @@ enum TypedCommand {
     ///
     /// Shows the folder SRC at MNT: names and attributes pass through, the data of files goes
     /// through a cache of a fixed size. Writes return when they are in memory and are written back
-    /// in the background; fsync makes them durable. fusermount3 -u and SIGTERM end it: what is
-    /// left is written first, and how much is said; a second SIGINT gives up and says what was not
-    /// written.
+    /// in the background; fsync makes them durable. fusermount3 -u, SIGTERM and SIGHUP end it: what
+    /// is left is written first, and how much is said; a second SIGINT gives up and says what was
+    /// not written.
     Mount(TypedMount),
     /// Simulate a machine: run workloads, compare policies, measure the five changes again
     Lab(TypedLab),

@@ -2,13 +2,17 @@
 
 mod args;
 mod bench;
+#[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
 mod error;
 mod lab;
+#[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod mount;
+#[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod serve;
 
 use args::Command;
+use daemon::say::say;
 use error::CommandError;
 use std::process::ExitCode;
 
@@ -23,7 +27,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("forebay: {error}");
+            say(&error);
             if let CommandError::Interrupted { signal } = error {
                 end_by(signal);
             }
@@ -35,6 +39,6 @@ fn main() -> ExitCode {
 /// Ends the program by `signal`, so that a shell that waits for it sees what ended it.
 fn end_by(signal: i32) {
     if let Err(refused) = signal_hook::low_level::emulate_default_handler(signal) {
-        eprintln!("forebay: cannot end by signal {signal}: {refused}");
+        say(format_args!("cannot end by signal {signal}: {refused}"));
     }
 }

@@ -60,6 +60,69 @@ fn what_was_written_is_in_the_image_after_a_term() {
     assert!(!folder.path().join("nbd.sock").exists());
 }
 
+/// A server with a megabyte of dirty sevens whose messages nobody reads any more.
+fn unheard(folder: &Path, more: &[&str]) -> (Served, Client) {
+    let mut served = Served::start(folder, &[&CREATE, more].concat());
+    let mut client = served.client();
+    let written = client.write(0, &vec![7; 1 << 20], false);
+    assert_eq!(written.expect("the server answers"), 0);
+    served.close_stderr();
+    (served, client)
+}
+
+fn assert_all_written(folder: &Path) {
+    let image = std::fs::read(folder.join("disk.img")).expect("it was made");
+    assert!(image[..1 << 20].iter().all(|&byte| byte == 7));
+}
+
+#[test]
+fn everything_is_written_where_nobody_reads_the_messages() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let folder = tempfile::tempdir().unwrap();
+        let (served, client) = unheard(folder.path(), &[]);
+        served.signal(signal);
+        assert_eq!(served.wait_unheard().code(), Some(0), "{signal:?}");
+        assert_all_written(folder.path());
+        drop(client);
+    }
+}
+
+#[test]
+fn clients_are_turned_away_and_let_in_where_nobody_reads_the_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, mut first) = unheard(folder.path(), &["--clients", "1"]);
+    assert!(Client::connect(&served.socket, "").is_err());
+    let leave = Client::request(command::DISC, 0, 0, 0);
+    first.send(leave, &[]).unwrap();
+    assert_eq!(first.stream.read(&mut [0; 1]).unwrap(), 0);
+    // Its place is free a moment after its stream has ended.
+    let mut tries = (0..100_000).map(|_| Client::connect(&served.socket, ""));
+    let mut third = tries.find_map(Result::ok).expect("the server listens on");
+    assert_eq!(third.read(0, 3).unwrap(), [7; 3]);
+    served.signal(Signal::TERM);
+    assert_eq!(served.wait_unheard().code(), Some(0));
+    assert_all_written(folder.path());
+}
+
+#[test]
+fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("nbd.sock");
+    let call = server::command(&folder.path().join("disk.img"), &socket, &CREATE);
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(call.get_program())
+        .args(call.get_args())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let served = Served::started(shell, socket);
+    served.signal(Signal::HUP);
+    let mut client = served.client();
+    assert_eq!(client.write(0, &vec![7; 1 << 20], true).unwrap(), 0);
+    end(served);
+}
+
 #[test]
 fn bad_clients_do_not_disturb_the_others() {
     let folder = tempfile::tempdir().unwrap();

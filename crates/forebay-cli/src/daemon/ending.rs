@@ -1,5 +1,6 @@
 //! How a server ends: in order, with everything written, or given up, with what was lost said.
 
+use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay::{Cache, Statistics, SyncError};
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -7,7 +8,7 @@ use forebay_base::units::show_bytes;
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_rt::Rt;
 use forebay_rt::wait::Gate;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::pin::pin;
 use std::process;
@@ -30,14 +31,20 @@ struct Rest {
 }
 
 impl Ending {
-    /// Listens for SIGTERM and SIGINT. The first of either opens the way to an end in order, a
-    /// second SIGINT ends the program with status 1 and says what of `cache` was not written.
+    /// Listens for SIGTERM, SIGINT and SIGHUP. The first of them opens the way to an end in order,
+    /// a second SIGINT ends the program with status 1 and says what of `cache` was not written. A
+    /// SIGHUP that whoever started us has ignored, as nohup does, stays ignored.
     pub(crate) fn listen(
         cache: &Cache,
         is_written: Arc<Mutex<bool>>,
     ) -> Result<Ending, CommandError> {
         let failed = || CommandError::system("listen for signals");
-        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed())?;
+        let status = std::fs::read_to_string("/proc/self/status").map_err(failed())?;
+        let wanted = [SIGINT, SIGTERM, SIGHUP];
+        let heard = wanted
+            .iter()
+            .filter(|&&it| it != SIGHUP || !ignores(&status, it));
+        let mut signals = Signals::new(heard).map_err(failed())?;
         let asked = Arc::new(Gate::new(false));
         let gate = asked.clone();
         let rest = Rest {
@@ -51,10 +58,10 @@ impl Ending {
                 if interrupts >= 2 {
                     rest.give_up();
                 }
-                if interrupts == 1 && signal == SIGINT {
-                    eprintln!("forebay: ending; interrupt again to give up what is not written");
-                }
                 gate.open();
+                if interrupts == 1 && signal == SIGINT {
+                    say("ending; interrupt again to give up what is not written");
+                }
             }
         })
         .map_err(failed())?;
@@ -69,6 +76,13 @@ impl Ending {
     }
 }
 
+/// Whether a process ignores `signal`, by what the system says of it.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 impl Rest {
     fn give_up(&self) {
         // Held to the end: the main thread cannot report success in between.
@@ -77,12 +91,12 @@ impl Rest {
             process::exit(0);
         }
         let statistics = self.cache.statistics();
-        eprintln!(
-            "forebay: given up; {} were not written and are lost ({} dirty, {} under writeback)",
+        say(format_args!(
+            "given up; {} were not written and are lost ({} dirty, {} under writeback)",
             show_pages(statistics.dirty()),
             show_pages(statistics.nr_dirty),
             show_pages(statistics.nr_writeback),
-        );
+        ));
         process::exit(1);
     }
 }
@@ -92,14 +106,14 @@ impl Rest {
 pub(crate) async fn write_all(cache: &Cache, rt: &Rt) {
     let before = cache.statistics();
     if before.dirty() > 0 {
-        eprintln!("forebay: {}", show_left(&before));
+        say(show_left(&before));
     }
     loop {
         let mut close = pin!(cache.close());
         let result = loop {
             match rt.timeout(PROGRESS_INTERVAL, close.as_mut()).await {
                 Ok(result) => break result,
-                Err(_) => eprintln!("forebay: {}", show_left(&cache.statistics())),
+                Err(_) => say(show_left(&cache.statistics())),
             }
         };
         match result {
@@ -107,7 +121,9 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt) {
             // A slow store that writes on is no failure; the progress lines tell of it.
             Err(SyncError::NotAnswering { .. }) => {}
             Err(error) => {
-                eprintln!("forebay: {error}; trying again, interrupt twice to give up");
+                say(format_args!(
+                    "{error}; trying again, interrupt twice to give up"
+                ));
                 rt.sleep(RETRY_AFTER).await;
             }
         }
@@ -135,4 +151,18 @@ fn show_left(statistics: &Statistics) -> String {
 
 fn show_pages(pages: u64) -> String {
     show_bytes(pages * PAGE_BYTES as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ignored_signal_is_found_in_the_systems_words() {
+        let status = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001001\nSigCgt:\t0\n";
+        assert!(ignores(status, SIGHUP));
+        assert!(ignores(status, 13));
+        assert!(!ignores(status, SIGTERM));
+        assert!(!ignores("", SIGHUP));
+    }
 }

@@ -4,5 +4,6 @@ pub(crate) mod budget;
 pub(crate) mod ending;
 pub(crate) mod memory;
 pub(crate) mod metrics;
+pub(crate) mod say;
 pub(crate) mod scrape;
 pub(crate) mod store;

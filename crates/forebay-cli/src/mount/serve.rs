@@ -3,6 +3,7 @@
 use super::arguments::MountArguments;
 use super::background;
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::say::{say, say_ready};
 use crate::daemon::store::cache_before_files;
 use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
@@ -51,15 +52,15 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let unlocked = memory::lock_what_is_used();
     announce(arguments, &cache);
     for refused in [unmarked, unlocked].into_iter().flatten() {
-        eprintln!("forebay: {refused}");
+        say(refused);
     }
     if let Some(address) = arguments.metrics {
         let cache = cache.clone();
         let address = scrape::serve(address, move || metrics::render(&cache.statistics(), None))?;
-        eprintln!("forebay: metrics at http://{address}/metrics");
+        say(format_args!("metrics at http://{address}/metrics"));
     }
     // Whoever started us reads this line as the sign that the mount answers.
-    println!("{}", arguments.mount_point.display());
+    say_ready(arguments.mount_point.display());
     if in_background {
         background::let_go_of_streams()?;
     }
@@ -76,7 +77,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
              look at the device and write it again"
         )));
     }
-    eprintln!("forebay: everything is written");
+    say("everything is written");
     Ok(())
 }
 
@@ -87,7 +88,7 @@ fn start(settings: &MountSettings, parts: &MountParts) -> Result<Mount, CommandE
         match Mount::start(settings, parts.clone()) {
             Err(MountError::InUse(source)) if !is_mounted(&source)? => {
                 if !is_told {
-                    eprintln!("forebay: waiting for an ended mount to write what it held");
+                    say("waiting for an ended mount to write what it held");
                     is_told = true;
                 }
                 block_on(parts.rt.sleep(RETRY_AFTER));
@@ -122,12 +123,12 @@ fn announce(arguments: &MountArguments, cache: &Cache) {
     } else {
         ""
     };
-    eprintln!(
-        "forebay: {} is mounted at {}{only}, {} of memory",
+    say(format_args!(
+        "{} is mounted at {}{only}, {} of memory",
         arguments.source.display(),
         arguments.mount_point.display(),
         show_bytes(cache.statistics().memory_bytes),
-    );
+    ));
 }
 
 /// Returns when a signal came or the folder was unmounted.
@@ -148,13 +149,13 @@ async fn asked_or_ended(ending: &Ending, mount: &Mount) {
 /// Lets nobody new in, waits for those who have files open, and writes what is dirty.
 async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
     if let Err(error) = mount.unmount() {
-        eprintln!("forebay: cannot unmount: {error}");
+        say(format_args!("cannot unmount: {error}"));
     }
     // Many files are written at a time while the progress is told below.
     let writer = mount.clone();
     rt.spawn("write back", async move { writer.write_back().await });
     if rt.timeout(DRAIN_PATIENCE, mount.ended()).await.is_err() {
-        eprintln!("forebay: somebody still has files open and is cut off");
+        say("somebody still has files open and is cut off");
     }
     mount.close().await;
     write_all(cache, rt).await;

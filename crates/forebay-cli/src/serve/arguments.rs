@@ -21,7 +21,7 @@ enum TypedFront {
     /// Serves the image or block device PATH through a cache of a fixed size. Writes return when
     /// they are in memory and are written back in the background; FLUSH and FUA make them
     /// durable. SIGTERM answers what was asked, writes everything and says how much is left;
-    /// SIGINT does the same, and a second one gives up and says what was not written.
+    /// SIGHUP and SIGINT do the same, and a second SIGINT gives up and says what was not written.
     Nbd(TypedNbd),
 }
 

@@ -3,6 +3,7 @@
 use super::arguments::{Place, ServeArguments, TlsFiles};
 use super::images;
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::say::{say, say_ready};
 use crate::daemon::store::cache_before_files;
 use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
@@ -30,13 +31,13 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let ending = Ending::listen(&cache, is_written.clone())?;
     announce(arguments, &exports, &cache);
     for refused in [unmarked, unlocked].into_iter().flatten() {
-        eprintln!("forebay: {refused}");
+        say(refused);
     }
     let settings = ServerSettings {
         connections_limit: arguments.clients,
         notify: Arc::new(|notice| {
             if matches!(notice, Notice::Failed { .. } | Notice::Refused { .. }) {
-                eprintln!("forebay: {notice}");
+                say(notice);
             }
         }),
     };
@@ -47,16 +48,16 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         let (cache, server) = (cache.clone(), server.clone());
         let render = move || metrics::render(&cache.statistics(), Some(server.connections()));
         let address = scrape::serve(address, render)?;
-        eprintln!("forebay: metrics at http://{address}/metrics");
+        say(format_args!("metrics at http://{address}/metrics"));
     }
     // Whoever started us reads this line as the sign that clients may come.
-    println!("{uri}");
+    say_ready(uri);
     block_on(async {
         ending.asked().await;
         end(&server, &cache, &rt).await;
     });
     *lock(&is_written) = true;
-    eprintln!("forebay: everything is written");
+    say("everything is written");
     Ok(())
 }
 
@@ -106,17 +107,17 @@ fn announce(arguments: &ServeArguments, exports: &[Export], cache: &Cache) {
         } else {
             ""
         };
-        eprintln!(
-            "forebay: serving {}{name}: {length}{only}",
+        say(format_args!(
+            "serving {}{name}: {length}{only}",
             image.path.display()
-        );
+        ));
     }
-    eprintln!(
-        "forebay: {} of memory, and {} for each of at most {} clients",
+    say(format_args!(
+        "{} of memory, and {} for each of at most {} clients",
         show_bytes(cache.statistics().memory_bytes),
         show_bytes(CONNECTION_BYTES as u64),
         arguments.clients,
-    );
+    ));
 }
 
 /// Answers what was asked, then writes what is dirty.
@@ -124,7 +125,9 @@ async fn end(server: &Server, cache: &Cache, rt: &Rt) {
     server.drain();
     if rt.timeout(DRAIN_PATIENCE, server.ended()).await.is_err() {
         let left = server.connections();
-        eprintln!("forebay: {left} clients do not take their answers and are cut off");
+        say(format_args!(
+            "{left} clients do not take their answers and are cut off"
+        ));
         server.cut();
         server.ended().await;
     }

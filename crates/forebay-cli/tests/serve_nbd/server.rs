@@ -1,10 +1,11 @@
 //! `forebay serve nbd` as a process of its own.
 
 use super::client::Client;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 pub(crate) struct Served {
     child: Child,
@@ -28,9 +29,13 @@ impl Served {
     /// Starts a server and waits until clients may come.
     pub(crate) fn start(folder: &Path, more: &[&str]) -> Served {
         let socket = folder.join("nbd.sock");
-        let mut child = command(&folder.join("disk.img"), &socket, more)
-            .spawn()
-            .expect("the program starts");
+        let command = command(&folder.join("disk.img"), &socket, more);
+        Served::started(command, socket)
+    }
+
+    /// The same of a call that serves at `socket`.
+    pub(crate) fn started(mut command: Command, socket: PathBuf) -> Served {
+        let mut child = command.spawn().expect("the program starts");
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("it is piped");
         BufReader::new(stdout)
@@ -71,6 +76,25 @@ impl Served {
             stdout,
             stderr,
         }
+    }
+
+    /// Nobody reads any more what the server says on standard error.
+    pub(crate) fn close_stderr(&mut self) {
+        drop(self.child.stderr.take().expect("nobody took it before"));
+    }
+
+    /// Waits for the end of a server that nobody listens to; one that hangs fails the test.
+    pub(crate) fn wait_unheard(mut self) -> ExitStatus {
+        let pid = Pid::from_child(&self.child);
+        let process = pidfd_open(pid, PidfdFlags::empty()).expect("the server is ours");
+        let patience = Timespec {
+            tv_sec: 60,
+            tv_nsec: 0,
+        };
+        let mut fds = [PollFd::new(&process, PollFlags::IN)];
+        let ended = poll(&mut fds, Some(&patience)).expect("the server is ours");
+        assert_eq!(ended, 1, "the server hangs");
+        self.child.wait().expect("the server ends")
     }
 
     /// Reads what the server says on standard error until a line holds `text`.
