@@ -74,6 +74,7 @@ pub(crate) fn serve(
         input,
         output: ByteQueue::new(OUTPUT_BYTES),
         has_input: true,
+        goes_on: false,
         is_broken: false,
     };
     let result = transmission.run();
@@ -90,6 +91,8 @@ struct Transmission<'a, 'c, M, F> {
     output: ByteQueue,
     /// Whether the client may send more.
     has_input: bool,
+    /// Whether what was heard may ask for more than was begun: half a read, requests behind it.
+    goes_on: bool,
     /// Whether nothing can be sent any more.
     is_broken: bool,
 }
@@ -106,10 +109,12 @@ where
         loop {
             let rung = self.alarm.take();
             self.pipeline.go_on(rung);
-            let advanced = self.pipeline.advance(&mut self.input, &mut self.output);
-            if let Err(error) = advanced {
-                self.give_up();
-                result = Err(error.into());
+            match self.pipeline.advance(&mut self.input, &mut self.output) {
+                Ok(goes_on) => self.goes_on = goes_on,
+                Err(error) => {
+                    self.give_up();
+                    result = Err(error.into());
+                }
             }
             let moved = self.send() | self.receive();
             if self.is_broken && result.is_ok() && !self.pipeline.is_idle() {
@@ -126,7 +131,7 @@ where
 
     fn has_ended(&self) -> bool {
         let hears_more = self.has_input && !self.pipeline.is_over();
-        !hears_more && self.pipeline.is_idle() && self.has_said_all()
+        !hears_more && !self.goes_on && self.pipeline.is_idle() && self.has_said_all()
     }
 
     fn has_said_all(&self) -> bool {
@@ -188,7 +193,7 @@ where
 
     /// Nothing more is said to this client, nor heard of it.
     fn give_up(&mut self) {
-        (self.has_input, self.is_broken) = (false, true);
+        (self.has_input, self.goes_on, self.is_broken) = (false, false, true);
         self.output.clear();
         self.pipeline.mute();
     }

@@ -145,20 +145,21 @@ where
     }
 
     /// Takes requests from `input` and puts answers into `output` until one of them, or the
-    /// slots, allow no more, or there is enough to send.
+    /// slots, allow no more, or there is enough to send. True if it was for that alone: then there
+    /// may be more to do when that is sent, though no slot is busy.
     pub(crate) fn advance(
         &mut self,
         input: &mut ByteQueue,
         output: &mut ByteQueue,
-    ) -> Result<(), TransmissionError> {
+    ) -> Result<bool, TransmissionError> {
         loop {
             let answered = self.answer_finished(output)?;
             if output.len() >= SEND_BYTES {
-                return Ok(());
+                return Ok(true);
             }
             let issued = self.issue(input, output)?;
             if !answered && !issued {
-                return Ok(());
+                return Ok(false);
             }
         }
     }
