@@ -11,6 +11,7 @@ use crate::queue::ByteQueue;
 use crate::session::{PIECE_BYTES, Session};
 use crate::slots::{Buffer, SLOTS, Slots};
 use crate::socket::{Moved, Socket};
+use crate::standing::Standing;
 use crate::tls::TlsCredentials;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -46,6 +47,7 @@ pub(crate) fn serve(
     socket: &Socket,
     exports: &[Export],
     credentials: Option<&TlsCredentials>,
+    standing: &Standing,
 ) -> Result<(), ConnectionError> {
     let facts: Vec<ExportFacts> = exports.iter().map(|export| export.facts.clone()).collect();
     let mut input = ByteQueue::new(INPUT_BYTES);
@@ -65,10 +67,11 @@ pub(crate) fn serve(
         allocation: agreement.allocation,
     };
     let alarm = Arc::new(Alarm::new()?);
-    let make = |job: Job, buffer: Buffer| perform(export, &file, job, buffer);
+    let make = |job: Job, buffer: Buffer| perform(export, &file, job, buffer, standing);
     let slots = Slots::new(make, &alarm);
     let transmission = Transmission {
         channel: &mut channel,
+        standing,
         alarm: &alarm,
         pipeline: Pipeline::new(session, slots),
         input,
@@ -85,6 +88,7 @@ pub(crate) fn serve(
 /// The transmission phase of a connection.
 struct Transmission<'a, 'c, M, F> {
     channel: &'a mut Channel<'c>,
+    standing: &'a Standing,
     alarm: &'a Alarm,
     pipeline: Pipeline<M, F>,
     input: ByteQueue,
@@ -145,14 +149,17 @@ where
         }
         if self.output.is_empty() {
             // It makes no room in the queue of replies, so there is nothing to do again.
-            if self.channel.flush() == Moved::Broken {
-                self.give_up();
+            match self.channel.flush() {
+                Moved::Bytes(_) => self.standing.took(),
+                Moved::NotNow => {}
+                Moved::Closed | Moved::Broken => self.give_up(),
             }
             return self.is_broken;
         }
         match self.channel.send(self.output.filled()) {
             Moved::Bytes(count) => {
                 self.output.consume(count);
+                self.standing.took();
                 true
             }
             Moved::NotNow => false,
@@ -195,6 +202,7 @@ where
     fn give_up(&mut self) {
         (self.has_input, self.goes_on, self.is_broken) = (false, false, true);
         self.output.clear();
+        self.standing.took();
         self.pipeline.mute();
     }
 
@@ -205,7 +213,10 @@ where
         }
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, self.wants_input());
-        wanted.set(PollFlags::OUT, !self.has_said_all());
+        if !self.has_said_all() {
+            wanted |= PollFlags::OUT;
+            self.standing.is_full();
+        }
         let mut fds = [
             PollFd::new(self.alarm, PollFlags::IN),
             PollFd::new(&*self.channel, wanted),

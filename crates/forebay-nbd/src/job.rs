@@ -4,6 +4,7 @@ use crate::export::Export;
 use crate::holes::Extent;
 use crate::session::PIECE_BYTES;
 use crate::slots::Buffer;
+use crate::standing::Standing;
 use crate::wire::{ALLOCATION_CONTEXT_ID, Errno, PAYLOAD_LIMIT_BYTES, extent_flag};
 use forebay::{AccessError, Advice, File, SyncError};
 use std::ops::Range;
@@ -76,8 +77,9 @@ pub(crate) async fn perform(
     file: &File,
     job: Job,
     mut buffer: Buffer,
+    standing: &Standing,
 ) -> Finished {
-    let outcome = attempt(export, file, job, &mut buffer).await;
+    let outcome = attempt(export, file, job, &mut buffer, standing).await;
     Finished { buffer, outcome }
 }
 
@@ -86,6 +88,7 @@ async fn attempt(
     file: &File,
     job: Job,
     buffer: &mut [u8],
+    standing: &Standing,
 ) -> Result<usize, Trouble> {
     match job {
         Job::Read(range) => return read(file, range, buffer).await,
@@ -100,7 +103,7 @@ async fn attempt(
             no_hole: true,
         } => {
             export.written.mark(&range);
-            write_zeros(file, range).await?;
+            write_zeros(file, range, standing).await?;
         }
         Job::Trim(range) | Job::Zero { range, .. } => file.discard(range).await?,
         Job::Prefetch(range) => {
@@ -137,9 +140,17 @@ async fn flush(file: &File, range: Range<u64>) -> Result<(), SyncError> {
     }
 }
 
-async fn write_zeros(file: &File, range: Range<u64>) -> Result<(), AccessError> {
+/// Writes zeros piece by piece. A request may ask for 4 GiB of them, more than a server that ends
+/// waits for: between two pieces it then gives up.
+async fn write_zeros(file: &File, range: Range<u64>, standing: &Standing) -> Result<(), Trouble> {
     let mut at = range.start;
     while at < range.end {
+        if at > range.start && standing.is_draining() {
+            return Err(Trouble {
+                errno: Errno::Shutdown,
+                reason: "the server is ending".into(),
+            });
+        }
         let length = (range.end - at).min(ZEROS.len() as u64);
         file.write_at(&ZEROS[..length as usize], at).await?;
         at += length;
@@ -165,4 +176,37 @@ fn describe(export: &Export, range: &Range<u64>, one_extent: bool, buffer: &mut 
         (length, at) = (length + 8, end_bytes);
     }
     length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::{Cache, Settings};
+    use forebay_store::{MemoryStore, ObjectId};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_server_that_ends_gives_long_zeros_up_and_writes_short_ones() {
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            ..Settings::default()
+        };
+        let cache = Cache::new(settings).unwrap();
+        let store = cache.attach(Arc::new(MemoryStore::new())).unwrap();
+        let file = cache.open(&store, ObjectId(1), 1 << 20).unwrap();
+        let export = Export::new("", file.clone());
+        let standing = Standing::new();
+        let zero = |pieces: usize| {
+            let job = Job::Zero {
+                range: 0..(pieces * PIECE_BYTES) as u64,
+                no_hole: true,
+            };
+            let buffer = Buffer::default();
+            forebay_rt::block_on(perform(&export, &file, job, buffer, &standing)).outcome
+        };
+        assert_eq!(zero(4), Ok(0));
+        standing.drain();
+        assert_eq!(zero(1), Ok(0));
+        assert_eq!(zero(2).unwrap_err().errno, Errno::Shutdown);
+    }
 }

@@ -39,6 +39,7 @@ mod queue;
 mod server;
 mod slots;
 mod socket;
+mod standing;
 mod tls;
 mod written;
 

@@ -4,6 +4,7 @@ use crate::connection;
 use crate::export::Export;
 use crate::listener::Listener;
 use crate::socket::Socket;
+use crate::standing::Standing;
 use crate::tls::TlsCredentials;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -116,16 +117,22 @@ struct Shared {
     stop: OwnedFd,
 }
 
-#[derive(Default)]
 struct Clients {
     /// By number; a number is used again.
-    sockets: Vec<Option<Socket>>,
+    places: Vec<Option<Client>>,
     is_accepting: bool,
+}
+
+/// A client as the server sees it.
+struct Client {
+    socket: Socket,
+    standing: Arc<Standing>,
+    is_cut: bool,
 }
 
 impl Clients {
     fn count(&self) -> usize {
-        self.sockets.iter().flatten().count()
+        self.places.iter().flatten().count()
     }
 }
 
@@ -154,7 +161,7 @@ impl Server {
             exports,
             settings,
             clients: Mutex::new(Clients {
-                sockets: Vec::new(),
+                places: Vec::new(),
                 is_accepting: true,
             }),
             left: WaitQueue::new(),
@@ -175,25 +182,33 @@ impl Server {
     }
 
     /// Takes no more clients and no more requests. What was asked is answered, then the
-    /// connections end by themselves; [`Server::ended`] tells when.
+    /// connections end by themselves; [`Server::ended`] tells when. Zeros that are written piece
+    /// by piece are not written to their end.
     pub fn drain(&self) {
-        self.end(Shutdown::Read);
-    }
-
-    /// As [`Server::drain`], without waiting for clients that do not read their answers.
-    pub fn cut(&self) {
-        self.end(Shutdown::Both);
-    }
-
-    fn end(&self, how: Shutdown) {
         let clients = lock(&self.shared.clients);
         self.shared.is_draining.store(true, Ordering::SeqCst);
-        for socket in clients.sockets.iter().flatten() {
-            socket.shut_down(how);
+        for client in clients.places.iter().flatten() {
+            client.standing.drain();
+            client.socket.shut_down(Shutdown::Read);
         }
         drop(clients);
         // It fails only if the number in it is full, and then it is readable already.
         let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
+    }
+
+    /// Cuts off the clients that took nothing of their answers for `patience`, and returns how
+    /// many they are. One whose answer has to wait for the store is none of them.
+    pub fn cut_deaf(&self, patience: Span) -> usize {
+        let mut clients = lock(&self.shared.clients);
+        let mut count = 0;
+        for client in clients.places.iter_mut().flatten() {
+            if !client.is_cut && client.standing.is_deaf(patience) {
+                client.is_cut = true;
+                client.socket.shut_down(Shutdown::Both);
+                count += 1;
+            }
+        }
+        count
     }
 
     /// Returns when the server was drained and the last client is gone.
@@ -263,7 +278,8 @@ fn await_client(shared: &Shared, listener: &Listener) {
 /// Starts the thread of a new client, unless there are too many.
 fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentials>) {
     let credentials = credentials.cloned();
-    let number = match shared.enter(&socket) {
+    let standing = Arc::new(Standing::new());
+    let number = match shared.enter(&socket, &standing) {
         Ok(number) => number,
         Err(reason) => return shared.refuse(reason),
     };
@@ -274,7 +290,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
     let started = thread::spawn("nbd-client", move || {
         let shared = place.shared.clone();
         shared.tell(|connections| Notice::Connected { connections });
-        let outcome = connection::serve(&socket, &shared.exports, credentials.as_ref());
+        let outcome = connection::serve(&socket, &shared.exports, credentials.as_ref(), &standing);
         socket.shut_down(Shutdown::Both);
         // A failure is told before the place is free: whoever waits for the end has heard of it.
         match outcome {
@@ -303,8 +319,12 @@ impl Shared {
     }
 
     /// A place for a new client, or why there is none.
-    fn enter(&self, socket: &Socket) -> Result<usize, String> {
-        let twin = socket.try_clone().map_err(|error| error.to_string())?;
+    fn enter(&self, socket: &Socket, standing: &Arc<Standing>) -> Result<usize, String> {
+        let client = Client {
+            socket: socket.try_clone().map_err(|error| error.to_string())?,
+            standing: standing.clone(),
+            is_cut: false,
+        };
         let mut clients = lock(&self.clients);
         if self.is_draining.load(Ordering::SeqCst) {
             return Err("the server is ending".into());
@@ -313,12 +333,12 @@ impl Shared {
         if clients.count() >= limit {
             return Err(format!("{limit} clients are connected, which is the limit"));
         }
-        let free = clients.sockets.iter().position(Option::is_none);
-        let number = free.unwrap_or(clients.sockets.len());
+        let free = clients.places.iter().position(Option::is_none);
+        let number = free.unwrap_or(clients.places.len());
         if free.is_none() {
-            clients.sockets.push(None);
+            clients.places.push(None);
         }
-        clients.sockets[number] = Some(twin);
+        clients.places[number] = Some(client);
         Ok(number)
     }
 }
@@ -331,7 +351,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.shared.clients).sockets[self.number] = None;
+        lock(&self.shared.clients).places[self.number] = None;
         self.shared.left.wake_all();
     }
 }

@@ -1,12 +1,19 @@
 //! How connections end: with everything answered that was asked, whoever ends them.
 
+#[path = "ending/held.rs"]
+mod held;
 #[path = "ending/served.rs"]
 mod served;
 
+use forebay_base::Span;
 use forebay_nbd::wire::command;
-use served::{Served, request};
+use forebay_rt::Rt;
+use held::HeldStore;
+use served::{Served, expect_done, request};
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::pin::pin;
+use std::sync::Arc;
 
 const READ_BYTES: u32 = 1 << 20;
 
@@ -68,5 +75,42 @@ fn what_came_before_the_drain_is_answered() {
     served.server.drain();
     let found = rest(&mut client);
     assert_eq!(found.len(), 4 * (16 + READ_BYTES as usize) - 16);
+    served.end();
+}
+
+/// A store may take longer than a client is waited for that does not take its answers.
+#[test]
+fn who_waits_for_the_store_is_answered_and_who_does_not_read_is_cut_off() {
+    let store = Arc::new(HeldStore::new());
+    let served = Served::before(store.clone());
+    served.fill(READ_BYTES);
+    let mut flusher = served.client();
+    flusher.write_all(&request(command::FLUSH, 0, 0)).unwrap();
+    store.await_request();
+    let mut deaf = served.client();
+    for _ in 0..8 {
+        deaf.write_all(&request(command::READ, 0, READ_BYTES))
+            .unwrap();
+    }
+    served.server.drain();
+    let (rt, patience) = (Rt::real(), Span::from_millis(20));
+    let cut = forebay_rt::block_on(async {
+        let mut ended = pin!(served.server.ended());
+        let mut cut = 0;
+        // Until the one is gone, and then for longer than the patience again and again.
+        let mut rounds_left = 10;
+        while rounds_left > 0 {
+            let early = rt.timeout(patience, ended.as_mut()).await;
+            assert!(early.is_err(), "a flush is under way");
+            cut += served.server.cut_deaf(patience);
+            rounds_left -= u32::from(served.server.connections() == 1);
+        }
+        cut
+    });
+    assert_eq!(cut, 1);
+    store.release();
+    expect_done(&mut flusher);
+    assert_eq!(flusher.read(&mut [0]).unwrap(), 0, "ended in order");
+    drop(deaf);
     served.end();
 }

@@ -109,14 +109,8 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt) {
         say(show_left(&before));
     }
     loop {
-        let mut close = pin!(cache.close());
-        let result = loop {
-            match rt.timeout(PROGRESS_INTERVAL, close.as_mut()).await {
-                Ok(result) => break result,
-                Err(_) => say(show_left(&cache.statistics())),
-            }
-        };
-        match result {
+        let tell = || say(show_left(&cache.statistics()));
+        match telling(rt, cache.close(), tell).await {
             Ok(()) => return,
             // A slow store that writes on is no failure; the progress lines tell of it.
             Err(SyncError::NotAnswering { .. }) => {}
@@ -130,8 +124,19 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt) {
     }
 }
 
+/// Waits for `wait` and calls `tell` every second meanwhile.
+pub(crate) async fn telling<T>(rt: &Rt, wait: impl Future<Output = T>, tell: impl Fn()) -> T {
+    let mut wait = pin!(wait);
+    loop {
+        match rt.timeout(PROGRESS_INTERVAL, wait.as_mut()).await {
+            Ok(result) => return result,
+            Err(_) => tell(),
+        }
+    }
+}
+
 /// How much is left, and how long it takes at the rate that was measured.
-fn show_left(statistics: &Statistics) -> String {
+pub(crate) fn show_left(statistics: &Statistics) -> String {
     let left_pages = statistics.dirty();
     let rate_pages: u64 = statistics
         .backings

@@ -2,7 +2,7 @@
 
 use super::arguments::{Place, ServeArguments, TlsFiles};
 use super::images;
-use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::ending::{Ending, show_left, telling, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::store::cache_before_files;
 use crate::daemon::{memory, metrics, scrape};
@@ -120,16 +120,23 @@ fn announce(arguments: &ServeArguments, exports: &[Export], cache: &Cache) {
     ));
 }
 
-/// Answers what was asked, then writes what is dirty.
+/// Answers what was asked, then writes what is dirty. An answer may have to wait for the store for
+/// as long as that takes; only who does not take answers that are there is not waited for.
 async fn end(server: &Server, cache: &Cache, rt: &Rt) {
     server.drain();
-    if rt.timeout(DRAIN_PATIENCE, server.ended()).await.is_err() {
-        let left = server.connections();
+    let tell = || {
+        let cut = server.cut_deaf(DRAIN_PATIENCE);
+        if cut > 0 {
+            say(format_args!(
+                "{cut} clients do not take their answers and are cut off"
+            ));
+        }
         say(format_args!(
-            "{left} clients do not take their answers and are cut off"
+            "{} clients have answers to come, {}",
+            server.connections(),
+            show_left(&cache.statistics())
         ));
-        server.cut();
-        server.ended().await;
-    }
+    };
+    telling(rt, server.ended(), tell).await;
     write_all(cache, rt).await;
 }

@@ -1,0 +1,54 @@
+//! A store that holds back what would make bytes durable until the test lets go.
+
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::block_on;
+use forebay_rt::wait::Gate;
+use forebay_store::{Geometry, Io, IoKind, MemoryStore, Store};
+
+pub(crate) struct HeldStore {
+    inner: MemoryStore,
+    /// `None` once the test has let go.
+    held: Mutex<Option<Vec<Io>>>,
+    /// Opened by the first request that is held.
+    has_some: Gate,
+}
+
+impl HeldStore {
+    pub(crate) fn new() -> HeldStore {
+        HeldStore {
+            inner: MemoryStore::new(),
+            held: Mutex::new(Some(Vec::new())),
+            has_some: Gate::new(false),
+        }
+    }
+
+    /// Returns when something is held.
+    pub(crate) fn await_request(&self) {
+        block_on(self.has_some.wait());
+    }
+
+    /// Lets everything through, now and later.
+    pub(crate) fn release(&self) {
+        let held = lock(&self.held).take();
+        for io in held.into_iter().flatten() {
+            self.inner.submit(io);
+        }
+    }
+}
+
+impl Store for HeldStore {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&self, io: Io) {
+        if io.request().kind != IoKind::Read
+            && let Some(held) = lock(&self.held).as_mut()
+        {
+            held.push(io);
+            self.has_some.open();
+            return;
+        }
+        self.inner.submit(io);
+    }
+}
