@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     /// The operating system refused something on a path.
-    #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
+    #[error("cannot {action} {}: {source}{advice}", path.display())]
     Path {
         action: &'static str,
         path: PathBuf,
         source: io::Error,
+        /// What a person can do about it, to be put behind it; may be empty.
+        advice: &'static str,
     },
     /// The scratch folder's disk has too little room.
     #[error(
@@ -75,12 +77,22 @@ pub(crate) enum CommandError {
 }
 
 impl CommandError {
-    /// A maker of [`CommandError::Path`] for `map_err`.
+    /// A maker of [`CommandError::Path`] for `map_err`, where there is nothing to advise.
     pub(crate) fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CommandError {
+        CommandError::advised(action, path, |_| "")
+    }
+
+    /// The same with what `advice` says about the error.
+    pub(crate) fn advised(
+        action: &'static str,
+        path: &Path,
+        advice: fn(&io::Error) -> &'static str,
+    ) -> impl FnOnce(io::Error) -> CommandError {
         let path = path.to_owned();
         move |source| CommandError::Path {
             action,
             path,
+            advice: advice(&source),
             source,
         }
     }
@@ -88,35 +100,5 @@ impl CommandError {
     /// A maker of [`CommandError::System`] for `map_err`.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> CommandError {
         move |source| CommandError::System { action, source }
-    }
-}
-
-/// What a person can do about `error`, to be put behind it.
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; give a folder that may be written with --dir"
-        }
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            "; give an existing folder with --dir"
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; give a smaller --memory, or a --dir on a larger disk"
-        }
-        _ => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_disk_is_one_line_that_says_what_to_do() {
-        let full = io::Error::from(io::ErrorKind::StorageFull);
-        let error = CommandError::at("write", Path::new("/scratch/data"))(full).to_string();
-        assert!(error.starts_with("cannot write /scratch/data: "), "{error}");
-        assert!(error.contains("--memory"), "{error}");
-        assert!(!error.contains('\n'));
     }
 }

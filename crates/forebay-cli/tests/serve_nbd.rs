@@ -390,7 +390,10 @@ fn what_cannot_be_served_is_said_in_one_line() {
         assert_eq!(output.status.code(), Some(1), "{text}");
         text
     };
-    assert!(failure(&[]).contains("disk.img"));
+    let missing = failure(&[]);
+    assert!(missing.contains("disk.img"), "{missing}");
+    assert!(missing.contains("--create"), "{missing}");
+    assert!(!missing.contains("--dir"), "{missing}");
     std::fs::write(&image, []).unwrap();
     assert!(failure(&[]).contains("it has no bytes"));
     std::fs::write(&image, [0; 4096]).unwrap();

@@ -1,6 +1,7 @@
 //! The kernel's page cache: buffered files by ordinary system calls, by io_uring where many
 //! requests are in flight.
 
+use super::advice;
 use super::cgroup::own_dirty_pages;
 use super::contender::{
     Contender, Load, PagedFile, Phase, Preparation, RUN_PAGES, Sample, SlowDevice, Step, Who,
@@ -239,7 +240,7 @@ impl BufferedFile {
             .read(true)
             .write(true)
             .open(path)
-            .map_err(CommandError::at("open", path))?;
+            .map_err(advice::at("open", path))?;
         Ok(BufferedFile {
             file: Arc::new(file),
             path: path.into(),
@@ -248,7 +249,7 @@ impl BufferedFile {
 
     /// `error` as one of this file; only called when there is one, for it copies the path.
     fn failed(&self, action: &'static str, error: impl Into<io::Error>) -> CommandError {
-        CommandError::at(action, &self.path)(error.into())
+        advice::at(action, &self.path)(error.into())
     }
 
     fn expect_random_reads(&self) -> Result<(), CommandError> {

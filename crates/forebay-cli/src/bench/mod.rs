@@ -1,6 +1,7 @@
 //! `forebay bench`: the main job on real files, by Forebay, by the kernel's page cache and by the
 //! bare hardware, by turns, and a table of what came out.
 
+mod advice;
 mod cgroup;
 mod contender;
 mod floor;

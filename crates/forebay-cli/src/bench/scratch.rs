@@ -3,6 +3,7 @@
 //! A live bench holds a lock on a file in its folder. A folder whose lock can be had belongs to a
 //! bench that was killed, and the next one in the same place removes it.
 
+use super::advice;
 use super::interrupt::Interrupts;
 use super::layout::{CHUNK_BYTES, Layout, stamp_pages};
 use super::loopdev::LoopDisk;
@@ -27,10 +28,10 @@ impl Scratch {
     pub(crate) fn create(parent: &Path) -> Result<Scratch, CommandError> {
         let parent = parent
             .canonicalize()
-            .map_err(CommandError::at("use the folder", parent))?;
+            .map_err(advice::at("use the folder", parent))?;
         remove_abandoned(&parent)?;
         let folder = parent.join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir(&folder).map_err(CommandError::at("make the scratch folder", &folder))?;
+        fs::create_dir(&folder).map_err(advice::at("make the scratch folder", &folder))?;
         let lock = match lock_folder(&folder) {
             Ok(lock) => lock,
             Err(error) => {
@@ -51,7 +52,7 @@ impl Scratch {
     /// Refuses a disk that cannot hold `bytes` more.
     pub(crate) fn check_room(&self, bytes: u64) -> Result<(), CommandError> {
         let status = rustix::fs::statvfs(&self.folder)
-            .map_err(|e| CommandError::at("ask for room in", &self.folder)(e.into()))?;
+            .map_err(|e| advice::at("ask for room in", &self.folder)(e.into()))?;
         let available = status.f_bavail.saturating_mul(status.f_frsize);
         if available < bytes {
             return Err(CommandError::NoRoom {
@@ -72,15 +73,15 @@ impl Drop for Scratch {
 
 fn lock_folder(folder: &Path) -> Result<File, CommandError> {
     let path = folder.join(LOCK_NAME);
-    let lock = File::create(&path).map_err(CommandError::at("make", &path))?;
+    let lock = File::create(&path).map_err(advice::at("make", &path))?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|e| CommandError::at("lock", &path)(e.into()))?;
+        .map_err(|e| advice::at("lock", &path)(e.into()))?;
     Ok(lock)
 }
 
 /// Removes the folders in `parent` whose bench is gone.
 fn remove_abandoned(parent: &Path) -> Result<(), CommandError> {
-    let list = |e| CommandError::at("list the folder", parent)(e);
+    let list = |e| advice::at("list the folder", parent)(e);
     for entry in fs::read_dir(parent).map_err(list)? {
         let entry = entry.map_err(list)?;
         if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_abandoned(&entry.path()) {
@@ -120,7 +121,7 @@ pub(crate) fn write_files(layout: &Layout, interrupts: &Interrupts) -> Result<()
 }
 
 fn write_file(path: &Path, bytes: u64, interrupts: &Interrupts) -> Result<(), CommandError> {
-    let failed = || CommandError::at("write", path);
+    let failed = || advice::at("write", path);
     let mut file = File::create_new(path).map_err(failed())?;
     let mut chunk = vec![0_u8; CHUNK_BYTES];
     let mut written = 0;

@@ -74,8 +74,12 @@ fn create(path: &Path, length_bytes: u64) -> Result<(), CommandError> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => {
             let made = file.set_len(length_bytes).and_then(|()| file.sync_all());
-            made.and_then(|()| sync_folder(path))
-                .map_err(CommandError::at("create", path))
+            made.and_then(|()| sync_folder(path)).map_err(|error| {
+                // It was made just now and is of no use; the next try would find it there, with
+                // another length. The error that kept it is the one to tell.
+                let _ = std::fs::remove_file(path);
+                CommandError::advised("create", path, creating)(error)
+            })
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let found = std::fs::metadata(path).map_err(CommandError::at("look at", path))?;
@@ -91,7 +95,29 @@ fn create(path: &Path, length_bytes: u64) -> Result<(), CommandError> {
             }
             Ok(())
         }
-        Err(error) => Err(CommandError::at("create", path)(error)),
+        Err(error) => Err(CommandError::advised("create", path, creating)(error)),
+    }
+}
+
+/// What to do about an image that cannot be made.
+fn creating(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "; make its folder first",
+        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
+            "; give a smaller --create, or a PATH on a file system that takes such files"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; give a PATH on another disk"
+        }
+        _ => "",
+    }
+}
+
+/// What to do about an image that cannot be opened.
+fn opening(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; make a new one with --create SIZE, or give another PATH",
+        _ => "",
     }
 }
 
@@ -110,7 +136,7 @@ fn lock(path: &Path, read_only: bool) -> Result<File, CommandError> {
     let file = OpenOptions::new()
         .read(true)
         .open(path)
-        .map_err(CommandError::at("open", path))?;
+        .map_err(CommandError::advised("open", path, opening))?;
     let operation = if read_only {
         FlockOperation::NonBlockingLockShared
     } else {
@@ -140,6 +166,30 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), vec![7; 1 << 20]);
         let refused = create(&path, 1 << 21).unwrap_err().to_string();
         assert!(refused.contains("1048576 bytes, not 2097152"), "{refused}");
+    }
+
+    #[test]
+    fn an_image_that_cannot_have_its_length_is_not_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        let refused = create(&path, u64::MAX).unwrap_err().to_string();
+        assert!(refused.contains("give a smaller --create"), "{refused}");
+        assert!(!path.exists());
+        create(&path, 4096).unwrap();
+    }
+
+    #[test]
+    fn advice_names_what_serve_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("none/disk.img");
+        let refused = lock(&missing, false).unwrap_err().to_string();
+        assert!(
+            refused.ends_with("--create SIZE, or give another PATH"),
+            "{refused}"
+        );
+        assert!(!refused.contains("--dir"), "{refused}");
+        let refused = create(&missing, 4096).unwrap_err().to_string();
+        assert!(refused.ends_with("make its folder first"), "{refused}");
     }
 
     #[test]

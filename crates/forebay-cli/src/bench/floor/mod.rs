@@ -14,6 +14,7 @@ use super::phases::miss::{self, MissOrder};
 use super::phases::mix::SKEW;
 use super::phases::{cached, stream};
 use super::zipf::best_hit_ratio;
+use crate::bench::advice;
 use crate::error::CommandError;
 use arena::Arena;
 use forebay_base::PAGE_BYTES;
@@ -91,7 +92,7 @@ impl Floor {
             |_, _, _| Ok(()),
         )?;
         data.sync_data()
-            .map_err(CommandError::at("sync", &self.layout.data_file()))?;
+            .map_err(advice::at("sync", &self.layout.data_file()))?;
         Ok(vec![stream::rate(step.bytes, watch.elapsed().as_nanos())])
     }
 

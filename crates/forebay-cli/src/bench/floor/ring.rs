@@ -1,5 +1,6 @@
 //! A raw io_uring loop: as many requests in flight as asked for, nothing else.
 
+use crate::bench::advice;
 use crate::bench::measure::AlignedBytes;
 use crate::error::CommandError;
 use forebay_base::PAGE_BYTES;
@@ -33,7 +34,7 @@ pub(crate) fn open_direct(path: &Path) -> Result<(File, bool), CommandError> {
         Err(_) => options
             .open(path)
             .map(|file| (file, false))
-            .map_err(CommandError::at("open", path)),
+            .map_err(advice::at("open", path)),
     }
 }
 

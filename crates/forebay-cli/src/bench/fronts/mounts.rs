@@ -5,6 +5,7 @@ use super::goals::metric;
 use super::results::{Front, Name, Who};
 use super::server::{Server, ourselves};
 use super::{Fronts, SEQUENTIAL_TIMES, sample, value};
+use crate::bench::advice;
 use crate::error::CommandError;
 use forebay_fuse::can_mount;
 use forebay_fuse::floor::Floor;
@@ -35,7 +36,7 @@ impl Places {
             floor: folder.join("floor"),
         };
         for path in [&places.source, &places.mount, &places.floor] {
-            fs::create_dir(path).map_err(CommandError::at("make", path))?;
+            fs::create_dir(path).map_err(advice::at("make", path))?;
         }
         Ok(places)
     }
@@ -70,7 +71,7 @@ impl<'a> Fronts<'a> {
         }
         let server = self.mount(&places)?;
         let floor = Floor::start(&places.source, &places.floor, FLOOR_THREADS)
-            .map_err(CommandError::at("mount", &places.floor))?;
+            .map_err(advice::at("mount", &places.floor))?;
         self.cached_reads(&places)?;
         self.writes_in_order(&places)?;
         drop(floor);

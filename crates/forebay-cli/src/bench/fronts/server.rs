@@ -1,6 +1,7 @@
 //! A server as a process of its own: Forebay's or one to compare with.
 
 use super::results::Who;
+use crate::bench::advice;
 use crate::bench::interrupt::Interrupts;
 use crate::error::CommandError;
 use forebay_base::Span;
@@ -58,9 +59,9 @@ pub(super) fn serve<'a>(
     let name = who.name();
     let socket = image.folder.join(format!("{name}.sock"));
     let path = image.folder.join(format!("{name}.img"));
-    let file = fs::File::create(&path).map_err(CommandError::at("make", &path))?;
+    let file = fs::File::create(&path).map_err(advice::at("make", &path))?;
     file.set_len(image.length_bytes)
-        .map_err(CommandError::at("make", &path))?;
+        .map_err(advice::at("make", &path))?;
     let mut command = match who {
         Who::Forebay => {
             let mut command = ourselves()?;
@@ -135,7 +136,7 @@ impl<'a> Server<'a> {
     /// Processor time that all its threads took so far, ns.
     pub(super) fn processor_ns(&self) -> Result<u64, CommandError> {
         let path = PathBuf::from(format!("/proc/{}/task", self.child.id()));
-        let failed = || CommandError::at("read", &path);
+        let failed = || advice::at("read", &path);
         let mut sum = 0;
         for thread in fs::read_dir(&path).map_err(failed())? {
             let file = thread.map_err(failed())?.path().join("schedstat");
