@@ -4,12 +4,21 @@ use crate::socket::Socket;
 use crate::tls::TlsCredentials;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, chmod};
+use rustix::net::sockopt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thiserror::Error;
+
+/// A client's machine that says nothing for so long is asked whether it is there.
+const ASK_AFTER: Duration = Duration::from_mins(1);
+/// Between two such questions.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+/// So many questions without an answer end the connection.
+const ASK_TIMES: u32 = 6;
 
 /// Why a server cannot listen.
 #[derive(Debug, Error)]
@@ -194,6 +203,7 @@ impl Listener {
             }
             Kind::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nodelay(true)?;
+                notice_absence(&stream)?;
                 Ok(Socket::Tcp(stream))
             }),
         };
@@ -216,6 +226,15 @@ impl AsFd for Listener {
             Kind::Tcp(listener) => listener.as_fd(),
         }
     }
+}
+
+/// A machine that vanishes without a word would keep its client's place for ever. One whose guest
+/// is stopped still answers, by its kernel.
+fn notice_absence(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_keepidle(stream, ASK_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, ASK_EVERY)?;
+    sockopt::set_tcp_keepcnt(stream, ASK_TIMES)?;
+    Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
 /// Refuses a place that is taken.
@@ -251,6 +270,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> ListenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -283,6 +303,19 @@ mod tests {
         let refused = Listener::unix(&path).unwrap_err();
         assert!(matches!(refused, ListenError::NotASocket { .. }));
         assert_eq!(std::fs::read(&path).unwrap(), b"data");
+    }
+
+    #[test]
+    fn a_client_over_tcp_whose_machine_vanishes_is_noticed() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let uri = listener.uri();
+        let _client = TcpStream::connect(uri.strip_prefix("nbd://").unwrap()).unwrap();
+        poll(&mut [PollFd::new(&listener, PollFlags::IN)], None).unwrap();
+        let socket = listener.accept().unwrap().unwrap();
+        assert!(sockopt::socket_keepalive(&socket).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&socket).unwrap().as_secs(), 60);
+        assert_eq!(sockopt::tcp_keepintvl(&socket).unwrap().as_secs(), 10);
+        assert_eq!(sockopt::tcp_keepcnt(&socket).unwrap(), 6);
     }
 
     #[test]
