@@ -5,14 +5,13 @@ use crate::channel::Channel;
 use crate::export::Export;
 use crate::handshake::{ExportFacts, OPTION_LIMIT_BYTES};
 use crate::job::{Finished, Job, perform};
-use crate::opening::{Opening, OpeningError};
+use crate::opening::{Gate, Opening, OpeningError};
 use crate::pipeline::{Pipeline, TransmissionError};
 use crate::queue::ByteQueue;
 use crate::session::{PIECE_BYTES, Session};
 use crate::slots::{Buffer, SLOTS, Slots};
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
-use crate::tls::TlsCredentials;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::future::Future;
@@ -42,17 +41,17 @@ pub(crate) enum ConnectionError {
     System(#[from] Errno),
 }
 
-/// Serves a client until it leaves; with `credentials`, one that knows TLS and shows who it is.
+/// Serves a client until it leaves; behind a `gate`, one that knows TLS and shows who it is.
 pub(crate) fn serve(
     socket: &Socket,
     exports: &[Export],
-    credentials: Option<&TlsCredentials>,
+    gate: Option<&Gate<'_>>,
     standing: &Standing,
 ) -> Result<(), ConnectionError> {
     let facts: Vec<ExportFacts> = exports.iter().map(|export| export.facts.clone()).collect();
     let mut input = ByteQueue::new(INPUT_BYTES);
     let mut channel = Channel::new(socket);
-    let opening = Opening::new(&mut channel, &mut input, &facts, credentials);
+    let opening = Opening::new(&mut channel, &mut input, &facts, gate);
     let agreed = opening.run()?;
     let Some(agreement) = agreed else {
         channel.close();

@@ -27,6 +27,7 @@
 
 mod alarm;
 mod channel;
+mod clients;
 mod connection;
 mod export;
 mod holes;

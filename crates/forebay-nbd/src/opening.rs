@@ -26,8 +26,18 @@ pub(crate) enum OpeningError {
     InTheClear,
     #[error("the client took longer than {PATIENCE} for its part of the handshake")]
     Silent,
+    /// A client that showed who it is, and has no place.
+    #[error("{0}")]
+    Full(String),
     #[error("waiting for the client: {0}")]
     System(#[from] Errno),
+}
+
+/// What strangers have to pass.
+pub(crate) struct Gate<'g> {
+    pub(crate) credentials: TlsCredentials,
+    /// Gives who showed who it is a client's place, or says why there is none.
+    pub(crate) welcome: Box<dyn Fn() -> Result<(), String> + 'g>,
 }
 
 /// What a step of the opening came to.
@@ -43,31 +53,31 @@ pub(crate) struct Opening<'o, 'c> {
     channel: &'o mut Channel<'c>,
     input: &'o mut ByteQueue,
     handshake: Handshake<'o>,
-    credentials: Option<&'o TlsCredentials>,
+    gate: Option<&'o Gate<'o>>,
     /// Since the client came.
     watch: Stopwatch,
     is_stranger: bool,
 }
 
 impl<'o, 'c> Opening<'o, 'c> {
-    /// With a client that has to show who it is if there are `credentials`.
+    /// With a client that has to show who it is if there is a `gate`.
     pub(crate) fn new(
         channel: &'o mut Channel<'c>,
         input: &'o mut ByteQueue,
         facts: &'o [ExportFacts],
-        credentials: Option<&'o TlsCredentials>,
+        gate: Option<&'o Gate<'o>>,
     ) -> Opening<'o, 'c> {
         let handshake = Handshake::new(facts);
         Opening {
             channel,
             input,
-            handshake: match credentials {
+            handshake: match gate {
                 Some(_) => handshake.behind_tls(),
                 None => handshake,
             },
-            credentials,
+            gate,
             watch: Stopwatch::start(),
-            is_stranger: credentials.is_some(),
+            is_stranger: gate.is_some(),
         }
     }
 
@@ -108,10 +118,8 @@ impl<'o, 'c> Opening<'o, 'c> {
         if !self.input.is_empty() {
             return Err(OpeningError::InTheClear);
         }
-        let credentials = self
-            .credentials
-            .expect("TLS is offered with credentials only");
-        self.channel.begin_tls(credentials.config.clone())?;
+        let gate = self.gate.expect("TLS is offered with credentials only");
+        self.channel.begin_tls(gate.credentials.config.clone())?;
         while self.channel.is_shaking_hands() || self.channel.has_unsent() {
             match self.channel.shake_hands()? {
                 Moved::Bytes(_) => {}
@@ -119,6 +127,7 @@ impl<'o, 'c> Opening<'o, 'c> {
                 Moved::Closed | Moved::Broken => return Ok(false),
             }
         }
+        (gate.welcome)().map_err(OpeningError::Full)?;
         self.handshake.secured();
         self.is_stranger = false;
         Ok(true)

@@ -1,8 +1,10 @@
 //! A listener, its clients, and how both end.
 
-use crate::connection;
+use crate::clients::{Client, Clients};
+use crate::connection::{self, ConnectionError};
 use crate::export::Export;
 use crate::listener::Listener;
+use crate::opening::{Gate, OpeningError};
 use crate::socket::Socket;
 use crate::standing::Standing;
 use crate::tls::TlsCredentials;
@@ -66,7 +68,8 @@ impl fmt::Display for Notice {
 /// The values by which a server runs.
 #[derive(Clone)]
 pub struct ServerSettings {
-    /// Most clients at once; each takes [`CONNECTION_BYTES`] (16).
+    /// Most clients at once; each takes [`CONNECTION_BYTES`] (16). Who has still to show who it
+    /// is counts apart.
     pub connections_limit: usize,
     /// Where notices go; called on the connections' threads.
     pub notify: Arc<dyn Fn(Notice) + Send + Sync>,
@@ -110,30 +113,12 @@ struct Shared {
     exports: Vec<Export>,
     settings: ServerSettings,
     clients: Mutex<Clients>,
+    is_accepting: AtomicBool,
     /// Clients that are gone wake who waits for the end.
     left: WaitQueue,
     is_draining: AtomicBool,
     /// Wakes the thread that accepts.
     stop: OwnedFd,
-}
-
-struct Clients {
-    /// By number; a number is used again.
-    places: Vec<Option<Client>>,
-    is_accepting: bool,
-}
-
-/// A client as the server sees it.
-struct Client {
-    socket: Socket,
-    standing: Arc<Standing>,
-    is_cut: bool,
-}
-
-impl Clients {
-    fn count(&self) -> usize {
-        self.places.iter().flatten().count()
-    }
 }
 
 impl fmt::Debug for Server {
@@ -160,10 +145,8 @@ impl Server {
         let shared = Arc::new(Shared {
             exports,
             settings,
-            clients: Mutex::new(Clients {
-                places: Vec::new(),
-                is_accepting: true,
-            }),
+            clients: Mutex::default(),
+            is_accepting: AtomicBool::new(true),
             left: WaitQueue::new(),
             is_draining: AtomicBool::new(false),
             stop: stop.map_err(io::Error::from)?,
@@ -185,9 +168,9 @@ impl Server {
     /// connections end by themselves; [`Server::ended`] tells when. Zeros that are written piece
     /// by piece are not written to their end.
     pub fn drain(&self) {
-        let clients = lock(&self.shared.clients);
+        let mut clients = lock(&self.shared.clients);
         self.shared.is_draining.store(true, Ordering::SeqCst);
-        for client in clients.places.iter().flatten() {
+        for client in clients.all() {
             client.standing.drain();
             client.socket.shut_down(Shutdown::Read);
         }
@@ -199,16 +182,7 @@ impl Server {
     /// Cuts off the clients that took nothing of their answers for `patience`, and returns how
     /// many they are. One whose answer has to wait for the store is none of them.
     pub fn cut_deaf(&self, patience: Span) -> usize {
-        let mut clients = lock(&self.shared.clients);
-        let mut count = 0;
-        for client in clients.places.iter_mut().flatten() {
-            if !client.is_cut && client.standing.is_deaf(patience) {
-                client.is_cut = true;
-                client.socket.shut_down(Shutdown::Both);
-                count += 1;
-            }
-        }
-        count
+        lock(&self.shared.clients).cut_deaf(patience)
     }
 
     /// Returns when the server was drained and the last client is gone.
@@ -223,8 +197,8 @@ impl Server {
     }
 
     fn has_ended(&self) -> bool {
-        let clients = lock(&self.shared.clients);
-        !clients.is_accepting && clients.count() == 0
+        let is_accepting = self.shared.is_accepting.load(Ordering::SeqCst);
+        !is_accepting && lock(&self.shared.clients).is_empty()
     }
 }
 
@@ -258,7 +232,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
             }
         }
     }
-    lock(&shared.clients).is_accepting = false;
+    shared.is_accepting.store(false, Ordering::SeqCst);
     shared.left.wake_all();
 }
 
@@ -279,7 +253,7 @@ fn await_client(shared: &Shared, listener: &Listener) {
 fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentials>) {
     let credentials = credentials.cloned();
     let standing = Arc::new(Standing::new());
-    let number = match shared.enter(&socket, &standing) {
+    let number = match shared.enter(&socket, &standing, credentials.is_some()) {
         Ok(number) => number,
         Err(reason) => return shared.refuse(reason),
     };
@@ -288,20 +262,18 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         number,
     };
     let started = thread::spawn("nbd-client", move || {
-        let shared = place.shared.clone();
-        shared.tell(|connections| Notice::Connected { connections });
-        let outcome = connection::serve(&socket, &shared.exports, credentials.as_ref(), &standing);
-        socket.shut_down(Shutdown::Both);
-        // A failure is told before the place is free: whoever waits for the end has heard of it.
-        match outcome {
-            Ok(()) => {
-                drop(place);
-                shared.tell(|connections| Notice::Disconnected { connections });
-            }
-            Err(error) => (shared.settings.notify)(Notice::Failed {
-                reason: error.to_string(),
-            }),
+        let gate = credentials.map(|credentials| Gate {
+            credentials,
+            welcome: Box::new(|| place.welcome()),
+        });
+        if gate.is_none() {
+            place.tell_of_coming();
         }
+        let exports = &place.shared.exports;
+        let outcome = connection::serve(&socket, exports, gate.as_ref(), &standing);
+        drop(gate);
+        socket.shut_down(Shutdown::Both);
+        place.end(outcome);
     });
     if let Err(error) = started {
         shared.refuse(format!("no thread for it: {error}"));
@@ -318,28 +290,24 @@ impl Shared {
         (self.settings.notify)(notice(connections));
     }
 
-    /// A place for a new client, or why there is none.
-    fn enter(&self, socket: &Socket, standing: &Arc<Standing>) -> Result<usize, String> {
+    /// A place for a new client or a stranger, or why there is none.
+    fn enter(
+        &self,
+        socket: &Socket,
+        standing: &Arc<Standing>,
+        is_stranger: bool,
+    ) -> Result<usize, String> {
         let client = Client {
             socket: socket.try_clone().map_err(|error| error.to_string())?,
             standing: standing.clone(),
+            is_stranger,
             is_cut: false,
         };
         let mut clients = lock(&self.clients);
         if self.is_draining.load(Ordering::SeqCst) {
             return Err("the server is ending".into());
         }
-        let limit = self.settings.connections_limit;
-        if clients.count() >= limit {
-            return Err(format!("{limit} clients are connected, which is the limit"));
-        }
-        let free = clients.places.iter().position(Option::is_none);
-        let number = free.unwrap_or(clients.places.len());
-        if free.is_none() {
-            clients.places.push(None);
-        }
-        clients.places[number] = Some(client);
-        Ok(number)
+        clients.enter(client, self.settings.connections_limit)
     }
 }
 
@@ -349,9 +317,41 @@ struct Place {
     number: usize,
 }
 
+impl Place {
+    /// Makes a client of a stranger who showed who it is, or says why not.
+    fn welcome(&self) -> Result<(), String> {
+        let limit = self.shared.settings.connections_limit;
+        lock(&self.shared.clients).welcome(self.number, limit)?;
+        self.tell_of_coming();
+        Ok(())
+    }
+
+    fn tell_of_coming(&self) {
+        let connected = |connections| Notice::Connected { connections };
+        self.shared.tell(connected);
+    }
+
+    /// Tells how it ended. A failure is told before the place is free: whoever waits for the end
+    /// has heard of it.
+    fn end(self, outcome: Result<(), ConnectionError>) {
+        let shared = self.shared.clone();
+        match outcome {
+            Ok(()) if lock(&shared.clients).is_stranger(self.number) => {}
+            Ok(()) => {
+                drop(self);
+                shared.tell(|connections| Notice::Disconnected { connections });
+            }
+            Err(ConnectionError::Opening(OpeningError::Full(reason))) => shared.refuse(reason),
+            Err(error) => (shared.settings.notify)(Notice::Failed {
+                reason: error.to_string(),
+            }),
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.shared.clients).places[self.number] = None;
+        lock(&self.shared.clients).leave(self.number);
         self.shared.left.wake_all();
     }
 }

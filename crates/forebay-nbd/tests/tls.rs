@@ -31,6 +31,11 @@ struct Served {
 
 impl Served {
     fn start() -> Served {
+        Served::with_limit(16)
+    }
+
+    /// A server for so many clients.
+    fn with_limit(connections_limit: usize) -> Served {
         let folder = tempfile::tempdir().expect("the test set it up");
         let authority = Authority::new();
         authority.write_server(folder.path());
@@ -59,12 +64,12 @@ impl Served {
         let failures = Arc::new(Mutex::new(Vec::new()));
         let heard = failures.clone();
         let settings = ServerSettings {
+            connections_limit,
             notify: Arc::new(move |notice| {
-                if let Notice::Failed { reason } = notice {
+                if let Notice::Failed { reason } | Notice::Refused { reason } = notice {
                     lock(&heard).push(reason);
                 }
             }),
-            ..ServerSettings::default()
         };
         let server = Server::start(listener, vec![Export::new("", file)], settings)
             .expect("the test set it up");
@@ -249,4 +254,21 @@ fn files_that_do_not_go_together_are_refused() {
     let text = refused.unwrap_err().to_string();
     assert!(text.contains("cannot be used"), "{text}");
     assert_eq!(served.end(), Vec::<String>::new());
+}
+
+#[test]
+fn strangers_take_no_place_from_who_has_a_certificate() {
+    let served = Served::with_limit(1);
+    // More than there may be at once, so that the first ones have to make room.
+    let silent: Vec<TcpStream> = (0..24).map(|_| served.greet()).collect();
+    let good = || served.authority.client(&served.authority);
+    let mut client = served.connect(good()).unwrap();
+    assert_eq!(served.server.connections(), 1);
+    assert!(served.connect(good()).is_err(), "it has the only place");
+    client.write_all(&request(command::FLUSH, 0, 0)).unwrap();
+    expect_done(&mut client);
+    drop((silent, client));
+    let failures = served.end();
+    let full = "1 clients are connected, which is the limit";
+    assert_eq!(failures, [full], "and nothing else");
 }

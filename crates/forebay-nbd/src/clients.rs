@@ -1,0 +1,124 @@
+//! The places of a server: who has one, and who has still to show who it is.
+
+use crate::socket::Socket;
+use crate::standing::Standing;
+use forebay_base::Span;
+use std::net::Shutdown;
+use std::sync::Arc;
+
+/// Most connections at once that have still to show who they are. They take a thread and a part of
+/// a connection's memory each, and nobody vouches for them.
+const STRANGERS_LIMIT: usize = 16;
+
+/// A client as the server sees it.
+pub(crate) struct Client {
+    pub(crate) socket: Socket,
+    pub(crate) standing: Arc<Standing>,
+    /// It has still to show who it is.
+    pub(crate) is_stranger: bool,
+    pub(crate) is_cut: bool,
+}
+
+impl Client {
+    fn cut(&mut self) {
+        self.is_cut = true;
+        self.socket.shut_down(Shutdown::Both);
+    }
+}
+
+/// All clients.
+#[derive(Default)]
+pub(crate) struct Clients {
+    /// By number, with how many had come before; a number is used again.
+    places: Vec<Option<(u64, Client)>>,
+    has_come: u64,
+}
+
+impl Clients {
+    /// Those who are connected, strangers too.
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
+        self.places.iter_mut().flatten().map(|(_, client)| client)
+    }
+
+    /// Those who are no strangers.
+    pub(crate) fn count(&self) -> usize {
+        let clients = self.places.iter().flatten();
+        clients.filter(|(_, client)| !client.is_stranger).count()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.iter().all(Option::is_none)
+    }
+
+    pub(crate) fn is_stranger(&self, number: usize) -> bool {
+        let place = self.places[number].as_ref();
+        place.is_some_and(|(_, client)| client.is_stranger)
+    }
+
+    /// A place for a new client, or why there is none if `limit` have one.
+    pub(crate) fn enter(&mut self, client: Client, limit: usize) -> Result<usize, String> {
+        if client.is_stranger {
+            self.make_room_for_stranger()?;
+        } else {
+            self.check_room(limit)?;
+        }
+        let free = self.places.iter().position(Option::is_none);
+        let number = free.unwrap_or(self.places.len());
+        if free.is_none() {
+            self.places.push(None);
+        }
+        self.has_come += 1;
+        self.places[number] = Some((self.has_come, client));
+        Ok(number)
+    }
+
+    /// Gives the stranger with this number, who showed who it is, a client's place.
+    pub(crate) fn welcome(&mut self, number: usize, limit: usize) -> Result<(), String> {
+        self.check_room(limit)?;
+        if let Some((_, client)) = &mut self.places[number] {
+            client.is_stranger = false;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn leave(&mut self, number: usize) {
+        self.places[number] = None;
+    }
+
+    fn check_room(&self, limit: usize) -> Result<(), String> {
+        if self.count() >= limit {
+            return Err(format!("{limit} clients are connected, which is the limit"));
+        }
+        Ok(())
+    }
+
+    /// Who has been a stranger for longest is the least likely to be a client, and makes room: who
+    /// has a certificate shows it at once, and is not to wait for those who have none.
+    fn make_room_for_stranger(&mut self) -> Result<(), String> {
+        let mut strangers: Vec<_> = self
+            .places
+            .iter_mut()
+            .flatten()
+            .filter(|(_, client)| client.is_stranger)
+            .collect();
+        // Those who were cut have a thread until that has noticed.
+        if strangers.len() >= 2 * STRANGERS_LIMIT {
+            return Err("too many come who do not show who they are".into());
+        }
+        strangers.retain(|(_, client)| !client.is_cut);
+        if strangers.len() >= STRANGERS_LIMIT
+            && let Some((_, oldest)) = strangers.into_iter().min_by_key(|(came, _)| *came)
+        {
+            oldest.cut();
+        }
+        Ok(())
+    }
+
+    /// Cuts off those who took nothing of their answers for `patience`, and counts them.
+    pub(crate) fn cut_deaf(&mut self, patience: Span) -> usize {
+        let deaf = self
+            .all()
+            .filter(|client| !client.is_cut && client.standing.is_deaf(patience));
+        deaf.map(Client::cut).count()
+    }
+}
