@@ -117,6 +117,9 @@ where
                 Err(error) => {
                     self.give_up();
                     result = Err(error.into());
+                    // What has ended and waited for its turn to be answered is let go first:
+                    // nothing would ring for it.
+                    continue;
                 }
             }
             let moved = self.send() | self.receive();
@@ -229,5 +232,86 @@ where
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Trouble;
+    use crate::wire::{Errno as WireErrno, Request, command};
+    use forebay_rt::wait::Gate;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    /// Pieces of a read: the first one waits until the last one has ended, and one fails that is
+    /// answered only when room was made by sending others.
+    async fn read_piece(gate: Arc<Gate>, job: Job, buffer: Buffer) -> Finished {
+        let Job::Read(range) = job else {
+            panic!("only reads are asked")
+        };
+        let outcome = match range.start / PIECE_BYTES as u64 {
+            0 => {
+                gate.wait().await;
+                Ok(PIECE_BYTES)
+            }
+            5 => Err(Trouble {
+                errno: WireErrno::Io,
+                reason: "a bad block".into(),
+            }),
+            7 => {
+                gate.open();
+                Ok(PIECE_BYTES)
+            }
+            _ => Ok(PIECE_BYTES),
+        };
+        Finished { buffer, outcome }
+    }
+
+    fn transmit(socket: &Socket) -> Result<(), ConnectionError> {
+        let (standing, alarm) = (Standing::new(), Arc::new(Alarm::new()?));
+        let gate = Arc::new(Gate::new(false));
+        let make = |job: Job, buffer: Buffer| read_piece(gate.clone(), job, buffer);
+        let session = Session {
+            length_bytes: 1 << 20,
+            read_only: false,
+            structured: false,
+            allocation: false,
+        };
+        let transmission = Transmission {
+            channel: &mut Channel::new(socket),
+            standing: &standing,
+            alarm: &alarm,
+            pipeline: Pipeline::new(session, Slots::new(make, &alarm)),
+            input: ByteQueue::new(INPUT_BYTES),
+            output: ByteQueue::new(OUTPUT_BYTES),
+            has_input: true,
+            goes_on: false,
+            is_broken: false,
+        };
+        transmission.run()
+    }
+
+    #[test]
+    fn a_read_that_fails_late_ends_the_connection_with_pieces_behind_it() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let thread = forebay_rt::thread::spawn("nbd-client", move || {
+            let outcome = transmit(&Socket::Unix(server));
+            assert!(matches!(outcome, Err(ConnectionError::Transmission(_))));
+        });
+        let request = Request {
+            flags: 0,
+            kind: command::READ,
+            cookie: 1,
+            offset_bytes: 0,
+            length_bytes: 8 * PIECE_BYTES as u32,
+        };
+        client.write_all(&request.encode()).unwrap();
+        let patience = Duration::from_mins(1);
+        client.set_read_timeout(Some(patience)).unwrap();
+        // What came before may be there or not; then it ends.
+        client.read_to_end(&mut Vec::new()).expect("an end");
+        thread.unwrap().join();
     }
 }
