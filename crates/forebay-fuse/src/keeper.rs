@@ -12,7 +12,7 @@ use forebay_base::sync::{
 use forebay_rt::wait::{Permits, WaitQueue};
 use fuser::{INodeNo, Notifier};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, Weak};
 
 /// While something is to be settled, it is looked for this often.
 const SETTLE_INTERVAL: Span = Span::from_secs(5);
@@ -21,7 +21,8 @@ const RETIRING: usize = 64;
 /// Names that the kernel is asked to forget at a time.
 const PRUNED: usize = 512;
 
-/// The work that is left to it.
+/// The work that is left to it. It holds no file: a removed one would keep its room on the disk,
+/// and one that still has content is in the table (invariant M1).
 #[derive(Debug)]
 pub(crate) struct Keeper {
     work: Mutex<Work>,
@@ -36,9 +37,9 @@ pub(crate) struct Keeper {
 #[derive(Debug, Default)]
 struct Work {
     /// Files whose content nobody uses, the ones that were closed first in front.
-    line: VecDeque<Arc<Inode>>,
+    line: VecDeque<Weak<Inode>>,
     /// Files that were closed before the source had all of them.
-    unsettled: BTreeMap<u64, Arc<Inode>>,
+    unsettled: BTreeMap<u64, Weak<Inode>>,
 }
 
 impl Keeper {
@@ -63,12 +64,12 @@ impl Keeper {
     pub(crate) fn closed(&self, inode: &Arc<Inode>, joins: bool, unsettled: bool, limits: Limits) {
         let mut work = lock(&self.work);
         if joins {
-            work.line.push_back(inode.clone());
+            work.line.push_back(Arc::downgrade(inode));
         }
         let mut has_news = work.line.len() > limits.closed_contents;
         if unsettled {
             has_news |= work.unsettled.is_empty();
-            work.unsettled.insert(inode.id, inode.clone());
+            work.unsettled.insert(inode.id, Arc::downgrade(inode));
         }
         drop(work);
         if has_news {
@@ -90,11 +91,21 @@ impl Keeper {
     }
 
     fn next_to_retire(&self, limits: Limits) -> Option<Arc<Inode>> {
-        let mut work = lock(&self.work);
-        if work.line.len() <= limits.closed_contents {
-            return None;
+        lock(&self.work).next_to_retire(limits.closed_contents)
+    }
+}
+
+impl Work {
+    /// Takes the first file out of a line that is longer than `most`. Places of files that are gone
+    /// count until they have come to the front, so that the line has a bound.
+    fn next_to_retire(&mut self, most: usize) -> Option<Arc<Inode>> {
+        while self.line.len() > most {
+            let first = self.line.pop_front()?;
+            if let Some(inode) = first.upgrade() {
+                return Some(inode);
+            }
         }
-        work.line.pop_front()
+        None
     }
 }
 
@@ -139,11 +150,11 @@ impl Folder {
 
     /// Gives the source the times of files that are written by now.
     fn settle_closed(&self) {
-        let candidates: Vec<_> = lock(&self.keeper.work)
-            .unsettled
-            .values()
-            .cloned()
-            .collect();
+        let candidates: Vec<_> = {
+            let mut work = lock(&self.keeper.work);
+            work.unsettled.retain(|_, inode| inode.strong_count() > 0);
+            work.unsettled.values().filter_map(Weak::upgrade).collect()
+        };
         for inode in candidates {
             let done = match inode.content.get() {
                 Some(content) if !inode.content.is_in_use() => {

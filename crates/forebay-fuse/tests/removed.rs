@@ -1,0 +1,40 @@
+//! What becomes of files that have lost their last name.
+
+mod support;
+
+use forebay_base::Span;
+use forebay_rt::thread::Stopwatch;
+use std::fs::{self, File};
+use support::{Bench, is_left_out};
+
+/// How long a test looks for what has to come.
+const LONGEST: Span = Span::from_secs(30);
+
+/// Descriptors of this process, in which the mount is, that hold a removed file of the source.
+fn held(bench: &Bench, name: &str) -> usize {
+    let wanted = format!("{} (deleted)", bench.behind(name).display());
+    let entries = fs::read_dir("/proc/self/fd").expect("the system tells");
+    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    links.filter(|link| link.to_str() == Some(&wanted)).count()
+}
+
+/// A removed or replaced file that was open once gives its room back to the disk.
+#[test]
+fn nothing_holds_a_removed_file() {
+    if is_left_out("nothing_holds_a_removed_file") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    for name in ["gone", "replaced", "new"] {
+        fs::write(bench.path(name), vec![7; 100_000]).unwrap();
+        File::open(bench.path(name)).unwrap().sync_all().unwrap();
+    }
+    fs::remove_file(bench.path("gone")).unwrap();
+    fs::rename(bench.path("new"), bench.path("replaced")).unwrap();
+    let began = Stopwatch::start();
+    while held(&bench, "gone") + held(&bench, "replaced") > 0 {
+        assert!(began.elapsed() < LONGEST, "a removed file keeps its room");
+        std::thread::yield_now();
+    }
+    bench.end();
+}
