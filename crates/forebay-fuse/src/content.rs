@@ -41,8 +41,9 @@ pub(crate) struct Content {
     modified: AtomicBool,
     /// Has set-user-ID or set-group-ID bits or capabilities, which a write takes away.
     privileged: AtomicBool,
-    /// The first sync also makes durable what an earlier content of the file left uncommitted.
-    owes_commit: AtomicBool,
+    /// The next sync also makes durable what an earlier content of the file left uncommitted. Held
+    /// while one does, so that no other returns before it is done.
+    owes_commit: Mutex<bool>,
     /// A sync has told that its commits fail.
     loss_told: AtomicBool,
     /// Held while the source's times are set and looked at: one who gives it a time told earlier
@@ -133,7 +134,7 @@ impl Content {
             file,
             modified: AtomicBool::new(false),
             privileged: AtomicBool::new(is_privileged(fd, stat)),
-            owes_commit: AtomicBool::new(true),
+            owes_commit: Mutex::new(true),
             loss_told: AtomicBool::new(false),
             times: Mutex::new(Times::of(stat)),
         }
@@ -156,9 +157,21 @@ impl Content {
         self.privileged.load(Ordering::Relaxed) && self.privileged.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a sync has to commit what an earlier content left; asked once.
-    pub(crate) fn take_owed_commit(&self) -> bool {
-        self.owes_commit.swap(false, Ordering::AcqRel)
+    /// Does `commit`, which makes durable what the source has of the file, if an earlier content
+    /// left something to commit, or if `surely`. It is owed until one has succeeded.
+    pub(crate) fn pay_commit(
+        &self,
+        surely: bool,
+        commit: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut owes = lock(&self.owes_commit);
+        if *owes {
+            commit()?;
+            *owes = false;
+            return Ok(());
+        }
+        drop(owes);
+        if surely { commit() } else { Ok(()) }
     }
 
     /// A sync has told somebody that commits of it fail for ever.

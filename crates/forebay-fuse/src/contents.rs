@@ -13,6 +13,7 @@ use forebay_base::Span;
 use forebay_base::sync::Arc;
 use forebay_rt::wait::OwnedPermit;
 use forebay_store::{OpenError, OpenMode};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -73,7 +74,7 @@ impl Folder {
         if slot.users == 0
             && let Some(stale) = slot.content.take_if(|content| content.is_stale(&stat))
         {
-            self.files.close(stale.object);
+            self.replaced(inode, stale, slot.writable);
         }
         if let Some(content) = &slot.content {
             if writable && !slot.writable {
@@ -103,6 +104,41 @@ impl Folder {
         slot.content = Some(content.clone());
         slot.writable = writable;
         Ok(content)
+    }
+
+    /// Closes a content in whose place the next user opens another, because somebody changed the
+    /// file below. If it was written to, the store owes a commit, for which the file has to stay
+    /// open until it is durable.
+    fn replaced(self: &Arc<Folder>, inode: &Arc<Inode>, content: Arc<Content>, was_writable: bool) {
+        if !was_writable {
+            self.files.close(content.object);
+            return;
+        }
+        let (folder, inode) = (self.clone(), inode.clone());
+        // The end waits for it, if it has not begun.
+        let inside = self.door.enter();
+        self.crew.leave(Box::new(move || {
+            let fd = folder.through.open(&*inode, OFlags::RDONLY);
+            if fd.and_then(rustix::fs::fdatasync).is_ok() {
+                forebay_rt::block_on(folder.give_up(&content));
+            }
+            // What could not be made durable stays open and owed: the sync at the end tells of it.
+            drop(inside);
+        }));
+    }
+
+    /// Gives up a content that nobody uses: what is dirty of it is dropped, and what the store owes
+    /// is no longer asked for. A sync would not do: it may give the file a length again that
+    /// somebody else has changed since.
+    async fn give_up(&self, content: &Content) {
+        if content.file.abandon().await.is_err() {
+            // It stays open, as a closed file could never be written: the sync at the end does.
+            return;
+        }
+        // A commit that has begun still needs the file; nothing is left to ask for beside it. How
+        // it ended is told by the sync that asked for it.
+        let _ = content.file.sync().await;
+        self.files.close(content.object);
     }
 
     /// The last user of a content has gone.
@@ -137,9 +173,8 @@ impl Folder {
             let Some(content) = inode.content.take_unused() else {
                 return;
             };
-            // What cannot be dropped now is written to a file that nobody finds: no harm is done.
-            let _ = content.file.abandon().await;
-            folder.let_go(&inode, &content);
+            folder.give_up(&content).await;
+            folder.inodes.content_gone(&inode);
         });
     }
 

@@ -26,7 +26,8 @@ pub(crate) struct Crew {
     arrivals: WaitQueue,
 }
 
-/// Jobs that nobody has begun: one for each request of the kernel at most.
+/// Jobs that nobody has begun: one at most for each request of the kernel, and for each content
+/// that was replaced because its file was changed below.
 #[derive(Default)]
 struct Line {
     jobs: VecDeque<Job>,

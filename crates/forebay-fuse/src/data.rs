@@ -118,12 +118,7 @@ impl Folder {
         let (content, inode) = (&open.used.content, &*open.used.inode);
         let synced = open.file.sync().map_err(|error| sync_errno(&error));
         let synced = self.tell_loss(open, synced);
-        let owes = content.take_owed_commit();
-        let below = if data_only && !owes {
-            Ok(())
-        } else {
-            self.sync_below(open, data_only)
-        };
+        let below = content.pay_commit(!data_only, || self.sync_below(open, data_only));
         if data_only {
             return synced.and(below);
         }

@@ -3,6 +3,7 @@
 use super::*;
 use forebay::{Cache, Settings};
 use forebay_rt::block_on;
+use forebay_rt::wait::Slot;
 use forebay_store::{FileStore, FileStoreSettings, OpenMode};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -114,5 +115,47 @@ fn settling_does_not_undo_a_time_that_is_set_meanwhile() {
     }
     is_over.store(true, Ordering::Relaxed);
     settler.unwrap().join();
+    block_on(bench.cache.close()).unwrap();
+}
+
+#[test]
+fn a_commit_is_owed_until_one_has_succeeded() {
+    let bench = Bench::new();
+    let content = &bench.content;
+    let failed = content.pay_commit(false, || Err(Errno::IO));
+    assert_eq!(failed, Err(Errno::IO));
+    let tries = AtomicBool::new(false);
+    let commit = || {
+        tries.store(true, Ordering::Relaxed);
+        Ok(())
+    };
+    assert_eq!(content.pay_commit(false, commit), Ok(()));
+    assert!(tries.load(Ordering::Relaxed), "the first one failed");
+    let again = content.pay_commit(false, || Err(Errno::IO));
+    assert_eq!(again, Ok(()), "nothing is owed any more");
+    assert_eq!(content.pay_commit(true, || Err(Errno::IO)), Err(Errno::IO));
+    block_on(bench.cache.close()).unwrap();
+}
+
+/// Who comes while another pays waits for that one.
+#[test]
+fn nobody_returns_before_an_owed_commit_is_done() {
+    let bench = Arc::new(Bench::new());
+    let (began, is_done) = (Arc::new(Slot::new()), Arc::new(AtomicBool::new(false)));
+    let (other, begins, done) = (bench.clone(), began.clone(), is_done.clone());
+    let first = forebay_rt::thread::spawn("first", move || {
+        let commit = || {
+            begins.set(());
+            // Long enough for the other one to come.
+            (0..10_000).for_each(|_| std::thread::yield_now());
+            done.store(true, Ordering::SeqCst);
+            Ok(())
+        };
+        other.content.pay_commit(false, commit).unwrap();
+    });
+    block_on(began.take());
+    bench.content.pay_commit(false, || Ok(())).unwrap();
+    assert!(is_done.load(Ordering::SeqCst));
+    first.unwrap().join();
     block_on(bench.cache.close()).unwrap();
 }

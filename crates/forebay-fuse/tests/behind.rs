@@ -1,0 +1,83 @@
+//! Files that others change in the folder behind while it is mounted.
+
+mod support;
+
+use forebay_base::Span;
+use forebay_rt::block_on;
+use forebay_rt::thread::Stopwatch;
+use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind};
+use rustix::fs::FallocateFlags;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use support::{Bench, is_left_out, read};
+
+/// How long a test looks for what has to come.
+const LONGEST: Span = Span::from_secs(30);
+
+const COMMIT_FAILS: Fault = Fault {
+    kind: Some(IoKind::Commit),
+    object: None,
+    range_bytes: None,
+    when: FaultWhen::Always,
+    action: FaultAction::Fail(Failure::Device(5)),
+};
+
+fn append(path: &Path, bytes: &[u8]) {
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(path)
+        .expect("it opens");
+    file.write_all(bytes).expect("it is written");
+}
+
+/// Makes a file whose bytes and times the source has, while its commit is still owed.
+fn write_without_commit(bench: &Bench, faults: &FaultStore, name: &str) {
+    fs::write(bench.path(name), vec![7; 100_000]).expect("memory takes it");
+    faults.inject(COMMIT_FAILS);
+    block_on(bench.cache.sync()).expect_err("it cannot be durable");
+    faults.clear();
+    assert_eq!(bench.cache.statistics().dirty(), 0);
+    let mount = bench.mount.as_ref().expect("it is mounted");
+    mount.settle();
+}
+
+/// The commit of what was written before is owed, and is not forgotten with what was read then.
+#[test]
+fn what_was_written_is_committed_though_the_file_was_changed_behind() {
+    if is_left_out("what_was_written_is_committed_though_the_file_was_changed_behind") {
+        return;
+    }
+    let (mut bench, faults) = Bench::faulty(16 << 20);
+    write_without_commit(&bench, &faults, "file");
+    append(&bench.behind("file"), b"more");
+    let mut wanted = vec![7; 100_000];
+    wanted.extend(b"more");
+    // The system tells of a last close without waiting for us.
+    let began = Stopwatch::start();
+    while read(&bench.path("file")) != wanted {
+        assert!(began.elapsed() < LONGEST, "what is behind is never seen");
+    }
+    bench.end();
+    assert!(read(&bench.behind("file")) == wanted);
+}
+
+/// Room that is asked for through the mount changes the time behind, as somebody else would.
+#[test]
+fn what_was_written_is_committed_though_room_was_asked_for() {
+    if is_left_out("what_was_written_is_committed_though_room_was_asked_for") {
+        return;
+    }
+    let (mut bench, faults) = Bench::faulty(16 << 20);
+    write_without_commit(&bench, &faults, "file");
+    let file = OpenOptions::new().write(true).open(bench.path("file"));
+    let file = file.expect("it opens");
+    rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 200_000).expect("there is room");
+    drop(file);
+    // The system tells of the close before one of these.
+    for _ in 0..100 {
+        assert!(read(&bench.path("file")) == vec![7; 100_000]);
+    }
+    bench.end();
+    assert!(read(&bench.behind("file")) == vec![7; 100_000]);
+}
