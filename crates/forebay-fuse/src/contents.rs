@@ -145,7 +145,8 @@ impl Folder {
     fn content_closed(self: &Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
         // If the time cannot be taken now, it is taken when the content is settled.
         let _ = content.take_times(inode, &self.through);
-        if is_nameless(inode) {
+        // The kernel can open a file again that it knows, by a descriptor that only names it.
+        if is_nameless(inode) && !self.inodes.is_known(inode) {
             self.discard(inode);
             return;
         }

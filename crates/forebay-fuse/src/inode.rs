@@ -166,6 +166,13 @@ impl InodeTable {
         Some(inode)
     }
 
+    /// Whether the kernel knows the file. Whoever makes the content unused first and then asks, and
+    /// whoever forgets first and then looks for users: one of the two sees what the other did.
+    pub(crate) fn is_known(&self, inode: &Inode) -> bool {
+        let _table = lock(&self.table);
+        inode.lookups.load(Ordering::Relaxed) > 0
+    }
+
     /// Removes a file whose content is gone, if the kernel does not know it either (invariant M1).
     pub(crate) fn content_gone(&self, inode: &Inode) {
         let mut table = lock(&self.table);
@@ -226,6 +233,7 @@ mod tests {
         std::fs::hard_link(folder.path().join("a"), folder.path().join("b")).unwrap();
         let table = table(folder.path());
         let (a, b) = (find(&table, "a"), find(&table, "b"));
+        assert!(table.is_known(&a));
         assert!(Arc::ptr_eq(&a, &b), "two names, one file");
         assert_eq!(table.len(), 2);
         assert!(table.forget(a.id, 1).is_none());
@@ -234,7 +242,7 @@ mod tests {
             "one look-up is left (invariant M1)"
         );
         assert!(table.forget(a.id, 1).is_none());
-        assert!(table.get(a.id).is_none());
+        assert!(table.get(a.id).is_none() && !table.is_known(&a));
         assert_eq!(table.len(), 1, "the root is never forgotten");
     }
 

@@ -4,8 +4,12 @@ mod support;
 
 use forebay_base::Span;
 use forebay_rt::thread::Stopwatch;
-use std::fs::{self, File};
-use support::{Bench, is_left_out};
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use support::{Bench, is_left_out, read};
 
 /// How long a test looks for what has to come.
 const LONGEST: Span = Span::from_secs(30);
@@ -37,4 +41,37 @@ fn nothing_holds_a_removed_file() {
         std::thread::yield_now();
     }
     bench.end();
+}
+
+/// A descriptor that only names a file keeps it: what was written to it can still be read.
+#[test]
+fn a_file_without_a_name_is_kept_while_somebody_can_open_it() {
+    if is_left_out("a_file_without_a_name_is_kept_while_somebody_can_open_it") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("nameless");
+    let mut writer = File::create(&path).unwrap();
+    writer.write_all(&vec![7; 100_000]).unwrap();
+    let named = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    fs::remove_file(&path).unwrap();
+    drop(writer);
+    let again = format!("/proc/self/fd/{}", named.as_raw_fd());
+    let began = Stopwatch::start();
+    // The system tells of the last close later: it comes before one of these.
+    for _ in 0..100 {
+        assert!(
+            read(Path::new(&again)) == vec![7; 100_000],
+            "it was dropped"
+        );
+    }
+    let mut again = OpenOptions::new().write(true).open(&again).unwrap();
+    again.write_all(&[8; 10]).unwrap();
+    drop((again, named));
+    while held(&bench, "nameless") > 0 {
+        assert!(began.elapsed() < LONGEST, "a removed file keeps its room");
+        std::thread::yield_now();
+    }
+    bench.end();
+    assert_eq!(bench.cache.statistics().dirty(), 0);
 }
