@@ -261,6 +261,45 @@ check_the_end_writes_what_is_dirty() (
   rm -f original
 )
 
+# Who has a file mapped when the mount is ended is cut off, but nothing is lost that was stored
+# before: neither what was there at the signal nor what came afterwards.
+check_the_end_takes_what_is_stored_to_a_mapping() (
+  set -e
+  client=
+  undo() {
+    kill_server
+    if [ -n "$client" ]; then kill -KILL "$client" || true; fi
+  }
+  trap undo EXIT
+  serve --memory 16M
+  printf 'older bytes, and others' >"$mnt/mapped"
+  rm -f words stored
+  mkfifo words stored
+  cat >client.py <<'PROGRAM'
+import mmap, sys
+file = open(sys.argv[1], "r+b")
+mapped = mmap.mmap(file.fileno(), 0)
+for word in sys.stdin:
+    at, bytes = word.split()
+    mapped[int(at) : int(at) + len(bytes)] = bytes.encode()
+    print(word, flush=True)
+PROGRAM
+  python3 client.py "$mnt/mapped" <words >stored &
+  client=$!
+  exec 3>words 4<stored
+  echo '0 newer' >&3
+  read -r line <&4
+  kill -TERM "$server"
+  while mountpoint -q "$mnt"; do :; done
+  echo '17 latest' >&3
+  read -r line <&4
+  wait "$server"
+  server=
+  grep -q 'is cut off' server.log
+  [ "$(cat "$src/mapped")" = 'newer bytes, and latest' ]
+  rm -f words stored client.py
+)
+
 check_it_goes_to_the_background() (
   set -e
   trap 'kill "$(cat pid)" 2>/dev/null || true' EXIT
@@ -418,6 +457,7 @@ else
   check_mount commits_outlive_a_killed_mount sqlite3
   check_mount a_client_killed_in_its_middle_harms_nobody
   check_mount the_end_writes_what_is_dirty
+  check_mount the_end_takes_what_is_stored_to_a_mapping python3
   check_mount it_goes_to_the_background
   check_mount a_full_disk_loses_nothing $as_root
   check_mount metrics_are_told curl

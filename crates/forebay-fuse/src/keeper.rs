@@ -202,6 +202,20 @@ impl Folder {
         drop(permits.acquire_owned(RETIRING).await);
     }
 
+    /// Asks the kernel for what programs have stored to files that they have mapped: it writes that
+    /// before it drops its pages. It waits for us to take it.
+    pub(crate) fn take_mapped(&self) {
+        let Some(notifier) = self.keeper.notifier.get() else {
+            return;
+        };
+        for inode in self.inodes.all() {
+            if inode.content.is_in_use() {
+                // A mount that has ended meanwhile has written all that was mapped.
+                let _ = notifier.inval_inode(INodeNo(inode.id), 0, 0);
+            }
+        }
+    }
+
     /// Asks the kernel to forget names, when it knows more files than descriptors can be spared.
     fn prune_names(&self) {
         let Some(notifier) = self.keeper.notifier.get() else {

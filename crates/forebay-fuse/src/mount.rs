@@ -256,6 +256,26 @@ impl Mount {
         }
     }
 
+    /// Takes what programs have stored to files that they have mapped and still have open, and
+    /// returns when all of it is in the cache. Whoever cuts them off calls it before
+    /// [`Mount::close`]: the kernel could write nothing afterwards.
+    ///
+    /// # Errors
+    /// What the system says if it gives no thread for that.
+    pub async fn take_mapped(&self) -> io::Result<()> {
+        let (folder, is_taken) = (self.folder.clone(), Arc::new(Gate::new(false)));
+        let told = is_taken.clone();
+        // The kernel makes who asks it wait for every write, and these wait for other threads here.
+        let asked = forebay_rt::thread::spawn("forebay-mapped", move || {
+            folder.take_mapped();
+            told.open();
+        });
+        // It ends when it opens the gate, or with the mount.
+        drop(asked?);
+        is_taken.wait().await;
+        Ok(())
+    }
+
     /// Lets nobody change data from now on, and returns when every change that was begun is done:
     /// what is acknowledged is then in the cache. What is dirty is written from then on, and files
     /// that cannot be made durable are given up ([`Mount::losses`]), so that the end comes.

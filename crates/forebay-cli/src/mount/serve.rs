@@ -154,11 +154,32 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
     // Many files are written at a time while the progress is told below.
     let writer = mount.clone();
     rt.spawn("write back", async move { writer.write_back().await });
-    if rt.timeout(DRAIN_PATIENCE, mount.ended()).await.is_err() {
+    let drained = rt.timeout(DRAIN_PATIENCE, async {
+        // Most of what was stored to mappings, while there is time for it.
+        take_mapped(mount).await;
+        mount.ended().await;
+    });
+    if drained.await.is_err() {
         say("somebody still has files open and is cut off");
+        if rt
+            .timeout(DRAIN_PATIENCE, take_mapped(mount))
+            .await
+            .is_err()
+        {
+            eprintln!(
+                "forebay: what programs have stored to mapped files could not be taken in time \
+                 and is lost in part; have them end before the mount does"
+            );
+        }
     }
     mount.close().await;
     write_all(cache, rt).await;
+}
+
+async fn take_mapped(mount: &Mount) {
+    if let Err(error) = mount.take_mapped().await {
+        eprintln!("forebay: cannot take what was stored to mapped files: {error}");
+    }
 }
 
 #[cfg(test)]
