@@ -26,6 +26,8 @@ pub(crate) struct ContentUse {
     folder: Arc<Folder>,
     pub(crate) inode: Arc<Inode>,
     pub(crate) content: Arc<Content>,
+    /// Nobody used it when this one came.
+    pub(crate) is_first: bool,
 }
 
 impl Drop for ContentUse {
@@ -47,15 +49,16 @@ impl Folder {
         inode: &Arc<Inode>,
         writable: bool,
     ) -> Result<ContentUse, Errno> {
-        let content = inode.content.with(|slot| {
+        let (content, is_first) = inode.content.with(|slot| {
             let content = self.content_in(slot, inode, writable)?;
             slot.users += 1;
-            Ok::<_, Errno>(content)
+            Ok::<_, Errno>((content, slot.users == 1))
         })?;
         Ok(ContentUse {
             folder: self.clone(),
             inode: inode.clone(),
             content,
+            is_first,
         })
     }
 
@@ -143,6 +146,8 @@ impl Folder {
 
     /// The last user of a content has gone.
     fn content_closed(self: &Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
+        // The kernel has seen each write and cut.
+        inode.note_told_length(content.file.len());
         // If the time cannot be taken now, it is taken when the content is settled.
         let _ = content.take_times(inode, &self.through);
         // The kernel can open a file again that it knows, by a descriptor that only names it.

@@ -30,6 +30,12 @@ impl Folder {
         }
         let access = OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE;
         let used = self.use_content(&inode, access != OFlags::RDONLY)?;
+        if used.is_first && inode.is_told_other_length(used.content.file.len()) {
+            // Somebody has changed the file below. The kernel would append at the end that it
+            // knows: so it looks the file up anew, and opens it again. It is asked to once, for
+            // who opens by a descriptor cannot look up.
+            return Err(Errno::STALE);
+        }
         Ok(self.insert_file(used))
     }
 

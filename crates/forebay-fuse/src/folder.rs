@@ -86,6 +86,7 @@ impl Folder {
                 content.overlay(&mut stat);
             }
         }
+        inode.note_told_length(stat.st_size as u64);
         Ok(attributes(inode.id, &stat))
     }
 }

@@ -24,6 +24,9 @@ pub(crate) const ROOT: u64 = 1;
 /// systems below the source, and one with the number of the root.
 const FIRST_MADE_UP: u64 = 1 << 63;
 
+/// No length that a file can have.
+const UNTOLD: u64 = u64::MAX;
+
 /// A file of the source.
 #[derive(Debug)]
 pub(crate) struct Inode {
@@ -36,6 +39,8 @@ pub(crate) struct Inode {
     fd: OwnedFd,
     /// Look-ups that the kernel has not taken back. Changed under the table's lock.
     lookups: AtomicU64,
+    /// The length that the kernel knows, as far as we know; `UNTOLD` if it was told none.
+    told_length: AtomicU64,
     /// One of its names: the folder's number and the name there.
     name: Mutex<Option<(u64, OsString)>>,
     pub(crate) content: ContentSlot,
@@ -48,6 +53,17 @@ impl AsFd for Inode {
 }
 
 impl Inode {
+    /// Notes the length that the kernel knows from now on.
+    pub(crate) fn note_told_length(&self, length_bytes: u64) {
+        self.told_length.store(length_bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel was told another length than this one.
+    pub(crate) fn is_told_other_length(&self, length_bytes: u64) -> bool {
+        let told = self.told_length.load(Ordering::Relaxed);
+        told != UNTOLD && told != length_bytes
+    }
+
     /// A name under which the file was found last.
     pub(crate) fn name(&self) -> Option<(u64, OsString)> {
         lock(&self.name).clone()
@@ -78,6 +94,7 @@ impl InodeTable {
             place,
             fd: root,
             lookups: AtomicU64::new(1),
+            told_length: AtomicU64::new(UNTOLD),
             name: Mutex::new(None),
             content: ContentSlot::default(),
         };
@@ -132,6 +149,7 @@ impl InodeTable {
                 place,
                 fd,
                 lookups: AtomicU64::new(0),
+                told_length: AtomicU64::new(UNTOLD),
                 name: Mutex::new(None),
                 content: ContentSlot::default(),
             });

@@ -8,7 +8,7 @@ use forebay_rt::thread::Stopwatch;
 use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind};
 use rustix::fs::FallocateFlags;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use support::{Bench, is_left_out, read};
 
@@ -80,4 +80,51 @@ fn what_was_written_is_committed_though_room_was_asked_for() {
     }
     bench.end();
     assert!(read(&bench.behind("file")) == vec![7; 100_000]);
+}
+
+/// The end of a file is where it is when the file is opened, not where it was when somebody last
+/// asked for it.
+#[test]
+fn an_append_goes_behind_what_others_appended() {
+    if is_left_out("an_append_goes_behind_what_others_appended") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    for round in 0..20 {
+        let name = format!("log-{round}");
+        fs::write(bench.behind(&name), b"11111\n").unwrap();
+        assert_eq!(fs::metadata(bench.path(&name)).unwrap().len(), 6);
+        append(&bench.behind(&name), b"22222\n");
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).open(bench.path(&name)).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 12);
+        assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), 12);
+        file.write_all(b"33333\n").unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(read(&bench.behind(&name)), b"11111\n22222\n33333\n");
+    }
+    bench.end();
+}
+
+/// The same where the file was written through the mount before, and closed.
+#[test]
+fn an_append_to_a_file_of_the_mount_goes_behind_what_others_appended() {
+    if is_left_out("an_append_to_a_file_of_the_mount_goes_behind_what_others_appended") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let (path, behind) = (bench.path("log"), bench.behind("log"));
+    fs::write(&path, b"11111\n").unwrap();
+    block_on(bench.cache.sync()).unwrap();
+    bench.mount.as_ref().unwrap().settle();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 6);
+    append(&behind, b"22222\n");
+    // The system tells of a last close without waiting for us.
+    let began = Stopwatch::start();
+    while read(&path) != b"11111\n22222\n" {
+        assert!(began.elapsed() < LONGEST, "what is behind is never seen");
+    }
+    append(&path, b"33333\n");
+    bench.end();
+    assert_eq!(read(&behind), b"11111\n22222\n33333\n");
 }
