@@ -166,9 +166,9 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
             .await
             .is_err()
         {
-            eprintln!(
-                "forebay: what programs have stored to mapped files could not be taken in time \
-                 and is lost in part; have them end before the mount does"
+            say(
+                "what programs have stored to mapped files could not be taken in time and is \
+                 lost in part; have them end before the mount does",
             );
         }
     }
@@ -178,7 +178,7 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
 
 async fn take_mapped(mount: &Mount) {
     if let Err(error) = mount.take_mapped().await {
-        eprintln!("forebay: cannot take what was stored to mapped files: {error}");
+        say(format_args!("cannot take what was stored to mapped files: {error}"));
     }
 }
 
