@@ -229,7 +229,9 @@ pub fn launch(
         machine: runtime,
         world,
     } = world::simulate(machine, policy, setting.seed, with_bytes)?;
-    runtime.run(foreground(&world, body(world.clone())))?;
+    // A scenario looks itself, as often as it says.
+    let monitored = plan.scenario.is_none();
+    runtime.run(foreground(&world, monitored, body(world.clone())))?;
     let synced = match plan.ending {
         Ending::Synced => runtime.run(final_sync(&world)),
         Ending::AtOnce => {
@@ -253,7 +255,7 @@ fn on_real_files(
     body: impl FnOnce(World) -> workload::Work,
 ) -> Result<Outcome, RunError> {
     let world = world::on_folder(machine, policy, folder)?;
-    let result = block_on(foreground(&world, body(world.clone())));
+    let result = block_on(foreground(&world, true, body(world.clone())));
     world.end();
     result?;
     let mut outcome = world.outcome();
@@ -262,13 +264,16 @@ fn on_real_files(
     Ok(outcome)
 }
 
-/// The monitor and the workload, to the end of the workload.
-async fn foreground(world: &World, work: workload::Work) -> Result<(), WorldError> {
-    drop(
-        world
-            .rt()
-            .spawn("monitor", probe::Sampler::watch(world.clone())),
-    );
+/// The workload and, where it is wanted, the monitor, to the end of the workload.
+async fn foreground(
+    world: &World,
+    monitored: bool,
+    work: workload::Work,
+) -> Result<(), WorldError> {
+    if monitored {
+        let monitor = probe::Sampler::watch(world.clone());
+        drop(world.rt().spawn("monitor", monitor));
+    }
     world.open_window();
     work.await?;
     world.close_window();

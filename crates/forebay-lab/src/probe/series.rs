@@ -142,9 +142,8 @@ impl Sampler {
 
     fn rates(&mut self, seen: &Seen) {
         let last = self.last.as_ref();
-        let passed_s = last
-            .map_or(1.0, |last| (seen.at - last.at).as_secs_f64())
-            .max(1e-9);
+        let since = last.map_or(self.began, |last| last.at);
+        let passed_s = (seen.at - since).as_secs_f64().max(1e-9);
         let rates = RATES.map(|counter| {
             let before = last.map_or(0, |last| last.statistics.get(counter));
             (seen.statistics.get(counter) - before) as f64 / passed_s

@@ -5,6 +5,7 @@
 mod check;
 mod error;
 mod known;
+mod looks;
 mod play;
 mod process;
 mod progress;

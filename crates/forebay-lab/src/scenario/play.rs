@@ -1,6 +1,7 @@
 //! Playing a scenario: processes start and stop, devices change, levels are looked at.
 
 use super::Scenario;
+use super::looks::Looks;
 use super::process::Actor;
 use super::progress::Progress;
 use super::script::{Action, Change, FilePlace};
@@ -17,8 +18,6 @@ enum Step {
     Start(usize),
     Stop(usize),
     Event(usize),
-    /// Everybody's progress is noted, and levels are looked at where nobody else does it.
-    Look,
 }
 
 /// A scenario under way.
@@ -32,6 +31,7 @@ struct Stage {
     /// What each process of each group had moved when measuring began.
     before: Vec<Vec<u64>>,
     began: Instant,
+    looks: Arc<Looks>,
 }
 
 /// Plays `script` to its end.
@@ -41,8 +41,11 @@ pub(super) async fn play(
     progress: Arc<Progress>,
 ) -> Result<(), WorldError> {
     let files = open_shared(&world, &script).await?;
+    let looks = Arc::new(Looks::new(&world, &script, progress.clone()));
+    drop(world.rt().spawn("looks", looks.clone().watch()));
     let mut stage = Stage {
         began: world.now(),
+        looks,
         cast: script.groups.iter().map(|_| Vec::new()).collect(),
         before: Vec::new(),
         files,
@@ -57,6 +60,9 @@ pub(super) async fn play(
         }
         stage.take(step).await?;
     }
+    let passed = stage.world.now() - stage.began;
+    let rest = stage.script.length.saturating_sub(passed);
+    stage.world.rt().sleep(rest).await;
     stage.end().await
 }
 
@@ -87,10 +93,6 @@ fn timetable(script: &Scenario) -> Vec<(Span, Step)> {
     }
     let events = script.events.iter().enumerate();
     steps.extend(events.map(|(number, event)| (event.at, Step::Event(number))));
-    let looks = script.length.as_nanos() / script.sample.as_nanos();
-    let look = |number| (script.sample.saturating_mul(number), Step::Look);
-    steps.extend((1..=looks).map(look));
-    steps.push((script.length, Step::Look));
     steps.sort_by_key(|(at, _)| *at);
     steps
 }
@@ -105,17 +107,6 @@ impl Stage {
             Step::Start(group) => self.start(group),
             Step::Stop(group) => self.kill(group).await?,
             Step::Event(number) => self.change(number).await?,
-            Step::Look => {
-                let now = self.world.now();
-                self.progress.note(now);
-                // On whole seconds the run itself looks.
-                if !(now - Instant::ZERO)
-                    .as_nanos()
-                    .is_multiple_of(1_000_000_000)
-                {
-                    self.world.sample();
-                }
-            }
         }
         Ok(())
     }
@@ -188,6 +179,7 @@ impl Stage {
 
     /// Measuring ends, rates are told, and everybody is killed.
     async fn end(mut self) -> Result<(), WorldError> {
+        self.looks.last();
         self.world.close_window();
         let end = self.script.length;
         for (number, group) in self.script.groups.iter().enumerate() {
@@ -221,3 +213,7 @@ impl Stage {
         measures.figure(&spread, deviation / mean.max(1e-9));
     }
 }
+
+#[cfg(test)]
+#[path = "play_tests.rs"]
+mod tests;

@@ -2,9 +2,9 @@
 
 use super::Scenario;
 use crate::outcome::{Column, Series};
+use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_base::{Instant, Span};
 
 /// Bytes that processes have moved.
 pub(super) struct Progress {
@@ -44,9 +44,9 @@ impl Progress {
         bytes.map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// Notes how far all are.
-    pub(super) fn note(&self, now: Instant) {
-        let at_s = (now - Instant::ZERO).as_secs_f64();
+    /// Notes how far all are when the scenario has run for so long.
+    pub(super) fn note(&self, passed: Span) {
+        let at_s = passed.as_secs_f64();
         let sum = |group: usize| self.of_group(group).iter().sum();
         let moved = (0..self.groups.len()).map(sum).collect();
         lock(&self.noted).push((at_s, moved));

@@ -49,6 +49,11 @@ impl World {
         window.sampler.get_or_insert_with(|| Sampler::new(at));
     }
 
+    /// The series of what is looked at begins now: its times are counted from here.
+    pub(crate) fn begin_series(&self) {
+        lock(&self.inner.window).sampler = Some(Sampler::new(self.now()));
+    }
+
     /// What is measured ends now; the first to say so counts. A run ends so by itself.
     pub fn close_window(&self) {
         let snapshot = self.snapshot();
