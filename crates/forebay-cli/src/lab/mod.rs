@@ -1,6 +1,7 @@
 //! `forebay lab`: the simulated machine.
 
 mod list;
+mod output;
 mod progress;
 mod run;
 mod seeds;
@@ -10,7 +11,6 @@ use crate::error::CommandError;
 use clap::{Args, CommandFactory, Subcommand};
 use run::{RunArguments, TypedRun};
 use seeds::{SeedsArguments, TypedSeeds};
-use std::path::Path;
 use swarm::{SwarmArguments, TypedSwarm};
 
 /// What was typed.
@@ -63,7 +63,7 @@ impl TypedLab {
         Ok(match self.command {
             TypedCommand::List => LabArguments::List,
             TypedCommand::Run(typed) => LabArguments::Run(typed.checked::<C>()?),
-            TypedCommand::Seeds(typed) => LabArguments::Seeds(typed.checked()),
+            TypedCommand::Seeds(typed) => LabArguments::Seeds(typed.checked::<C>()?),
             TypedCommand::Swarm(typed) => LabArguments::Swarm(typed.checked()),
         })
     }
@@ -72,18 +72,9 @@ impl TypedLab {
 /// Does what was asked.
 pub(crate) fn run(arguments: &LabArguments) -> Result<(), CommandError> {
     match arguments {
-        LabArguments::List => {
-            print!("{}", list::render());
-            Ok(())
-        }
+        LabArguments::List => output::print(&list::render()),
         LabArguments::Run(arguments) => run::run(arguments),
         LabArguments::Seeds(arguments) => seeds::run(arguments),
         LabArguments::Swarm(arguments) => swarm::run(arguments),
     }
-}
-
-/// Writes a report to a file.
-fn write(path: &Path, text: &str) -> Result<(), CommandError> {
-    std::fs::write(path, text)
-        .map_err(|source| CommandError::Lab(format!("cannot write {}: {source}", path.display())))
 }

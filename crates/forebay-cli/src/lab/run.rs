@@ -1,7 +1,7 @@
 //! `forebay lab run`: a workload on a machine under one policy or two.
 
+use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
-use super::write;
 use crate::error::CommandError;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
@@ -83,6 +83,8 @@ impl TypedRun {
             html_file: self.html,
         };
         let refuse = |text: String| C::command().error(ErrorKind::InvalidValue, text);
+        let files = (&arguments.json_file, &arguments.html_file);
+        expect_two_files(files.0.as_deref(), files.1.as_deref()).map_err(refuse)?;
         for plan in arguments.plans().map_err(refuse)? {
             plan.check().map_err(|error| refuse(error.to_string()))?;
         }
@@ -132,6 +134,7 @@ impl RunArguments {
 /// Runs everything and reports.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     let plans = arguments.plans().map_err(CommandError::Lab)?;
+    expect_writable(&[&arguments.json_file, &arguments.html_file])?;
     let titles = plans
         .iter()
         .map(|plan| format!("{} {} seed {}", plan.workload, plan.policy, plan.seed));
@@ -142,8 +145,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
             .map(|outcome| outcome.map_err(|error| CommandError::Lab(error.to_string())))
             .collect();
     let document = Document::new(outcomes?);
-    print!("{}", table::render(&document.comparison));
-    print!("{}", judged(&document.outcomes));
+    // Files first: they are there even if nobody reads what is printed.
     if let Some(path) = &arguments.html_file {
         let comparison = &document.comparison;
         let labels = comparison
@@ -157,6 +159,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     if let Some(path) = &arguments.json_file {
         write(path, &document.to_json())?;
     }
+    print(&table::render(&document.comparison))?;
+    print(&judged(&document.outcomes))?;
     broken_expectations(&document.outcomes)
 }
 
@@ -286,6 +290,13 @@ mod tests {
             assert_eq!(error.exit_code(), 2, "{words:?}");
             assert!(error.to_string().contains(known), "{error}");
         }
+    }
+
+    #[test]
+    fn one_file_for_both_forms_is_a_bad_call() {
+        let error = typed(&["simple-wb", "--json", "x", "--html", "x"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("two files"), "{error}");
     }
 
     #[test]

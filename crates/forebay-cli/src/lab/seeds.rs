@@ -1,9 +1,10 @@
 //! `forebay lab seeds`: the five changes measured again.
 
+use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
-use super::write;
 use crate::error::CommandError;
-use clap::Args;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory};
 use forebay_lab::run::{Ending, Plan, RunError};
 use forebay_lab::seeds::evidence::Evidence;
 use forebay_lab::seeds::figures::figures;
@@ -56,15 +57,17 @@ struct Written<'a> {
 
 impl TypedSeeds {
     /// What the words mean.
-    pub(crate) fn checked(self) -> SeedsArguments {
+    pub(crate) fn checked<C: CommandFactory>(self) -> Result<SeedsArguments, clap::Error> {
+        let refuse = |text: String| C::command().error(ErrorKind::InvalidValue, text);
+        expect_two_files(self.json.as_deref(), self.html.as_deref()).map_err(refuse)?;
         let all = self.only.is_empty();
-        SeedsArguments {
+        Ok(SeedsArguments {
             changes: if all { Change::ALL.into() } else { self.only },
             seeds: self.seeds,
             full: self.full,
             json_file: self.json,
             html_file: self.html,
-        }
+        })
     }
 }
 
@@ -77,16 +80,14 @@ struct Run {
 
 /// Runs the experiments and reports.
 pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
+    expect_writable(&[&arguments.json_file, &arguments.html_file])?;
     let (evidence, failed) = gather(arguments);
     let findings = Findings {
         figures: figures(&evidence),
         judgements: judge_all(&evidence),
     };
     let findings = findings.only(&arguments.changes);
-    print!("{}", render(&findings));
-    if !arguments.full {
-        println!("{}", shortened());
-    }
+    // Files first: they are there even if nobody reads what is printed.
     if let Some(path) = &arguments.html_file {
         write(path, &page::render(&findings, &evidence))?;
     }
@@ -99,6 +100,10 @@ pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
         let text = serde_json::to_string_pretty(&written)
             .expect("plain values with text keys become JSON");
         write(path, &text)?;
+    }
+    print(&render(&findings))?;
+    if !arguments.full {
+        print(&format!("{}\n", shortened()))?;
     }
     if !failed.is_empty() {
         for run in &failed {

@@ -1,7 +1,7 @@
 //! `forebay lab swarm`: seeds that look for a broken promise.
 
+use super::output::{expect_writable, print, write};
 use super::progress::threads;
-use super::write;
 use crate::error::CommandError;
 use clap::Args;
 use forebay_base::Span;
@@ -108,6 +108,7 @@ fn part(text: &str) -> Result<Part, String> {
 
 /// Runs the seeds and reports.
 pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
+    expect_writable(&[&arguments.json_file])?;
     // A panic of a run is a finding, and told as one.
     std::panic::set_hook(Box::new(|_| {}));
     let campaign = Campaign {
@@ -126,13 +127,14 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
         reduction: arguments.reduction.clone(),
     };
     let commit = commit();
-    let ran = campaign.run(|failed| println!("{}", tell(arguments, failed, &commit)));
+    let mut told = Ok(());
+    let ran = campaign.run(|failed| {
+        let line = tell(arguments, failed, &commit);
+        let printed = print(&format!("{line}\n"));
+        // The first failure to print is told when all seeds have run.
+        told = std::mem::replace(&mut told, Ok(())).and(printed);
+    });
     let report = ran.map_err(CommandError::system("start threads"))?;
-    println!("{}", summary(&arguments.seeds, &report, &commit));
-    println!("{}", unreached(&report));
-    if arguments.shows_marks {
-        print!("{}", marks(&report));
-    }
     if let Some(path) = &arguments.json_file {
         let figures = Figures {
             commit: &commit,
@@ -145,6 +147,15 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
             CommandError::Lab(format!("the figures cannot be written: {error}"))
         })?;
         write(path, &text)?;
+    }
+    told?;
+    print(&format!(
+        "{}\n",
+        summary(&arguments.seeds, &report, &commit)
+    ))?;
+    print(&format!("{}\n", unreached(&report)))?;
+    if arguments.shows_marks {
+        print(&marks(&report))?;
     }
     if report.failed.is_empty() {
         return Ok(());

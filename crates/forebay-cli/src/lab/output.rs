@@ -1,0 +1,125 @@
+//! Where results go: standard output, and the files that were asked for.
+
+use crate::error::CommandError;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Prints to standard output. A reader that has gone, as `head` goes, has seen enough: that is no
+/// failure.
+///
+/// # Errors
+/// Whatever else keeps the text from being written.
+pub(super) fn print(text: &str) -> Result<(), CommandError> {
+    print_to(io::stdout().lock(), text)
+}
+
+fn print_to(mut out: impl Write, text: &str) -> Result<(), CommandError> {
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(CommandError::system("write to standard output")),
+    }
+}
+
+/// Writes a report to a file.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    std::fs::write(path, text).map_err(|source| unwritable(path, &source))
+}
+
+/// Refuses files that cannot be written, before the runs that they are for.
+pub(super) fn expect_writable(files: &[&Option<std::path::PathBuf>]) -> Result<(), CommandError> {
+    for path in files.iter().filter_map(|file| file.as_ref()) {
+        let known = path.metadata();
+        // A pipe would wait for its reader.
+        if known.as_ref().is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+            continue;
+        }
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        opened.map_err(|source| unwritable(path, &source))?;
+        if known.is_err() {
+            // What the runs come to is not there yet; if they fail, nothing is left behind.
+            std::fs::remove_file(path).map_err(|source| unwritable(path, &source))?;
+        }
+    }
+    Ok(())
+}
+
+fn unwritable(path: &Path, source: &io::Error) -> CommandError {
+    CommandError::Lab(format!("cannot write {}: {source}", path.display()))
+}
+
+/// Refuses one file for both forms: the second would take the place of the first.
+///
+/// # Errors
+/// What is wrong with the call.
+pub(super) fn expect_two_files(json: Option<&Path>, html: Option<&Path>) -> Result<(), String> {
+    let whole = |path: &Path| {
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+        match (path.canonicalize(), folder, path.file_name()) {
+            (Ok(path), _, _) => path,
+            (_, Ok(folder), Some(name)) => folder.join(name),
+            _ => path.to_owned(),
+        }
+    };
+    match (json, html) {
+        (Some(json), Some(html)) if whole(json) == whole(html) => Err(format!(
+            "--json and --html both name {}; give two files",
+            html.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Broken(io::ErrorKind);
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_failure_and_a_full_disk_is_one() {
+        assert!(print_to(Broken(io::ErrorKind::BrokenPipe), "text").is_ok());
+        let error = print_to(Broken(io::ErrorKind::StorageFull), "text").unwrap_err();
+        assert!(error.to_string().contains("standard output"), "{error}");
+        let mut printed = Vec::new();
+        print_to(&mut printed, "text").unwrap();
+        assert_eq!(printed, b"text");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_told_and_one_that_can_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        std::fs::write(&old, "before").unwrap();
+        expect_writable(&[&Some(old.clone()), &Some(new.clone()), &None]).unwrap();
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "before");
+        assert!(!new.exists());
+        let nowhere = folder.path().join("nowhere/file");
+        let error = expect_writable(&[&Some(nowhere)]).unwrap_err().to_string();
+        assert!(error.contains("nowhere/file"), "{error}");
+        assert!(expect_writable(&[&Some(folder.path().to_owned())]).is_err());
+    }
+
+    #[test]
+    fn one_file_under_two_names_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, same) = (folder.path().join("x"), folder.path().join("./x"));
+        let told = expect_two_files(Some(&one), Some(&same)).unwrap_err();
+        assert!(told.contains("two files"), "{told}");
+        let other = folder.path().join("y");
+        assert!(expect_two_files(Some(&one), Some(&other)).is_ok());
+        assert!(expect_two_files(Some(&one), None).is_ok());
+    }
+}
