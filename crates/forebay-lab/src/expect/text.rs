@@ -2,12 +2,19 @@
 
 use super::{Bounds, Expectation, Level, Term, Window};
 use crate::scenario::{ScenarioError, Source};
+use forebay_base::PAGE_BYTES;
 use forebay_base::units::parse_size;
 use serde::Deserialize;
 
 /// The names that expectations may use.
 pub(crate) struct Names {
     pub(crate) columns: Vec<String>,
+    /// The unit of a column.
+    pub(crate) unit_of: fn(&str) -> &'static str,
+    /// Figures and counters, without what stands behind `@` or `;`.
+    pub(crate) figures: Vec<String>,
+    /// Those figures that each group of processes has.
+    pub(crate) figures_of_groups: &'static [&'static str],
     pub(crate) groups: Vec<String>,
     pub(crate) distributions: Vec<String>,
     pub(crate) length_s: f64,
@@ -171,40 +178,50 @@ impl Checker<'_> {
     fn term(&self, text: &ExpectationText) -> Checked<Term> {
         Ok(match text {
             ExpectationText::Settles(it) => self.settles(it)?,
-            ExpectationText::Overshoots(it) => Term::Overshoots {
-                of: self.columns(&it.of)?,
-                over: self.level(&it.over)?,
-                at_most_percent: self.percent("at_most_percent", it.at_most_percent)?,
-            },
-            ExpectationText::NeverAbove(it) => Term::NeverAbove {
-                of: self.columns(&it.of)?,
-                limit: self.level(&it.limit)?,
-            },
-            ExpectationText::NeverBelow(it) => Term::NeverBelow {
-                of: self.columns(&it.of)?,
-                limit: self.level(&it.limit)?,
-            },
-            ExpectationText::Mean(it) => {
-                let level = |text: &Option<LevelText>| {
-                    let level = text.as_ref().map(|text| self.level(text));
-                    level.transpose()
-                };
-                let (least, most) = (level(&it.at_least)?, level(&it.at_most)?);
-                Term::Mean {
-                    of: self.columns(&it.of)?,
-                    bounds: self.bounds(least, most)?,
+            ExpectationText::Overshoots(it) => {
+                let of = self.columns(&it.of)?;
+                Term::Overshoots {
+                    over: self.level(&it.over, &of)?,
+                    of,
+                    at_most_percent: self.percent("at_most_percent", it.at_most_percent)?,
                 }
             }
+            ExpectationText::NeverAbove(it) => {
+                let (of, limit) = self.never(it)?;
+                Term::NeverAbove { of, limit }
+            }
+            ExpectationText::NeverBelow(it) => {
+                let (of, limit) = self.never(it)?;
+                Term::NeverBelow { of, limit }
+            }
+            ExpectationText::Mean(it) => self.mean(it)?,
             ExpectationText::Shares(it) => Term::Shares {
                 of: self.name("process", &it.of, &self.names.groups)?,
                 within_percent: self.percent("within_percent", it.within_percent)?,
             },
             ExpectationText::Figure(it) => Term::Figure {
-                of: it.of.clone(),
-                bounds: self.bounds(it.at_least, it.at_most)?,
+                of: self.figure(&it.of)?,
+                bounds: self.finite(it.at_least, it.at_most)?,
             },
             ExpectationText::Latency(it) => self.latency(it)?,
         })
+    }
+
+    fn never(&self, text: &NeverText) -> Checked<(Level, Level)> {
+        let of = self.columns(&text.of)?;
+        let limit = self.level(&text.limit, &of)?;
+        Ok((of, limit))
+    }
+
+    fn mean(&self, text: &MeanText) -> Checked<Term> {
+        let of = self.columns(&text.of)?;
+        let level = |text: &Option<LevelText>| {
+            let level = text.as_ref().map(|text| self.level(text, &of));
+            level.transpose()
+        };
+        let (least, most) = (level(&text.at_least)?, level(&text.at_most)?);
+        let bounds = self.bounds(least, most)?;
+        Ok(Term::Mean { of, bounds })
     }
 
     fn settles(&self, text: &SettlesText) -> Checked<Term> {
@@ -215,9 +232,10 @@ impl Checker<'_> {
         if !(0.0..=self.names.length_s).contains(&smoothed_s) {
             return Err(self.wrong("smoothed_s is 0 to the scenario's length"));
         }
+        let of = self.columns(&text.of)?;
         Ok(Term::Settles {
-            of: self.columns(&text.of)?,
-            near: self.level(&text.near)?,
+            near: self.level(&text.near, &of)?,
+            of,
             within_percent: self.percent("within_percent", text.within_percent)?,
             by_s: text.by_s,
             smoothed_s,
@@ -235,7 +253,7 @@ impl Checker<'_> {
         Ok(Term::Latency {
             of: self.name("distribution", &text.of, &self.names.distributions)?,
             percentile,
-            bounds: self.bounds(text.at_least_ms, text.at_most_ms)?,
+            bounds: self.finite(text.at_least_ms, text.at_most_ms)?,
         })
     }
 
@@ -267,6 +285,38 @@ impl Checker<'_> {
         Ok(Bounds { at_least, at_most })
     }
 
+    /// Bounds that are numbers.
+    fn finite(&self, at_least: Option<f64>, at_most: Option<f64>) -> Checked<Bounds<f64>> {
+        for bound in [at_least, at_most].into_iter().flatten() {
+            self.number(bound)?;
+        }
+        self.bounds(at_least, at_most)
+    }
+
+    /// A number that something can be compared with.
+    fn number(&self, number: f64) -> Checked<f64> {
+        if number.is_finite() {
+            return Ok(number);
+        }
+        let problem = format!("{number} bounds nothing; a finite number is allowed");
+        Err(self.wrong(problem))
+    }
+
+    /// A figure or a counter. Whether a run has it shows at its end alone, but not how it is
+    /// called.
+    fn figure(&self, name: &str) -> Checked<String> {
+        let family = name.split(['@', ';']).next().unwrap_or(name);
+        let known = &self.names.figures;
+        if !known.iter().any(|it| it == family) {
+            return Err(self.source.unknown(self.start, "figure", name, known));
+        }
+        if self.names.figures_of_groups.contains(&family) {
+            let group = name.split_once('@').map_or("", |(_, group)| group);
+            self.name("process", group, &self.names.groups)?;
+        }
+        Ok(name.into())
+    }
+
     fn name(&self, what: &str, name: &str, known: &[String]) -> Checked<String> {
         if known.iter().any(|it| it == name) {
             return Ok(name.into());
@@ -280,14 +330,40 @@ impl Checker<'_> {
         Ok(Level::Columns(columns.collect::<Checked<_>>()?))
     }
 
-    fn level(&self, text: &LevelText) -> Checked<Level> {
+    /// What `of` is compared with.
+    fn level(&self, text: &LevelText, of: &Level) -> Checked<Level> {
         match text {
-            LevelText::Number(number) => Ok(Level::Number(*number)),
+            LevelText::Number(number) => self.number(*number).map(Level::Number),
             LevelText::Text(text) if text.starts_with(|first: char| first.is_ascii_digit()) => {
-                let size = parse_size(text).map_err(|problem| self.wrong(problem))?;
-                Ok(Level::Number(size as f64))
+                match text.trim().parse::<u64>() {
+                    Ok(number) => Ok(Level::Number(number as f64)),
+                    Err(_) => self.size(text, of),
+                }
             }
             LevelText::Text(text) => self.columns(text),
         }
     }
+
+    /// A size in the unit of `of`: most columns are pages.
+    fn size(&self, text: &str, of: &Level) -> Checked<Level> {
+        let bytes = parse_size(text).map_err(|problem| self.wrong(problem))? as f64;
+        let columns = match of {
+            Level::Columns(columns) => columns.as_slice(),
+            Level::Number(_) => &[],
+        };
+        let mut units: Vec<&str> = columns.iter().map(|it| (self.names.unit_of)(it)).collect();
+        units.dedup();
+        match units.as_slice() {
+            ["pages" | "pages/s"] => Ok(Level::Number(bytes / PAGE_BYTES as f64)),
+            ["bytes/s"] => Ok(Level::Number(bytes)),
+            _ => Err(self.wrong(format!(
+                "{of} is in {}; a number is allowed, not the size {text}",
+                units.join(" and ")
+            ))),
+        }
+    }
 }
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;

@@ -6,6 +6,6 @@ mod latencies;
 mod series;
 
 pub(crate) use events::Watcher;
-pub(crate) use figures::{Gathered, derive};
+pub(crate) use figures::{FIGURES, Gathered, derive};
 pub use latencies::Latencies;
-pub(crate) use series::{RATES, Sampler, mean_and_deviation};
+pub(crate) use series::{RATES, Sampler, mean_and_deviation, rate_unit};

@@ -26,6 +26,14 @@ pub(crate) const RATES: [Counter; 9] = [
     Counter::KswapdHighWmarkHitQuickly,
 ];
 
+/// The unit in which one of [`RATES`] is told.
+pub(crate) fn rate_unit(counter: Counter) -> &'static str {
+    match counter {
+        Counter::KswapdHighWmarkHitQuickly => "times/s",
+        _ => "pages/s",
+    }
+}
+
 /// Keeps what was seen.
 pub(crate) struct Sampler {
     began: Instant,
@@ -149,11 +157,7 @@ impl Sampler {
             (seen.statistics.get(counter) - before) as f64 / passed_s
         });
         for (counter, rate) in RATES.iter().zip(rates) {
-            let unit = match counter {
-                Counter::KswapdHighWmarkHitQuickly => "times/s",
-                _ => "pages/s",
-            };
-            self.put(40, counter.name(), unit, rate);
+            self.put(40, counter.name(), rate_unit(*counter), rate);
         }
     }
 

@@ -125,6 +125,9 @@ impl Checker<'_> {
         };
         let names = Names {
             columns: known::columns(&scenario),
+            unit_of: known::unit_of,
+            figures: known::figures(),
+            figures_of_groups: &known::OF_A_GROUP,
             groups: scenario.groups.iter().map(|it| it.name.clone()).collect(),
             distributions: known::distributions(&scenario),
             length_s: self.length_s,

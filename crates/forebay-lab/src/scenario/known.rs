@@ -3,11 +3,11 @@
 use super::Scenario;
 use super::script::Action;
 use crate::machine::Machine;
-use crate::probe::RATES;
+use crate::probe::{FIGURES, RATES, rate_unit};
 use crate::workload::{Knobs, Work, Workload};
 use crate::world::WorldError;
-use forebay::Policy;
-use std::collections::BTreeMap;
+use forebay::{Counter, Policy};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a scenario is among the workloads: it has no knobs of its own.
 pub(crate) static SCENARIO: Workload = Workload {
@@ -71,6 +71,30 @@ pub(super) fn columns(scenario: &Scenario) -> Vec<String> {
     }
     columns.extend(scenario.groups.iter().map(|it| format!("rate@{}", it.name)));
     columns
+}
+
+/// The unit of a column of the series.
+pub(super) fn unit_of(column: &str) -> &'static str {
+    let family = column.split('@').next().unwrap_or(column);
+    match family {
+        "rate" | "device_rate" | "write_bandwidth" | "dirty_ratelimit" => "bytes/s",
+        "await" => "ms",
+        _ => RATES
+            .iter()
+            .find(|counter| counter.name() == family)
+            .map_or("pages", |counter| rate_unit(*counter)),
+    }
+}
+
+/// Figures that each group of processes may have, behind whose name its own stands.
+pub(super) const OF_A_GROUP: [&str; 3] = ["bytes_per_s", "bytes_per_s_coeffvar", "time_to_kill"];
+
+/// Every counter and every figure, without what stands behind `@` or `;`.
+pub(super) fn figures() -> Vec<String> {
+    let counters = Counter::ALL.iter().map(|counter| counter.name());
+    let figures = FIGURES.into_iter().chain(OF_A_GROUP);
+    let all: BTreeSet<&str> = figures.chain(counters).collect();
+    all.into_iter().map(Into::into).collect()
 }
 
 /// Every distribution that `scenario` may leave.

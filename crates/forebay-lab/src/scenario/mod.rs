@@ -23,7 +23,7 @@ use crate::run::{Plan, Ready, RunError, launch};
 use crate::world::World;
 use forebay_base::Span;
 use progress::Progress;
-use script::{Group, Happening, SharedFile};
+use script::{Change, Group, Happening, SharedFile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub struct Scenario {
     files: Vec<SharedFile>,
     groups: Vec<Group>,
     events: Vec<Happening>,
-    expectations: Vec<Expectation>,
+    pub(crate) expectations: Vec<Expectation>,
 }
 
 impl Scenario {
@@ -83,6 +83,17 @@ impl Scenario {
     /// ```
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         check::parse(text)
+    }
+
+    /// When the processes of a group are killed before the end, by `stop_s` or by an event.
+    fn ends_at(&self, number: usize) -> Option<Span> {
+        let group = &self.groups[number];
+        // Who is not there yet cannot be killed.
+        let kills = self.events.iter().filter(|event| {
+            matches!(event.what, Change::Kill(killed) if killed == number)
+                && event.at >= group.start
+        });
+        kills.map(|event| event.at).chain(group.stop).min()
     }
 
     /// How many expectations it has.

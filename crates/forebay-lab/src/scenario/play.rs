@@ -184,7 +184,7 @@ impl Stage {
         let end = self.script.length;
         for (number, group) in self.script.groups.iter().enumerate() {
             let from = self.script.warm_up.max(self.progress.starts_at(number));
-            let until = group.stop.unwrap_or(end);
+            let until = self.script.ends_at(number).unwrap_or(end);
             let spent_s = until.saturating_sub(from).as_secs_f64();
             if spent_s > 0.0 {
                 self.tell(number, &group.name, spent_s);

@@ -64,3 +64,30 @@ fn rates_are_over_the_time_since_the_look_before() {
         assert!(around, "{:?}", column.values);
     }
 }
+
+#[test]
+fn what_was_killed_has_its_rate_over_the_time_that_it_had() {
+    let killed = "[[events]]\nat_s = 5\nkill = \"log\"\n";
+    let outcome = played("length_s = 20", &format!("{killed}{LOG}"));
+    let rate = outcome.figure("bytes_per_s@log").unwrap();
+    let stopped = LOG.replace("name = \"log\"", "name = \"log\"\nstop_s = 5");
+    let outcome = played("length_s = 20", &stopped);
+    let same = outcome.figure("bytes_per_s@log").unwrap();
+    assert!((rate - same).abs() < 1.0, "{rate} and {same}");
+    assert!((rate - f64::from(1 << 20)).abs() < 1e4, "{rate}");
+}
+
+#[test]
+fn every_figure_of_a_run_may_be_expected() {
+    let killed = "[[events]]\nat_s = 2\nkill = \"log\"\n";
+    let fast = LOG.replace(", rate = \"1M\"", "");
+    let outcome = played("length_s = 5", &format!("{killed}{fast}"));
+    let known = super::super::known::figures();
+    for name in outcome.figures.keys().chain(outcome.counters.keys()) {
+        let family = name.split(['@', ';']).next().unwrap();
+        assert!(known.iter().any(|it| it == family), "{name}");
+    }
+    for column in &outcome.series.columns {
+        assert_eq!(super::super::known::unit_of(&column.name), column.unit);
+    }
+}

@@ -1,0 +1,73 @@
+use crate::scenario::Scenario;
+
+/// A scenario on a machine that ships, with one expectation.
+fn expecting(expectation: &str) -> Result<Scenario, String> {
+    let text = format!(
+        "name = \"test\"\nsummary = \"a test\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
+         [[processes]]\nname = \"log\"\nwrites = {{ rate = \"1M\" }}\n[[expect]]\n{expectation}\n"
+    );
+    Scenario::parse(&text).map_err(|error| error.to_string())
+}
+
+fn told(expectation: &str) -> String {
+    let scenario = expecting(expectation).unwrap();
+    scenario.expectations[0].to_string()
+}
+
+#[test]
+fn a_size_is_told_in_the_unit_of_the_column() {
+    let pages = told("never_above = { of = \"dirty + writeback\", limit = \"10M\" }");
+    assert!(pages.contains("never above 2560,"), "{pages}");
+    let pages = told("mean = { of = \"pgscan_direct\", at_most = \"4K\" }");
+    assert!(pages.contains("at most 1,"), "{pages}");
+    let bytes = told("mean = { of = \"rate@log\", at_least = \"1K\" }");
+    assert!(bytes.contains("at least 1024,"), "{bytes}");
+    let number = told("never_above = { of = \"dirty\", limit = \"2560\" }");
+    assert!(number.contains("never above 2560,"), "{number}");
+    for of in ["kswapd_high_wmark_hit_quickly", "dirty + rate@log"] {
+        let expectation = format!("never_above = {{ of = \"{of}\", limit = \"10M\" }}");
+        let error = expecting(&expectation).unwrap_err();
+        assert!(
+            error.contains("line 8") && error.contains("a number is allowed"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_number_bounds_nothing() {
+    for expectation in [
+        "never_above = { of = \"dirty\", limit = nan }",
+        "never_below = { of = \"dirty\", limit = -inf }",
+        "mean = { of = \"rate@log\", at_least = nan }",
+        "figure = { of = \"elapsed\", at_most = inf }",
+        "latency = { of = \"pause\", percentile = 99, at_most_ms = nan }",
+    ] {
+        let error = expecting(expectation).unwrap_err();
+        assert!(
+            error.contains("line 8") && error.contains("finite"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_figure_that_no_run_has_is_refused() {
+    for name in ["bogus", "bytes_per_s@bogus", "bytes_per_s"] {
+        let expectation = format!("figure = {{ of = \"{name}\", at_most = 1 }}");
+        let error = expecting(&expectation).unwrap_err();
+        assert!(
+            error.contains("line 8") && error.contains("there are: "),
+            "{error}"
+        );
+    }
+    for name in [
+        "pswpout",
+        "bytes_per_s@log",
+        "longest_pause_s@data",
+        "final_sync",
+    ] {
+        let expectation = format!("figure = {{ of = \"{name}\", at_most = 1 }}");
+        assert!(expecting(&expectation).is_ok(), "{name}");
+    }
+}
