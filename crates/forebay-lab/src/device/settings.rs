@@ -340,6 +340,21 @@ impl DeviceSettings {
         }
     }
 
+    /// Bytes that it holds.
+    pub fn capacity_bytes(&self) -> u64 {
+        match self {
+            DeviceSettings::Disk(disk) => disk.capacity_bytes,
+            DeviceSettings::Stick(stick) => stick.capacity_bytes,
+            DeviceSettings::Solid(solid) => solid.capacity_bytes,
+            DeviceSettings::Rated(rated) => rated.capacity_bytes,
+            DeviceSettings::Stripe(stripe) => {
+                let member = DeviceSettings::named(&stripe.of);
+                let chunks = member.map_or(0, |it| it.capacity_bytes() / stripe.chunk_bytes);
+                (chunks * stripe.chunk_bytes).saturating_mul(u64::from(stripe.members))
+            }
+        }
+    }
+
     /// What the device is called in its settings.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -370,6 +385,9 @@ impl StickSettings {
 }
 
 impl StripeSettings {
+    /// Most devices side by side.
+    const MOST_MEMBERS: u32 = 1_024;
+
     fn check(&self) -> Result<(), SettingError> {
         let wrong = |field, value: String, allowed: String| SettingError {
             kind: "stripe",
@@ -377,6 +395,10 @@ impl StripeSettings {
             value,
             allowed,
         };
+        if self.members > Self::MOST_MEMBERS {
+            let allowed = format!("1 to {} are allowed", Self::MOST_MEMBERS);
+            return Err(wrong("members", self.members.to_string(), allowed));
+        }
         if !self.chunk_bytes.is_multiple_of(PAGE_BYTES as u64) {
             let allowed = format!("allowed are multiples of {PAGE_BYTES}");
             return Err(wrong("chunk_bytes", self.chunk_bytes.to_string(), allowed));

@@ -76,6 +76,8 @@ fn figures_that_do_not_fit_each_other_are_refused() {
         message.contains("of is 'RAID0-4'") && message.contains("HDD-A"),
         "{message}"
     );
+    let message = refused("[stripe]\nmembers = 4000000000\nchunk_bytes = \"64K\"\nof = \"HDD-A\"");
+    assert!(message.contains("1 to 1024 are allowed"), "{message}");
     let message = refused("[rated]\nqueue.largest_bytes = 5000");
     assert!(message.contains("multiples of 4096"), "{message}");
 }

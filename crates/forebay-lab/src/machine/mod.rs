@@ -164,6 +164,33 @@ mod tests {
     }
 
     #[test]
+    fn swap_fits_on_a_device_of_the_machine() {
+        let text = |device: &str, kind: &str, size: &str| {
+            format!(
+                "name = \"m\"\nprocessors = 1\ncosts = \"2021\"\n[[nodes]]\n[[nodes.zones]]\n\
+                 name = \"Normal\"\nsize = \"64M\"\n[[devices]]\nname = \"disk\"\n\
+                 {device}\n[[file_systems]]\nname = \"data\"\ndevice = \"disk\"\n\
+                 kind = \"{kind}\"\n[swap]\ndevice = \"disk\"\nsize = \"{size}\"\n"
+            )
+        };
+        let local = "rated = { capacity_bytes = \"1G\" }";
+        for size in ["2G", "0", "1"] {
+            let told = Machine::parse(&text(local, "xfs", size)).expect_err(size);
+            let told = told.to_string();
+            assert!(
+                told.starts_with("line 17: ") && told.contains("4K to the"),
+                "{told}"
+            );
+        }
+        let told = Machine::parse(&text("server = {}", "nfs", "1G")).expect_err("a server");
+        let told = told.to_string();
+        assert!(
+            told.starts_with("line 16: ") && told.contains("not on a server"),
+            "{told}"
+        );
+    }
+
+    #[test]
     fn an_unknown_machine_lists_the_known_ones() {
         let told = Machine::named("amd5")
             .expect_err("it does not exist")

@@ -3,11 +3,11 @@
 use super::costs::CostClass;
 use super::error::{MachineError, Place};
 use super::memory::{Memory, Node, Zone};
-use super::storage::{DevicePlan, FileSystemPlan, Storage, SwapPlan};
+use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
 use super::{Machine, default_tick_ms};
 use forebay::{DirtyKnobs, Watermarks};
-use forebay_base::Span;
 use forebay_base::units::{pages_for, parse_size};
+use forebay_base::{PAGE_BYTES, Span};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
@@ -222,17 +222,11 @@ impl MachineText {
                     checker.field(start, "device", problem)
                 })
         };
-        let swap = match &self.swap {
-            None => None,
-            Some(swap) => {
-                let start = swap.span().start;
-                let SwapText { device, size } = swap.get_ref();
-                Some(SwapPlan {
-                    device: find(start, device)?,
-                    bytes: size.0,
-                })
-            }
-        };
+        let swap = self.swap.as_ref().map(|swap| {
+            let device = find(swap.span().start, &swap.get_ref().device)?;
+            swap_on(swap, device, &devices[device], checker)
+        });
+        let swap = swap.transpose()?;
         let mut file_systems = Vec::new();
         for it in &self.file_systems {
             let start = it.span().start;
@@ -260,6 +254,30 @@ fn device(it: &Spanned<DeviceText>, checker: &Checker<'_>) -> Result<DevicePlan,
     let DeviceText { name, rest } = it.get_ref();
     DevicePlan::read(name, rest)
         .map_err(|(field, problem)| checker.field(it.span().start, &field, problem))
+}
+
+/// Swap on `device`, the one of that number: at its end, so that it has room for both.
+fn swap_on(
+    it: &Spanned<SwapText>,
+    number: usize,
+    device: &DevicePlan,
+    checker: &Checker<'_>,
+) -> Result<SwapPlan, MachineError> {
+    let (start, bytes) = (it.span().start, it.get_ref().size.0);
+    let DeviceKind::Local(settings) = &device.kind else {
+        let problem = "swap lies on a device of the machine, not on a server".to_owned();
+        return Err(checker.field(start, "device", problem));
+    };
+    let room_bytes = settings.capacity_bytes();
+    if (PAGE_BYTES as u64..=room_bytes).contains(&bytes) {
+        let device = number;
+        return Ok(SwapPlan { device, bytes });
+    }
+    let problem = format!(
+        "swap has {bytes} bytes; 4K to the {room_bytes} bytes of device '{}' are allowed",
+        device.name
+    );
+    Err(checker.field(start, "size", problem))
 }
 
 impl DirtyText {
