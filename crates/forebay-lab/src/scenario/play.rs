@@ -1,8 +1,9 @@
 //! Playing a scenario: processes start and stop, devices change, levels are looked at.
 
 use super::Scenario;
+use super::known::latency_of;
 use super::looks::Looks;
-use super::process::Actor;
+use super::process::{Actor, note_latency};
 use super::progress::Progress;
 use super::script::{Action, Change, FilePlace};
 use crate::probe::mean_and_deviation;
@@ -153,6 +154,7 @@ impl Stage {
             return Ok(());
         }
         let killed = self.world.now();
+        self.tell_pending(group);
         handles.iter().for_each(ProcessHandle::kill);
         let mut ended = killed;
         for handle in handles {
@@ -162,6 +164,24 @@ impl Stage {
         let measures = self.world.measures();
         measures.figure(&name, (ended - killed).as_secs_f64());
         Ok(())
+    }
+
+    /// Calls that a group is in count with their age, or those that never return would not count
+    /// at all.
+    fn tell_pending(&self, number: usize) {
+        let group = &self.script.groups[number];
+        let Some(latency) = latency_of(&group.action) else {
+            return;
+        };
+        let (now, measured_from) = (self.world.now(), self.began + self.script.warm_up);
+        for place in 0..group.count as usize {
+            if let Some(began) = self.progress.end_call(number, place) {
+                let since = began.max(measured_from);
+                if since < now {
+                    note_latency(&self.world, (latency, &group.name), now - since);
+                }
+            }
+        }
     }
 
     async fn change(&mut self, number: usize) -> Result<(), WorldError> {

@@ -91,3 +91,17 @@ fn every_figure_of_a_run_may_be_expected() {
         assert_eq!(super::super::known::unit_of(&column.name), column.unit);
     }
 }
+
+#[test]
+fn a_call_that_never_returns_counts_with_its_age() {
+    let dead = "[[events]]\nat_s = 20\npace = { device = \"disk\", percent = 0 }\n";
+    let expected = "[[expect]]\nlatency = { of = \"write_latency@log\", percentile = 100, \
+                    at_most_ms = 1000 }\n";
+    let log = LOG.replace("1M", "10M");
+    let outcome = played("length_s = 60", &format!("{dead}{log}{expected}"));
+    assert!(!outcome.expectations[0].held, "{:?}", outcome.expectations);
+    let longest = outcome.distributions["write_latency@log"].max;
+    assert!((10_000.0..60_000.0).contains(&longest), "{longest} ms");
+    let alive = played("length_s = 60", &format!("{log}{expected}"));
+    assert!(alive.expectations[0].held, "{:?}", alive.expectations);
+}

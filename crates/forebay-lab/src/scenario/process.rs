@@ -3,7 +3,7 @@
 use super::known::latency_of;
 use super::progress::Progress;
 use super::script::{Access, Action, FilePlace};
-use crate::world::{Process, WorldError, WorldFile};
+use crate::world::{Process, World, WorldError, WorldFile};
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, PAGE_BYTES, Span};
 use std::sync::Arc;
@@ -29,6 +29,13 @@ pub(super) struct Actor {
     pub(super) measured_from: Instant,
 }
 
+/// One latency of a process of the group called `name`.
+pub(super) fn note_latency(world: &World, (latency, name): (&str, &str), span: Span) {
+    let measures = world.measures();
+    measures.latency(latency, span);
+    measures.latency(&format!("{latency}@{name}"), span);
+}
+
 impl Actor {
     /// Does what `action` says. `shared` is the file that it shares with others, if it does.
     pub(super) async fn act(
@@ -51,13 +58,18 @@ impl Actor {
         }
     }
 
-    fn note(&self, latency: &str, began: Instant, bytes: u64) {
+    /// A call begins. Should it never return, its age counts in its place.
+    fn begin(&self) {
+        let now = self.process.now();
+        self.progress.begin_call(self.group, self.number, now);
+    }
+
+    fn note(&self, latency: &str, bytes: u64) {
         self.progress.moved(self.group, self.number, bytes);
         let now = self.process.now();
-        if began >= self.measured_from {
-            let measures = self.process.world().measures();
-            measures.latency(latency, now - began);
-            measures.latency(&format!("{latency}@{}", self.name), now - began);
+        let began = self.progress.end_call(self.group, self.number);
+        if let Some(began) = began.filter(|began| *began >= self.measured_from) {
+            note_latency(self.process.world(), (latency, &self.name), now - began);
         }
     }
 
@@ -104,13 +116,13 @@ impl Actor {
         loop {
             pace.wait(&self.process, access.block_bytes).await;
             let at = steps.next();
-            let began = self.process.now();
+            self.begin();
             if access.writes {
                 file.write(at, access.block_bytes).await?;
             } else {
                 file.read(at, access.block_bytes).await?;
             }
-            self.note(latency, began, access.block_bytes);
+            self.note(latency, access.block_bytes);
         }
     }
 
@@ -146,11 +158,11 @@ impl Actor {
 
     async fn map(&self, length_bytes: u64, every: Span, latency: &str) -> Result<(), WorldError> {
         loop {
-            let began = self.process.now();
+            self.begin();
             let mut memory = self.process.map_anonymous(length_bytes).await?;
             memory.touch_all().await?;
             memory.unmap().await;
-            self.note(latency, began, length_bytes);
+            self.note(latency, length_bytes);
             self.process.sleep(every).await;
         }
     }

@@ -2,9 +2,9 @@
 
 use super::Scenario;
 use crate::outcome::{Column, Series};
-use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
+use forebay_base::{Instant, Span};
 
 /// Bytes that processes have moved.
 pub(super) struct Progress {
@@ -13,10 +13,16 @@ pub(super) struct Progress {
     noted: Mutex<Vec<(f64, Vec<u64>)>>,
 }
 
+/// A process is in no call.
+const NO_CALL: u64 = u64::MAX;
+
 struct Moved {
     name: String,
     /// By process.
     bytes: Vec<AtomicU64>,
+    /// When the call began that each process is in, nanoseconds from switching on; [`NO_CALL`]
+    /// outside.
+    in_call_since: Vec<AtomicU64>,
     starts_at: Span,
 }
 
@@ -25,6 +31,7 @@ impl Progress {
         let of_group = |group: &super::Group| Moved {
             name: group.name.clone(),
             bytes: (0..group.count).map(|_| AtomicU64::new(0)).collect(),
+            in_call_since: (0..group.count).map(|_| AtomicU64::new(NO_CALL)).collect(),
             starts_at: group.start,
         };
         Progress {
@@ -36,6 +43,20 @@ impl Progress {
     /// A process has moved `bytes` more.
     pub(super) fn moved(&self, group: usize, number: usize, bytes: u64) {
         self.groups[group].bytes[number].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A process begins a call whose latency counts.
+    pub(super) fn begin_call(&self, group: usize, number: usize, now: Instant) {
+        let since = (now - Instant::ZERO).as_nanos();
+        self.groups[group].in_call_since[number].store(since, Ordering::Relaxed);
+    }
+
+    /// The call that a process was in is over, or is told as it stands; when it began. None if it
+    /// was in none, or that call was told already.
+    pub(super) fn end_call(&self, group: usize, number: usize) -> Option<Instant> {
+        let since = &self.groups[group].in_call_since[number];
+        let since = since.swap(NO_CALL, Ordering::Relaxed);
+        (since != NO_CALL).then(|| Instant::ZERO + Span::from_nanos(since))
     }
 
     /// What each process of `group` has moved.
