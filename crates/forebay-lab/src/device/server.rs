@@ -6,11 +6,12 @@
 //! COMMITs; a read of what the server has not in memory; and, when nobody asks for anything and
 //! much is unstable, one step of the server's own flushing.
 
-use super::drive::span_of;
+use super::drive::{DriveCounts, span_of};
 use super::figures::{positive, positive_size};
 use super::pace::Pace;
+use super::statistics::{Ledger, Statistics};
 use super::surface::Surface;
-use super::transfer::End;
+use super::transfer::{End, TransferKind};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Instant, PAGE_BYTES, Span};
 use forebay_rt::Rt;
@@ -129,6 +130,8 @@ struct State {
     jobs: VecDeque<u64>,
     disk: Option<(Instant, Job)>,
     statistics: ServerStatistics,
+    /// The same as iostat would show it, in the machine's time.
+    ledger: Ledger,
     is_served: bool,
 }
 
@@ -174,6 +177,13 @@ impl Server {
         self.shared.changed.wake_all();
     }
 
+    /// What iostat would show if it were a device: its WRITEs, READs and COMMITs.
+    pub fn seen_as_device(&self) -> Statistics {
+        let now = self.shared.rt.now();
+        let state = &mut *lock(&self.shared.state);
+        state.ledger.totals(now, (0, 0), DriveCounts::default())
+    }
+
     /// What it has done so far; times are as long as the server found them.
     pub fn statistics(&self) -> ServerStatistics {
         lock(&self.shared.state).statistics
@@ -210,6 +220,8 @@ impl Store for Server {
         let is_write = request.kind == IoKind::Write;
         let was_served = {
             let state = &mut *lock(&shared.state);
+            let under_way = state.calls.len() as u64 + 1;
+            state.ledger.in_flight(under_way, now);
             let now = state.pace.device_time(now);
             let call = Call {
                 end: End::Io { io, surface },
@@ -244,6 +256,8 @@ async fn serve(shared: Arc<Shared>) {
             let state = &mut *lock(&shared.state);
             let server_now = state.pace.device_time(now);
             state.advance(&shared.settings, server_now, &mut ended);
+            let under_way = state.calls.len() as u64;
+            state.ledger.in_flight(under_way, now);
         }
         for end in ended.drain(..) {
             End::tell(end);
@@ -411,6 +425,15 @@ impl State {
     }
 
     fn count(&mut self, call: &Call, at: Instant) {
+        let kind = match call.kind {
+            IoKind::Write => Some(TransferKind::Write),
+            IoKind::Read => Some(TransferKind::Read),
+            IoKind::Commit => Some(TransferKind::Flush),
+            IoKind::Discard | IoKind::SetLength => None,
+        };
+        if let Some(kind) = kind {
+            self.ledger.ended(kind, call.bytes, at - call.sent_at);
+        }
         let statistics = &mut self.statistics;
         match call.kind {
             IoKind::Write => {

@@ -167,3 +167,26 @@ fn a_server_that_gives_no_answer_goes_on_where_it_was() {
     let end_ms = bench.end_ms(0);
     assert!((end_ms - 60_005.0 - 8.324).abs() < 0.002, "{end_ms}");
 }
+
+#[test]
+fn a_server_is_busy_and_has_a_rate_like_a_device() {
+    let bench = Bench::new(ServerSettings::default());
+    bench.submit(IoKind::Write, 1, MIB, 1);
+    bench.submit(IoKind::Read, 1, MIB, 2);
+    let rt = bench.machine.rt();
+    bench
+        .machine
+        .run(async move { rt.sleep(Span::from_secs(1)).await });
+    assert_eq!(bench.ended(), 2);
+    let seen = bench.server.seen_as_device();
+    assert_eq!((seen.writes.bytes, seen.reads.bytes), (MIB, MIB));
+    assert!(
+        (seen.bytes_per_s() - 2.0 * MIB as f64).abs() < 1.0,
+        "{seen:?}"
+    );
+    assert!((1.0..50.0).contains(&seen.utilised_percent()), "{seen:?}");
+    assert!(
+        seen.mean_queued() > 0.01 && seen.reads.await_ms() > 1.0,
+        "{seen:?}"
+    );
+}

@@ -14,6 +14,7 @@ pub use costs::CostClass;
 pub use error::{MachineError, Place};
 pub use memory::{Memory, Node, Zone};
 pub use ships::SHIPPED;
+pub(crate) use storage::NFS;
 pub use storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
 pub use text::{MachineText, Size};
 
@@ -188,6 +189,28 @@ mod tests {
             told.starts_with("line 16: ") && told.contains("not on a server"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_file_system_is_one_that_its_device_can_have() {
+        let (local, server) = ("model = \"HDD-A\"", "server = {}");
+        let nfs = SHIPPED.iter().find(|(name, _)| *name == "nfs-client");
+        let nfs = nfs.expect("it ships").1;
+        let told = Machine::parse(&nfs.replace("kind = \"nfs\"", "kind = \"xfs\""));
+        let told = told.expect_err("a server").to_string();
+        assert!(told.contains("nfs is allowed, not xfs"), "{told}");
+        let told = Machine::parse(&nfs.replace(server, local));
+        let told = told.expect_err("a disk").to_string();
+        assert!(
+            told.contains("xfs, ext3, ext4, btrfs, ntfs is allowed"),
+            "{told}"
+        );
+        let plan = crate::run::Plan::new("nfs", "nfs-client").expect("it ships");
+        let told = plan
+            .with("file_system", "xfs")
+            .check()
+            .expect_err("a server");
+        assert!(told.to_string().contains("nfs"), "{told}");
     }
 
     #[test]

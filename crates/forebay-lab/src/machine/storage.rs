@@ -118,7 +118,27 @@ fn read_value<T: DeserializeOwned>(value: impl Into<toml::Value>) -> Result<T, S
         .map_err(|error: toml::de::Error| error.message().to_owned())
 }
 
+/// The file system of a server.
+pub(crate) const NFS: &str = "nfs";
+
 impl FileSystemPlan {
+    /// Itself, if it can be on this device: what a server has is `nfs`, and nothing else is.
+    pub(super) fn on(self, device: &DevicePlan) -> Result<FileSystemPlan, FieldProblem> {
+        let is_server = matches!(device.kind, DeviceKind::Server(_));
+        if is_server == (self.kind == NFS) {
+            return Ok(self);
+        }
+        let (name, what, allowed) = match is_server {
+            true => (&device.name, "a server", NFS.to_owned()),
+            false => (&device.name, "no server", FILE_SYSTEMS[..5].join(", ")),
+        };
+        let problem = format!(
+            "device '{name}' is {what}; {allowed} is allowed, not {}",
+            self.kind
+        );
+        Err(("kind".into(), problem))
+    }
+
     /// Reads a file system's table.
     pub(super) fn read(
         name: &str,

@@ -233,6 +233,7 @@ impl MachineText {
             let FileSystemText { name, device, rest } = it.get_ref();
             let device = find(start, device)?;
             let plan = FileSystemPlan::read(name, device, rest)
+                .and_then(|plan| plan.on(&devices[device]))
                 .map_err(|(field, problem)| checker.field(start, &field, problem))?;
             file_systems.push(plan);
         }

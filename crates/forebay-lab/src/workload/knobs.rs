@@ -1,7 +1,7 @@
 //! Settings by name: of the workload, of the machine, of the policy.
 
 use super::Workload;
-use crate::machine::{Machine, MachineError};
+use crate::machine::{Machine, MachineError, NFS};
 use forebay::Policy;
 use forebay_base::units::parse_size;
 use std::collections::BTreeMap;
@@ -241,7 +241,15 @@ fn set_file_system(machine: &mut Machine, kind: &str) -> Result<(), KnobError> {
             allowed: allowed.join(", "),
         });
     }
-    machine.storage.file_systems[0].kind = kind.into();
+    let main = &mut machine.storage.file_systems[0];
+    if main.kind == NFS {
+        return Err(KnobError::Value {
+            name: FILE_SYSTEM.name.into(),
+            value: kind.into(),
+            allowed: "the machine's main device is a server, whose file system is nfs".into(),
+        });
+    }
+    main.kind = kind.into();
     Ok(())
 }
 

@@ -64,21 +64,9 @@ impl NamedDevice {
     pub(crate) fn statistics(&self) -> Statistics {
         match &self.kind {
             BootedDevice::Local(device) => device.statistics(),
-            BootedDevice::Server(server) => of_server(server),
+            BootedDevice::Server(server) => server.seen_as_device(),
         }
     }
-}
-
-/// A server seen as a device: its WRITEs and READs.
-fn of_server(server: &Server) -> Statistics {
-    let told = server.statistics();
-    let mut statistics = Statistics::default();
-    statistics.writes.requests = told.writes;
-    statistics.writes.bytes = told.written_bytes;
-    statistics.writes.waited = told.write_waited;
-    statistics.reads.requests = told.reads;
-    statistics.flushes = told.commits;
-    statistics
 }
 
 /// A machine that was just switched on.
