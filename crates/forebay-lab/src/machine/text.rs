@@ -149,6 +149,22 @@ impl Checker<'_> {
         ))
     }
 
+    /// Refuses the second of two tables, each with its start and name, that are called the same.
+    fn different<'b>(
+        &self,
+        what: &str,
+        tables: impl IntoIterator<Item = (usize, &'b str)>,
+    ) -> Result<(), MachineError> {
+        let mut seen = std::collections::BTreeSet::new();
+        for (start, name) in tables {
+            if !seen.insert(name) {
+                let problem = format!("there are two {what} called '{name}'; one is allowed");
+                return Err(self.field(start, "name", problem));
+            }
+        }
+        Ok(())
+    }
+
     fn field(&self, table_start: usize, field: &str, problem: String) -> MachineError {
         wrong(Place::of_field(self.text, table_start, field), problem)
     }
@@ -207,6 +223,12 @@ impl MachineText {
     }
 
     fn storage(&self, checker: &Checker<'_>) -> Result<Storage, MachineError> {
+        let names = self.devices.iter();
+        let names = names.map(|it| (it.span().start, it.get_ref().name.as_str()));
+        checker.different("devices", names)?;
+        let names = self.file_systems.iter();
+        let names = names.map(|it| (it.span().start, it.get_ref().name.as_str()));
+        checker.different("file systems", names)?;
         let devices = self.devices.iter().map(|it| device(it, checker));
         let devices: Vec<DevicePlan> = devices.collect::<Result<_, _>>()?;
         let find = |start: usize, name: &str| {
@@ -307,6 +329,9 @@ impl DirtyText {
 
 impl NodeText {
     fn check(&self, checker: &Checker<'_>) -> Result<Node, MachineError> {
+        let names = self.zones.iter();
+        let names = names.map(|it| (it.span().start, it.get_ref().name.as_str()));
+        checker.different("zones of a node", names)?;
         let zones = self.zones.iter().map(|zone| check_zone(zone, checker));
         Ok(Node {
             zones: zones.collect::<Result<_, _>>()?,

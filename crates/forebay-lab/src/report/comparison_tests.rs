@@ -129,3 +129,20 @@ fn stalls_are_summed_over_runs_and_sorted_by_count() {
 fn nothing_compares_to_nothing() {
     assert_eq!(Comparison::of(&[]), Comparison::default());
 }
+
+#[test]
+fn a_count_that_a_run_does_not_have_is_nothing_there_and_a_share_is_left_out() {
+    let mut with = run("a", 1, 1.0);
+    with.figures.insert("stall_events_total;kswapd".into(), 8.0);
+    with.figures.insert("stall_share_zero;kswapd".into(), 50.0);
+    let comparison = Comparison::of(&[with, run("a", 2, 1.0)]);
+    let cell = |name| find(&comparison, "", name).cells[0].unwrap().spread;
+    let (count, share) = (
+        cell("stall_events_total;kswapd"),
+        cell("stall_share_zero;kswapd"),
+    );
+    assert_eq!((count.mean, count.runs), (4.0, 2));
+    assert_eq!((share.mean, share.runs), (50.0, 1));
+    let text = crate::report::table::render(&comparison);
+    assert!(text.contains("50 in 1 of 2"), "{text}");
+}

@@ -3,8 +3,8 @@
 use super::comparison::{Block, Comparison, MergedCell, StallList};
 use super::escape;
 use super::pictures::{Gallery, galleries};
-use super::table::number;
-use crate::outcome::Outcome;
+use super::table::{number, of_runs_with_it};
+use crate::outcome::{ExpectationResult, Outcome};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -21,8 +21,34 @@ pub fn of_runs(title: &str, outcomes: &[Outcome]) -> String {
     ];
     let pictures = galleries(outcomes);
     parts.extend(pictures.iter().map(gallery));
+    parts.push(expectations(outcomes));
     parts.push(tables(&comparison));
     document(title, &parts.concat())
+}
+
+/// What each run was expected to do, and what was found; nothing if nothing was expected.
+fn expectations(outcomes: &[Outcome]) -> String {
+    let head = ["", "policy", "seed", "expected", "found"].map(String::from);
+    let of_run = |run: &Outcome| -> Vec<Vec<String>> {
+        let (policy, seed) = (&run.setting.policy, run.setting.seed);
+        let line = |result: &ExpectationResult| {
+            let held = if result.held { "holds" } else { "BROKEN" };
+            let (expected, found) = (result.expected.clone(), result.found.clone());
+            vec![
+                held.into(),
+                policy.clone(),
+                seed.to_string(),
+                expected,
+                found,
+            ]
+        };
+        run.expectations.iter().map(line).collect()
+    };
+    let rows: Vec<Vec<String>> = outcomes.iter().flat_map(of_run).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("<h2>What was found</h2>\n{}", table(&head, &rows, 5))
 }
 
 /// A whole page around `body`.
@@ -100,7 +126,8 @@ fn of_block(block: &Block, comparison: &Comparison) -> String {
                 row.better.word().into(),
             ];
             for (number, cell) in row.cells.iter().enumerate() {
-                texts.extend(cell_texts(*cell, number > 0));
+                let runs = comparison.columns[number].seeds.len();
+                texts.extend(cell_texts(*cell, number > 0, runs));
             }
             texts
         })
@@ -112,11 +139,15 @@ fn of_block(block: &Block, comparison: &Comparison) -> String {
     )
 }
 
-fn cell_texts(cell: Option<MergedCell>, with_change: bool) -> Vec<String> {
+fn cell_texts(cell: Option<MergedCell>, with_change: bool, runs: usize) -> Vec<String> {
     let mut texts = match cell {
         Some(cell) => vec![
             number(cell.spread.mean),
-            format!("+- {}", number(cell.spread.stddev)),
+            format!(
+                "+- {}{}",
+                number(cell.spread.stddev),
+                of_runs_with_it(cell, runs)
+            ),
         ],
         None => vec!["-".into(), String::new()],
     };
@@ -164,6 +195,23 @@ mod tests {
             assert!(!page.contains(asks), "{asks}");
         }
         assert!(page.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn a_page_says_what_was_found_and_marks_what_is_broken() {
+        let mut outcome = Outcome::default();
+        let result = |held, found: &str| ExpectationResult {
+            expected: "the mean is 5".into(),
+            found: found.into(),
+            held,
+        };
+        outcome.expectations.push(result(true, "found this"));
+        assert!(!of_runs("a run", std::slice::from_ref(&outcome)).contains("BROKEN"));
+        outcome.expectations.push(result(false, "found that"));
+        let page = of_runs("a run", &[outcome]);
+        for text in ["BROKEN", "holds", "found this", "found that"] {
+            assert!(page.contains(&format!("<td>{text}</td>")), "{text}");
+        }
     }
 
     #[test]

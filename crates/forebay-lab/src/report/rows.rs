@@ -204,7 +204,8 @@ fn figures(groups: &Groups<'_>) -> Vec<Row> {
         .into_iter()
         .filter(|name| !elsewhere(name))
         .filter_map(|name| {
-            let value = |run: &Outcome| run.figures.get(name).copied();
+            let nothing = is_count(name).then_some(0.0);
+            let value = |run: &Outcome| run.figures.get(name).copied().or(nothing);
             row(
                 groups,
                 ("", name),
@@ -214,6 +215,13 @@ fn figures(groups: &Groups<'_>) -> Vec<Row> {
             )
         })
         .collect()
+}
+
+/// Whether a figure counts something: a run that does not have it counted nothing. Shares and
+/// latencies of nothing are no figures.
+fn is_count(metric: &str) -> bool {
+    let family = metric.split(['@', ';']).next().unwrap_or(metric);
+    ["stall_events_total", "task_clock_msecs"].contains(&family)
 }
 
 /// The unit that a figure's name ends with, or that the published tables give it.
@@ -296,9 +304,11 @@ fn expectations(groups: &Groups<'_>) -> Vec<Row> {
     seen.into_iter()
         .filter_map(|expected| {
             let value = |run: &Outcome| held(run, expected);
+            let mut results = groups.iter().flatten().flat_map(|run| &run.expectations);
+            let broken = results.any(|it| it.expected == expected && !it.held);
             row(
                 groups,
-                ("held", expected),
+                (if broken { "BROKEN" } else { "held" }, expected),
                 "% of runs",
                 Better::Higher,
                 &value,

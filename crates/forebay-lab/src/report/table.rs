@@ -119,7 +119,8 @@ fn render_block(block: &Block, comparison: &Comparison) -> String {
             row.better.word().into(),
         ];
         let cells = row.cells.iter().enumerate();
-        texts.extend(cells.map(|(column, cell)| cell_text(row, column, *cell)));
+        let runs = |column: usize| comparison.columns[column].seeds.len();
+        texts.extend(cells.map(|(column, cell)| cell_text(row, column, *cell, runs(column))));
         rows.push(texts);
     }
     // The title stands over all of the left columns instead of widening the first.
@@ -127,7 +128,7 @@ fn render_block(block: &Block, comparison: &Comparison) -> String {
     format!("{title}\n{}", grid(&rows, 4))
 }
 
-fn cell_text(row: &Row, column: usize, cell: Option<MergedCell>) -> String {
+fn cell_text(row: &Row, column: usize, cell: Option<MergedCell>, runs: usize) -> String {
     let Some(cell) = cell else {
         return "-".into();
     };
@@ -136,6 +137,7 @@ fn cell_text(row: &Row, column: usize, cell: Option<MergedCell>) -> String {
         // Writing to a String cannot fail.
         let _ = write!(text, " +- {:>6}", number(cell.spread.stddev));
     }
+    text.push_str(&of_runs_with_it(cell, runs));
     if row.cells.len() > 1 {
         let change = match cell.change_percent {
             _ if column == 0 => "   0.00%".into(),
@@ -145,6 +147,16 @@ fn cell_text(row: &Row, column: usize, cell: Option<MergedCell>) -> String {
         let _ = write!(text, " ({change})");
     }
     text
+}
+
+/// Over how many of `runs` a value is, where not all have it.
+pub(super) fn of_runs_with_it(cell: MergedCell, runs: usize) -> String {
+    let with_it = cell.spread.runs as usize;
+    if with_it == runs {
+        String::new()
+    } else {
+        format!(" in {with_it} of {runs}")
+    }
 }
 
 fn render_stalls(list: &StallList) -> String {

@@ -58,7 +58,15 @@ pub(super) fn parse(text: &str) -> Checked<Scenario> {
         files: Vec::new(),
     };
     let files = parsed.files.iter().map(|file| checker.file(file));
-    checker.files = files.collect::<Checked<_>>()?;
+    let files: Vec<SharedFile> = files.collect::<Checked<_>>()?;
+    for (number, file) in files.iter().enumerate() {
+        if files[..number].iter().any(|other| other.name == file.name) {
+            let problem = format!("there are two files called '{}'; one is allowed", file.name);
+            let start = parsed.files[number].span().start;
+            return Err(checker.source.wrong_field(start, "name", problem));
+        }
+    }
+    checker.files = files;
     checker.scenario(&parsed)
 }
 

@@ -98,3 +98,30 @@ fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
         assert!(error.place.line > 1 && told.contains(allowed), "{told}");
     }
 }
+
+#[test]
+fn two_things_of_one_name_are_refused() {
+    let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
+    let twice = |head: &str, what: &str, table: &str| {
+        let text = format!("{good}\n{head}\n{table}\n{head}\n{table}\n");
+        let error = Scenario::parse(&text).expect_err(head);
+        let last = text.trim_end().lines().count();
+        assert!(
+            error.place.line > last - table.lines().count() - 1,
+            "{error}"
+        );
+        assert!(error.problem.contains(what), "{error}");
+    };
+    let name = "name = \"again\"";
+    twice("[[files]]", "two files", &format!("{name}\nsize = \"1M\""));
+    let device = format!("{name}\nrated = {{}}");
+    twice("[[machine.devices]]", "two devices", &device);
+    let on = good
+        .lines()
+        .find(|line| line.starts_with("device = "))
+        .unwrap();
+    let file_system = format!("{name}\n{on}\nkind = \"xfs\"");
+    twice("[[machine.file_systems]]", "two file systems", &file_system);
+    let zone = format!("{name}\nsize = \"64M\"");
+    twice("[[machine.nodes.zones]]", "two zones", &zone);
+}

@@ -113,6 +113,20 @@ const FILE_SYSTEM: Knob = Knob {
     what: "xfs, ext3, ext4, btrfs or ntfs on the machine's main device",
 };
 
+/// Knobs of workloads that cannot have every number: the least and the most.
+const OF_A_WORKLOAD: [(&str, u64, u64); 9] = [
+    ("block", 1, u64::MAX),
+    ("calls_at_once", 1, u64::MAX),
+    ("jobs", 1, u64::MAX),
+    ("subdirectories", 1, u64::MAX),
+    ("files_per_subdirectory", 1, u64::MAX),
+    ("requests_per_metadata", 1, u64::MAX),
+    ("use_seconds", 1, u64::MAX),
+    // Time would stand still between two reports.
+    ("report_seconds", 1, 86_400),
+    ("anonymous_percent", 0, 100),
+];
+
 /// What is wrong with a knob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
@@ -180,7 +194,9 @@ impl Knobs {
             if let Some(knob) = own {
                 // A knob whose usual value is a word takes words, which the workload checks.
                 if number_of(name, knob.usual).is_ok() {
-                    number_of(name, value)?;
+                    let bounds = OF_A_WORKLOAD.iter().find(|(bounded, ..)| bounded == name);
+                    let (_, least, most) = *bounds.unwrap_or(&("", 0, u64::MAX));
+                    within(name, value, least, most)?;
                 }
                 knobs.values.insert(knob.name, value.clone());
             } else if name == SCALE.name {
@@ -299,6 +315,9 @@ fn within(name: &str, text: &str, least: u64, most: u64) -> Result<u64, KnobErro
     Err(KnobError::Value {
         name: name.into(),
         value: text.into(),
-        allowed: format!("{least} to {most}"),
+        allowed: match most {
+            u64::MAX => format!("at least {least}"),
+            most => format!("{least} to {most}"),
+        },
     })
 }

@@ -244,3 +244,18 @@ fn reclaim_that_naps_turns_over_dirty_pages_once_swap_is_full() {
     let with_room = directly_scanned("linux-5.15", 16 << 30);
     assert!(with_room < naps / 2, "{with_room} of {naps}");
 }
+
+#[test]
+fn a_knob_with_which_a_run_would_have_no_end_is_refused() {
+    let cases = [
+        ("simoop", "report_seconds", "0", "1 to 86400"),
+        ("simple-wb", "block", "0", "at least 1"),
+        ("fs-mark", "block", "0", "at least 1"),
+        ("mmap-strm", "anonymous_percent", "200", "0 to 100"),
+    ];
+    for (workload, knob, value, allowed) in cases {
+        let error = small(workload, "amd4-512m", &[(knob, value)]).check();
+        let told = error.expect_err(knob).to_string();
+        assert!(told.contains(knob) && told.contains(allowed), "{told}");
+    }
+}
