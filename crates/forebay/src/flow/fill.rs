@@ -7,7 +7,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::flow::alloc::{FreshFrame, Want};
-use crate::flow::swapahead::next_slot_follows;
+use crate::flow::swap::{is_in_no_slot, slot_of};
 use crate::flow::writeout::token;
 use crate::marks::Mark;
 use crate::policy::ScanBalance;
@@ -89,18 +89,29 @@ impl<'a> PendingRun<'a> {
         }
     }
 
-    /// Adds an empty page to the run, and submits it if the page behind cannot join it.
+    /// Adds an empty page to the run, which is submitted first if the page cannot join it.
     fn push(&mut self, page: u64, hold: ExclusiveHold<'_>) {
+        if !self.follows(page) {
+            self.submit();
+        }
         if self.pages.is_empty() {
             self.first = page;
         }
         self.pages
             .push(self.engine.frames.arena().pointer(hold.leave()));
-        // Neighbours in anonymous memory need not be neighbours in swap.
-        let ends = self.object.is_anonymous() && !next_slot_follows(self.object, page);
-        if ends || self.pages.len() as u64 >= self.most {
+        if self.pages.len() as u64 >= self.most {
             self.submit();
         }
+    }
+
+    /// Whether a page lies behind the run in its store. Neighbours in anonymous memory need not be
+    /// neighbours in swap; where they are is asked when they are in: then it cannot change.
+    fn follows(&self, page: u64) -> bool {
+        if !self.object.is_anonymous() {
+            return true;
+        }
+        let slot = |page| slot_of(self.object, page).load(Ordering::Acquire);
+        self.pages.is_empty() || slot(page) == slot(self.first) + self.pages.len() as u32
     }
 
     fn submit(&mut self) {
@@ -258,15 +269,12 @@ impl Engine {
                 self.mark(Mark::FillCut);
                 break;
             }
-            match self.insert(object, page, fresh, &batch) {
-                Some(mut hold) => {
-                    let of_swap = object.is_anonymous();
-                    if plan.marker == Some(page) || of_swap && !needed.contains(&page) {
-                        hold.set(flag::READAHEAD);
-                    }
-                    run.push(page, hold);
-                }
-                None => run.submit(),
+            if is_in_no_slot(object, page) {
+                run.submit();
+            } else {
+                let of_swap = object.is_anonymous();
+                let is_ahead = plan.marker == Some(page) || of_swap && !needed.contains(&page);
+                self.put_in(&mut run, page, fresh, is_ahead, &batch);
             }
             drop(batch);
             page += 1;
@@ -277,6 +285,26 @@ impl Engine {
         let swapped = if object.is_anonymous() { pages } else { 0 };
         charge.and(Work::SwapIn { pages: swapped }).await;
         Ok(())
+    }
+
+    /// Adds an empty page to the run, if it is not there already.
+    fn put_in<'a>(
+        &'a self,
+        run: &mut PendingRun<'_>,
+        page: u64,
+        fresh: FreshFrame<'a>,
+        is_ahead: bool,
+        batch: &BatchGuard<'_>,
+    ) {
+        match self.insert(run.object, page, fresh, batch) {
+            Some(mut hold) => {
+                if is_ahead {
+                    hold.set(flag::READAHEAD);
+                }
+                run.push(page, hold);
+            }
+            None => run.submit(),
+        }
     }
 
     fn most_pages_of_a_read(&self, object: &ObjectState) -> u64 {

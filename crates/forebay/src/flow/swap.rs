@@ -32,6 +32,12 @@ pub(crate) fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
     &slots_of(object)[page as usize]
 }
 
+/// Whether swap has nothing of a page of anonymous memory: nobody wrote it, or it was given up, and
+/// who looks for it finds zeros.
+pub(crate) fn is_in_no_slot(object: &ObjectState, page: u64) -> bool {
+    object.is_anonymous() && slot_of(object, page).load(Ordering::Acquire) == 0
+}
+
 /// The slots of an anonymous object, one for each page that it may have.
 fn slots_of(object: &ObjectState) -> &[AtomicU32] {
     let Origin::Anonymous { slots } = &object.origin else {

@@ -70,13 +70,3 @@ impl Engine {
         start..end
     }
 }
-
-/// Whether the page after `page` lies in the slot after its slot, so that one request can bring
-/// both.
-pub(crate) fn next_slot_follows(object: &ObjectState, page: u64) -> bool {
-    if page + 1 >= pages_for(object.length_bytes()) {
-        return false;
-    }
-    let slot = |page| slot_of(object, page).load(Ordering::Acquire);
-    slot(page) != 0 && slot(page + 1) == slot(page) + 1
-}
