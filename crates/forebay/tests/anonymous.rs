@@ -6,7 +6,9 @@ mod support;
 use forebay::{AccessError, BuildError, Counter, Settings};
 use forebay_base::Span;
 use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate, RateStore};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
 #[test]
@@ -249,4 +251,82 @@ fn swap_that_refuses_is_asked_seldom_and_soon_enough() {
         assert!(waited < Span::from_secs(30), "{waited} after the mending");
         bench.assert_consistent();
     });
+}
+
+/// What lies in slot 0, which no page has, is not for anybody to read.
+#[test]
+fn pages_that_nobody_wrote_are_zeros_beside_those_in_swap() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 4);
+        let swap = ObjectId(77);
+        bench.memory.fill(swap, &page_of(7));
+        bench
+            .cache
+            .set_swap(&bench.store, swap, 32 << 20)
+            .expect("there is room for swap");
+        let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
+        for number in [0, 1, 3] {
+            let at = number * PAGE as u64;
+            memory
+                .write_at(&page_of(number), at)
+                .await
+                .expect("it fits");
+        }
+        let others = bench.cache.anonymous(8 << 20).expect("swap is set");
+        write_pages(&others, 0..2_048)
+            .await
+            .expect("swap takes the rest");
+        assert_eq!(memory.discard(0..PAGE as u64).await, Ok(()));
+        let before = bench.count(Counter::Pswpin);
+        let mut bytes = vec![1; 4 * PAGE];
+        assert_eq!(
+            memory.read_at(&mut bytes[PAGE..], PAGE as u64).await,
+            Ok(3 * PAGE)
+        );
+        assert_eq!(memory.read_at(&mut bytes, 0).await, Ok(4 * PAGE));
+        let zeros = vec![0; PAGE];
+        let expected = [zeros.clone(), page_of(1), zeros, page_of(3)].concat();
+        assert!(bytes == expected);
+        assert_eq!(bench.count(Counter::Pswpin) - before, 2);
+        bench.assert_consistent();
+    });
+}
+
+/// Its number stays the memory's until the cut is over, whoever has left.
+#[test]
+fn a_cut_whose_caller_has_left_touches_nothing_of_others() {
+    for seed in 0..50 {
+        simulate(seed, |rt| async move {
+            let settings = Settings {
+                objects_limit: 1,
+                ..Settings::of_mib(8)
+            };
+            let bench = Arc::new(Bench::with(rt.clone(), settings, |_, memory| memory));
+            bench
+                .cache
+                .set_swap(&bench.store, ObjectId(0), 4 << 20)
+                .expect("there is room for swap");
+            let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
+            write_pages(&memory, 0..4).await.expect("memory takes it");
+            {
+                let mut cut = pin!(memory.truncate(PAGE as u64));
+                let mut context = Context::from_waker(Waker::noop());
+                assert!(cut.as_mut().poll(&mut context).is_pending());
+            }
+            drop(memory);
+            let theirs = bench.clone();
+            let opened = rt.spawn("open another", async move {
+                let Ok(next) = theirs.cache.anonymous(4 * PAGE as u64) else {
+                    return;
+                };
+                write_pages(&next, 0..4).await.expect("memory takes it");
+                theirs.rt.sleep(Span::from_secs(1)).await;
+                for number in 0..4 {
+                    assert_eq!(has_page(&next, number).await, Ok(true), "page {number}");
+                }
+            });
+            opened.join().await;
+            bench.assert_consistent();
+        });
+    }
 }

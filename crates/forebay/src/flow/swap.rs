@@ -265,14 +265,18 @@ impl Engine {
             let backing = engine.backing_of(&object);
             // All that it may ever have had: its number is somebody else's next.
             let pages = 0..slots_of(&object).len() as u64;
-            while engine
-                .drop_pages(&object, &backing, pages.clone())
-                .await
-                .is_err()
-            {
-                // A swap store that does not answer: its requests hold the pages until it does.
-                engine.mark(Mark::AnonymousDropRetried);
-                engine.rt.sleep(engine.settings.held_timeout).await;
+            loop {
+                let dropped = engine.drop_pages(&object, &backing, pages.clone()).await;
+                if dropped.is_err() {
+                    // A swap store that does not answer: its requests hold the pages until it does.
+                    engine.mark(Mark::AnonymousDropRetried);
+                    engine.rt.sleep(engine.settings.held_timeout).await;
+                } else if object.requests_in_flight.load(Ordering::Acquire) > 0 {
+                    // A cut whose caller has left goes by the number, which stays this memory's.
+                    engine.rt.sleep(engine.settings.tick).await;
+                } else {
+                    break;
+                }
             }
             engine.objects.remove(&object);
         });
