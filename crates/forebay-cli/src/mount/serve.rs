@@ -178,7 +178,9 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
 
 async fn take_mapped(mount: &Mount) {
     if let Err(error) = mount.take_mapped().await {
-        say(format_args!("cannot take what was stored to mapped files: {error}"));
+        say(format_args!(
+            "cannot take what was stored to mapped files: {error}"
+        ));
     }
 }
 

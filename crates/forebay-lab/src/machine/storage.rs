@@ -128,9 +128,10 @@ impl FileSystemPlan {
         if is_server == (self.kind == NFS) {
             return Ok(self);
         }
-        let (name, what, allowed) = match is_server {
-            true => (&device.name, "a server", NFS.to_owned()),
-            false => (&device.name, "no server", FILE_SYSTEMS[..5].join(", ")),
+        let (name, what, allowed) = if is_server {
+            (&device.name, "a server", NFS.to_owned())
+        } else {
+            (&device.name, "no server", FILE_SYSTEMS[..5].join(", "))
         };
         let problem = format!(
             "device '{name}' is {what}; {allowed} is allowed, not {}",
