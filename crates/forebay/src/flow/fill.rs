@@ -89,6 +89,17 @@ impl<'a> PendingRun<'a> {
         }
     }
 
+    /// Adds a page that was put in, or ends the run before one that was there.
+    fn add(&mut self, page: u64, empty: Option<ExclusiveHold<'_>>, is_ahead: bool) {
+        let Some(mut hold) = empty else {
+            return self.submit();
+        };
+        if is_ahead {
+            hold.set(flag::READAHEAD);
+        }
+        self.push(page, hold);
+    }
+
     /// Adds an empty page to the run, which is submitted first if the page cannot join it.
     fn push(&mut self, page: u64, hold: ExclusiveHold<'_>) {
         if !self.follows(page) {
@@ -274,7 +285,8 @@ impl Engine {
             } else {
                 let of_swap = object.is_anonymous();
                 let is_ahead = plan.marker == Some(page) || of_swap && !needed.contains(&page);
-                self.put_in(&mut run, page, fresh, is_ahead, &batch);
+                let empty = self.insert(object, page, fresh, &batch);
+                run.add(page, empty, is_ahead);
             }
             drop(batch);
             page += 1;
@@ -285,26 +297,6 @@ impl Engine {
         let swapped = if object.is_anonymous() { pages } else { 0 };
         charge.and(Work::SwapIn { pages: swapped }).await;
         Ok(())
-    }
-
-    /// Adds an empty page to the run, if it is not there already.
-    fn put_in<'a>(
-        &'a self,
-        run: &mut PendingRun<'_>,
-        page: u64,
-        fresh: FreshFrame<'a>,
-        is_ahead: bool,
-        batch: &BatchGuard<'_>,
-    ) {
-        match self.insert(run.object, page, fresh, batch) {
-            Some(mut hold) => {
-                if is_ahead {
-                    hold.set(flag::READAHEAD);
-                }
-                run.push(page, hold);
-            }
-            None => run.submit(),
-        }
     }
 
     fn most_pages_of_a_read(&self, object: &ObjectState) -> u64 {
