@@ -9,6 +9,7 @@ use forebay_store::{
     Durability, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
     Store,
 };
+use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, pages, simulate, write_pages};
 
 /// The longest that a call may keep its caller waiting for what never comes: the two timeouts of
@@ -119,6 +120,38 @@ fn writers_to_a_store_that_never_answers_get_an_error() {
         assert!(bench.has_stored(0..written + 100));
         bench.assert_consistent();
     });
+}
+
+/// A store that nobody wrote to yet is not measured, and what stops its writers is not its own.
+#[test]
+fn a_fresh_store_is_written_to_while_another_never_answers() {
+    for durability in [Durability::OnFinish, Durability::Unstable] {
+        simulate(5, |rt| async move {
+            let (bench, faults) = Bench::faulty(rt, 8);
+            let file = bench.open(0);
+            faults.inject(silence(IoKind::Write));
+            let mut written = 0;
+            while write_pages(&file, written..written + 1).await.is_ok() {
+                written += 1;
+                assert!(written < 4_000, "8 MiB hold 2 000 pages");
+            }
+            let geometry = MemoryStore::new().geometry();
+            let store = bench.cache.attach(Arc::new(MemoryStore::with(Geometry {
+                durability,
+                ..geometry
+            })));
+            let store = store.expect("a second store is attached");
+            let other = bench.cache.open(&store, FILE, 0).expect("it opens");
+            let began = bench.rt.now();
+            assert_eq!(write_pages(&other, 0..64).await, Ok(()));
+            let took = bench.rt.now().since(began);
+            assert!(took <= Span::from_secs(2), "{durability:?}: {took}");
+            speak(&bench, &faults).await;
+            assert_eq!(bench.cache.sync().await, Ok(()));
+            assert!(bench.has_stored(0..written));
+            bench.assert_consistent();
+        });
+    }
 }
 
 #[test]

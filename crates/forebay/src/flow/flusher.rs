@@ -123,6 +123,12 @@ impl Engine {
         if self.global.reclaimable() > limits.background {
             return true;
         }
+        // Others have all that may be dirty, on its way: the writers of this store are stopped, and
+        // nobody else would write the few pages that they left here.
+        let is_idle = backing.writeback.load(Ordering::Relaxed) <= uncommitted;
+        if is_idle && self.global.pages() >= limits.thresh {
+            return true;
+        }
         // A store that was idle has no share yet; it gets the start that the position law gives.
         let floor = limits.thresh.saturating_sub(self.global.pages()) / 8;
         let of_store = self.store_thresh(backing, limits.thresh).max(floor);

@@ -212,9 +212,12 @@ impl Engine {
         self.count(Counter::BalancePausedUs, paused.as_micros());
         self.record_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
         let dirty = self.global.pages();
+        // The last: a healthy store is written to whatever another one keeps dirty, and only by
+        // what is written to it can it be measured.
         let may_go = dirty < snapshot.position.setpoint
             || (!ended && dirty < snapshot.inputs.hard_limit)
-            || (now.since(entered) >= longest && dirty < snapshot.inputs.hard_limit);
+            || (now.since(entered) >= longest && dirty < snapshot.inputs.hard_limit)
+            || may_leave(0, backing.dirty_pages(), 1);
         if may_go {
             let inputs = &snapshot.inputs;
             *lock(&dirtier.state) = free_run(now, dirty, inputs.thresh);
