@@ -172,17 +172,13 @@ fn pages_by_weight(settings: &Settings, memory_bytes: u64) -> Result<Vec<Vec<u64
             "the smallest zone",
         ));
     }
-    let weights: u64 = settings
-        .nodes
-        .iter()
-        .flat_map(|node| &node.zones)
-        .map(|zone| zone.weight)
-        .sum();
+    // Wider than one weight: each may be as large as it can be said.
+    let weights: u128 = settings.zones().map(|zone| u128::from(zone.weight)).sum();
     let mut zone_pages = Vec::new();
     for node in &settings.nodes {
         let mut pages = Vec::new();
         for zone in &node.zones {
-            let share = u128::from(frames) * u128::from(zone.weight) / u128::from(weights);
+            let share = u128::from(frames) * u128::from(zone.weight) / weights;
             if (share as u64) < SMALLEST_ZONE_PAGES {
                 let factor = SMALLEST_ZONE_PAGES.div_ceil((share as u64).max(1));
                 let needed = settings.memory_bytes.saturating_mul(factor);

@@ -171,15 +171,7 @@ impl Engine {
         if self.is_closing() {
             return Err(BuildError::Closed);
         }
-        if settings.min_ratio_percent > settings.max_ratio_percent
-            || settings.max_ratio_percent > 100
-        {
-            return Err(BuildError::BadSetting {
-                setting: "max_ratio_percent",
-                given: settings.max_ratio_percent.to_string(),
-                allowed: "min_ratio_percent to 100",
-            });
-        }
+        settings.check()?;
         let mut backings = lock(&self.backings);
         let min_sum: u64 = backings
             .iter()

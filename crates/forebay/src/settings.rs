@@ -262,7 +262,8 @@ pub struct BackingSettings {
     /// historic policies do.
     pub reclaim_writes: ReclaimWrites,
     /// Requests that it queues at most: who writes from reclaim, which only historic policies do,
-    /// waits for a place, and so does the flusher where it may fill the queue (nr_requests; 128).
+    /// waits for a place, and so does the flusher where it may fill the queue (nr_requests; 128,
+    /// at least 1).
     pub queue_requests: u32,
 }
 
@@ -279,6 +280,28 @@ pub enum ReclaimWrites {
     Allocated,
     /// It leaves the page dirty (Btrfs).
     Never,
+}
+
+impl BackingSettings {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let largest = self.max_ratio_percent;
+        if self.min_ratio_percent > largest || largest > 100 {
+            return Err(BuildError::BadSetting {
+                setting: "max_ratio_percent",
+                given: largest.to_string(),
+                allowed: "min_ratio_percent to 100",
+            });
+        }
+        if self.queue_requests == 0 {
+            // Whoever waits for a place in the queue would never get one.
+            return Err(BuildError::BadSetting {
+                setting: "queue_requests",
+                given: self.queue_requests.to_string(),
+                allowed: "at least 1",
+            });
+        }
+        Ok(())
+    }
 }
 
 impl Default for BackingSettings {

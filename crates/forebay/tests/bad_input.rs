@@ -4,6 +4,7 @@ mod support;
 
 use forebay::{
     AccessError, BackingSettings, BuildError, Cache, DirtyKnobs, NodeSettings, Parts, Settings,
+    ZoneSettings,
 };
 use forebay_base::Span;
 use forebay_store::{
@@ -86,6 +87,27 @@ fn settings_that_cannot_work_are_refused_by_name() {
 }
 
 #[test]
+fn weights_of_zones_may_be_as_large_as_can_be_said() {
+    let weighed = |weights: [u64; 2]| {
+        let zone = |weight| ZoneSettings {
+            weight,
+            ..ZoneSettings::default()
+        };
+        let zones = weights.map(zone).to_vec();
+        Cache::new(Settings {
+            nodes: vec![NodeSettings { zones }],
+            ..Settings::of_mib(8)
+        })
+    };
+    assert!(weighed([u64::MAX, u64::MAX]).is_ok(), "half of it each");
+    let refused = weighed([u64::MAX, 1]).map(drop);
+    assert!(
+        matches!(refused, Err(BuildError::BudgetTooSmall { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn what_cannot_be_attached_or_opened_is_refused() {
     let limited = Settings {
         objects_limit: 2,
@@ -97,7 +119,11 @@ fn what_cannot_be_attached_or_opened_is_refused() {
         max_ratio_percent,
         ..BackingSettings::default()
     };
-    for bad in [ratios(60, 50), ratios(0, 101), ratios(100, 100)] {
+    let no_queue = BackingSettings {
+        queue_requests: 0,
+        ..BackingSettings::default()
+    };
+    for bad in [ratios(60, 50), ratios(0, 101), ratios(100, 100), no_queue] {
         let refused = cache.attach_with(Arc::new(MemoryStore::new()), bad);
         assert!(matches!(refused, Err(BuildError::BadSetting { .. })));
     }
