@@ -13,7 +13,7 @@ use crate::state::swap::{SwapRetry, SwapSlots};
 use crate::statistics::Statistics;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
 use forebay_base::units::{byte_of, pages_for};
-use forebay_store::{ObjectId, Store};
+use forebay_store::{Durability, ObjectId, Store};
 use std::sync::{Arc, Weak};
 
 /// A page cache: one memory budget before any number of stores.
@@ -151,10 +151,12 @@ impl Cache {
     }
 
     /// Names the object of a store to which anonymous pages are written: `length_bytes` of room.
-    /// Once for a cache.
+    /// Once for a cache, and not in a store that is [`Durability::Unstable`]: anonymous pages are
+    /// nowhere but in swap once they were written there, and nobody commits them.
     ///
     /// # Errors
-    /// [`BuildError::BadSetting`] if there is swap already or the room is under two pages.
+    /// [`BuildError::BadSetting`] if there is swap already, the room is under two pages or the
+    /// store may forget what it has written.
     pub fn set_swap(
         &self,
         store: &AttachedStore,
@@ -162,13 +164,17 @@ impl Cache {
         length_bytes: u64,
     ) -> Result<(), BuildError> {
         let pages = length_bytes / forebay_base::PAGE_BYTES as u64;
+        let durability = store.backing.geometry.durability;
         let bad = |allowed| BuildError::BadSetting {
             setting: "swap",
-            given: format!("{length_bytes} bytes"),
+            given: format!("{length_bytes} bytes, {durability:?}"),
             allowed,
         };
         if pages < 2 || pages > u64::from(u32::MAX) {
             return Err(bad("two pages to 16 TiB"));
+        }
+        if durability == Durability::Unstable {
+            return Err(bad("in a store that keeps what it has written"));
         }
         let swap = Swap {
             backing: store.backing.clone(),

@@ -210,8 +210,15 @@ fn run(store: MemoryStore) {
     let store = Arc::new(store);
     store.fill(STEADY, &vec![0; PAGES as usize * PAGE]);
     let attached = cache.attach(store.clone()).expect("a store is attached");
+    let is_lasting = store.geometry().durability != Durability::Unstable;
+    let of_swap = if is_lasting {
+        attached.clone()
+    } else {
+        let beside = cache.attach(Arc::new(MemoryStore::new()));
+        beside.expect("a store for swap is attached")
+    };
     cache
-        .set_swap(&attached, SWAP, 2_000 * PAGE as u64)
+        .set_swap(&of_swap, SWAP, 2_000 * PAGE as u64)
         .expect("swap is set once");
     let steady = cache.open(&attached, STEADY, PAGES * PAGE as u64);
     let steady = steady.expect("the object opens");

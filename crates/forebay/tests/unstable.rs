@@ -2,12 +2,12 @@
 
 mod support;
 
-use forebay::{Counter, DirtyThrottle, Settings};
+use forebay::{BuildError, Counter, DirtyThrottle, Settings};
 use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_store::{
     CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
-    Geometry, IoKind, MemoryStore, Store,
+    Geometry, IoKind, MemoryStore, ObjectId, Store,
 };
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
@@ -257,4 +257,26 @@ fn writers_are_not_stopped_by_pages_for_whose_commit_nobody_comes() {
             remote.bench.assert_consistent();
         });
     }
+}
+
+/// Nobody commits swap, and what is written there is nowhere else.
+#[test]
+fn swap_does_not_lie_in_a_store_that_may_forget_it() {
+    simulate(13, |rt| async move {
+        let bench = Remote::new(rt, 8).bench;
+        let swap = |store| bench.cache.set_swap(store, ObjectId(9), 8 << 20);
+        let refused = swap(&bench.store);
+        assert!(
+            matches!(
+                refused,
+                Err(BuildError::BadSetting {
+                    setting: "swap",
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
+        let lasting = bench.cache.attach(Arc::new(MemoryStore::new()));
+        assert_eq!(swap(&lasting.expect("a second store is attached")), Ok(()));
+    });
 }

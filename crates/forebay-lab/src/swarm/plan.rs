@@ -251,7 +251,12 @@ impl Plan {
                     self.settings.objects_limit = OBJECTS_LIMIT;
                 }
                 Part::Anonymous => self.anonymous = None,
-                Part::Stores => self.stores.truncate(1),
+                Part::Stores => {
+                    self.stores.truncate(1);
+                    if self.swap_is_forgetful() {
+                        self.anonymous = None;
+                    }
+                }
                 Part::Clients => self.clients = 1,
                 Part::Zones => self.settings.nodes = vec![NodeSettings::default()],
                 Part::Knobs => {
@@ -271,10 +276,11 @@ impl Plan {
         self.parts.contains(&part)
     }
 
-    /// The store with swap is the last one; one that forgets writes is none for memory that is
-    /// nowhere else.
+    /// The store with swap is the last one; one that may forget writes is none for memory that is
+    /// nowhere else, and is refused.
     fn swap_is_forgetful(&self) -> bool {
-        self.swap_fails_by(|fault| fault.effect == Effect::Restart)
+        let last = self.stores.last().expect("there is a store");
+        last.geometry.durability == Durability::Unstable
     }
 
     /// Whether the store with swap refuses every write or commit until faults end: then memory that
