@@ -10,6 +10,7 @@ use crate::shrinker::Shrinker;
 use crate::state::backing::Backing;
 use crate::state::object::Origin;
 use crate::state::swap::{SwapRetry, SwapSlots};
+use crate::state::vectors::IoVectors;
 use crate::statistics::Statistics;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
 use forebay_base::units::{byte_of, pages_for};
@@ -180,6 +181,7 @@ impl Cache {
             backing: store.backing.clone(),
             object,
             slots: SwapSlots::new(pages),
+            vectors: IoVectors::new(store.backing.vectors.count(), 1),
             ahead: SwapAhead::default(),
             retry: Mutex::new(SwapRetry::default()),
             clean_pages: AtomicU64::new(0),

@@ -330,3 +330,31 @@ fn a_cut_whose_caller_has_left_touches_nothing_of_others() {
         });
     }
 }
+/// Memory that is written to swap all the time keeps nobody from writing files beside it.
+#[test]
+fn a_sync_ends_while_swap_keeps_the_same_store_busy() {
+    simulate(21, |rt| async move {
+        let rate = Rate::bytes(64 * PAGE as u64);
+        let bench = Bench::new(rt.clone(), 4, |rt, memory| {
+            Arc::new(RateStore::new(rt, memory, rate))
+        });
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(9), 32 << 20)
+            .expect("swap is set once");
+        let file = bench.open(0);
+        write_pages(&file, 0..10).await.expect("memory takes it");
+        let others = bench.cache.anonymous(2_048 * PAGE as u64);
+        let others = others.expect("swap holds it");
+        rt.spawn("others", async move {
+            loop {
+                // Told or not that there is no frame: it goes on.
+                let _ = write_pages(&others, 0..2_048).await;
+            }
+        });
+        rt.sleep(Span::from_secs(1)).await;
+        let synced = rt.timeout(Span::from_secs(120), file.sync()).await;
+        assert!(matches!(synced, Ok(Ok(()))), "{synced:?}");
+        assert!(bench.has_stored(0..10));
+    });
+}

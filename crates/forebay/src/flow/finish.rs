@@ -97,14 +97,16 @@ impl Engine {
         self.note_node_written(&io.pages);
         backing.write_ends(sequence);
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
-        self.write_is_over(&backing, io.pages);
+        // The vector first: who finds one write less takes it.
+        self.give_back(&backing, io.pages);
+        backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.write_is_over(&backing);
         object.written.wake_all();
         self.slab.freed.wake_all();
     }
 
-    /// One write less is under way, and its vector is there for the next.
-    pub(crate) fn write_is_over(&self, backing: &Backing, pages: Vec<PagePointer>) {
-        self.give_back(backing, pages);
+    /// One write less is under way.
+    pub(crate) fn write_is_over(&self, backing: &Backing) {
         backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.note_congestion(backing);
         backing.write_ended.wake_all();

@@ -150,9 +150,8 @@ impl Engine {
         drop(hold);
         self.note_reclaim_write(frame, who, false);
         self.count(Counter::Pswpout, 1);
-        let mut pages = self
-            .vector_for_writing(&swap.backing, 1)
-            .unwrap_or_else(|| self.vectors.take());
+        let own = swap.vectors.take_idle();
+        let mut pages = own.unwrap_or_else(|| self.vectors.take());
         pages.push(self.frames.arena().pointer(frame));
         let request = Request {
             kind: IoKind::Write,
@@ -199,7 +198,13 @@ impl Engine {
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
         self.note_node_written(&io.pages);
-        self.write_is_over(backing, io.pages);
+        if self.vectors.is_too_short(&io.pages) {
+            let swap = self.swap.get().expect("what was written there has swap");
+            swap.vectors.give_back(io.pages);
+        } else {
+            self.vectors.give_back(io.pages);
+        }
+        self.write_is_over(backing);
     }
 
     /// A clean or fresh anonymous page was written to: its copy in swap is worth nothing now, and

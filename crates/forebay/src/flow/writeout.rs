@@ -125,7 +125,9 @@ impl Engine {
                 }
             };
             let pages = backing.pages_in_flight.load(Ordering::Acquire);
-            let requests = u64::from(backing.writes_in_flight.load(Ordering::Acquire));
+            // What goes to swap on the same store has vectors of its own: it may keep the queue
+            // full for as long as memory is short, and files have to get between.
+            let requests = u64::from(backing.file_writes_in_flight.load(Ordering::Acquire));
             if requests < deep && pages.div_ceil(pages_of_a_write) < allowed {
                 return;
             }
@@ -201,11 +203,7 @@ impl Engine {
 
     /// An empty vector for a write of `pages` pages or, if there is no longer one, of fewer. None
     /// if too many writes are under way: it comes back with one of them.
-    pub(crate) fn vector_for_writing(
-        &self,
-        backing: &Backing,
-        pages: u64,
-    ) -> Option<Vec<PagePointer>> {
+    fn vector_for_writing(&self, backing: &Backing, pages: u64) -> Option<Vec<PagePointer>> {
         let is_short = pages <= backing.vectors.pages() as u64;
         let long = if is_short {
             None
@@ -346,6 +344,7 @@ impl Engine {
         self.account_claimed(backing, &pages);
         backing.write_joins(sequence);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
+        backing.file_writes_in_flight.fetch_add(1, Ordering::AcqRel);
         let in_flight = &backing.pages_in_flight;
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);

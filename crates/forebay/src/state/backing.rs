@@ -94,10 +94,12 @@ pub(crate) struct Backing {
     outstanding: Mutex<Outstanding>,
     commits: Mutex<CommitQueue>,
     pub(crate) wake_committer: WaitQueue,
-    /// Short vectors for writes to this store alone: it is written to whatever the others do, and
-    /// whoever reads.
+    /// Short vectors for writes of files to this store alone: it is written to whatever the others
+    /// do, and whoever reads.
     pub(crate) vectors: IoVectors,
     pub(crate) writes_in_flight: AtomicU32,
+    /// Those of them that are of files and not of swap.
+    pub(crate) file_writes_in_flight: AtomicU32,
     /// Pages of files in them.
     pub(crate) pages_in_flight: AtomicU64,
     /// Told whenever a write ends.
@@ -162,6 +164,7 @@ impl Backing {
             wake_committer: WaitQueue::with_room(8),
             vectors,
             writes_in_flight: AtomicU32::new(0),
+            file_writes_in_flight: AtomicU32::new(0),
             pages_in_flight: AtomicU64::new(0),
             write_ended: WaitQueue::with_room(8),
             congested: AtomicBool::new(false),
