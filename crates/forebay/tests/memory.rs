@@ -2,10 +2,10 @@
 
 mod support;
 
-use forebay::{Cache, Counter, File, MemoryError, NodeSettings, Settings, Statistics};
+use forebay::{Counter, File, MemoryError, NodeSettings, Settings, Statistics};
 use forebay::{Watermarks, ZoneSettings};
 use forebay_base::Span;
-use forebay_store::{Failure, Fault, FaultAction, IoKind, MemoryStore, ObjectId, Rate, RateStore};
+use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
 use support::{Bench, OfSize, PAGE, has_page, pages, simulate, write_pages};
 
@@ -245,31 +245,4 @@ fn a_budget_that_cannot_be_is_refused_and_the_old_one_stays() {
         let refused = bench.cache.set_memory(4 * MIB).await;
         assert_eq!(refused, Err(MemoryError::Closed));
     });
-}
-
-/// Pages of this process that the system has memory for.
-fn resident_pages() -> u64 {
-    let told = std::fs::read_to_string("/proc/self/statm").expect("the system tells");
-    let resident = told.split(' ').nth(1).expect("a second field");
-    resident.parse().expect("a number")
-}
-
-#[test]
-fn memory_that_is_given_up_is_the_systems_again() {
-    let settings = Settings {
-        memory_bytes: 256 * MIB,
-        ..Settings::default()
-    };
-    let cache = Cache::new(settings).expect("the settings are good");
-    cache
-        .attach(Arc::new(MemoryStore::new()))
-        .expect("a store is attached");
-    let before = resident_pages();
-    let over = forebay_rt::block_on(cache.set_memory(32 * MIB)).expect("it is allowed");
-    assert_eq!(over, 0);
-    let after = resident_pages();
-    // Other tests of this process come and go, with far less.
-    let given_back = before.saturating_sub(after) * PAGE as u64;
-    assert!(given_back > 150 * MIB, "{given_back} bytes");
-    forebay_rt::block_on(cache.close()).expect("nothing is dirty");
 }

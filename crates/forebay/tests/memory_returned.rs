@@ -1,0 +1,35 @@
+//! What a smaller budget gives up is the system's again. A process of its own: what others take and
+//! give back meanwhile would count.
+
+use forebay::{Cache, Settings};
+use forebay_base::PAGE_BYTES;
+use forebay_store::MemoryStore;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+
+/// Pages of this process that the system has memory for.
+fn resident_pages() -> u64 {
+    let told = std::fs::read_to_string("/proc/self/statm").expect("the system tells");
+    let resident = told.split(' ').nth(1).expect("a second field");
+    resident.parse().expect("a number")
+}
+
+#[test]
+fn memory_that_is_given_up_is_the_systems_again() {
+    let settings = Settings {
+        memory_bytes: 256 * MIB,
+        ..Settings::default()
+    };
+    let cache = Cache::new(settings).expect("the settings are good");
+    cache
+        .attach(Arc::new(MemoryStore::new()))
+        .expect("a store is attached");
+    let before = resident_pages();
+    let over = forebay_rt::block_on(cache.set_memory(32 * MIB)).expect("it is allowed");
+    assert_eq!(over, 0);
+    let after = resident_pages();
+    let given_back = before.saturating_sub(after) * PAGE_BYTES as u64;
+    assert!(given_back > 200 * MIB, "{given_back} bytes");
+    forebay_rt::block_on(cache.close()).expect("nothing is dirty");
+}
