@@ -71,12 +71,23 @@ pub(crate) enum CommandError {
     /// Work in the lab failed, or a test of it does not hold; the text says which.
     #[error("{0}")]
     Lab(String),
+    /// What was asked for cannot be, as only the work itself could tell.
+    #[error("{0}")]
+    BadCall(String),
     /// A signal asked for the end.
     #[error("interrupted; the scratch folder was removed")]
     Interrupted { signal: i32 },
 }
 
 impl CommandError {
+    /// The exit status that tells it.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            CommandError::BadCall(_) => 2,
+            _ => 1,
+        }
+    }
+
     /// A maker of [`CommandError::Path`] for `map_err`, where there is nothing to advise.
     pub(crate) fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CommandError {
         CommandError::advised(action, path, |_| "")

@@ -28,10 +28,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&error);
-            if let CommandError::Interrupted { signal } = error {
-                end_by(signal);
+            if let CommandError::Interrupted { signal } = &error {
+                end_by(*signal);
             }
-            ExitCode::from(1)
+            ExitCode::from(error.exit_status())
         }
     }
 }

@@ -50,6 +50,14 @@ fn a_bad_call_exits_with_2() {
 }
 
 #[test]
+fn a_workload_larger_than_its_disk_is_a_bad_call() {
+    let output = forebay(&["lab", "run", "fs-mark", "--set", "file_bytes=900T"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("take a larger device"), "{told}");
+}
+
+#[test]
 fn help_is_no_failure_and_names_the_flags() {
     let output = forebay(&["bench", "--help"]);
     assert_eq!(output.status.code(), Some(0));

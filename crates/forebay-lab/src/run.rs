@@ -94,7 +94,7 @@ impl RunError {
                     | WorldError::NoFileSystem { .. }
                     | WorldError::Impossible(_)
             ),
-            RunError::System(_) => false,
+            RunError::System(_) | RunError::Build(BuildError::NoMemory { .. }) => false,
             _ => true,
         }
     }

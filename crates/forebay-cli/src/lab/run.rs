@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory};
 use forebay_lab::machine::Machine;
 use forebay_lab::outcome::Outcome;
 use forebay_lab::report::{Document, page, table};
-use forebay_lab::run::Plan;
+use forebay_lab::run::{Plan, RunError};
 use forebay_lab::scenario::Scenario;
 use forebay_lab::world::Place;
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     let outcomes: Result<Vec<Outcome>, CommandError> =
         run_with_progress(plans, titles, arguments.threads())
             .into_iter()
-            .map(|outcome| outcome.map_err(|error| CommandError::Lab(error.to_string())))
+            .map(|outcome| outcome.map_err(|error| refused(&error)))
             .collect();
     let document = Document::new(outcomes?);
     // Files first: they are there even if nobody reads what is printed.
@@ -162,6 +162,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     print(&table::render(&document.comparison))?;
     print(&judged(&document.outcomes))?;
     broken_expectations(&document.outcomes)
+}
+
+/// A run that only found on its way that it cannot be is a bad call like any other.
+fn refused(error: &RunError) -> CommandError {
+    if error.is_bad_call() {
+        CommandError::BadCall(error.to_string())
+    } else {
+        CommandError::Lab(error.to_string())
+    }
 }
 
 /// What a scenario expects, and what was found.

@@ -43,7 +43,7 @@ impl Files {
     /// An empty file system in `length_bytes` from `start_bytes` on, the log in the middle.
     pub(crate) fn new(start_bytes: u64, length_bytes: u64, settings: FileSystemSettings) -> Files {
         let mut space = Space::new(start_bytes, length_bytes, settings.groups);
-        let wanted = page_floor(settings.log_bytes.min(length_bytes / 8));
+        let wanted = settings.log_bytes_in(length_bytes);
         let middle = start_bytes + page_floor(length_bytes / 2);
         let log = (wanted > 0)
             .then(|| space.take_at(middle, wanted))

@@ -389,3 +389,16 @@ fn writers_on_a_slow_stick_get_what_was_published() {
         assert!(off < percent, "{writers} writers: {rate} MB/s, {off} % off");
     }
 }
+
+#[test]
+fn a_file_that_does_not_fit_leaves_its_room_to_others() {
+    let bench = Bench::new("HDD-A", "xfs", 64 * MIB);
+    let data = &bench.files;
+    let free_bytes = data.free_bytes();
+    assert_eq!(data.lay_out(ObjectId(1), 0, GIB), Err(NoRoom));
+    assert_eq!(data.extents_of(ObjectId(1)), 0);
+    // But for the cluster of inodes, which is there for the next one.
+    assert!(free_bytes - data.free_bytes() < MIB);
+    let fits_bytes = data.free_bytes() - MIB;
+    assert_eq!(data.lay_out(ObjectId(2), 0, fits_bytes), Ok(()));
+}

@@ -231,7 +231,12 @@ impl FileSystem {
             files.journal.take_changed();
             Ok(())
         };
-        lay().map_err(|Full| NoRoom)
+        lay().map_err(|Full| {
+            // Half a file is no file: its room is for others.
+            files.remove(object, &mut unwritten);
+            files.journal.take_changed();
+            NoRoom
+        })
     }
 
     /// Reads the cluster that has the inode or directory block numbered `item`, as a process does

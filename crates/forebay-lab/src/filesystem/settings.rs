@@ -1,5 +1,6 @@
 //! What a file system is like, as data.
 
+use super::files::page_floor;
 use crate::device::figures::{positive, positive_count, positive_size, whole_size};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -92,6 +93,11 @@ impl FileSystemSettings {
     /// The names of the known file systems.
     pub fn names() -> Vec<String> {
         known().into_keys().collect()
+    }
+
+    /// Bytes of the log in a file system of `length_bytes`.
+    pub(crate) fn log_bytes_in(&self, length_bytes: u64) -> u64 {
+        page_floor(self.log_bytes.min(length_bytes / 8))
     }
 
     /// Inodes of one cluster.

@@ -10,6 +10,9 @@ const MIN_FREE_CAP_KIB: u64 = 64 << 10;
 /// One page of a zone below a request's own is kept for each so many pages of the zones between.
 const LOWMEM_RESERVE_RATIO: u64 = 256;
 
+/// Pages of the smallest zone that the engine works in: its marks and two batches.
+const SMALLEST_ZONE_PAGES: u64 = 128;
+
 /// The zone that the kernel takes nothing from at boot, and that does not scale.
 pub(crate) const DMA: &str = "DMA";
 
@@ -40,6 +43,17 @@ pub struct Memory {
     pub kernel_share_percent: u64,
     /// Whether marks lie at least a thousandth of the zone apart (4.6 and later).
     pub marks_scale: bool,
+}
+
+/// A zone that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ZoneProblem {
+    /// Its place among all zones, node by node.
+    pub(super) number: usize,
+    /// The field of its text that is wrong.
+    pub(super) field: &'static str,
+    /// What is wrong and what is allowed.
+    pub(super) problem: String,
 }
 
 impl Memory {
@@ -82,6 +96,34 @@ impl Memory {
     /// Pages of all zones that are left after boot.
     pub fn all_managed_pages(&self) -> u64 {
         self.zones().map(|zone| self.managed_pages(zone)).sum()
+    }
+
+    /// The first zone that is too small to work in, or whose marks leave nothing of it.
+    pub(super) fn wrong_zone(&self) -> Option<ZoneProblem> {
+        self.zones().enumerate().find_map(|(number, zone)| {
+            let (name, pages) = (&zone.name, self.managed_pages(zone));
+            let (field, problem) = if zone.bytes > 0 && pages < SMALLEST_ZONE_PAGES {
+                let problem = format!(
+                    "zone '{name}' has {} bytes, {pages} pages after boot; none at all or at least \
+                     {SMALLEST_ZONE_PAGES} pages are allowed",
+                    zone.bytes
+                );
+                ("size", problem)
+            } else {
+                let high = zone.marks.map(|marks| marks.high);
+                let high = high.filter(|high| *high >= pages)?;
+                let problem = format!(
+                    "zone '{name}': high_pages is {high}; less than its {pages} pages after boot \
+                     are allowed"
+                );
+                ("high_pages", problem)
+            };
+            Some(ZoneProblem {
+                number,
+                field,
+                problem,
+            })
+        })
     }
 
     /// What the engine is told.

@@ -1,6 +1,7 @@
 //! Devices, what is on them, and swap.
 
 use crate::device::{DeviceSettings, ServerSettings};
+use crate::filesystem::FileSystemSettings;
 use serde::de::DeserializeOwned;
 
 /// One device of a machine.
@@ -57,6 +58,19 @@ impl Storage {
     pub(crate) fn swap_bytes_of(&self, device: usize) -> u64 {
         let swap = self.swap.filter(|swap| swap.device == device);
         swap.map_or(0, |swap| swap.bytes)
+    }
+
+    /// What a file system has for files and inodes while it is empty; none behind a server, which
+    /// is as large as it has to be.
+    pub(crate) fn room_bytes_of(&self, file_system: &FileSystemPlan) -> Option<u64> {
+        let DeviceKind::Local(device) = &self.devices[file_system.device].kind else {
+            return None;
+        };
+        let swap_bytes = self.swap_bytes_of(file_system.device);
+        let length_bytes = device.capacity_bytes().saturating_sub(swap_bytes);
+        let settings = FileSystemSettings::named(&file_system.kind);
+        let log_bytes = settings.map_or(0, |settings| settings.log_bytes_in(length_bytes));
+        Some(length_bytes - log_bytes)
     }
 }
 

@@ -45,7 +45,7 @@ pub struct MachineText {
     swappiness: Option<Spanned<u64>>,
     #[serde(default)]
     dirty: DirtyText,
-    nodes: Vec<NodeText>,
+    nodes: Vec<Spanned<NodeText>>,
     #[serde(default)]
     swap: Option<Spanned<SwapText>>,
     devices: Vec<Spanned<DeviceText>>,
@@ -57,7 +57,7 @@ pub struct MachineText {
 struct DirtyText {
     ratio_percent: Option<Spanned<u64>>,
     background_percent: Option<Spanned<u64>>,
-    limit: Option<Size>,
+    limit: Option<Spanned<Size>>,
     background: Option<Size>,
 }
 
@@ -103,11 +103,14 @@ fn default_kernel_share() -> Spanned<u64> {
     Spanned::new(0..0, 3)
 }
 
-/// Where the smallest zone starts to be of use: its marks and two batches.
-const SMALLEST_ZONE_BYTES: u64 = 512 << 10;
+/// The engine has frames for it; sums of pages and percents of it fit in 64 bits.
+const MOST_MEMORY_BYTES: u64 = 15 << 40;
 
-/// More than the engine has frames for; sums of pages and percents of it fit in 64 bits.
-const MOST_MEMORY_BYTES: u64 = 16 << 40;
+/// The engine's shadows have four bits for a zone.
+const MOST_ZONES: usize = 16;
+
+/// Two pages: what the engine takes for swap, and for a limit on dirty pages.
+const TWO_PAGES_BYTES: u64 = 2 * PAGE_BYTES as u64;
 
 /// Reads the text of a machine.
 pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {
@@ -205,21 +208,27 @@ impl MachineText {
             nodes: self
                 .nodes
                 .iter()
-                .map(|node| node.check(checker))
+                .map(|node| check_node(node, checker))
                 .collect::<Result<_, _>>()?,
         };
+        let nowhere = |problem: &str| Err(wrong(Place { line: 1 }, problem));
         let sizes = memory.zones().map(|zone| zone.bytes);
         match sizes.fold(0, u64::saturating_add) {
-            0 => Err(wrong(
-                Place { line: 1 },
-                "a machine has a node with a zone of memory",
-            )),
-            bytes if bytes > MOST_MEMORY_BYTES => Err(wrong(
-                Place { line: 1 },
-                "all zones together are too large; up to 16T are allowed",
-            )),
-            _ => Ok(memory),
+            0 => return nowhere("a machine has a node with a zone of memory"),
+            bytes if bytes > MOST_MEMORY_BYTES => {
+                return nowhere("all zones together are too large; up to 15T are allowed");
+            }
+            _ if memory.zones().count() > MOST_ZONES => {
+                return nowhere("there are too many zones; up to 16 in all are allowed");
+            }
+            _ => {}
         }
+        if let Some(wrong) = memory.wrong_zone() {
+            let mut zones = self.nodes.iter().flat_map(|node| &node.get_ref().zones);
+            let start = zones.nth(wrong.number).map_or(0, |zone| zone.span().start);
+            return Err(checker.field(start, wrong.field, wrong.problem));
+        }
+        Ok(memory)
     }
 
     fn storage(&self, checker: &Checker<'_>) -> Result<Storage, MachineError> {
@@ -249,7 +258,7 @@ impl MachineText {
             swap_on(swap, device, &devices[device], checker)
         });
         let swap = swap.transpose()?;
-        let mut file_systems = Vec::new();
+        let mut file_systems: Vec<FileSystemPlan> = Vec::new();
         for it in &self.file_systems {
             let start = it.span().start;
             let FileSystemText { name, device, rest } = it.get_ref();
@@ -257,6 +266,13 @@ impl MachineText {
             let plan = FileSystemPlan::read(name, device, rest)
                 .and_then(|plan| plan.on(&devices[device]))
                 .map_err(|(field, problem)| checker.field(start, &field, problem))?;
+            if let Some(other) = file_systems.iter().find(|other| other.device == device) {
+                let problem = format!(
+                    "device '{}' has the file system '{}' already; one is allowed",
+                    devices[device].name, other.name
+                );
+                return Err(checker.field(start, "device", problem));
+            }
             file_systems.push(plan);
         }
         if file_systems.is_empty() {
@@ -292,12 +308,12 @@ fn swap_on(
         return Err(checker.field(start, "device", problem));
     };
     let room_bytes = settings.capacity_bytes();
-    if (PAGE_BYTES as u64..=room_bytes).contains(&bytes) {
+    if (TWO_PAGES_BYTES..=room_bytes).contains(&bytes) {
         let device = number;
         return Ok(SwapPlan { device, bytes });
     }
     let problem = format!(
-        "swap has {bytes} bytes; 4K to the {room_bytes} bytes of device '{}' are allowed",
+        "swap has {bytes} bytes; 8K to the {room_bytes} bytes of device '{}' are allowed",
         device.name
     );
     Err(checker.field(start, "size", problem))
@@ -310,6 +326,14 @@ impl DirtyText {
             Some(value) => checker.within(what, value, 0..=100),
             None => Ok(usual),
         };
+        if let Some(limit) = &self.limit
+            && (1..TWO_PAGES_BYTES).contains(&limit.get_ref().0)
+        {
+            let place = Place::of_offset(checker.text, limit.span().start);
+            let bytes = limit.get_ref().0;
+            let problem = format!("limit is {bytes} bytes; 0, for none, or at least 8K is allowed");
+            return Err(wrong(place, problem));
+        }
         Ok(DirtyKnobs {
             dirty_ratio_percent: percent(
                 "ratio_percent",
@@ -321,35 +345,31 @@ impl DirtyText {
                 &self.background_percent,
                 usual.background_ratio_percent,
             )?,
-            dirty_bytes: self.limit.map_or(0, |size| size.0),
+            dirty_bytes: self.limit.as_ref().map_or(0, |size| size.get_ref().0),
             background_bytes: self.background.map_or(0, |size| size.0),
         })
     }
 }
 
-impl NodeText {
-    fn check(&self, checker: &Checker<'_>) -> Result<Node, MachineError> {
-        let names = self.zones.iter();
-        let names = names.map(|it| (it.span().start, it.get_ref().name.as_str()));
-        checker.different("zones of a node", names)?;
-        let zones = self.zones.iter().map(|zone| check_zone(zone, checker));
-        Ok(Node {
-            zones: zones.collect::<Result<_, _>>()?,
-        })
+fn check_node(node: &Spanned<NodeText>, checker: &Checker<'_>) -> Result<Node, MachineError> {
+    let zones = &node.get_ref().zones;
+    if zones.is_empty() {
+        let problem = "a node has at least one zone; it may have 0 bytes".to_owned();
+        return Err(checker.field(node.span().start, "zones", problem));
     }
+    let names = zones.iter();
+    let names = names.map(|it| (it.span().start, it.get_ref().name.as_str()));
+    checker.different("zones of a node", names)?;
+    let zones = zones.iter().map(|zone| check_zone(zone, checker));
+    Ok(Node {
+        zones: zones.collect::<Result<_, _>>()?,
+    })
 }
 
 fn check_zone(zone: &Spanned<ZoneText>, checker: &Checker<'_>) -> Result<Zone, MachineError> {
     let start = zone.span().start;
     let zone = zone.get_ref();
     let bytes = zone.size.0;
-    if bytes != 0 && bytes < SMALLEST_ZONE_BYTES {
-        let problem = format!(
-            "zone '{}' has {bytes} bytes; 0 or at least 512K are allowed",
-            zone.name
-        );
-        return Err(checker.field(start, "size", problem));
-    }
     let marks = match (zone.min_pages, zone.low_pages, zone.high_pages) {
         (None, None, None) => None,
         (Some(min), Some(low), Some(high))

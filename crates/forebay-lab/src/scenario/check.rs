@@ -1,6 +1,7 @@
 //! From a scenario's text to what it does; everything that cannot be is refused with its line.
 
 use super::error::{ScenarioError, Source};
+use super::room::Room;
 use super::script::{Access, Action, Change, FilePlace, Group, Happening, SharedFile};
 use super::text::{
     AccessText, EventText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText,
@@ -114,6 +115,7 @@ impl Checker<'_> {
             }
             groups.push(group);
         }
+        self.expect_room(parsed, &groups)?;
         let events = parsed.events.iter().map(|event| self.event(event, &groups));
         let mut scenario = Scenario {
             name: parsed.name.clone(),
@@ -151,6 +153,24 @@ impl Checker<'_> {
         let expect = expect.map(|it| it.get_ref().check(it.span().start, &self.source, &names));
         scenario.expectations = expect.collect::<Checked<_>>()?;
         Ok(scenario)
+    }
+
+    /// Every file that is there from the start has room where it lies.
+    fn expect_room(&self, parsed: &ScenarioText, groups: &[Group]) -> Checked<()> {
+        let mut room = Room::of(&self.machine.storage);
+        for (text, file) in parsed.files.iter().zip(&self.files) {
+            let taken = room.take(&file.file_system, 1, file.length_bytes);
+            taken.map_err(|problem| self.source.wrong_field(text.span().start, "size", problem))?;
+        }
+        for (text, group) in parsed.processes.iter().zip(groups) {
+            let Some((file_system, length_bytes)) = group.own_files() else {
+                continue;
+            };
+            let taken = room.take(file_system, group.count, length_bytes);
+            let (start, field) = (text.span().start, group.field());
+            taken.map_err(|problem| self.source.wrong_field(start, field, problem))?;
+        }
+        Ok(())
     }
 
     fn policy(&self, parsed: &ScenarioText) -> Checked<String> {

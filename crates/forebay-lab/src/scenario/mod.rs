@@ -9,6 +9,7 @@ mod looks;
 mod play;
 mod process;
 mod progress;
+mod room;
 mod script;
 mod text;
 

@@ -125,3 +125,34 @@ fn two_things_of_one_name_are_refused() {
     let zone = format!("{name}\nsize = \"64M\"");
     twice("[[machine.nodes.zones]]", "two zones", &zone);
 }
+
+#[test]
+fn files_that_are_larger_than_their_disk_are_refused_with_their_line() {
+    let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
+    let small = good.replace(
+        "rated = { bytes_per_s = 80_000_000 }",
+        "rated = { bytes_per_s = 80_000_000, capacity_bytes = \"8G\" }",
+    );
+    let lines = good.lines().count();
+    let told = |text: &str| Scenario::parse(&format!("{small}\n{text}\n"));
+    let shared = "[[files]]\nname = \"shared\"\nsize = \"5G\"";
+    let own = "[[processes]]\nname = \"many\"\ncount = 2\nreads = { size = \"2G\" }";
+    assert!(
+        told(&format!("{shared}\n{own}")).is_err(),
+        "5 and twice 2 are more than 8"
+    );
+    let error = told(&format!("{own}\n{shared}")).expect_err("whichever comes first");
+    assert_eq!(error.place.line, lines + 5, "{error}");
+    assert!(
+        error.problem.contains("2 GiB for each is more than"),
+        "{error}"
+    );
+    let error = told(&shared.replace("5G", "9G")).expect_err("9 are more than 8");
+    assert_eq!(error.place.line, lines + 4, "{error}");
+    assert!(error.problem.contains("file system 'data'"), "{error}");
+    assert!(told(&format!("{shared}\n{}", own.replace("count = 2", ""))).is_ok());
+    let most = own
+        .replace("count = 2", "count = 10000")
+        .replace("2G", "9000000T");
+    assert!(told(&most).is_err(), "their sum is no number");
+}

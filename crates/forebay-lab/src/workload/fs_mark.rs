@@ -91,8 +91,9 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         files_per_subdirectory: knobs.number("files_per_subdirectory").max(1),
     };
     let iterations = knobs.number("iterations");
-    let all_bytes = iterations * processes * share.files * share.file_bytes;
-    world.main_file_system().expect_room("fs-mark", all_bytes)?;
+    let all_bytes = [iterations, processes, share.files, share.file_bytes];
+    let file_system = world.main_file_system();
+    file_system.expect_room("fs-mark", &all_bytes)?;
     let began = world.now();
     let mut chance = world.chance("fs-mark");
     for _ in 0..iterations {

@@ -23,6 +23,8 @@ struct MachineKnob {
     turn: fn(&mut Machine, u64),
     least: u64,
     most: u64,
+    /// Whether 0 stands for none, below the least.
+    may_be_none: bool,
 }
 
 /// Settings that every run has.
@@ -36,6 +38,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
         turn: |machine, value| machine.processors = value as usize,
         least: 1,
         most: 1024,
+        may_be_none: false,
     },
     MachineKnob {
         knob: Knob {
@@ -46,6 +49,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
         turn: |machine, value| machine.dirty.dirty_ratio_percent = value,
         least: 0,
         most: 100,
+        may_be_none: false,
     },
     MachineKnob {
         knob: Knob {
@@ -56,6 +60,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
         turn: |machine, value| machine.dirty.background_ratio_percent = value,
         least: 0,
         most: 100,
+        may_be_none: false,
     },
     MachineKnob {
         knob: Knob {
@@ -64,8 +69,9 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "bytes that may be dirty, in place of dirty_ratio",
         },
         turn: |machine, value| machine.dirty.dirty_bytes = value,
-        least: 0,
+        least: 8_192,
         most: u64::MAX,
+        may_be_none: true,
     },
     MachineKnob {
         knob: Knob {
@@ -76,6 +82,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
         turn: |machine, value| machine.dirty.background_bytes = value,
         least: 0,
         most: u64::MAX,
+        may_be_none: false,
     },
     MachineKnob {
         knob: Knob {
@@ -86,6 +93,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
         turn: |machine, value| machine.swappiness = value,
         least: 0,
         most: 200,
+        may_be_none: false,
     },
     MachineKnob {
         knob: Knob {
@@ -96,6 +104,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
         turn: |machine, value| machine.tick = forebay_base::Span::from_millis(value),
         least: 1,
         most: 100,
+        may_be_none: false,
     },
 ];
 
@@ -126,6 +135,10 @@ const OF_A_WORKLOAD: [(&str, u64, u64); 9] = [
     ("report_seconds", 1, 86_400),
     ("anonymous_percent", 0, 100),
 ];
+
+/// Knobs of workloads that take words.
+const WORDS_OF_A_WORKLOAD: [(&str, &[&str]); 1] =
+    [("test", &["all", "fsmark", "simple-wb", "mmap-strm"])];
 
 /// What is wrong with a knob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -192,8 +205,9 @@ impl Knobs {
         for (name, value) in given {
             let own = workload.knobs.iter().find(|knob| knob.name == name);
             if let Some(knob) = own {
-                // A knob whose usual value is a word takes words, which the workload checks.
-                if number_of(name, knob.usual).is_ok() {
+                if let Some((_, words)) = WORDS_OF_A_WORKLOAD.iter().find(|it| it.0 == name) {
+                    one_of(name, value, words)?;
+                } else {
                     let bounds = OF_A_WORKLOAD.iter().find(|(bounded, ..)| bounded == name);
                     let (_, least, most) = *bounds.unwrap_or(&("", 0, u64::MAX));
                     within(name, value, least, most)?;
@@ -205,7 +219,9 @@ impl Knobs {
             } else if name == FILE_SYSTEM.name {
                 set_file_system(machine, value)?;
             } else if let Some(it) = MACHINE_KNOBS.iter().find(|it| it.knob.name == name) {
-                (it.turn)(machine, within(name, value, it.least, it.most)?);
+                let is_none = it.may_be_none && number_of(name, value) == Ok(0);
+                let least = if is_none { 0 } else { it.least };
+                (it.turn)(machine, within(name, value, least, it.most)?);
             } else {
                 set_policy(workload, policy, name, value)?;
             }
@@ -250,13 +266,7 @@ impl Knobs {
 
 fn set_file_system(machine: &mut Machine, kind: &str) -> Result<(), KnobError> {
     let allowed = ["xfs", "ext3", "ext4", "btrfs", "ntfs"];
-    if !allowed.contains(&kind) {
-        return Err(KnobError::Value {
-            name: FILE_SYSTEM.name.into(),
-            value: kind.into(),
-            allowed: allowed.join(", "),
-        });
-    }
+    one_of(FILE_SYSTEM.name, kind, &allowed)?;
     let main = &mut machine.storage.file_systems[0];
     if main.kind == NFS {
         return Err(KnobError::Value {
@@ -304,6 +314,17 @@ fn number_of(name: &str, text: &str) -> Result<u64, KnobError> {
         name: name.into(),
         value: text.into(),
         allowed: "a whole number, or a size as 512M".into(),
+    })
+}
+
+fn one_of(name: &str, word: &str, allowed: &[&str]) -> Result<(), KnobError> {
+    if allowed.contains(&word) {
+        return Ok(());
+    }
+    Err(KnobError::Value {
+        name: name.into(),
+        value: word.into(),
+        allowed: allowed.join(", "),
     })
 }
 

@@ -71,11 +71,6 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         .into_iter()
         .filter(|(name, ..)| wanted == "all" || wanted == *name)
         .collect();
-    if chosen.is_empty() {
-        return Err(WorldError::Impossible(format!(
-            "knob test={wanted}: fsmark, simple-wb, mmap-strm and all are allowed"
-        )));
-    }
     let chance = world.chance("user");
     let scale = knobs.scale;
     let user = world.spawn("user", move |process| use_programs(process, chance, scale));

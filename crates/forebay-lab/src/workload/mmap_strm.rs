@@ -49,8 +49,10 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         0 => world.machine().processors as u64,
         given => given,
     };
-    let alone = memory * knobs.number("alone_tenths") / 10;
-    world.main_file_system().expect_room("mmap-strm", alone)?;
+    let alone = memory.saturating_mul(knobs.number("alone_tenths")) / 10;
+    world
+        .main_file_system()
+        .expect_room("mmap-strm", &[alone])?;
     let began = world.now();
     map_files(&world, processes, alone / processes, 1).await?;
     let measures = world.measures();

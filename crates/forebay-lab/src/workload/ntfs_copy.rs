@@ -77,7 +77,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let bytes = knobs.number("bytes") / knobs.scale;
     let block = knobs.number("block").max(1);
     let file_system = world.main_file_system();
-    file_system.expect_room("ntfs-copy", bytes + DATA_START_BYTES)?;
+    file_system.expect_room("ntfs-copy", &[bytes.saturating_add(DATA_START_BYTES)])?;
     let others = hold_memory(&world, &knobs);
     let others = others.await?;
     world.open_window();

@@ -153,9 +153,9 @@ async fn create_files(
     const MIB: u64 = 1 << 20;
     let working_mib = (memory / MIB * 6 / 10 + 160) / 80 * 80;
     let files_each = (4 * working_mib / 80 / DIRECTORIES as u64).max(1);
-    let all_bytes = files_each * DIRECTORIES as u64 * sizes.file;
+    let files = files_each * DIRECTORIES as u64;
     let file_system = world.main_file_system();
-    file_system.expect_room("simoop", all_bytes + all_bytes / 8)?;
+    file_system.expect_room("simoop", &[files + files / 8, sizes.file])?;
     let creators: Vec<_> = (0..DIRECTORIES)
         .map(|number| {
             let directories = directories.clone();

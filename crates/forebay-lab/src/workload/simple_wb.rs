@@ -36,8 +36,10 @@ pub(super) const SIMPLE_WB: Workload = Workload {
 async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let jobs = knobs.number("jobs").max(1);
     let block = knobs.number("block").max(1);
-    let total = world.machine().memory.bytes() * knobs.number("memories");
-    world.main_file_system().expect_room("simple-wb", total)?;
+    let (memory, memories) = (world.machine().memory.bytes(), knobs.number("memories"));
+    let file_system = world.main_file_system();
+    file_system.expect_room("simple-wb", &[memory, memories])?;
+    let total = memory * memories;
     for _ in 0..knobs.number("iterations") {
         let began = world.now();
         let writers: Vec<_> = (0..jobs)

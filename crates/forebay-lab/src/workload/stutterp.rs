@@ -157,7 +157,7 @@ async fn conduct(
 /// How long it takes to write `bytes` in order, for good.
 async fn calibrate(process: &Process, bytes: u64) -> Result<Span, WorldError> {
     let file_system = process.world().main_file_system();
-    file_system.expect_room("stutterp's calibration", bytes)?;
+    file_system.expect_room("stutterp's calibration", &[bytes])?;
     let began = process.now();
     let mut file = process.create(file_system, "calibration").await?;
     while file.end_bytes() < bytes {
@@ -275,7 +275,7 @@ async fn lay_out(
     file_bytes: u64,
 ) -> Result<Vec<Vec<WorldFile>>, WorldError> {
     let file_system = process.world().main_file_system();
-    file_system.expect_room("stutterp", workers * files_each * file_bytes)?;
+    file_system.expect_room("stutterp", &[workers, files_each, file_bytes])?;
     let mut all = Vec::new();
     for worker in 0..workers {
         let mut files = Vec::new();

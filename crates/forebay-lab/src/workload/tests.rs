@@ -171,7 +171,7 @@ fn a_user_starts_programs_while_the_stick_is_written() {
     assert!(figure(&outcome, "launch_p50_s@browser") > 1.5);
     assert_eq!(outcome.figure("elapsed@simple-wb"), None);
     let unknown = small("laptop", "laptop-usb-1024m", &[("test", "solitaire")]);
-    let refused = run(&unknown).expect_err("there is no such test");
+    let refused = unknown.check().expect_err("there is no such test");
     assert!(refused.is_bad_call() && refused.to_string().contains("mmap-strm"));
 }
 
@@ -258,4 +258,12 @@ fn a_knob_with_which_a_run_would_have_no_end_is_refused() {
         let told = error.expect_err(knob).to_string();
         assert!(told.contains(knob) && told.contains(allowed), "{told}");
     }
+}
+
+#[test]
+fn a_dirty_limit_is_none_or_two_pages() {
+    let limit = |bytes: &str| small("simple-wb", "amd4-512m", &[("dirty_limit", bytes)]).check();
+    assert!(limit("0").is_ok() && limit("8K").is_ok());
+    let refused = limit("1").expect_err("less than two pages");
+    assert!(refused.to_string().contains("at least 8192"), "{refused}");
 }

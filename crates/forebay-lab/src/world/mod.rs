@@ -93,11 +93,13 @@ impl FileSystem {
         self.volume.room_bytes()
     }
 
-    /// Refuses a workload that would not fit.
+    /// Refuses a workload that would not fit: it needs as many bytes as these numbers multiplied,
+    /// which may be more than a number can say.
     ///
     /// # Errors
     /// [`WorldError::NoRoom`].
-    pub fn expect_room(&self, what: &str, needed_bytes: u64) -> Result<(), WorldError> {
+    pub fn expect_room(&self, what: &str, factors: &[u64]) -> Result<(), WorldError> {
+        let needed_bytes = factors.iter().copied().fold(1, u64::saturating_mul);
         let room_bytes = self.volume.room_bytes();
         if needed_bytes <= room_bytes {
             return Ok(());

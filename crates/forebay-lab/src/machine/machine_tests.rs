@@ -1,0 +1,234 @@
+use super::*;
+
+#[test]
+fn every_machine_that_ships_can_be_read() {
+    for (name, _) in SHIPPED {
+        let machine = Machine::named(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(machine.name, *name);
+        assert!(!machine.summary.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
+    let good = SHIPPED[0].1;
+    let broken = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        Machine::parse(&good.replacen(from, to, 1))
+            .expect_err(to)
+            .to_string()
+    };
+    let line_of = |text: &str| 1 + good[..good.find(text).unwrap()].matches('\n').count();
+    let told = broken("processors = 4", "processors = 0");
+    assert_eq!(
+        told,
+        format!(
+            "line {}: processors is 0; 1 to 1024 are allowed",
+            line_of("processors = 4")
+        )
+    );
+    let told = broken("processors = 4", "processors = -4");
+    assert!(
+        told.starts_with(&format!("line {}", line_of("processors = 4"))),
+        "{told}"
+    );
+    let told = broken("size = \"15M\"", "size = \"15\"");
+    assert!(told.contains("128 pages are allowed"), "{told}");
+    for size in ["16T", "16000000T"] {
+        let told = broken("size = \"15M\"", &format!("size = \"{size}\""));
+        assert!(told.contains("up to 15T are allowed"), "{told}");
+    }
+    let last_page = u64::MAX >> 1;
+    let marks = format!("size = \"15M\"\nmin_pages = 1\nlow_pages = 2\nhigh_pages = {last_page}");
+    let told = broken("size = \"15M\"", &marks);
+    assert!(told.contains("high_pages is less than the zone"), "{told}");
+    let told = broken("device = \"data\"", "device = \"dats\"");
+    assert!(told.contains("there are: data"), "{told}");
+    let told = broken("model = \"HDD-A\"", "rated = { bytes_per_s = -1 }");
+    let line = line_of("model = \"HDD-A\"");
+    assert!(told.starts_with(&format!("line {line}")), "{told}");
+    let told = broken("model = \"HDD-A\"", "model = \"HDD-Z\"");
+    assert!(told.contains("USB-slow"), "{told}");
+    let told = broken("processors = 4", "procesors = 4");
+    assert!(told.contains("procesors"), "{told}");
+}
+
+#[test]
+fn swap_fits_on_a_device_of_the_machine() {
+    let text = |device: &str, kind: &str, size: &str| {
+        format!(
+            "name = \"m\"\nprocessors = 1\ncosts = \"2021\"\n[[nodes]]\n[[nodes.zones]]\n\
+             name = \"Normal\"\nsize = \"64M\"\n[[devices]]\nname = \"disk\"\n\
+             {device}\n[[file_systems]]\nname = \"data\"\ndevice = \"disk\"\n\
+             kind = \"{kind}\"\n[swap]\ndevice = \"disk\"\nsize = \"{size}\"\n"
+        )
+    };
+    let local = "rated = { capacity_bytes = \"1G\" }";
+    for size in ["2G", "0", "1"] {
+        let told = Machine::parse(&text(local, "xfs", size)).expect_err(size);
+        let told = told.to_string();
+        assert!(
+            told.starts_with("line 17: ") && told.contains("8K to the"),
+            "{told}"
+        );
+    }
+    let told = Machine::parse(&text("server = {}", "nfs", "1G")).expect_err("a server");
+    let told = told.to_string();
+    assert!(
+        told.starts_with("line 16: ") && told.contains("not on a server"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_file_system_is_one_that_its_device_can_have() {
+    let (local, server) = ("model = \"HDD-A\"", "server = {}");
+    let nfs = SHIPPED.iter().find(|(name, _)| *name == "nfs-client");
+    let nfs = nfs.expect("it ships").1;
+    let told = Machine::parse(&nfs.replace("kind = \"nfs\"", "kind = \"xfs\""));
+    let told = told.expect_err("a server").to_string();
+    assert!(told.contains("nfs is allowed, not xfs"), "{told}");
+    let told = Machine::parse(&nfs.replace(server, local));
+    let told = told.expect_err("a disk").to_string();
+    assert!(
+        told.contains("xfs, ext3, ext4, btrfs, ntfs is allowed"),
+        "{told}"
+    );
+    let plan = crate::run::Plan::new("nfs", "nfs-client").expect("it ships");
+    let told = plan
+        .with("file_system", "xfs")
+        .check()
+        .expect_err("a server");
+    assert!(told.to_string().contains("nfs"), "{told}");
+}
+
+#[test]
+fn an_unknown_machine_lists_the_known_ones() {
+    let told = Machine::named("amd5")
+        .expect_err("it does not exist")
+        .to_string();
+    assert!(
+        told.contains("amd4-512m") && told.contains("nfs-client"),
+        "{told}"
+    );
+}
+
+#[test]
+fn marks_follow_the_kernel_rule() {
+    let machine = Machine::named("amd4-512m").expect("it ships");
+    let settings = machine.memory.settings();
+    let zones = &settings[0].zones;
+    let pages: u64 = zones.iter().filter_map(|zone| zone.managed_pages).sum();
+    // 4 x sqrt(KiB) KiB, shared by size; 3 percent went to the kernel.
+    let min_kib = (pages as f64 * 4.0).sqrt() * 4.0;
+    let mins: u64 = zones
+        .iter()
+        .filter_map(|zone| zone.marks)
+        .map(|marks| marks.min)
+        .sum();
+    assert!(
+        (mins as f64 * 4.0 - min_kib).abs() < 10.0,
+        "{mins} pages, {min_kib} KiB"
+    );
+    assert!(pages * 4 > 495 << 10 && pages * 4 < 498 << 10, "{pages}");
+}
+
+/// A machine of one zone and one disk of 1 GiB, with `rest` behind it.
+fn small(zone: &str, rest: &str) -> String {
+    format!(
+        "name = \"m\"\nprocessors = 1\ncosts = \"2021\"\nkernel_share_percent = 50\n[[nodes]]\n\
+         [[nodes.zones]]\nname = \"Normal\"\n{zone}\n[[devices]]\nname = \"disk\"\n\
+         rated = {{ capacity_bytes = \"1G\" }}\n[[file_systems]]\nname = \"data\"\n\
+         device = \"disk\"\nkind = \"xfs\"\n{rest}"
+    )
+}
+
+fn told_of(text: &str) -> String {
+    let refused = Machine::parse(text).map(|machine| machine.name);
+    refused.expect_err(text).to_string()
+}
+
+#[test]
+fn a_zone_is_measured_by_what_is_left_after_boot() {
+    Machine::parse(&small("size = \"1M\"", "")).expect("128 pages are left");
+    let told = told_of(&small("size = \"1016K\"", ""));
+    assert!(told.starts_with("line 8: ") && told.contains("127 pages after boot"));
+    let marks =
+        |high: u64| format!("size = \"64M\"\nmin_pages = 1\nlow_pages = 2\nhigh_pages = {high}");
+    Machine::parse(&small(&marks(8_191), "")).expect("8192 pages are left");
+    let told = told_of(&small(&marks(8_192), ""));
+    assert!(
+        told.starts_with("line 11: ") && told.contains("8192 pages after boot"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_the_engine_would_refuse_is_refused_with_its_line() {
+    let zone = "size = \"64M\"";
+    let told = told_of(&small(zone, "[[nodes]]\nzones = []\n"));
+    assert!(
+        told.starts_with("line 17: ") && told.contains("at least one zone"),
+        "{told}"
+    );
+    let zones = (0..16).map(|zone| format!("[[nodes.zones]]\nname = \"{zone}\"\nsize = \"1G\"\n"));
+    let told = told_of(&small(
+        zone,
+        &format!("[[nodes]]\n{}", zones.collect::<String>()),
+    ));
+    assert!(told.contains("up to 16 in all"), "{told}");
+    let told = told_of(&small(
+        zone,
+        "[dirty]\nbackground = \"1M\"\nlimit = \"4K\"\n",
+    ));
+    assert!(
+        told.starts_with("line 18: ") && told.contains("at least 8K"),
+        "{told}"
+    );
+    Machine::parse(&small(zone, "[dirty]\nlimit = \"8K\"\n")).expect("two pages");
+}
+
+#[test]
+fn a_device_has_one_file_system() {
+    let other = "[[file_systems]]\nname = \"more\"\ndevice = \"disk\"\nkind = \"ext4\"\n";
+    let told = told_of(&small("size = \"64M\"", other));
+    assert!(
+        told.starts_with("line 18: ") && told.contains("'data' already"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_machine_is_divided_as_far_as_it_can_work() {
+    let marks = "size = \"64M\"\nmin_pages = 1\nlow_pages = 2\nhigh_pages = 1000";
+    let swap = "[swap]\ndevice = \"disk\"\nsize = \"16K\"\n";
+    let divided = |zone: &str, rest: &str, by: u64| {
+        let machine = Machine::parse(&small(zone, rest)).expect("it can be");
+        machine
+            .scaled(by)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(divided(marks, "", 8), Ok(()));
+    let told = divided(marks, "", 9).expect_err("910 pages are left");
+    assert!(
+        told.contains("divided by 9") && told.contains("high_pages is 1000"),
+        "{told}"
+    );
+    assert_eq!(divided("size = \"64M\"", swap, 2), Ok(()));
+    let told = divided("size = \"64M\"", swap, 3).expect_err("one page is left");
+    assert!(told.contains("swap has 5461 bytes"), "{told}");
+}
+
+#[test]
+fn an_empty_file_system_has_the_room_that_is_told() {
+    for name in ["amd4-512m", "laptop-usb-1024m", "srv16-5.15"] {
+        let machine = Machine::named(name).expect("it ships");
+        let storage = machine.storage.clone();
+        let plan = &storage.file_systems[0];
+        let booted = crate::world::simulate(&machine, forebay::Policy::default(), 1, false);
+        let world = booted.expect("it can be switched on").world;
+        let room_bytes = world.main_file_system().room_bytes();
+        assert_eq!(storage.room_bytes_of(plan), Some(room_bytes), "{name}");
+    }
+}
