@@ -6,7 +6,7 @@
 //! daemon's, and it is the daemon that is throttled.
 
 use super::{Knob, Knobs, Work, Workload};
-use crate::world::{FileSystem, Process, World, WorldError, WorldFile};
+use crate::world::{FileSystem, Mapping, Process, World, WorldError, WorldFile};
 use forebay_base::sync::Arc;
 use forebay_base::units::{byte_of, pages_for};
 use forebay_base::{PAGE_BYTES, Span};
@@ -110,6 +110,45 @@ async fn hold_memory(world: &World, knobs: &Knobs) -> Result<Arc<Slot<()>>, Worl
     let (ready, done) = (Arc::new(Slot::new()), Arc::new(Slot::new()));
     let (is_ready, until) = (ready.clone(), done.clone());
     let holder = world.spawn("desktop", move |process| async move {
+        let mut held = match Held::take(&process, (active, once), anonymous).await {
+            Ok(held) => held,
+            Err(error) => {
+                is_ready.set(Err(error));
+                return Ok(());
+            }
+        };
+        is_ready.set(Ok(()));
+        while process
+            .world()
+            .rt()
+            .timeout(period, until.take())
+            .await
+            .is_err()
+        {
+            held.memory.touch_all().await?;
+        }
+        Ok(())
+    });
+    // Should it fail, it never uses them, and the copy is not begun.
+    ready.take().await?;
+    drop(holder);
+    Ok(done)
+}
+
+/// What other programs have taken.
+struct Held {
+    memory: Mapping,
+    /// Open for as long.
+    _files: [WorldFile; 2],
+}
+
+impl Held {
+    /// Reads the file that is used and the one that is used once, then takes the memory.
+    async fn take(
+        process: &Process,
+        (active, once): (u64, u64),
+        anonymous: u64,
+    ) -> Result<Held, WorldError> {
         let file_systems = process.world().file_systems();
         let system = &file_systems[file_systems.len() - 1];
         let mut programs = process.open_old(system, "programs", active).await?;
@@ -120,21 +159,11 @@ async fn hold_memory(world: &World, knobs: &Knobs) -> Result<Arc<Slot<()>>, Worl
         read_all(&mut read_once, once).await?;
         let mut memory = process.map_anonymous(anonymous).await?;
         memory.touch_all().await?;
-        is_ready.set(());
-        while process
-            .world()
-            .rt()
-            .timeout(period, until.take())
-            .await
-            .is_err()
-        {
-            memory.touch_all().await?;
-        }
-        Ok(())
-    });
-    ready.take().await;
-    drop(holder);
-    Ok(done)
+        Ok(Held {
+            memory,
+            _files: [read_once, programs],
+        })
+    }
 }
 
 async fn read_all(file: &mut WorldFile, bytes: u64) -> Result<(), WorldError> {
@@ -162,7 +191,7 @@ async fn write(process: Process, bytes: u64, block: u64) -> Result<(), WorldErro
 #[derive(Clone)]
 struct Hand {
     asked: Arc<Slot<u64>>,
-    answered: Arc<Slot<()>>,
+    answered: Arc<Slot<Result<(), WorldError>>>,
 }
 
 impl Default for Hand {
@@ -192,7 +221,7 @@ async fn hand_over(
             .and(ProcessorWork::Call)
             .await;
         hand.asked.set(length);
-        hand.answered.take().await;
+        hand.answered.take().await?;
         if own_cache {
             own.handle()
                 .read_at(&mut kept[..length as usize], done)
@@ -214,8 +243,21 @@ async fn own_pages(process: &Process, bytes: u64) -> Result<WorldFile, WorldErro
     Ok(file)
 }
 
-/// The daemon: writes what it is handed to the block device.
+/// The daemon: writes what it is handed to the block device. If it cannot, it answers that and
+/// ends.
 async fn serve(process: Process, hand: Hand, per_metadata: u64) -> Result<(), WorldError> {
+    let ended = write_what_is_handed(process, &hand, per_metadata).await;
+    if ended.is_err() {
+        hand.answered.set(ended);
+    }
+    Ok(())
+}
+
+async fn write_what_is_handed(
+    process: Process,
+    hand: &Hand,
+    per_metadata: u64,
+) -> Result<(), WorldError> {
     let device = process
         .create(process.world().main_file_system(), "device")
         .await?;
@@ -234,6 +276,6 @@ async fn serve(process: Process, hand: Hand, per_metadata: u64) -> Result<(), Wo
             let metadata = byte_of(METADATA_PAGE);
             device.write(metadata, PAGE_BYTES as u64).await?;
         }
-        hand.answered.set(());
+        hand.answered.set(Ok(()));
     }
 }

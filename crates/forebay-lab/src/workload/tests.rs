@@ -81,6 +81,18 @@ fn a_copy_through_a_daemon_dirties_the_block_device() {
 }
 
 #[test]
+fn a_copy_beside_programs_that_cannot_start_ends_with_the_reason() {
+    let knobs = [("scale", "64"), ("bytes", "1M")];
+    // This one has no swap.
+    let refused = run(&small("ntfs-copy", "hdd1-desktop", &knobs)).expect_err("no swap");
+    assert!(refused.to_string().contains("swap"), "{refused}");
+    for (knob, value) in [("anonymous", "1000T"), ("read_once", "100000T")] {
+        let plan = small("ntfs-copy", "box-4g-3zones", &knobs).with(knob, value);
+        assert!(run(&plan).is_err(), "{knob}={value}");
+    }
+}
+
+#[test]
 fn many_writers_share_and_are_killed_at_the_end() {
     let knobs = [
         ("scale", "16"),
