@@ -5,6 +5,7 @@ mod bench;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
 mod error;
+#[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod lab;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod mount;

@@ -29,6 +29,17 @@ fn a_reader_that_has_gone_ends_the_run_quietly_and_its_file_is_there() {
 }
 
 #[test]
+fn messages_that_nobody_reads_end_no_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("runs.json");
+    let mut child = run(&json).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(fs::read_to_string(&json).unwrap().starts_with('{'));
+}
+
+#[test]
 fn output_that_cannot_be_written_is_told_and_the_file_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("runs.json");

@@ -1,5 +1,6 @@
 //! How far a batch of runs is, on standard error: a bar on a terminal, a line a run elsewhere.
 
+use crate::daemon::say::say;
 use forebay_lab::outcome::Outcome;
 use forebay_lab::run::{Plan, Progress, RunError, run_all};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -21,10 +22,10 @@ pub(crate) fn run_with_progress(
                 bar.set_position(progress.ended as u64);
                 bar.set_message(title.to_owned());
             }
-            None => eprintln!(
+            None => say(format_args!(
                 "{}/{} {title}, {:.1} s",
                 progress.ended, progress.all, progress.real_s
-            ),
+            )),
         }
     });
     if let Some(bar) = bar {

@@ -2,6 +2,7 @@
 
 use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
+use crate::daemon::say::say;
 use crate::error::CommandError;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
@@ -107,7 +108,7 @@ pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
     }
     if !failed.is_empty() {
         for run in &failed {
-            eprintln!("failed: {run}");
+            say(format_args!("failed: {run}"));
         }
         return Err(CommandError::Lab(format!(
             "{} runs failed; what they were for is not tested",
