@@ -21,10 +21,32 @@ pub struct Knob {
 struct MachineKnob {
     knob: Knob,
     turn: fn(&mut Machine, u64),
+    allowed: Bounds,
+}
+
+/// The numbers that a knob may have.
+#[derive(Clone, Copy)]
+struct Bounds {
     least: u64,
     most: u64,
-    /// Whether 0 stands for none, below the least.
-    may_be_none: bool,
+    /// Whether 0, which has a meaning of its own, is allowed below the least.
+    or_none: bool,
+}
+
+const fn bounds(least: u64, most: u64) -> Bounds {
+    Bounds {
+        least,
+        most,
+        or_none: false,
+    }
+}
+
+const fn none_or_at_least(least: u64) -> Bounds {
+    Bounds {
+        least,
+        most: u64::MAX,
+        or_none: true,
+    }
 }
 
 /// Settings that every run has.
@@ -36,9 +58,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "processors",
         },
         turn: |machine, value| machine.processors = value as usize,
-        least: 1,
-        most: 1024,
-        may_be_none: false,
+        allowed: bounds(1, 1024),
     },
     MachineKnob {
         knob: Knob {
@@ -47,9 +67,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "percent of the available memory that may be dirty",
         },
         turn: |machine, value| machine.dirty.dirty_ratio_percent = value,
-        least: 0,
-        most: 100,
-        may_be_none: false,
+        allowed: bounds(0, 100),
     },
     MachineKnob {
         knob: Knob {
@@ -58,9 +76,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "percent of the available memory from which the flusher writes",
         },
         turn: |machine, value| machine.dirty.background_ratio_percent = value,
-        least: 0,
-        most: 100,
-        may_be_none: false,
+        allowed: bounds(0, 100),
     },
     MachineKnob {
         knob: Knob {
@@ -69,9 +85,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "bytes that may be dirty, in place of dirty_ratio",
         },
         turn: |machine, value| machine.dirty.dirty_bytes = value,
-        least: 8_192,
-        most: u64::MAX,
-        may_be_none: true,
+        allowed: none_or_at_least(8_192),
     },
     MachineKnob {
         knob: Knob {
@@ -80,9 +94,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "bytes from which the flusher writes, in place of background_ratio",
         },
         turn: |machine, value| machine.dirty.background_bytes = value,
-        least: 0,
-        most: u64::MAX,
-        may_be_none: false,
+        allowed: bounds(0, u64::MAX),
     },
     MachineKnob {
         knob: Knob {
@@ -91,9 +103,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "0 to 200: how much rather anonymous pages are reclaimed than file pages",
         },
         turn: |machine, value| machine.swappiness = value,
-        least: 0,
-        most: 200,
-        may_be_none: false,
+        allowed: bounds(0, 200),
     },
     MachineKnob {
         knob: Knob {
@@ -102,9 +112,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "length of the tick in which short waits are counted, ms",
         },
         turn: |machine, value| machine.tick = forebay_base::Span::from_millis(value),
-        least: 1,
-        most: 100,
-        may_be_none: false,
+        allowed: bounds(1, 100),
     },
 ];
 
@@ -122,18 +130,32 @@ const FILE_SYSTEM: Knob = Knob {
     what: "xfs, ext3, ext4, btrfs or ntfs on the machine's main device",
 };
 
-/// Knobs of workloads that cannot have every number: the least and the most.
-const OF_A_WORKLOAD: [(&str, u64, u64); 9] = [
-    ("block", 1, u64::MAX),
-    ("calls_at_once", 1, u64::MAX),
-    ("jobs", 1, u64::MAX),
-    ("subdirectories", 1, u64::MAX),
-    ("files_per_subdirectory", 1, u64::MAX),
-    ("requests_per_metadata", 1, u64::MAX),
-    ("use_seconds", 1, u64::MAX),
+/// Most bytes of one call.
+const MOST_BLOCK: u64 = 16 << 20;
+
+/// Most processes of one kind, and most calls at once.
+const MOST: u64 = 10_000;
+
+/// Knobs of workloads that cannot have every number. Where none, 0, is allowed it has a meaning.
+const OF_A_WORKLOAD: [(&str, Bounds); 16] = [
+    ("block", bounds(1, MOST_BLOCK)),
+    ("calls_at_once", bounds(1, MOST)),
+    ("jobs", bounds(1, MOST)),
+    ("writers", bounds(0, MOST)),
+    ("late_writers", bounds(0, MOST)),
+    ("processes", bounds(0, MOST)),
+    ("workers", bounds(0, MOST)),
+    // Those of the first step.
+    ("most_workers", none_or_at_least(4)),
+    ("readers", bounds(0, MOST)),
+    ("files_per_writer", bounds(0, MOST)),
+    ("subdirectories", bounds(1, 1_000_000)),
+    ("files_per_subdirectory", bounds(1, u64::MAX)),
+    ("requests_per_metadata", bounds(1, u64::MAX)),
+    ("use_seconds", bounds(1, u64::MAX)),
     // Time would stand still between two reports.
-    ("report_seconds", 1, 86_400),
-    ("anonymous_percent", 0, 100),
+    ("report_seconds", bounds(1, 86_400)),
+    ("anonymous_percent", bounds(0, 100)),
 ];
 
 /// Knobs of workloads that take words.
@@ -208,20 +230,18 @@ impl Knobs {
                 if let Some((_, words)) = WORDS_OF_A_WORKLOAD.iter().find(|it| it.0 == name) {
                     one_of(name, value, words)?;
                 } else {
-                    let bounds = OF_A_WORKLOAD.iter().find(|(bounded, ..)| bounded == name);
-                    let (_, least, most) = *bounds.unwrap_or(&("", 0, u64::MAX));
-                    within(name, value, least, most)?;
+                    let bounded = OF_A_WORKLOAD.iter().find(|(bounded, _)| bounded == name);
+                    let allowed = bounded.map_or(bounds(0, u64::MAX), |(_, allowed)| *allowed);
+                    within(name, value, allowed)?;
                 }
                 knobs.values.insert(knob.name, value.clone());
             } else if name == SCALE.name {
-                knobs.scale = within(name, value, 1, 1_024)?;
+                knobs.scale = within(name, value, bounds(1, 1_024))?;
                 *machine = machine.clone().scaled(knobs.scale)?;
             } else if name == FILE_SYSTEM.name {
                 set_file_system(machine, value)?;
             } else if let Some(it) = MACHINE_KNOBS.iter().find(|it| it.knob.name == name) {
-                let is_none = it.may_be_none && number_of(name, value) == Ok(0);
-                let least = if is_none { 0 } else { it.least };
-                (it.turn)(machine, within(name, value, least, it.most)?);
+                (it.turn)(machine, within(name, value, it.allowed)?);
             } else {
                 set_policy(workload, policy, name, value)?;
             }
@@ -328,17 +348,23 @@ fn one_of(name: &str, word: &str, allowed: &[&str]) -> Result<(), KnobError> {
     })
 }
 
-fn within(name: &str, text: &str, least: u64, most: u64) -> Result<u64, KnobError> {
+fn within(name: &str, text: &str, allowed: Bounds) -> Result<u64, KnobError> {
     let number = number_of(name, text)?;
-    if (least..=most).contains(&number) {
+    let Bounds {
+        least,
+        most,
+        or_none,
+    } = allowed;
+    if (least..=most).contains(&number) || or_none && number == 0 {
         return Ok(number);
     }
+    let none = if or_none { "0 or " } else { "" };
     Err(KnobError::Value {
         name: name.into(),
         value: text.into(),
         allowed: match most {
-            u64::MAX => format!("at least {least}"),
-            most => format!("{least} to {most}"),
+            u64::MAX => format!("{none}at least {least}"),
+            most => format!("{none}{least} to {most}"),
         },
     })
 }

@@ -211,7 +211,7 @@ async fn hand_over(
     own_cache: bool,
 ) -> Result<(), WorldError> {
     let own = own_pages(&process, bytes).await?;
-    let mut kept = vec![0; block as usize];
+    let mut kept = vec![0; if own_cache { block as usize } else { 0 }];
     let mut done = 0;
     while done < bytes {
         let length = block.min(bytes - done);

@@ -11,7 +11,7 @@ use crate::world::{Process, ProcessHandle, World, WorldError, WorldFile};
 use forebay_base::sync::Arc;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_base::{Prng, Span};
+use forebay_base::{PAGE_BYTES, Prng, Span};
 
 pub(super) const STUTTERP: Workload = Workload {
     name: "stutterp",
@@ -90,12 +90,15 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         reader_file: READER_FILE / scale,
         file_percent_of_percent: file_percent_of_percent(world.machine().dirty.dirty_ratio_percent),
     };
-    let mut steps = match knobs.number("workers") {
-        0 => steps(world.machine().processors as u64),
+    let most_workers = knobs.number("most_workers");
+    let steps = match knobs.number("workers") {
+        0 => {
+            let mut steps = steps(world.machine().processors as u64);
+            steps.retain(|&workers| most_workers == 0 || workers <= most_workers);
+            steps
+        }
         given => vec![given.max(2)],
     };
-    let most_workers = knobs.number("most_workers");
-    steps.retain(|&workers| most_workers == 0 || workers <= most_workers);
     let calibration = knobs.number("calibration") / scale;
     let conductor = world.spawn("stutterp", move |process| {
         conduct(process, settings, steps, calibration)
@@ -191,7 +194,9 @@ impl Step {
         let hogs = workers - 1 - writers;
         let (files, anonymous) = settings.file_percent_of_percent;
         let file_bytes = memory / 10_000 * files / writers.max(1);
-        let file_bytes = file_bytes.next_multiple_of(BLOCK);
+        // A writer has a block to write, and a hog a page, whatever the dirty limit is.
+        let file_bytes = file_bytes.next_multiple_of(BLOCK).max(BLOCK);
+        let hog_bytes = memory / 10_000 * anonymous / hogs.max(1);
         let files_each = match settings.files_per_writer {
             0 => writers,
             given => given,
@@ -199,7 +204,7 @@ impl Step {
         Ok(Step {
             settings,
             hogs,
-            hog_bytes: memory / 10_000 * anonymous / hogs.max(1),
+            hog_bytes: hog_bytes.max(PAGE_BYTES as u64),
             written: lay_out(process, "written", (writers, files_each), file_bytes).await?,
             read: lay_out(
                 process,

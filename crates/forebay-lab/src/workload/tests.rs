@@ -151,6 +151,33 @@ fn a_mapping_is_timed_beside_writers_and_hogs() {
 }
 
 #[test]
+fn a_step_has_files_to_write_and_hogs_whatever_the_dirty_limit_is() {
+    for percent in ["0", "100"] {
+        let knobs = [
+            ("scale", "64"),
+            ("workers", "3"),
+            ("most_workers", "4"),
+            ("warm_up_seconds", "1"),
+            ("seconds", "1"),
+            ("dirty_ratio", percent),
+        ];
+        let outcome = told(&small("stutterp", "srv16-5.15", &knobs));
+        let passes = &outcome.samples["mmap_latency@3"].values;
+        assert!(!passes.is_empty(), "{percent} %");
+    }
+    // What is asked for is the only step, above the most of the others too.
+    let knobs = [
+        ("scale", "64"),
+        ("workers", "5"),
+        ("most_workers", "4"),
+        ("warm_up_seconds", "1"),
+        ("seconds", "1"),
+    ];
+    let outcome = told(&small("stutterp", "srv16-5.15", &knobs));
+    assert!(outcome.samples.contains_key("mmap_latency@5"));
+}
+
+#[test]
 fn a_hadoop_node_tells_three_latencies_after_its_warm_up() {
     let knobs = [
         ("scale", "64"),
@@ -261,8 +288,26 @@ fn reclaim_that_naps_turns_over_dirty_pages_once_swap_is_full() {
 fn a_knob_with_which_a_run_would_have_no_end_is_refused() {
     let cases = [
         ("simoop", "report_seconds", "0", "1 to 86400"),
-        ("simple-wb", "block", "0", "at least 1"),
-        ("fs-mark", "block", "0", "at least 1"),
+        ("simple-wb", "block", "0", "1 to 16777216"),
+        ("fs-mark", "block", "0", "1 to 16777216"),
+        ("ntfs-copy", "block", "1T", "1 to 16777216"),
+        ("many-dd", "writers", "1000000000", "0 to 10000"),
+        (
+            "many-dd",
+            "calls_at_once",
+            "18446744073709551615",
+            "1 to 10000",
+        ),
+        ("stutterp", "most_workers", "3", "0 or at least 4"),
+        ("stutterp", "readers", "1T", "0 to 10000"),
+        ("simple-wb", "jobs", "10001", "1 to 10000"),
+        ("mmap-strm", "processes", "10001", "0 to 10000"),
+        (
+            "fs-mark",
+            "subdirectories",
+            "18446744073709551615",
+            "1 to 1000000",
+        ),
         ("mmap-strm", "anonymous_percent", "200", "0 to 100"),
     ];
     for (workload, knob, value, allowed) in cases {
