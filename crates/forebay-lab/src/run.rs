@@ -91,6 +91,7 @@ impl RunError {
             RunError::World(error) => matches!(
                 error,
                 WorldError::NoRoom { .. }
+                    | WorldError::NoSwap { .. }
                     | WorldError::NoFileSystem { .. }
                     | WorldError::Impossible(_)
             ),

@@ -73,6 +73,9 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         .collect();
     let chance = world.chance("user");
     let scale = knobs.scale;
+    for program in &PROGRAMS {
+        world.expect_swap(program.name, program.anonymous_bytes / scale)?;
+    }
     let user = world.spawn("user", move |process| use_programs(process, chance, scale));
     for (name, workload, settings) in chosen {
         let began = world.now();

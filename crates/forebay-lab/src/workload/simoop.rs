@@ -113,6 +113,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     };
     let memory = machine.memory.bytes();
     let sizes = Sizes::scaled(knobs.number("mapping"), memory, workers, knobs.scale);
+    world.expect_swap("simoop's mapping", sizes.mapping)?;
     let closes = knobs.number("closes") > 0;
     let directories = Arc::new(Directories::new(DIRECTORIES, closes));
     create_files(&world, memory * knobs.scale, sizes, &directories).await?;

@@ -90,6 +90,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         reader_file: READER_FILE / scale,
         file_percent_of_percent: file_percent_of_percent(world.machine().dirty.dirty_ratio_percent),
     };
+    world.expect_swap("stutterp's mapping", settings.mapping)?;
     let most_workers = knobs.number("most_workers");
     let steps = match knobs.number("workers") {
         0 => {

@@ -178,6 +178,23 @@ fn a_step_has_files_to_write_and_hogs_whatever_the_dirty_limit_is() {
 }
 
 #[test]
+fn a_mapping_larger_than_swap_and_memory_is_a_bad_call() {
+    let knobs = [
+        ("scale", "64"),
+        ("workers", "4"),
+        ("warm_up_seconds", "1"),
+        ("seconds", "1"),
+        ("mapping", "900T"),
+    ];
+    // The second one has no swap at all.
+    for machine in ["srv16-5.15", "hdd1-desktop"] {
+        let refused = run(&small("stutterp", machine, &knobs)).expect_err(machine);
+        assert!(refused.is_bad_call(), "{machine}: {refused}");
+        assert!(refused.to_string().contains("more swap"), "{refused}");
+    }
+}
+
+#[test]
 fn a_hadoop_node_tells_three_latencies_after_its_warm_up() {
     let knobs = [
         ("scale", "64"),

@@ -1,8 +1,8 @@
 //! Anonymous memory of a process.
 
 use super::file::touch_work;
-use super::{Process, WorldError};
-use forebay::File;
+use super::{Process, World, WorldError};
+use forebay::{BuildError, File};
 use forebay_base::units::{byte_of, pages_for};
 use forebay_rt::Work;
 
@@ -18,14 +18,46 @@ pub struct Mapping {
     touched_pages: u64,
 }
 
+impl World {
+    /// Refuses a workload whose anonymous memory would not fit into swap and memory together.
+    ///
+    /// # Errors
+    /// [`WorldError::NoSwap`].
+    pub fn expect_swap(&self, what: &str, needed_bytes: u64) -> Result<(), WorldError> {
+        let machine = self.machine();
+        let swap_bytes = machine.storage.swap.map_or(0, |swap| swap.bytes);
+        let memory_bytes = byte_of(machine.memory.all_managed_pages());
+        if swap_bytes > 0 && needed_bytes <= swap_bytes.saturating_add(memory_bytes) {
+            return Ok(());
+        }
+        Err(self.no_swap(what, needed_bytes))
+    }
+
+    fn no_swap(&self, what: &str, needed_bytes: u64) -> WorldError {
+        let machine = self.machine();
+        WorldError::NoSwap {
+            what: what.into(),
+            needed_bytes,
+            machine: machine.name.clone(),
+            swap_bytes: machine.storage.swap.map_or(0, |swap| swap.bytes),
+            memory_bytes: byte_of(machine.memory.all_managed_pages()),
+        }
+    }
+}
+
 impl Process {
     /// Maps `length_bytes` of anonymous memory, zeros that take no room until they are touched.
     ///
     /// # Errors
-    /// [`WorldError::Build`] on a machine without swap, or with too little.
+    /// [`WorldError::NoSwap`] on a machine without swap, or with too little.
     pub async fn map_anonymous(&self, length_bytes: u64) -> Result<Mapping, WorldError> {
         self.charge(Work::Call).await;
-        let memory = self.world().cache().anonymous(length_bytes)?;
+        let world = self.world();
+        let mapped = world.cache().anonymous(length_bytes);
+        let memory = mapped.map_err(|error| match error {
+            BuildError::NoSwap { .. } => world.no_swap("a mapping", length_bytes),
+            other => other.into(),
+        })?;
         Ok(Mapping {
             memory: memory.on_node(self.node()),
             process: self.clone(),

@@ -43,6 +43,26 @@ pub enum WorldError {
         /// What is left there.
         room_bytes: u64,
     },
+    /// The workload needs more anonymous memory than swap and memory hold.
+    #[error(
+        "{what} needs {} of anonymous memory; machine '{machine}' has {} of swap and {} of memory \
+         for it; scale it down or take a machine with more swap",
+        show_bytes(*needed_bytes),
+        show_bytes(*swap_bytes),
+        show_bytes(*memory_bytes)
+    )]
+    NoSwap {
+        /// What was to be mapped.
+        what: String,
+        /// How much.
+        needed_bytes: u64,
+        /// Where.
+        machine: String,
+        /// Its swap; without any there is no anonymous memory.
+        swap_bytes: u64,
+        /// Its memory.
+        memory_bytes: u64,
+    },
     /// A file of the real folder could not be made or removed.
     #[error("{path}: {reason}")]
     File {
