@@ -49,16 +49,16 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         0 => world.machine().processors as u64,
         given => given,
     };
-    let alone = memory.saturating_mul(knobs.number("alone_tenths")) / 10;
-    world
-        .main_file_system()
-        .expect_room("mmap-strm", &[alone])?;
+    let tenths = |name: &str| memory.saturating_mul(knobs.number(name)) / 10;
+    let (alone, mixed) = (tenths("alone_tenths"), tenths("mixed_tenths"));
+    let anonymous = mixed.saturating_mul(knobs.number("anonymous_percent")) / 100;
+    let file_system = world.main_file_system();
+    file_system.expect_room("mmap-strm", &[alone.max(mixed - anonymous)])?;
+    world.expect_swap("mmap-strm", anonymous)?;
     let began = world.now();
     map_files(&world, processes, alone / processes, 1).await?;
     let measures = world.measures();
     measures.figure("elapsed_alone", (world.now() - began).as_secs_f64());
-    let mixed = memory * knobs.number("mixed_tenths") / 10;
-    let anonymous = mixed * knobs.number("anonymous_percent") / 100;
     let passes = knobs.number("anonymous_passes");
     let hogs: Vec<_> = (0..processes)
         .map(|_| {

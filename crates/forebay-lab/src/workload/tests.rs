@@ -65,6 +65,23 @@ fn mapped_files_and_anonymous_memory_are_touched_page_by_page() {
 }
 
 #[test]
+fn mappings_larger_than_the_machine_are_a_bad_call_before_the_first_stage() {
+    let files = ("anonymous_percent", "30");
+    let anonymous = ("anonymous_percent", "100");
+    let cases = [
+        ("18446744073709551615", files, "larger device"),
+        ("1000000000", files, "larger device"),
+        ("1000000000", anonymous, "more swap"),
+    ];
+    for (tenths, part, advice) in cases {
+        let knobs = [("scale", "16"), ("mixed_tenths", tenths), part];
+        let refused = run(&small("mmap-strm", "amd4-512m", &knobs)).expect_err(tenths);
+        assert!(refused.is_bad_call(), "{refused}");
+        assert!(refused.to_string().contains(advice), "{refused}");
+    }
+}
+
+#[test]
 fn a_copy_through_a_daemon_dirties_the_block_device() {
     let knobs = [("scale", "64")];
     let outcome = told(&small("ntfs-copy", "box-4g-3zones", &knobs));
