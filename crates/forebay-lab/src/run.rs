@@ -165,6 +165,9 @@ impl Plan {
         let mut machine = self.machine.clone();
         let mut policy = policy;
         let knobs = Knobs::resolve(&self.knobs, workload, &mut machine, &mut policy)?;
+        if let Some(scenario) = &self.scenario {
+            scenario.expect_room(&machine)?;
+        }
         Ok(Ready {
             workload,
             machine,

@@ -1,7 +1,7 @@
 //! From a scenario's text to what it does; everything that cannot be is refused with its line.
 
 use super::error::{ScenarioError, Source};
-use super::room::Room;
+use super::room::{self, Unfit};
 use super::script::{Access, Action, Change, FilePlace, Group, Happening, SharedFile};
 use super::text::{
     AccessText, EventText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText,
@@ -115,14 +115,15 @@ impl Checker<'_> {
             }
             groups.push(group);
         }
-        self.expect_room(parsed, &groups)?;
+        let knobs = self.knobs(&parsed.set)?;
+        self.expect_room(parsed, &knobs, &groups)?;
         let events = parsed.events.iter().map(|event| self.event(event, &groups));
         let mut scenario = Scenario {
             name: parsed.name.clone(),
             summary: parsed.summary.clone(),
             policy: self.policy(parsed)?,
             seed: parsed.seed,
-            knobs: self.knobs(&parsed.set)?,
+            knobs,
             machine: self.machine.clone(),
             length: span_of(self.length_s),
             warm_up: span_of(warm_up_s),
@@ -155,22 +156,32 @@ impl Checker<'_> {
         Ok(scenario)
     }
 
-    /// Every file that is there from the start has room where it lies.
-    fn expect_room(&self, parsed: &ScenarioText, groups: &[Group]) -> Checked<()> {
-        let mut room = Room::of(&self.machine.storage);
-        for (text, file) in parsed.files.iter().zip(&self.files) {
-            let taken = room.take(&file.file_system, 1, file.length_bytes);
-            taken.map_err(|problem| self.source.wrong_field(text.span().start, "size", problem))?;
-        }
-        for (text, group) in parsed.processes.iter().zip(groups) {
-            let Some((file_system, length_bytes)) = group.own_files() else {
-                continue;
-            };
-            let taken = room.take(file_system, group.count, length_bytes);
-            let (start, field) = (text.span().start, group.field());
-            taken.map_err(|problem| self.source.wrong_field(start, field, problem))?;
-        }
-        Ok(())
+    /// The machine that its own `knobs` make has room for its files and its memory.
+    fn expect_room(
+        &self,
+        parsed: &ScenarioText,
+        knobs: &BTreeMap<String, String>,
+        groups: &[Group],
+    ) -> Checked<()> {
+        let machine = known::turned(&self.machine, knobs).map_err(|problem| {
+            let first = parsed.set.values().next();
+            let start = first.map_or(0, |value| value.span().start);
+            self.source.wrong(start, problem)
+        })?;
+        let fits = room::expect_room(&machine, &self.files, groups);
+        fits.map_err(|(unfit, problem)| match unfit {
+            Unfit::File(number) => {
+                let start = parsed.files[number].span().start;
+                self.source.wrong_field(start, "size", problem)
+            }
+            Unfit::Group(number) => {
+                let start = parsed.processes[number].span().start;
+                let name = &groups[number].name;
+                let problem = format!("process '{name}': {problem}");
+                self.source
+                    .wrong_field(start, groups[number].field(), problem)
+            }
+        })
     }
 
     fn policy(&self, parsed: &ScenarioText) -> Checked<String> {
@@ -414,24 +425,9 @@ impl Checker<'_> {
             return Err(refuse(name, "every_ms is for one that maps".into()));
         }
         let length_bytes = text.size.0;
-        let memory_bytes = self.machine.memory.all_managed_pages() * 4096;
-        let swap_bytes = self.machine.storage.swap.map_or(0, |swap| swap.bytes);
-        let room_bytes = if name == "pins" {
-            memory_bytes
-        } else {
-            swap_bytes
-        };
-        let all_bytes = length_bytes.saturating_mul(process.count);
-        if length_bytes < RANDOM_BLOCK || all_bytes > room_bytes {
-            let of = if name == "pins" { "memory" } else { "swap" };
-            return Err(refuse(
-                name,
-                format!(
-                    "size is {length_bytes} bytes for each of {}; 4K and, all together, up to the \
-                     machine's {room_bytes} bytes of {of} are allowed",
-                    process.count
-                ),
-            ));
+        if length_bytes < RANDOM_BLOCK {
+            let problem = format!("size is {length_bytes} bytes; at least 4K are allowed");
+            return Err(refuse(name, problem));
         }
         Ok(match name {
             "hogs" => Action::Hog { length_bytes },

@@ -22,10 +22,19 @@ pub(crate) static SCENARIO: Workload = Workload {
 
 /// Whether `machine` and a policy know the knob `name` and it can have this value.
 pub(super) fn try_knob(machine: &Machine, name: &str, value: &str) -> Result<(), String> {
-    let (mut machine, mut policy) = (machine.clone(), Policy::default());
     let given = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-    let resolved = Knobs::resolve(&given, &SCENARIO, &mut machine, &mut policy);
-    resolved.map(|_| ()).map_err(|error| error.to_string())
+    turned(machine, &given).map(|_| ())
+}
+
+/// What becomes of `machine` with these knobs.
+pub(super) fn turned(
+    machine: &Machine,
+    knobs: &BTreeMap<String, String>,
+) -> Result<Machine, String> {
+    let (mut machine, mut policy) = (machine.clone(), Policy::default());
+    let resolved = Knobs::resolve(knobs, &SCENARIO, &mut machine, &mut policy);
+    resolved.map_err(|error| error.to_string())?;
+    Ok(machine)
 }
 
 const LEVELS: [&str; 11] = [

@@ -1,18 +1,70 @@
-//! Whether the files of a scenario fit where they lie.
+//! Whether a machine has room for a scenario: for its files where they lie, and for its memory.
 
-use super::script::{Action, FilePlace, Group};
-use crate::machine::Storage;
+use super::Scenario;
+use super::script::{Action, FilePlace, Group, SharedFile};
+use crate::machine::{Machine, Storage};
+use crate::world::WorldError;
 use forebay_base::units::{byte_of, pages_for, show_bytes};
 use std::collections::BTreeMap;
 
+/// What there is no room for: a file or a group of processes, by its number.
+pub(super) enum Unfit {
+    File(usize),
+    Group(usize),
+}
+
+/// Refuses the first file or group that `machine` has no room for, and says what is wrong. Every
+/// file that is there from the start has room where it lies; hogs and maps have swap, and pins
+/// memory.
+pub(super) fn expect_room(
+    machine: &Machine,
+    files: &[SharedFile],
+    groups: &[Group],
+) -> Result<(), (Unfit, String)> {
+    for (number, group) in groups.iter().enumerate() {
+        let fits = group.expect_memory(machine);
+        fits.map_err(|problem| (Unfit::Group(number), problem))?;
+    }
+    let mut room = Room::of(&machine.storage);
+    for (number, file) in files.iter().enumerate() {
+        let taken = room.take(&file.file_system, 1, file.length_bytes);
+        taken.map_err(|problem| (Unfit::File(number), problem))?;
+    }
+    for (number, group) in groups.iter().enumerate() {
+        let Some((file_system, length_bytes)) = group.own_files() else {
+            continue;
+        };
+        let taken = room.take(file_system, group.count, length_bytes);
+        taken.map_err(|problem| (Unfit::Group(number), problem))?;
+    }
+    Ok(())
+}
+
+impl Scenario {
+    /// Refuses a machine without room for it: the one of its text fits, but knobs of the run may
+    /// have changed that.
+    ///
+    /// # Errors
+    /// [`WorldError::Impossible`].
+    pub(crate) fn expect_room(&self, machine: &Machine) -> Result<(), WorldError> {
+        expect_room(machine, &self.files, &self.groups).map_err(|(unfit, problem)| {
+            let what = match unfit {
+                Unfit::File(number) => format!("file '{}'", self.files[number].name),
+                Unfit::Group(number) => format!("process '{}'", self.groups[number].name),
+            };
+            WorldError::Impossible(format!("{what}: {problem}"))
+        })
+    }
+}
+
 /// What is left of each file system that has an end.
-pub(super) struct Room {
+struct Room {
     left_bytes: BTreeMap<String, u64>,
 }
 
 impl Room {
     /// All of it, before there is any file.
-    pub(super) fn of(storage: &Storage) -> Room {
+    fn of(storage: &Storage) -> Room {
         let plans = storage.file_systems.iter();
         let left_bytes = plans
             .filter_map(|plan| Some((plan.name.clone(), storage.room_bytes_of(plan)?)))
@@ -21,12 +73,7 @@ impl Room {
     }
 
     /// Takes room for `count` files; says what is wrong if there is too little.
-    pub(super) fn take(
-        &mut self,
-        file_system: &str,
-        count: u64,
-        length_bytes: u64,
-    ) -> Result<(), String> {
+    fn take(&mut self, file_system: &str, count: u64, length_bytes: u64) -> Result<(), String> {
         let Some(left_bytes) = self.left_bytes.get_mut(file_system) else {
             return Ok(());
         };
@@ -47,9 +94,33 @@ impl Room {
 }
 
 impl Group {
+    /// Says what is wrong if `machine` has too little of the memory or the swap that all its
+    /// processes together take.
+    fn expect_memory(&self, machine: &Machine) -> Result<(), String> {
+        let (length_bytes, room_bytes, of) = match &self.action {
+            Action::Access(_) => return Ok(()),
+            Action::Pin { length_bytes, .. } => {
+                let pages = machine.memory.all_managed_pages();
+                (*length_bytes, byte_of(pages), "memory")
+            }
+            Action::Hog { length_bytes } | Action::Map { length_bytes, .. } => {
+                let swap_bytes = machine.storage.swap.map_or(0, |swap| swap.bytes);
+                (*length_bytes, swap_bytes, "swap")
+            }
+        };
+        if length_bytes.saturating_mul(self.count) <= room_bytes {
+            return Ok(());
+        }
+        Err(format!(
+            "size is {length_bytes} bytes for each of {}; all together, up to the machine's \
+             {room_bytes} bytes of {of} are allowed",
+            self.count
+        ))
+    }
+
     /// Where the files are that its processes have of their own, and how long each is from the
     /// start; none if they have none, or files that grow.
-    pub(super) fn own_files(&self) -> Option<(&str, u64)> {
+    fn own_files(&self) -> Option<(&str, u64)> {
         match &self.action {
             Action::Access(access) => match &access.place {
                 FilePlace::Own {

@@ -156,3 +156,36 @@ fn files_that_are_larger_than_their_disk_are_refused_with_their_line() {
         .replace("2G", "9000000T");
     assert!(told(&most).is_err(), "their sum is no number");
 }
+
+#[test]
+fn room_is_looked_for_on_the_machine_that_knobs_make() {
+    let text = |scale: &str, process: &str| {
+        format!(
+            "name = \"m\"\nsummary = \"s\"\nlength_s = 1\nset = {{ {scale} }}\n\
+             [[processes]]\nname = \"many\"\n{process}\n[machine]\nname = \"own\"\n\
+             processors = 1\ncosts = \"2021\"\n[[machine.nodes]]\n[[machine.nodes.zones]]\n\
+             name = \"Normal\"\nsize = \"64M\"\n[[machine.devices]]\nname = \"disk\"\n\
+             rated = {{ capacity_bytes = \"1G\" }}\n[[machine.file_systems]]\nname = \"data\"\n\
+             device = \"disk\"\nkind = \"ext4\"\n[machine.swap]\ndevice = \"disk\"\n\
+             size = \"64M\"\n"
+        )
+    };
+    for (process, of) in [
+        ("hogs = { size = \"60M\" }", "of swap"),
+        ("maps = { size = \"60M\" }", "of swap"),
+        ("pins = { size = \"60M\" }", "of memory"),
+    ] {
+        let whole = Scenario::parse(&text("", process)).expect(process);
+        let error = Scenario::parse(&text("scale = 8", process)).expect_err(process);
+        assert_eq!(error.place.line, 7, "{error}");
+        assert!(error.problem.contains(of), "{error}");
+        let plan = Plan::of_scenario(whole).with("scale", "8");
+        let error = plan.check().expect_err(process);
+        assert!(error.is_bad_call(), "{error}");
+        assert!(error.to_string().contains("process 'many'"), "{error}");
+    }
+    // Swap that is smaller leaves more of its disk to files.
+    let reads = "reads = { size = \"860M\" }";
+    assert!(Scenario::parse(&text("", reads)).is_err());
+    assert!(Scenario::parse(&text("scale = 8", reads)).is_ok());
+}
