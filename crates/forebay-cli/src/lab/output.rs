@@ -38,8 +38,10 @@ pub(super) fn expect_writable(files: &[&Option<std::path::PathBuf>]) -> Result<(
         let opened = OpenOptions::new().append(true).create(true).open(path);
         opened.map_err(|source| unwritable(path, &source))?;
         if known.is_err() {
-            // What the runs come to is not there yet; if they fail, nothing is left behind.
-            std::fs::remove_file(path).map_err(|source| unwritable(path, &source))?;
+            // What the runs come to is not there yet; if they fail, nothing is left behind. Where
+            // a link stands it is its target that was made.
+            let made = path.canonicalize().and_then(std::fs::remove_file);
+            made.map_err(|source| unwritable(path, &source))?;
         }
     }
     Ok(())
@@ -110,6 +112,18 @@ mod tests {
         let error = expect_writable(&[&Some(nowhere)]).unwrap_err().to_string();
         assert!(error.contains("nowhere/file"), "{error}");
         assert!(expect_writable(&[&Some(folder.path().to_owned())]).is_err());
+    }
+
+    #[test]
+    fn a_link_to_nothing_stays_and_its_target_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, target) = (folder.path().join("link"), folder.path().join("target"));
+        std::os::unix::fs::symlink("target", &link).unwrap();
+        expect_writable(&[&Some(link.clone())]).unwrap();
+        assert!(link.is_symlink() && !target.exists());
+        write(&link, "results").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "results");
     }
 
     #[test]
