@@ -94,8 +94,6 @@ pub enum Position {
     After,
     /// With the change and the larger write chunk (2011).
     LargeChunk,
-    /// With the change and early commits (NFS, 2011).
-    Smooth,
 }
 
 impl Position {
@@ -106,7 +104,6 @@ impl Position {
             Position::Between => "between",
             Position::After => "after",
             Position::LargeChunk => "after, larger chunk",
-            Position::Smooth => "after, early commits",
         }
     }
 }

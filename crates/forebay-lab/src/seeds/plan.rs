@@ -36,8 +36,6 @@ const SHORT_WRITERS: &[(&str, &str)] = &[("seconds", "200"), ("settle_seconds", 
 /// Twelve disks write as many pages in a tenth of the time as one in all of it.
 const SHORT_ARRAY: &[(&str, &str)] = &[("seconds", "60"), ("settle_seconds", "20")];
 
-const WITH_SMOOTH: &[Position] = &[Position::Before, Position::After, Position::Smooth];
-
 /// Boots of the 2011 tables: label, machine.
 const BOOTS: [(&str, &str); 3] = [
     ("512M", "amd4-512m"),
@@ -81,7 +79,7 @@ const SIMOOP: &[(&str, &str)] = &[
 /// Their experiment stands on 3.2 on both sides: with the reclaim of 3.1 the single pages that
 /// kswapd writes from a 15 MiB zone would be most seeks of both, and hide what the switch does.
 pub fn policy(change: Change, position: Position) -> &'static str {
-    use Position::{After, Before, Between, LargeChunk, Smooth};
+    use Position::{After, Before, Between, LargeChunk};
     match (change, position) {
         (Change::WritebackInReclaim | Change::PerZoneDirty, Before) => "linux-3.0",
         (Change::WritebackInReclaim, _) => "linux-3.0+reclaim-writeback",
@@ -90,7 +88,7 @@ pub fn policy(change: Change, position: Position) -> &'static str {
         (Change::PerZoneDirty, _) => "linux-3.0+zone-dirty-limits",
         (Change::DirtyThrottling, Before) => "linux-3.2+foreground",
         (Change::DirtyThrottling, LargeChunk) => "linux-3.2",
-        (Change::DirtyThrottling, Between | After | Smooth) => "linux-3.2+small-chunk",
+        (Change::DirtyThrottling, Between | After) => "linux-3.2+small-chunk",
         (Change::KswapdClasszone, Before) => "linux-4.11",
         (Change::KswapdClasszone, Between) => "linux-4.11+clear",
         (Change::KswapdClasszone, _) => "linux-4.11+keepawake",
@@ -287,13 +285,7 @@ fn dirty_throttling() -> Vec<Cell> {
                 ("background_limit", background),
                 ("writers", writers),
             ];
-            cells.push(cell(
-                change,
-                &name,
-                ("nfs", "nfs-client"),
-                &knobs,
-                WITH_SMOOTH,
-            ));
+            cells.push(cell(change, &name, ("nfs", "nfs-client"), &knobs, PAIR));
         }
     }
     cells
@@ -341,7 +333,7 @@ pub fn selects(selector: &str, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::run::Plan;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn cells_have_different_names() {
@@ -362,6 +354,23 @@ mod tests {
                         .fold(plan.clone(), |plan, (knob, value)| plan.with(knob, value));
                     let checked = turned.under(policy(cell.change, position)).check();
                     assert!(checked.is_ok(), "{}: {:?}", cell.name, checked.err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_run_for_two_positions_is_two_plans() {
+        for whole in [true, false] {
+            let mut seen = BTreeMap::new();
+            for cell in cells() {
+                for &position in cell.positions {
+                    let knobs: BTreeMap<_, _> = cell.knobs_of(whole).into_iter().collect();
+                    let policy = policy(cell.change, position);
+                    let plan = (cell.workload, cell.machine, policy, knobs);
+                    // Cells of one plan share its run, but only where they ask for it alike.
+                    let first = *seen.entry(plan).or_insert(position);
+                    assert_eq!(first, position, "{}", cell.name);
                 }
             }
         }
