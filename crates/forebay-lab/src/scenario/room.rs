@@ -4,7 +4,8 @@ use super::Scenario;
 use super::script::{Action, FilePlace, Group, SharedFile};
 use crate::machine::{Machine, Storage};
 use crate::world::WorldError;
-use forebay_base::units::{byte_of, pages_for, show_bytes};
+use forebay_base::PAGE_BYTES;
+use forebay_base::units::{byte_of, show_bytes};
 use std::collections::BTreeMap;
 
 /// What there is no room for: a file or a group of processes, by its number.
@@ -77,8 +78,9 @@ impl Room {
         let Some(left_bytes) = self.left_bytes.get_mut(file_system) else {
             return Ok(());
         };
-        let each_bytes = byte_of(pages_for(length_bytes));
-        let all_bytes = each_bytes.checked_mul(count);
+        // The pages of the longest length would be more than a number of bytes can say.
+        let each_bytes = length_bytes.checked_next_multiple_of(PAGE_BYTES as u64);
+        let all_bytes = each_bytes.and_then(|each| each.checked_mul(count));
         if let Some(left) = all_bytes.and_then(|all| left_bytes.checked_sub(all)) {
             *left_bytes = left;
             return Ok(());

@@ -155,6 +155,8 @@ fn files_that_are_larger_than_their_disk_are_refused_with_their_line() {
         .replace("count = 2", "count = 10000")
         .replace("2G", "9000000T");
     assert!(told(&most).is_err(), "their sum is no number");
+    let longest = own.replace("2G", "18446744073709551615");
+    assert!(told(&longest).is_err(), "its pages are no number of bytes");
 }
 
 #[test]

@@ -352,6 +352,13 @@ fn a_knob_with_which_a_run_would_have_no_end_is_refused() {
 }
 
 #[test]
+fn more_bytes_than_a_number_can_say_are_refused_where_there_is_room_for_all() {
+    let knobs = [("scale", "8"), ("memories", "18446744073709551615")];
+    let refused = run(&small("simple-wb", "nfs-client", &knobs)).expect_err("no number");
+    assert!(refused.is_bad_call(), "{refused}");
+}
+
+#[test]
 fn a_dirty_limit_is_none_or_two_pages() {
     let limit = |bytes: &str| small("simple-wb", "amd4-512m", &[("dirty_limit", bytes)]).check();
     assert!(limit("0").is_ok() && limit("8K").is_ok());

@@ -99,14 +99,17 @@ impl FileSystem {
     /// # Errors
     /// [`WorldError::NoRoom`].
     pub fn expect_room(&self, what: &str, factors: &[u64]) -> Result<(), WorldError> {
-        let needed_bytes = factors.iter().copied().fold(1, u64::saturating_mul);
+        let needed_bytes = factors
+            .iter()
+            .try_fold(1_u64, |all, it| all.checked_mul(*it));
         let room_bytes = self.volume.room_bytes();
-        if needed_bytes <= room_bytes {
+        // A server has room for whatever a number can say, and for nothing more.
+        if needed_bytes.is_some_and(|needed| needed <= room_bytes) {
             return Ok(());
         }
         Err(WorldError::NoRoom {
             what: what.into(),
-            needed_bytes,
+            needed_bytes: needed_bytes.unwrap_or(u64::MAX),
             file_system: self.name.clone(),
             room_bytes,
         })
