@@ -8,7 +8,9 @@ use super::progress::Progress;
 use super::script::{Action, Change, FilePlace};
 use crate::probe::mean_and_deviation;
 use crate::world::{ProcessHandle, World, WorldError, WorldFile};
+use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
+use forebay_rt::Task;
 use std::sync::Arc;
 
 /// What is next in a scenario.
@@ -21,6 +23,20 @@ enum Step {
     Event(usize),
 }
 
+/// Longest that the end waits for processes that were killed: one whose device stands still never
+/// ends.
+const LONGEST_DYING: Span = Span::from_secs(60);
+
+/// A group that was killed.
+struct Dying {
+    group: usize,
+    killed_at: Instant,
+    /// When the last of its processes had ended.
+    ended_at: Arc<Mutex<Option<Instant>>>,
+    /// Ends once that is known.
+    wait: Task,
+}
+
 /// A scenario under way.
 struct Stage {
     world: World,
@@ -29,6 +45,7 @@ struct Stage {
     files: Vec<WorldFile>,
     /// The processes of each group.
     cast: Vec<Vec<ProcessHandle>>,
+    dying: Vec<Dying>,
     /// What each process of each group had moved when measuring began.
     before: Vec<Vec<u64>>,
     began: Instant,
@@ -48,6 +65,7 @@ pub(super) async fn play(
         began: world.now(),
         looks,
         cast: script.groups.iter().map(|_| Vec::new()).collect(),
+        dying: Vec::new(),
         before: Vec::new(),
         files,
         world,
@@ -59,7 +77,7 @@ pub(super) async fn play(
         if at > passed {
             stage.world.rt().sleep(at.saturating_sub(passed)).await;
         }
-        stage.take(step).await?;
+        stage.take(step)?;
     }
     let passed = stage.world.now() - stage.began;
     let rest = stage.script.length.saturating_sub(passed);
@@ -69,19 +87,19 @@ pub(super) async fn play(
 
 /// Opens the files that processes share. They stay open as long as anybody uses them.
 async fn open_shared(world: &World, script: &Arc<Scenario>) -> Result<Vec<WorldFile>, WorldError> {
-    let opened = Arc::new(forebay_base::sync::Mutex::new(Vec::new()));
+    let opened = Arc::new(Mutex::new(Vec::new()));
     let (script, into) = (script.clone(), opened.clone());
     let opener = world.spawn("opener", |process| async move {
         for file in &script.files {
             let file_system = process.world().file_system(&file.file_system)?;
             let file = process.open_old(file_system, &file.name, file.length_bytes);
             let file = file.await?;
-            forebay_base::sync::lock(&into).push(file);
+            lock(&into).push(file);
         }
         Ok(())
     });
     opener.wait().await?;
-    let files = std::mem::take(&mut *forebay_base::sync::lock(&opened));
+    let files = std::mem::take(&mut *lock(&opened));
     Ok(files)
 }
 
@@ -98,16 +116,31 @@ fn timetable(script: &Scenario) -> Vec<(Span, Step)> {
     steps
 }
 
+/// Waits until all processes that were killed have ended, and notes when the last did.
+async fn wait_for_all(
+    world: World,
+    handles: Vec<ProcessHandle>,
+    ended_at: Arc<Mutex<Option<Instant>>>,
+) {
+    let mut last = Instant::ZERO;
+    for handle in handles {
+        // What went wrong in a process that was killed already, nobody asks.
+        let ended = handle.wait_for_time().await;
+        last = last.max(ended.unwrap_or_else(|_| world.now()));
+    }
+    *lock(&ended_at) = Some(last);
+}
+
 impl Stage {
-    async fn take(&mut self, step: Step) -> Result<(), WorldError> {
+    fn take(&mut self, step: Step) -> Result<(), WorldError> {
         match step {
             Step::Measure => {
                 self.before = self.moved();
                 self.world.open_window();
             }
             Step::Start(group) => self.start(group),
-            Step::Stop(group) => self.kill(group).await?,
-            Step::Event(number) => self.change(number).await?,
+            Step::Stop(group) => self.kill(group),
+            Step::Event(number) => self.change(number)?,
         }
         Ok(())
     }
@@ -147,23 +180,38 @@ impl Stage {
         }
     }
 
-    /// Kills a group, and notes how long it took until the last of it had ended.
-    async fn kill(&mut self, group: usize) -> Result<(), WorldError> {
+    /// Kills a group. Its processes end when they can, which nobody waits for here.
+    fn kill(&mut self, group: usize) {
         let handles = std::mem::take(&mut self.cast[group]);
         if handles.is_empty() {
-            return Ok(());
+            return;
         }
-        let killed = self.world.now();
         self.tell_pending(group);
+        self.progress.end_group(group);
         handles.iter().for_each(ProcessHandle::kill);
-        let mut ended = killed;
-        for handle in handles {
-            ended = ended.max(handle.wait_for_time().await?);
+        let ended_at = Arc::new(Mutex::new(None));
+        let wait = wait_for_all(self.world.clone(), handles, ended_at.clone());
+        self.dying.push(Dying {
+            group,
+            killed_at: self.world.now(),
+            ended_at,
+            wait: self.world.rt().spawn("kill", wait),
+        });
+    }
+
+    /// Waits for those that were killed, and tells how long each group took; if it has not ended in
+    /// [`LONGEST_DYING`], the time until then.
+    async fn see_them_end(&mut self) {
+        let until = self.world.now() + LONGEST_DYING;
+        for dying in std::mem::take(&mut self.dying) {
+            let rest = until - self.world.now();
+            // Whether it ended in time shows in when it did.
+            let _ = self.world.rt().timeout(rest, dying.wait.join()).await;
+            let ended_at = lock(&dying.ended_at).unwrap_or(self.world.now());
+            let name = format!("time_to_kill@{}", self.script.groups[dying.group].name);
+            let spent = ended_at - dying.killed_at;
+            self.world.measures().figure(&name, spent.as_secs_f64());
         }
-        let name = format!("time_to_kill@{}", self.script.groups[group].name);
-        let measures = self.world.measures();
-        measures.figure(&name, (ended - killed).as_secs_f64());
-        Ok(())
     }
 
     /// Calls that a group is in count with their age, or those that never return would not count
@@ -184,10 +232,10 @@ impl Stage {
         }
     }
 
-    async fn change(&mut self, number: usize) -> Result<(), WorldError> {
+    fn change(&mut self, number: usize) -> Result<(), WorldError> {
         let script = self.script.clone();
         match &script.events[number].what {
-            Change::Kill(group) => self.kill(*group).await?,
+            Change::Kill(group) => self.kill(*group),
             Change::Rate { device, rate } => self.world.set_device_rate(device, *rate)?,
             Change::Pace {
                 device,
@@ -197,7 +245,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Measuring ends, rates are told, and everybody is killed.
+    /// Measuring ends, rates are told, and everybody is killed before anybody is waited for.
     async fn end(mut self) -> Result<(), WorldError> {
         self.looks.last();
         self.world.close_window();
@@ -211,8 +259,9 @@ impl Stage {
             }
         }
         for group in 0..self.cast.len() {
-            self.kill(group).await?;
+            self.kill(group);
         }
+        self.see_them_end().await;
         Ok(())
     }
 

@@ -105,3 +105,46 @@ fn a_call_that_never_returns_counts_with_its_age() {
     let alive = played("length_s = 60", &format!("{log}{expected}"));
     assert!(alive.expectations[0].held, "{:?}", alive.expectations);
 }
+
+/// A writer under a policy that lets no kill interrupt it, beside the log.
+const BULK: &str = "[[processes]]\nname = \"bulk\"\nwrites = {}\n";
+
+fn pace(at_s: u32, percent: u32) -> String {
+    format!("[[events]]\nat_s = {at_s}\npace = {{ device = \"disk\", percent = {percent} }}\n")
+}
+
+#[test]
+fn a_kill_that_takes_long_keeps_nothing_else_waiting() {
+    let events = format!(
+        "{}[[events]]\nat_s = 25\nkill = \"bulk\"\n{}",
+        pace(20, 0),
+        pace(30, 100)
+    );
+    let later = LOG.replace("name = \"log\"", "name = \"log\"\nstart_s = 35");
+    let head = "length_s = 60\npolicy = \"linux-3.0\"";
+    let outcome = played(head, &format!("{events}{BULK}{later}"));
+    let rate = outcome.series.column("rate@bulk").unwrap();
+    let rows = outcome.series.at_s.iter().zip(&rate.values);
+    let after: Vec<f64> = rows
+        .filter(|(at_s, _)| **at_s > 25.0)
+        .map(|it| *it.1)
+        .collect();
+    assert!(after.iter().all(|rate| *rate == 0.0), "{after:?}");
+    let took_s = outcome.figure("time_to_kill@bulk").unwrap();
+    assert!((5.0..35.0).contains(&took_s), "{took_s} s");
+    let rate = outcome.figure("bytes_per_s@log").unwrap();
+    assert!((rate - f64::from(1 << 20)).abs() < 5e4, "{rate}");
+}
+
+#[test]
+fn nothing_is_measured_while_those_who_were_killed_at_the_end_end() {
+    for percent in [2, 0] {
+        let events = pace(20, percent);
+        let head = "length_s = 30\npolicy = \"linux-3.0\"";
+        let outcome = played(head, &format!("{events}{BULK}{LOG}"));
+        let calls = outcome.distributions["write_latency@log"].count;
+        assert!(calls <= 30 * 256 + 1, "{calls} at {percent} percent");
+        let took_s = outcome.figure("time_to_kill@bulk").unwrap();
+        assert!((1.0..60.1).contains(&took_s), "{took_s} s");
+    }
+}

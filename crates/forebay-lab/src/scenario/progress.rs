@@ -2,7 +2,7 @@
 
 use super::Scenario;
 use crate::outcome::{Column, Series};
-use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 
@@ -23,6 +23,8 @@ struct Moved {
     /// When the call began that each process is in, nanoseconds from switching on; [`NO_CALL`]
     /// outside.
     in_call_since: Vec<AtomicU64>,
+    /// It was killed: what its processes still do until they have ended counts no more.
+    is_over: AtomicBool,
     starts_at: Span,
 }
 
@@ -32,6 +34,7 @@ impl Progress {
             name: group.name.clone(),
             bytes: (0..group.count).map(|_| AtomicU64::new(0)).collect(),
             in_call_since: (0..group.count).map(|_| AtomicU64::new(NO_CALL)).collect(),
+            is_over: AtomicBool::new(false),
             starts_at: group.start,
         };
         Progress {
@@ -42,7 +45,18 @@ impl Progress {
 
     /// A process has moved `bytes` more.
     pub(super) fn moved(&self, group: usize, number: usize, bytes: u64) {
-        self.groups[group].bytes[number].fetch_add(bytes, Ordering::Relaxed);
+        if !self.is_over(group) {
+            self.groups[group].bytes[number].fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// A group is killed, and nothing that it does from now on counts.
+    pub(super) fn end_group(&self, group: usize) {
+        self.groups[group].is_over.store(true, Ordering::Relaxed);
+    }
+
+    fn is_over(&self, group: usize) -> bool {
+        self.groups[group].is_over.load(Ordering::Relaxed)
     }
 
     /// A process begins a call whose latency counts.
@@ -52,11 +66,12 @@ impl Progress {
     }
 
     /// The call that a process was in is over, or is told as it stands; when it began. None if it
-    /// was in none, or that call was told already.
+    /// was in none, that call was told already, or its group is over.
     pub(super) fn end_call(&self, group: usize, number: usize) -> Option<Instant> {
         let since = &self.groups[group].in_call_since[number];
         let since = since.swap(NO_CALL, Ordering::Relaxed);
-        (since != NO_CALL).then(|| Instant::ZERO + Span::from_nanos(since))
+        let counts = since != NO_CALL && !self.is_over(group);
+        counts.then(|| Instant::ZERO + Span::from_nanos(since))
     }
 
     /// What each process of `group` has moved.
