@@ -10,7 +10,7 @@ use crate::probe::mean_and_deviation;
 use crate::world::{ProcessHandle, World, WorldError, WorldFile};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
-use forebay_rt::Task;
+use forebay_rt::{Elapsed, Task};
 use std::sync::Arc;
 
 /// What is next in a scenario.
@@ -73,15 +73,10 @@ pub(super) async fn play(
         script,
     };
     for (at, step) in timetable(&stage.script) {
-        let passed = stage.world.now() - stage.began;
-        if at > passed {
-            stage.world.rt().sleep(at.saturating_sub(passed)).await;
-        }
+        stage.go_on_until(at).await?;
         stage.take(step)?;
     }
-    let passed = stage.world.now() - stage.began;
-    let rest = stage.script.length.saturating_sub(passed);
-    stage.world.rt().sleep(rest).await;
+    stage.go_on_until(stage.script.length).await?;
     stage.end().await
 }
 
@@ -132,6 +127,19 @@ async fn wait_for_all(
 }
 
 impl Stage {
+    /// Waits until the scenario has run for so long, or a process cannot go on.
+    async fn go_on_until(&self, at: Span) -> Result<(), WorldError> {
+        let rest = at.saturating_sub(self.world.now() - self.began);
+        if rest == Span::ZERO {
+            return Ok(());
+        }
+        let failure = self.progress.failure();
+        match self.world.rt().timeout(rest, failure).await {
+            Ok(error) => Err(error),
+            Err(Elapsed) => Ok(()),
+        }
+    }
+
     fn take(&mut self, step: Step) -> Result<(), WorldError> {
         match step {
             Step::Measure => {

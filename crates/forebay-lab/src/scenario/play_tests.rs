@@ -148,3 +148,17 @@ fn nothing_is_measured_while_those_who_were_killed_at_the_end_end() {
         assert!((1.0..60.1).contains(&took_s), "{took_s} s");
     }
 }
+
+#[test]
+fn a_process_that_cannot_go_on_ends_the_run_and_is_named() {
+    let small = MACHINE.replace("bytes_per_s =", "capacity_bytes = \"256M\", bytes_per_s =");
+    let bulk = BULK.replace("bulk", "hoarder");
+    let text = format!("name = \"test\"\nlength_s = 86400\n{small}\n{LOG}{bulk}");
+    let scenario = Scenario::parse(&text).unwrap();
+    let plan = Plan::of_scenario(scenario);
+    let error = run(&plan).unwrap_err().to_string();
+    assert!(
+        error.contains("process 'hoarder': ") && error.contains("could not be written"),
+        "{error}"
+    );
+}

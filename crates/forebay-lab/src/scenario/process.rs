@@ -37,12 +37,21 @@ pub(super) fn note_latency(world: &World, (latency, name): (&str, &str), span: S
 }
 
 impl Actor {
-    /// Does what `action` says. `shared` is the file that it shares with others, if it does.
+    /// Does what `action` says, until it is killed or cannot go on, which ends the whole run.
+    /// `shared` is the file that it shares with others, if it does.
     pub(super) async fn act(
         self,
         action: Action,
         shared: Option<WorldFile>,
     ) -> Result<(), WorldError> {
+        let result = self.perform(action, shared).await;
+        if let Err(error) = &result {
+            self.progress.fail(self.group, error);
+        }
+        result
+    }
+
+    async fn perform(&self, action: Action, shared: Option<WorldFile>) -> Result<(), WorldError> {
         let latency = latency_of(&action).unwrap_or_default();
         match action {
             Action::Access(access) => self.access(&access, shared, latency).await,

@@ -2,15 +2,21 @@
 
 use super::Scenario;
 use crate::outcome::{Column, Series};
+use crate::world::WorldError;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
+use forebay_rt::wait::Gate;
 
 /// Bytes that processes have moved.
 pub(super) struct Progress {
     groups: Vec<Moved>,
     /// A moment, and how much each group had moved then.
     noted: Mutex<Vec<(f64, Vec<u64>)>>,
+    /// Opened when a process could not go on.
+    failed: Gate,
+    /// What kept the first one from its work.
+    failure: Mutex<Option<WorldError>>,
 }
 
 /// A process is in no call.
@@ -40,6 +46,8 @@ impl Progress {
         Progress {
             groups: scenario.groups.iter().map(of_group).collect(),
             noted: Mutex::default(),
+            failed: Gate::new(false),
+            failure: Mutex::default(),
         }
     }
 
@@ -53,6 +61,22 @@ impl Progress {
     /// A group is killed, and nothing that it does from now on counts.
     pub(super) fn end_group(&self, group: usize) {
         self.groups[group].is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// A process of `group` cannot go on. Of one that was killed nobody asks why.
+    pub(super) fn fail(&self, group: usize, error: &WorldError) {
+        if !self.is_over(group) {
+            let name = &self.groups[group].name;
+            lock(&self.failure).get_or_insert_with(|| error.clone().of_process(name));
+            self.failed.open();
+        }
+    }
+
+    /// Ready when a process could not go on: why.
+    pub(super) async fn failure(&self) -> WorldError {
+        self.failed.wait().await;
+        let failure = lock(&self.failure).clone();
+        failure.expect("the gate is opened once the failure is there")
     }
 
     fn is_over(&self, group: usize) -> bool {

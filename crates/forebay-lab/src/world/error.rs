@@ -71,7 +71,41 @@ pub enum WorldError {
         /// Why not.
         reason: String,
     },
+    /// A process of a scenario could not go on.
+    #[error("process '{name}': {error}")]
+    Process {
+        /// Which.
+        name: String,
+        /// Why not.
+        error: Box<WorldError>,
+    },
     /// A number of the workload cannot be.
     #[error("{0}")]
     Impossible(String),
+}
+
+impl WorldError {
+    /// The same, said of the process called `name`.
+    pub(crate) fn of_process(self, name: &str) -> WorldError {
+        match self {
+            WorldError::NoRoom {
+                what,
+                needed_bytes,
+                file_system,
+                room_bytes,
+            } => WorldError::NoRoom {
+                what: format!("{what} of process '{name}'"),
+                needed_bytes,
+                file_system,
+                room_bytes,
+            },
+            WorldError::Impossible(problem) => {
+                WorldError::Impossible(format!("process '{name}': {problem}"))
+            }
+            other => WorldError::Process {
+                name: name.into(),
+                error: Box::new(other),
+            },
+        }
+    }
 }
