@@ -23,6 +23,7 @@ struct Counted {
     /// Pauses that began before this are not counted.
     from: Instant,
     pauses: Latencies,
+    since_look: PausesSinceLook,
     stalls: BTreeMap<StallKey, u64>,
     short_pauses: u64,
     longest_pause: BTreeMap<usize, Span>,
@@ -30,6 +31,32 @@ struct Counted {
     /// By zone, at each write of a file page from reclaim.
     dirty_of_inactive: BTreeMap<usize, Mean>,
     dirty_of_file: Mean,
+}
+
+/// The pauses since the last look, of the whole run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PausesSinceLook {
+    count: u64,
+    sum: Span,
+    longest: Span,
+}
+
+impl PausesSinceLook {
+    fn add(&mut self, pause: Span) {
+        self.count += 1;
+        self.sum += pause;
+        self.longest = self.longest.max(pause);
+    }
+
+    /// Their mean in milliseconds; 0 of none.
+    pub(crate) fn mean_ms(&self) -> f64 {
+        self.sum.as_secs_f64() * 1e3 / self.count.max(1) as f64
+    }
+
+    /// The longest in milliseconds; 0 of none.
+    pub(crate) fn longest_ms(&self) -> f64 {
+        self.longest.as_secs_f64() * 1e3
+    }
 }
 
 /// A mean in the making.
@@ -84,8 +111,15 @@ impl Watcher {
             from: now,
             // The first pause of all counts, also in a window that opens later.
             throttle_start_percent: counted.throttle_start_percent,
+            // The series goes on from before.
+            since_look: counted.since_look,
             ..Counted::default()
         };
+    }
+
+    /// The pauses since this was asked last.
+    pub(crate) fn pauses_since_look(&self) -> PausesSinceLook {
+        std::mem::take(&mut lock(&self.counted).since_look)
     }
 
     pub(crate) fn watched(&self) -> Watched {
@@ -174,6 +208,7 @@ fn reason_name(reason: ThrottleReason) -> &'static str {
 impl Counted {
     fn note_pause(&mut self, at: Instant, bdi: usize, pause: Span, level: f64) {
         const SHORT: Span = Span::from_millis(4);
+        self.since_look.add(pause);
         if at < self.from {
             return;
         }

@@ -5,7 +5,7 @@ mod figures;
 mod latencies;
 mod series;
 
-pub(crate) use events::Watcher;
+pub(crate) use events::{PausesSinceLook, Watcher};
 pub(crate) use figures::{FIGURES, Gathered, derive};
 pub use latencies::Latencies;
 pub(crate) use series::{RATES, Sampler, mean_and_deviation, rate_unit};

@@ -1,5 +1,6 @@
 //! Levels and rates, looked at once a second.
 
+use super::PausesSinceLook;
 use crate::device::Statistics as DeviceStatistics;
 use crate::outcome::{Column, Series};
 use crate::world::World;
@@ -77,6 +78,7 @@ impl Sampler {
         };
         self.at_s.push((seen.at - self.began).as_secs_f64());
         self.levels(&seen.statistics);
+        self.pauses(world.pauses_since_look());
         for zone in &seen.statistics.zones {
             self.zone(zone);
         }
@@ -119,6 +121,11 @@ impl Sampler {
         self.pages(8, "active_file", sum(|zone| zone.active_file));
         self.pages(9, "inactive_anon", sum(|zone| zone.inactive_anon));
         self.pages(10, "active_anon", sum(|zone| zone.active_anon));
+    }
+
+    fn pauses(&mut self, pauses: PausesSinceLook) {
+        self.put(11, "pause_mean", "ms", pauses.mean_ms());
+        self.put(12, "pause_max", "ms", pauses.longest_ms());
     }
 
     fn zone(&mut self, zone: &ZoneStatistics) {

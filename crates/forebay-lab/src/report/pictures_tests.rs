@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::outcome::Stall;
+use crate::run::Plan;
 
 fn series(rows: u32) -> Series {
     let column = |name: &str, unit: &str, value: fn(f64) -> f64| Column {
@@ -127,4 +128,19 @@ fn a_curve_ends_at_the_largest_value() {
 #[test]
 fn runs_without_series_have_no_pictures() {
     assert!(galleries(&[Outcome::default()]).is_empty());
+}
+
+#[test]
+fn a_run_with_throttled_writers_has_a_picture_of_their_pauses_over_time() {
+    let plan = Plan::new("many-dd", "amd4-512m").unwrap();
+    let small = plan.with("scale", "8").with("writers", "10");
+    let short = small.with("seconds", "6").with("settle_seconds", "2");
+    let outcomes = [crate::run::run(&short).unwrap()];
+    let page = crate::report::page::of_runs("many-dd", &outcomes);
+    assert!(page.contains("Pauses over time"), "{page}");
+    let drawn = galleries(&outcomes);
+    let pauses = drawn.iter().find(|it| it.heading == "Pauses over time");
+    let layers = &pauses.unwrap().charts[0].layers;
+    let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
+    assert_eq!(names, ["pause_mean", "pause_max"]);
 }

@@ -37,7 +37,7 @@ pub(super) fn turned(
     Ok(machine)
 }
 
-const LEVELS: [&str; 11] = [
+const LEVELS: [&str; 13] = [
     "dirty",
     "writeback",
     "thresh",
@@ -49,6 +49,8 @@ const LEVELS: [&str; 11] = [
     "active_file",
     "inactive_anon",
     "active_anon",
+    "pause_mean",
+    "pause_max",
 ];
 
 const OF_A_ZONE: [&str; 5] = ["free", "dirty", "writeback", "inactive_file", "active_file"];
@@ -87,7 +89,7 @@ pub(super) fn unit_of(column: &str) -> &'static str {
     let family = column.split('@').next().unwrap_or(column);
     match family {
         "rate" | "device_rate" | "write_bandwidth" | "dirty_ratelimit" => "bytes/s",
-        "await" => "ms",
+        "await" | "pause_mean" | "pause_max" => "ms",
         _ => RATES
             .iter()
             .find(|counter| counter.name() == family)

@@ -162,3 +162,23 @@ fn a_process_that_cannot_go_on_ends_the_run_and_is_named() {
         "{error}"
     );
 }
+
+#[test]
+fn pauses_are_told_over_time() {
+    let outcome = played("length_s = 10", BULK);
+    let of = |name: &str| outcome.series.column(name).unwrap().values.clone();
+    let (mean, longest) = (of("pause_mean"), of("pause_max"));
+    let most = longest.iter().copied().fold(0.0, f64::max);
+    let told = outcome.distributions["pause"].max;
+    assert!(most > 0.0 && (most - told).abs() < 0.5, "{most} and {told}");
+    let mut pairs = mean.iter().zip(&longest);
+    assert!(
+        pairs.all(|(mean, longest)| mean <= longest),
+        "{mean:?} and {longest:?}"
+    );
+    // What begins the measured time anew begins no new row.
+    let later = played("length_s = 10\nwarm_up_s = 4.5", BULK);
+    assert_eq!(later.series.column("pause_max").unwrap().values, longest);
+    let none = played("length_s = 5", LOG);
+    assert!(none.series.column("pause_max").unwrap().values == [0.0; 5]);
+}

@@ -26,7 +26,7 @@ pub(crate) use window::Snapshot;
 
 use crate::device::Statistics;
 use crate::machine::Machine;
-use crate::probe::Watcher;
+use crate::probe::{PausesSinceLook, Watcher};
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Prng};
@@ -184,6 +184,10 @@ impl World {
             .iter()
             .map(boot::NamedDevice::statistics)
             .collect()
+    }
+
+    pub(crate) fn pauses_since_look(&self) -> PausesSinceLook {
+        self.inner.watcher.pauses_since_look()
     }
 
     pub(crate) fn device_names(&self) -> Vec<String> {
