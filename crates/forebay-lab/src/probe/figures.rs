@@ -209,7 +209,9 @@ fn devices(gathered: &Gathered<'_>, elapsed_s: f64, figures: &mut Figures) {
                 put(figures, name, value);
             }
         };
-        tell("iostat_await_mean", device.await_ms);
+        if device.read_ios + device.write_ios > 0 {
+            tell("iostat_await_mean", device.await_ms);
+        }
         tell("seek_count", device.seeks as f64);
         tell("write_ios", device.write_ios as f64);
         let write_bytes = device.write_bytes as f64;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 /// How often is looked.
 const INTERVAL: Span = Span::from_secs(1);
 
-/// Intervals over which a device's mean wait is taken.
-const AWAIT_INTERVALS: usize = 10;
+/// Time over which a device's mean wait is taken.
+const AWAIT_INTERVAL: Span = Span::from_secs(10);
 
 /// Counters that are told as rates.
 pub(crate) const RATES: [Counter; 9] = [
@@ -40,9 +40,14 @@ pub(crate) struct Sampler {
     began: Instant,
     at_s: Vec<f64>,
     columns: BTreeMap<(usize, String), Column>,
-    last: Option<Seen>,
-    /// Devices at the bounds of the intervals of their mean waits.
+    last: Option<Statistics>,
+    /// When the last look was, and what the devices had done then: the series begins with one.
+    last_at: Instant,
+    last_devices: Vec<DeviceStatistics>,
+    /// Devices at the bounds of the intervals of their mean waits, from the beginning of what is
+    /// measured to its end.
     bounds: Vec<Vec<DeviceStatistics>>,
+    next_bound: Instant,
 }
 
 struct Seen {
@@ -52,14 +57,30 @@ struct Seen {
 }
 
 impl Sampler {
-    pub(crate) fn new(began: Instant) -> Sampler {
+    /// A series that begins now, as `devices` are.
+    pub(crate) fn new(began: Instant, devices: Vec<DeviceStatistics>) -> Sampler {
         Sampler {
             began,
             at_s: Vec::new(),
             columns: BTreeMap::new(),
             last: None,
+            last_at: began,
+            last_devices: devices,
             bounds: Vec::new(),
+            next_bound: Instant::NEVER,
         }
+    }
+
+    /// What is measured begins at `at`, when the devices had done so much.
+    pub(crate) fn open(&mut self, at: Instant, devices: &[DeviceStatistics]) {
+        self.bounds = vec![devices.to_vec()];
+        self.next_bound = at + AWAIT_INTERVAL;
+    }
+
+    /// What is measured ends, when the devices had done so much.
+    pub(crate) fn close(&mut self, devices: &[DeviceStatistics]) {
+        self.bounds.push(devices.to_vec());
+        self.next_bound = Instant::NEVER;
     }
 
     /// Looks until the run is over.
@@ -88,10 +109,15 @@ impl Sampler {
         }
         self.rates(&seen);
         self.device_rates(world, &seen);
-        if (self.at_s.len() - 1).is_multiple_of(AWAIT_INTERVALS) {
+        if seen.at >= self.next_bound {
             self.bounds.push(seen.devices.clone());
+            while seen.at >= self.next_bound {
+                self.next_bound += AWAIT_INTERVAL;
+            }
         }
-        self.last = Some(seen);
+        self.last_at = seen.at;
+        self.last_devices = seen.devices;
+        self.last = Some(seen.statistics);
     }
 
     fn put(&mut self, order: usize, name: &str, unit: &str, value: f64) {
@@ -156,11 +182,9 @@ impl Sampler {
     }
 
     fn rates(&mut self, seen: &Seen) {
-        let last = self.last.as_ref();
-        let since = last.map_or(self.began, |last| last.at);
-        let passed_s = (seen.at - since).as_secs_f64().max(1e-9);
+        let passed_s = (seen.at - self.last_at).as_secs_f64().max(1e-9);
         let rates = RATES.map(|counter| {
-            let before = last.map_or(0, |last| last.statistics.get(counter));
+            let before = self.last.as_ref().map_or(0, |last| last.get(counter));
             (seen.statistics.get(counter) - before) as f64 / passed_s
         });
         for (counter, rate) in RATES.iter().zip(rates) {
@@ -169,13 +193,8 @@ impl Sampler {
     }
 
     fn device_rates(&mut self, world: &World, seen: &Seen) {
-        let Some(last) = &self.last else { return };
-        let passed: Vec<_> = seen
-            .devices
-            .iter()
-            .zip(&last.devices)
-            .map(|(now, before)| now.since(before))
-            .collect();
+        let devices = seen.devices.iter().zip(&self.last_devices);
+        let passed: Vec<_> = devices.map(|(now, before)| now.since(before)).collect();
         for (name, passed) in world.device_names().iter().zip(&passed) {
             self.put(
                 50,
@@ -187,12 +206,14 @@ impl Sampler {
         }
     }
 
-    /// A device's mean wait over intervals of ten seconds, as the reports of 2011 took it.
-    pub(crate) fn await_ms(&self, device: usize) -> f64 {
+    /// A device's mean wait over intervals of ten seconds, as the reports of 2011 took it; what is
+    /// left of the measured time is one more. None if nothing was waited for.
+    pub(crate) fn await_ms(&self, device: usize) -> Option<f64> {
         let passed = |pair: &[Vec<DeviceStatistics>]| pair[1][device].since(&pair[0][device]);
         let intervals = self.bounds.windows(2).map(passed);
         let intervals = intervals.filter(|passed| passed.both().requests > 0);
-        mean_without_outliers(intervals.map(|passed| passed.await_ms()).collect())
+        let waits: Vec<f64> = intervals.map(|passed| passed.await_ms()).collect();
+        (!waits.is_empty()).then(|| mean_without_outliers(waits))
     }
 
     pub(crate) fn series(&self) -> Series {

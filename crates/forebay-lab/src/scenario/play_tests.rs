@@ -182,3 +182,39 @@ fn pauses_are_told_over_time() {
     let none = played("length_s = 5", LOG);
     assert!(none.series.column("pause_max").unwrap().values == [0.0; 5]);
 }
+
+#[test]
+fn a_short_run_has_the_waits_of_its_device_from_its_first_look_on() {
+    for head in [
+        "length_s = 5",
+        "length_s = 1",
+        "length_s = 5\nsample_ms = 100",
+    ] {
+        let outcome = played(head, BULK);
+        assert!(outcome.figure("iostat_await_mean@disk").unwrap() > 0.0);
+        assert!(outcome.figure("iostat_await_mean").unwrap() > 0.0);
+        for name in ["device_rate@disk", "await@disk"] {
+            let values = &outcome.series.column(name).unwrap().values;
+            assert_eq!(values.len(), outcome.series.at_s.len());
+            let busy = values.iter().take_while(|value| **value > 0.0).count();
+            // The flusher has something to do from some tenth of the first second on.
+            assert!(
+                busy == values.len() || head.contains("100"),
+                "{name} {values:?}"
+            );
+        }
+    }
+    let idle = played("length_s = 5\nprocesses = []", "");
+    assert_eq!(idle.figure("iostat_await_mean"), None);
+}
+
+#[test]
+fn a_devices_mean_wait_is_that_of_what_is_measured() {
+    // In the first ten seconds the disk is ten times as slow.
+    let events = format!("{}{}", pace(0, 10), pace(10, 100));
+    let head = "length_s = 20\nwarm_up_s = 12\n";
+    let outcome = played(head, &format!("{events}{BULK}"));
+    let wait = |outcome: &Outcome| outcome.figure("iostat_await_mean").unwrap();
+    let whole = played("length_s = 20", &format!("{events}{BULK}"));
+    assert!(2.0 * wait(&outcome) < wait(&whole), "{}", wait(&outcome));
+}

@@ -44,20 +44,31 @@ impl World {
         let at = snapshot.at;
         self.inner.watcher.restart(at);
         let mut window = lock(&self.inner.window);
+        let devices = &snapshot.devices;
+        let sampler = window
+            .sampler
+            .get_or_insert_with(|| Sampler::new(at, devices.clone()));
+        sampler.open(at, devices);
         window.opened = Some(snapshot);
         window.closed = None;
-        window.sampler.get_or_insert_with(|| Sampler::new(at));
     }
 
     /// The series of what is looked at begins now: its times are counted from here.
     pub(crate) fn begin_series(&self) {
-        lock(&self.inner.window).sampler = Some(Sampler::new(self.now()));
+        let sampler = Sampler::new(self.now(), self.device_statistics());
+        lock(&self.inner.window).sampler = Some(sampler);
     }
 
     /// What is measured ends now; the first to say so counts. A run ends so by itself.
     pub fn close_window(&self) {
         let snapshot = self.snapshot();
-        lock(&self.inner.window).closed.get_or_insert(snapshot);
+        let mut window = lock(&self.inner.window);
+        if window.closed.is_none() {
+            if let Some(sampler) = &mut window.sampler {
+                sampler.close(&snapshot.devices);
+            }
+            window.closed = Some(snapshot);
+        }
     }
 
     /// How long has been measured.
@@ -174,7 +185,7 @@ impl World {
                 write_bytes: passed.writes.bytes,
                 merged: passed.both().merged,
                 seeks: passed.seeks,
-                await_ms: sampler.await_ms(at),
+                await_ms: sampler.await_ms(at).unwrap_or(0.0),
                 queue_size: passed.mean_queued(),
                 busy_percent: passed.utilised_percent(),
             })
