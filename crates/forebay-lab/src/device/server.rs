@@ -112,7 +112,7 @@ struct Shared {
     changed: WaitQueue,
 }
 
-/// All times are the server's own.
+/// All times are the server's own, where nothing else is said.
 #[derive(Default)]
 struct State {
     pace: Pace,
@@ -141,6 +141,8 @@ struct Call {
     object: ObjectId,
     bytes: u64,
     sent_at: Instant,
+    /// The same in the machine's time, in which its client waits.
+    sent_machine_at: Instant,
     is_answered: bool,
 }
 
@@ -222,6 +224,7 @@ impl Store for Server {
             let state = &mut *lock(&shared.state);
             let under_way = state.calls.len() as u64 + 1;
             state.ledger.in_flight(under_way, now);
+            let sent_machine_at = now;
             let now = state.pace.device_time(now);
             let call = Call {
                 end: End::Io { io, surface },
@@ -229,6 +232,7 @@ impl Store for Server {
                 object: request.object,
                 bytes: request.length_bytes,
                 sent_at: now,
+                sent_machine_at,
                 is_answered: false,
             };
             let number = state.next_call;
@@ -256,11 +260,14 @@ async fn serve(shared: Arc<Shared>) {
             let state = &mut *lock(&shared.state);
             let server_now = state.pace.device_time(now);
             state.advance(&shared.settings, server_now, &mut ended);
+            for call in &ended {
+                state.enter(call, now);
+            }
             let under_way = state.calls.len() as u64;
             state.ledger.in_flight(under_way, now);
         }
-        for end in ended.drain(..) {
-            End::tell(end);
+        for call in ended.drain(..) {
+            call.end.tell();
         }
         let changed = shared.changed.listen();
         let next = {
@@ -303,7 +310,7 @@ impl State {
         crossing.into_iter().chain(disk).min()
     }
 
-    fn advance(&mut self, settings: &ServerSettings, now: Instant, ended: &mut Vec<End>) {
+    fn advance(&mut self, settings: &ServerSettings, now: Instant, ended: &mut Vec<Call>) {
         while let Some(at) = self.next_event().filter(|&at| at <= now) {
             if let Some((until, job)) = self.disk.take_if(|(until, _)| *until == at) {
                 self.conclude(settings, job, until);
@@ -320,13 +327,13 @@ impl State {
         settings: &ServerSettings,
         number: u64,
         at: Instant,
-        ended: &mut Vec<End>,
+        ended: &mut Vec<Call>,
     ) {
         let call = &self.calls[&number];
         if call.is_answered {
             let call = self.calls.remove(&number).expect("it was just seen");
             self.count(&call, at);
-            return ended.push(call.end);
+            return ended.push(call);
         }
         match call.kind {
             IoKind::Write => {
@@ -424,7 +431,8 @@ impl State {
         self.take_in(settings, at);
     }
 
-    fn count(&mut self, call: &Call, at: Instant) {
+    /// Enters a call that has ended into the books that are kept in the machine's time.
+    fn enter(&mut self, call: &Call, machine_now: Instant) {
         let kind = match call.kind {
             IoKind::Write => Some(TransferKind::Write),
             IoKind::Read => Some(TransferKind::Read),
@@ -432,8 +440,12 @@ impl State {
             IoKind::Discard | IoKind::SetLength => None,
         };
         if let Some(kind) = kind {
-            self.ledger.ended(kind, call.bytes, at - call.sent_at);
+            let waited = machine_now - call.sent_machine_at;
+            self.ledger.ended(kind, call.bytes, waited);
         }
+    }
+
+    fn count(&mut self, call: &Call, at: Instant) {
         let statistics = &mut self.statistics;
         match call.kind {
             IoKind::Write => {

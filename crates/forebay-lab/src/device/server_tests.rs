@@ -190,3 +190,26 @@ fn a_server_is_busy_and_has_a_rate_like_a_device() {
         "{seen:?}"
     );
 }
+
+#[test]
+fn a_slow_server_keeps_its_client_waiting_as_long_as_the_client_sees() {
+    let await_ms = |thousandths, stall: Span| {
+        let bench = Bench::new(ServerSettings::default());
+        bench.server.set_pace(thousandths);
+        bench.submit(IoKind::Write, 1, MIB, 0);
+        bench.machine.run_for(Span::from_millis(1));
+        bench
+            .server
+            .set_pace(if stall > Span::ZERO { 0 } else { thousandths });
+        bench.machine.run_for(stall);
+        bench.server.set_pace(thousandths);
+        bench.machine.run_for(Span::from_secs(2));
+        assert_eq!(bench.ended(), 1);
+        bench.server.seen_as_device().writes.await_ms()
+    };
+    let full = await_ms(super::super::FULL_PACE, Span::ZERO);
+    let tenth = await_ms(super::super::FULL_PACE / 10, Span::ZERO);
+    assert!((tenth - 10.0 * full).abs() < 0.01, "{tenth} and {full}");
+    let stalled = await_ms(super::super::FULL_PACE, Span::from_secs(5));
+    assert!((stalled - full - 5_000.0).abs() < 0.01, "{stalled}");
+}
