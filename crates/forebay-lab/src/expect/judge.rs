@@ -54,15 +54,7 @@ impl Expectation {
                 of,
                 percentile,
                 bounds,
-            } => {
-                let distribution = outcome.distributions.get(of);
-                distribution
-                    .and_then(|it| percentile_of(it, *percentile))
-                    .map_or_else(
-                        || (false, "nothing was recorded".into()),
-                        |found| (bounds.hold(found), format!("{found:.2} ms")),
-                    )
-            }
+            } => latency(outcome, of, *percentile, bounds),
         }
     }
 }
@@ -198,8 +190,32 @@ fn shares(outcome: &Outcome, of: &str, within_percent: f64) -> Verdict {
     (worst <= within_percent, found)
 }
 
+fn latency(outcome: &Outcome, of: &str, percentile: f64, bounds: &Bounds<f64>) -> Verdict {
+    let recorded = outcome.distributions.get(of).filter(|it| it.count > 0);
+    let found = match recorded {
+        Some(distribution) => percentile_of(distribution, percentile),
+        // Who was never paused was paused for no time; other calls have to have been made.
+        None => (of == "pause").then_some(0.0),
+    };
+    found.map_or_else(
+        || (false, "nothing was recorded".into()),
+        |found| (bounds.hold(found), format!("{found:.2} ms")),
+    )
+}
+
+/// Figures that a run has not if what they tell of did not happen: they are 0 then.
+const NOTHING_IF_ABSENT: [&str; 5] = [
+    "stall_events_total",
+    "longest_pause_s",
+    "pause_median_ms",
+    "pause_mean_ms",
+    "pause_max_ms",
+];
+
 fn figure(outcome: &Outcome, of: &str, bounds: &Bounds<f64>) -> Verdict {
-    if let Some(found) = outcome.figure(of) {
+    let family = of.split(['@', ';']).next().unwrap_or(of);
+    let nothing = NOTHING_IF_ABSENT.contains(&family).then_some(0.0);
+    if let Some(found) = outcome.figure(of).or(nothing) {
         return (bounds.hold(found), format!("{found:.4}"));
     }
     let figures = outcome.figures.keys().chain(outcome.counters.keys());
@@ -212,9 +228,6 @@ fn figure(outcome: &Outcome, of: &str, bounds: &Bounds<f64>) -> Verdict {
 }
 
 fn percentile_of(distribution: &Distribution, percentile: f64) -> Option<f64> {
-    if distribution.count == 0 {
-        return None;
-    }
     if percentile >= 100.0 {
         return Some(distribution.max);
     }

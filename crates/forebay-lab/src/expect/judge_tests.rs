@@ -183,3 +183,37 @@ fn figures_and_percentiles_are_told_apart_from_what_is_not_there() {
     );
     assert!(!latency("write", 99.0, 100.0));
 }
+
+#[test]
+fn what_did_not_happen_happened_no_time() {
+    let mut outcome = Outcome::default();
+    let pause = || Distribution::default();
+    outcome.distributions.insert("pause".into(), pause());
+    let bounds = |at_least, at_most| Bounds { at_least, at_most };
+    let figure = |of: &str, bounds| {
+        let of = of.into();
+        verdict(Term::Figure { of, bounds }, WHOLE, &outcome)
+    };
+    for name in [
+        "stall_events_total;direct;WRITEBACK",
+        "longest_pause_s@data",
+        "pause_max_ms",
+    ] {
+        let (held, found) = figure(name, bounds(None, Some(0.0)));
+        assert!(held, "{name}: {found}");
+        assert!(!figure(name, bounds(Some(1.0), None)).0, "{name}");
+    }
+    let share = "stall_share_zero;WRITEBACK";
+    assert!(!figure(share, bounds(None, Some(1.0))).0, "of nothing");
+    let latency = |of: &str, bounds| {
+        let term = Term::Latency {
+            of: of.into(),
+            percentile: 100.0,
+            bounds,
+        };
+        verdict(term, WHOLE, &outcome).0
+    };
+    assert!(latency("pause", bounds(None, Some(200.0))));
+    assert!(!latency("pause", bounds(Some(1.0), None)));
+    assert!(!latency("write_latency", bounds(None, Some(200.0))));
+}

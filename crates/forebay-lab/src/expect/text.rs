@@ -1,6 +1,7 @@
 //! Expectations as a scenario's text says them.
 
 use super::{Bounds, Expectation, Level, Term, Window};
+use crate::probe::{STALL_CONTEXTS, STALL_REASONS, Suffix, suffix_of};
 use crate::scenario::{ScenarioError, Source};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::parse_size;
@@ -313,8 +314,27 @@ impl Checker<'_> {
         if self.names.figures_of_groups.contains(&family) {
             let group = name.split_once('@').map_or("", |(_, group)| group);
             self.name("process", group, &self.names.groups)?;
+            return Ok(name.into());
         }
-        Ok(name.into())
+        let suffixes = match suffix_of(family) {
+            Suffix::Nothing => vec![String::new()],
+            Suffix::Device => [vec![String::new()], self.places("device_rate")].concat(),
+            Suffix::Store => self.places("write_bandwidth"),
+            Suffix::Zone => self.places("free"),
+            Suffix::Stall => stalls(),
+            // Which tasks there are is the simulation's own business.
+            Suffix::Task => return Ok(name.into()),
+        };
+        let known = suffixes.iter().map(|suffix| format!("{family}{suffix}"));
+        self.name("figure", name, &known.collect::<Vec<String>>())
+    }
+
+    /// Everything that the machine has a column of that kind for, with the `@` before it.
+    fn places(&self, column: &str) -> Vec<String> {
+        let columns = self.names.columns.iter();
+        let places = columns.filter_map(|name| name.strip_prefix(column));
+        let places = places.filter(|place| place.starts_with('@'));
+        places.map(Into::into).collect()
     }
 
     fn name(&self, what: &str, name: &str, known: &[String]) -> Checked<String> {
@@ -330,6 +350,32 @@ impl Checker<'_> {
         Ok(Level::Columns(columns.collect::<Checked<_>>()?))
     }
 
+    /// The units of what `level` adds up.
+    fn units(&self, level: &Level) -> Vec<&'static str> {
+        let columns = match level {
+            Level::Columns(columns) => columns.as_slice(),
+            Level::Number(_) => &[],
+        };
+        let mut units: Vec<&str> = columns.iter().map(|it| (self.names.unit_of)(it)).collect();
+        units.sort_unstable();
+        units.dedup();
+        units
+    }
+
+    /// Columns that `of` is compared with.
+    fn other_columns(&self, text: &str, of: &Level) -> Checked<Level> {
+        let other = self.columns(text)?;
+        let (units, other_units) = (self.units(of), self.units(&other));
+        if units.len() == 1 && units == other_units {
+            return Ok(other);
+        }
+        Err(self.wrong(format!(
+            "{of} is in {} and {other} in {}; columns of one unit are allowed",
+            units.join(" and "),
+            other_units.join(" and ")
+        )))
+    }
+
     /// What `of` is compared with.
     fn level(&self, text: &LevelText, of: &Level) -> Checked<Level> {
         match text {
@@ -340,19 +386,14 @@ impl Checker<'_> {
                     Err(_) => self.size(text, of),
                 }
             }
-            LevelText::Text(text) => self.columns(text),
+            LevelText::Text(text) => self.other_columns(text, of),
         }
     }
 
     /// A size in the unit of `of`: most columns are pages.
     fn size(&self, text: &str, of: &Level) -> Checked<Level> {
         let bytes = parse_size(text).map_err(|problem| self.wrong(problem))? as f64;
-        let columns = match of {
-            Level::Columns(columns) => columns.as_slice(),
-            Level::Number(_) => &[],
-        };
-        let mut units: Vec<&str> = columns.iter().map(|it| (self.names.unit_of)(it)).collect();
-        units.dedup();
+        let units = self.units(of);
         match units.as_slice() {
             ["pages" | "pages/s"] => Ok(Level::Number(bytes / PAGE_BYTES as f64)),
             ["bytes/s"] => Ok(Level::Number(bytes)),
@@ -362,6 +403,14 @@ impl Checker<'_> {
             ))),
         }
     }
+}
+
+/// What may stand behind a figure of waits in reclaim.
+fn stalls() -> Vec<String> {
+    let of = |context: &str| STALL_REASONS.map(|reason| format!("{context};{reason}"));
+    let contexts = STALL_CONTEXTS.iter().map(|context| format!(";{context}"));
+    let contexts = contexts.chain(std::iter::once(String::new()));
+    contexts.flat_map(|context| of(&context)).collect()
 }
 
 #[cfg(test)]

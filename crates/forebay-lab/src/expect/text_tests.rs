@@ -53,7 +53,20 @@ fn what_is_no_number_bounds_nothing() {
 
 #[test]
 fn a_figure_that_no_run_has_is_refused() {
-    for name in ["bogus", "bytes_per_s@bogus", "bytes_per_s"] {
+    for name in [
+        "bogus",
+        "bytes_per_s@bogus",
+        "bytes_per_s",
+        "elapsed@nonsense",
+        "pswpout@data",
+        "seek_count@bogus",
+        "longest_pause_s",
+        "longest_pause_s@bogus",
+        "dirty_of_inactive@bogus",
+        "stall_events_total;direct",
+        "stall_events_total;direct;BOGUS",
+        "stall_events_total@direct",
+    ] {
         let expectation = format!("figure = {{ of = \"{name}\", at_most = 1 }}");
         let error = expecting(&expectation).unwrap_err();
         assert!(
@@ -66,8 +79,32 @@ fn a_figure_that_no_run_has_is_refused() {
         "bytes_per_s@log",
         "longest_pause_s@data",
         "final_sync",
+        "seek_count",
+        "seek_count@data",
+        "dirty_of_inactive@DMA32",
+        "stall_share_zero;direct;WRITEBACK",
+        "stall_events_total;congestion_wait",
+        "task_clock_msecs@kswapd",
     ] {
         let expectation = format!("figure = {{ of = \"{name}\", at_most = 1 }}");
         assert!(expecting(&expectation).is_ok(), "{name}");
     }
+}
+
+#[test]
+fn what_is_compared_has_one_unit() {
+    for expectation in [
+        "never_above = { of = \"dirty\", limit = \"rate@log\" }",
+        "mean = { of = \"nr_dirtied\", at_most = \"dirty\" }",
+        "settles = { of = \"dirty + rate@log\", near = \"thresh\", within_percent = 5, by_s = 1 }",
+        "overshoots = { of = \"dirty\", over = \"thresh + rate@log\", at_most_percent = 5 }",
+    ] {
+        let error = expecting(expectation).unwrap_err();
+        assert!(
+            error.contains("line 8") && error.contains("one unit"),
+            "{error}"
+        );
+    }
+    let pages = "never_above = { of = \"dirty + writeback\", limit = \"thresh + free\" }";
+    assert!(expecting(pages).is_ok());
 }

@@ -2,6 +2,7 @@
 //! (spec/workloads.md 2.2).
 
 use super::events::Watched;
+use super::series::place_of;
 use crate::machine::Machine;
 use crate::outcome::{DeviceRecord, Series, Stall};
 use crate::world::Snapshot;
@@ -80,6 +81,47 @@ pub(crate) const FIGURES: [&str; 55] = [
     "dirty_highest_point",
     "final_sync",
 ];
+
+/// What stands behind the name of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suffix {
+    /// Nothing.
+    Nothing,
+    /// `@DEVICE`, or nothing for the device of the main file system.
+    Device,
+    /// `@STORE`: a file system, or swap.
+    Store,
+    /// `@ZONE`, `@1.ZONE` on other nodes than the first.
+    Zone,
+    /// `@TASK`: a name under which the simulation ran something.
+    Task,
+    /// `;REASON`, or `;CONTEXT;REASON`.
+    Stall,
+}
+
+/// Who waits in reclaim, and why.
+pub(crate) const STALL_CONTEXTS: [&str; 2] = ["direct", "kswapd"];
+pub(crate) const STALL_REASONS: [&str; 6] = [
+    "WRITEBACK",
+    "ISOLATED",
+    "NOPROGRESS",
+    "CONGESTED",
+    "congestion_wait",
+    "wait_iff_congested",
+];
+
+/// What stands behind the figures called `family`.
+pub(crate) fn suffix_of(family: &str) -> Suffix {
+    match family {
+        "iostat_await_mean" | "seek_count" | "write_ios" | "write_throughput"
+        | "write_io_bytes" => Suffix::Device,
+        "longest_pause_s" => Suffix::Store,
+        "dirty_of_inactive" => Suffix::Zone,
+        "task_clock_msecs" => Suffix::Task,
+        "stall_events_total" | "stall_share_at_timeout" | "stall_share_zero" => Suffix::Stall,
+        _ => Suffix::Nothing,
+    }
+}
 
 type Figures = BTreeMap<String, f64>;
 
@@ -254,7 +296,8 @@ fn pauses(gathered: &Gathered<'_>, figures: &mut Figures) {
 fn at_reclaim_writes(gathered: &Gathered<'_>, figures: &mut Figures) {
     for (zone, share) in &gathered.watched.dirty_of_inactive {
         if let Some(zone) = gathered.after.statistics.zones.get(*zone) {
-            put(figures, &format!("dirty_of_inactive@{}", zone.name), *share);
+            let name = format!("dirty_of_inactive@{}", place_of(zone));
+            put(figures, &name, *share);
         }
     }
     if let Some(share) = gathered.watched.dirty_of_file {

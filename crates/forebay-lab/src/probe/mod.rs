@@ -6,6 +6,8 @@ mod latencies;
 mod series;
 
 pub(crate) use events::{PausesSinceLook, Watcher};
-pub(crate) use figures::{FIGURES, Gathered, derive};
+pub(crate) use figures::{
+    FIGURES, Gathered, STALL_CONTEXTS, STALL_REASONS, Suffix, derive, suffix_of,
+};
 pub use latencies::Latencies;
 pub(crate) use series::{RATES, Sampler, mean_and_deviation, rate_unit};

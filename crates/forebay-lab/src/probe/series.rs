@@ -158,11 +158,7 @@ impl Sampler {
         if zone.managed == 0 {
             return;
         }
-        let place = if zone.node == 0 {
-            zone.name.clone()
-        } else {
-            format!("{}.{}", zone.node, zone.name)
-        };
+        let place = place_of(zone);
         self.pages(20, &format!("free@{place}"), zone.free);
         self.pages(21, &format!("dirty@{place}"), zone.dirty);
         self.pages(22, &format!("writeback@{place}"), zone.writeback);
@@ -222,6 +218,14 @@ impl Sampler {
             columns: self.columns.values().cloned().collect(),
         }
     }
+}
+
+/// What a zone is called: its name, behind the number of its node if that is not the first.
+pub(super) fn place_of(zone: &ZoneStatistics) -> String {
+    if zone.node == 0 {
+        return zone.name.clone();
+    }
+    format!("{}.{}", zone.node, zone.name)
 }
 
 /// The mean; while the standard deviation exceeds twice the mean, without the largest value, at
