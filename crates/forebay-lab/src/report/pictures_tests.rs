@@ -144,3 +144,23 @@ fn a_run_with_throttled_writers_has_a_picture_of_their_pauses_over_time() {
     let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
     assert_eq!(names, ["pause_mean", "pause_max"]);
 }
+
+#[test]
+fn a_run_of_stutterp_has_a_picture_of_its_passes() {
+    let knobs = [
+        ("scale", "16"),
+        ("workers", "4"),
+        ("seconds", "2"),
+        ("warm_up_seconds", "1"),
+    ];
+    let plan = Plan::new("stutterp", "amd4-512m").unwrap();
+    let plan = knobs
+        .iter()
+        .fold(plan, |plan, (name, value)| plan.with(name, value));
+    let outcome = crate::run::run(&plan).unwrap();
+    let passes = outcome.samples["mmap_latency@4"].values.len() as u64;
+    assert_eq!(outcome.distributions["mmap_pass@4"].count, passes);
+    let drawn = galleries(&[outcome]);
+    let latencies = drawn.iter().find(|it| it.heading == "Latencies").unwrap();
+    assert!(latencies.charts.iter().any(|it| it.title == "mmap_pass@4"));
+}
