@@ -223,19 +223,21 @@ impl Stage {
     }
 
     /// Calls that a group is in count with their age, or those that never return would not count
-    /// at all.
+    /// at all; but only what is longer already than all that returned, or every end would add
+    /// calls that look shorter than they are.
     fn tell_pending(&self, number: usize) {
         let group = &self.script.groups[number];
         let Some(latency) = latency_of(&group.action) else {
             return;
         };
         let (now, measured_from) = (self.world.now(), self.began + self.script.warm_up);
+        let longest = self.progress.longest_call(number);
         for place in 0..group.count as usize {
-            if let Some(began) = self.progress.end_call(number, place) {
-                let since = began.max(measured_from);
-                if since < now {
-                    note_latency(&self.world, (latency, &group.name), now - since);
-                }
+            if let Some(began) = self.progress.end_call(number, place)
+                && now >= measured_from
+                && now - began > longest
+            {
+                note_latency(&self.world, (latency, &group.name), now - began);
             }
         }
     }

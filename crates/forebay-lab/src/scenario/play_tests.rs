@@ -218,3 +218,17 @@ fn a_devices_mean_wait_is_that_of_what_is_measured() {
     let whole = played("length_s = 20", &format!("{events}{BULK}"));
     assert!(2.0 * wait(&outcome) < wait(&whole), "{}", wait(&outcome));
 }
+
+#[test]
+fn a_call_that_is_cut_short_by_the_end_makes_no_latency_shorter() {
+    let slow = MACHINE.replace("20_000_000", "1_677_722");
+    let reads = "[[processes]]\nname = \"scan\"\nreads_randomly = { block = \"16M\", \
+                 size = \"4G\" }\n";
+    // Reads take ten seconds each; the first that counts began before the warm-up was over.
+    let text = format!("name = \"test\"\nlength_s = 95\nwarm_up_s = 15\n{slow}\n{reads}");
+    let scenario = Scenario::parse(&text).unwrap();
+    let outcome = run(&Plan::of_scenario(scenario)).unwrap();
+    let scan = &outcome.distributions["read_latency@scan"];
+    assert!(scan.min > 9_500.0 && scan.max < 11_000.0, "{scan:?}");
+    assert_eq!(scan.count, 8, "{scan:?}");
+}

@@ -25,7 +25,7 @@ pub(super) struct Actor {
     pub(super) name: String,
     pub(super) number: usize,
     pub(super) progress: Arc<Progress>,
-    /// Nothing before this is measured.
+    /// Nothing that ends before this is measured.
     pub(super) measured_from: Instant,
 }
 
@@ -77,7 +77,9 @@ impl Actor {
         self.progress.moved(self.group, self.number, bytes);
         let now = self.process.now();
         let began = self.progress.end_call(self.group, self.number);
-        if let Some(began) = began.filter(|began| *began >= self.measured_from) {
+        // A call counts where it ends, and with its whole length.
+        if let Some(began) = began.filter(|_| now >= self.measured_from) {
+            self.progress.note_call(self.group, now - began);
             note_latency(self.process.world(), (latency, &self.name), now - began);
         }
     }

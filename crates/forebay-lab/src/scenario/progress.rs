@@ -29,6 +29,8 @@ struct Moved {
     /// When the call began that each process is in, nanoseconds from switching on; [`NO_CALL`]
     /// outside.
     in_call_since: Vec<AtomicU64>,
+    /// The longest call that has ended and counts, nanoseconds.
+    longest_call: AtomicU64,
     /// It was killed: what its processes still do until they have ended counts no more.
     is_over: AtomicBool,
     starts_at: Span,
@@ -40,6 +42,7 @@ impl Progress {
             name: group.name.clone(),
             bytes: (0..group.count).map(|_| AtomicU64::new(0)).collect(),
             in_call_since: (0..group.count).map(|_| AtomicU64::new(NO_CALL)).collect(),
+            longest_call: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             starts_at: group.start,
         };
@@ -96,6 +99,17 @@ impl Progress {
         let since = since.swap(NO_CALL, Ordering::Relaxed);
         let counts = since != NO_CALL && !self.is_over(group);
         counts.then(|| Instant::ZERO + Span::from_nanos(since))
+    }
+
+    /// A call of `group` that has ended counts.
+    pub(super) fn note_call(&self, group: usize, span: Span) {
+        let longest = &self.groups[group].longest_call;
+        longest.fetch_max(span.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// The longest call of `group` that has ended and counts.
+    pub(super) fn longest_call(&self, group: usize) -> Span {
+        Span::from_nanos(self.groups[group].longest_call.load(Ordering::Relaxed))
     }
 
     /// What each process of `group` has moved.
