@@ -108,3 +108,85 @@ fn what_is_compared_has_one_unit() {
     let pages = "never_above = { of = \"dirty + writeback\", limit = \"thresh + free\" }";
     assert!(expecting(pages).is_ok());
 }
+
+/// A scenario with everything that the page names: two nodes, swap, readers, writers and maps.
+fn on_two_nodes(expectation: &str) -> Result<Scenario, String> {
+    const TEXT: &str = r#"
+name = "test"
+summary = "a test"
+length_s = 5
+[machine]
+name = "two"
+processors = 2
+costs = "2021"
+[[machine.nodes]]
+[[machine.nodes.zones]]
+name = "Normal"
+size = "64M"
+[[machine.nodes]]
+[[machine.nodes.zones]]
+name = "Normal"
+size = "64M"
+[[machine.devices]]
+name = "disk"
+rated = { bytes_per_s = 20_000_000 }
+[[machine.file_systems]]
+name = "data"
+device = "disk"
+kind = "xfs"
+[machine.swap]
+device = "disk"
+size = "64M"
+[[processes]]
+name = "log"
+writes = {}
+[[processes]]
+name = "scan"
+reads = { size = "1M" }
+[[processes]]
+name = "probe"
+maps = { size = "1M" }
+"#;
+    let scenario = Scenario::parse(&format!("{TEXT}[[expect]]\n{expectation}\n"));
+    scenario.map_err(|error| error.to_string())
+}
+
+/// The names that the page's paragraph with this beginning gives, of what is on that machine.
+fn names_of_the_page(beginning: &str) -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let mut paragraphs = page.split("\n\n");
+    let paragraph = paragraphs.find(|it| it.starts_with(beginning)).unwrap();
+    let names = paragraph.split('`').skip(1).step_by(2);
+    let placed = names.map(|name| {
+        name.replace("ZONE", "Normal")
+            .replace("FILE_SYSTEM", "data")
+            .replace("DEVICE", "disk")
+            .replace("PROCESS", "log")
+            .replace("CONTEXT", "kswapd")
+            .replace("REASON", "NOPROGRESS")
+    });
+    placed.collect()
+}
+
+#[test]
+fn the_page_gives_names_that_may_be_used() {
+    let refused = |names: Vec<String>, expectation: &dyn Fn(&str) -> String| {
+        assert!(names.len() > 3, "{names:?}");
+        let answers = names
+            .into_iter()
+            .map(|name| on_two_nodes(&expectation(&name)));
+        answers.filter_map(Result::err).collect::<Vec<String>>()
+    };
+    let columns = refused(names_of_the_page("Columns:"), &|name| {
+        format!("never_above = {{ of = \"{name}\", limit = 1 }}")
+    });
+    let figures = refused(names_of_the_page("Figures:"), &|name| {
+        format!("figure = {{ of = \"{name}\", at_most = 1 }}")
+    });
+    let latencies = refused(names_of_the_page("Latencies:"), &|name| {
+        format!("latency = {{ of = \"{name}\", percentile = 99.9, at_most_ms = 1 }}")
+    });
+    let refused = [columns, figures, latencies].concat();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
