@@ -171,6 +171,43 @@ fn a_page_of_zeros_that_comes_too_late_is_left_out() {
     });
 }
 
+/// Of a page that goes to swap while a call waits to make zeros of it, the bytes are what was
+/// written.
+#[test]
+fn zeros_that_come_too_late_take_the_place_of_nothing_that_was_written() {
+    simulate(1, |rt| async move {
+        let slow = Rate::bytes(64 * PAGE as u64);
+        let bench = Bench::new(rt.clone(), 4, |rt, memory| {
+            Arc::new(RateStore::new(rt, memory, slow))
+        });
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 32 << 20)
+            .expect("there is room for swap");
+        let others = bench.cache.anonymous(8 << 20).expect("swap is set");
+        let filling = others.clone();
+        let fills = rt.spawn("fill memory", async move {
+            let filled = write_pages(&filling, 0..2_048).await;
+            assert_eq!(filled, Ok(()), "swap is slow, but it takes them");
+        });
+        rt.sleep(Span::from_millis(100)).await;
+        let memory = bench.cache.anonymous(2 * PAGE as u64).expect("swap is set");
+        let writer = memory.clone();
+        let mut looks = pin!(memory.page(1));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(looks.as_mut().poll(&mut context).is_pending());
+        fills.join().await;
+        assert_eq!(writer.write_at(&page_of(7), PAGE as u64).await, Ok(()));
+        // Twice the cache: what was written before goes to swap.
+        write_pages(&others, 0..2_048)
+            .await
+            .expect("swap takes the rest");
+        let found = looks.await.map(|page| page.to_vec());
+        assert!(found == Ok(page_of(7)), "the bytes that were written");
+        bench.assert_consistent();
+    });
+}
+
 #[test]
 fn anonymous_memory_grows_no_further_than_it_was_made() {
     simulate(1, |rt| async move {

@@ -5,13 +5,13 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
+use crate::flow::swap::is_in_no_slot;
 use crate::marks::Mark;
 use crate::state::backing::FlusherWork;
 use crate::state::frame::{Refused, SharedHold, flag};
 use crate::state::index::{key, page_of as index_of};
-use crate::state::object::{ObjectState, Origin};
+use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
-use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, page_of, pages_for};
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,17 +47,17 @@ impl Engine {
 
     #[cold]
     fn absent(&self, object: &ObjectState, page: u64) -> Missing {
-        match &object.origin {
-            Origin::Anonymous { slots }
-                if slots[page as usize].load(Ordering::Acquire) == 0
-                    && self
-                        .index
-                        .find_surely(&self.frames, key(object.number, page))
-                        .is_none() =>
-            {
-                Missing::Zeros { page }
-            }
-            _ => Missing::Absent { page },
+        // Its slot is asked for again: it may have been written and have gone to swap in between.
+        let is_zeros = is_in_no_slot(object, page)
+            && self
+                .index
+                .find_surely(&self.frames, key(object.number, page))
+                .is_none()
+            && is_in_no_slot(object, page);
+        if is_zeros {
+            Missing::Zeros { page }
+        } else {
+            Missing::Absent { page }
         }
     }
 

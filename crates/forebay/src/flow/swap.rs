@@ -252,6 +252,12 @@ impl Engine {
             return Ok(());
         }
         if let Some(mut hold) = self.insert(object, page, fresh, &batch) {
+            // It may have been written and have gone to swap while this call waited. Only of a page
+            // that is in is that known: its slot does not change any more.
+            if !is_in_no_slot(object, page) {
+                self.release_page(hold);
+                return Ok(());
+            }
             self.frames.arena().zero(&mut hold, 0, PAGE_BYTES);
             // Its content is nowhere else, so it is dirty from the start.
             hold.set(flag::UPTODATE | flag::DIRTY);

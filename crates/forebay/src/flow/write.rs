@@ -6,12 +6,13 @@ use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
 use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::read::Missing;
+use crate::flow::swap::is_in_no_slot;
 use crate::marks::Mark;
 use crate::policy::Refaults;
 use crate::state::dirty_index::SlabFull;
 use crate::state::frame::{ExclusiveHold, Refused, flag};
 use crate::state::index::key;
-use crate::state::object::{BatchGuard, ObjectState, Origin};
+use crate::state::object::{BatchGuard, Origin};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of};
@@ -337,7 +338,7 @@ impl Engine {
         let object = &*handle.object;
         self.shadows.prefetch(key(object.number, piece.page));
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
-        let is_blank = is_behind_end || is_untouched_anonymous(object, piece.page);
+        let is_blank = is_behind_end || is_in_no_slot(object, piece.page);
         if !piece.is_whole() && !is_blank {
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
@@ -357,6 +358,12 @@ impl Engine {
             let frame = self.index.find_surely(&self.frames, key).unwrap_or(0);
             return Err(Obstacle::Busy { frame, key });
         };
+        let is_empty = !object.is_anonymous() || is_in_no_slot(object, piece.page);
+        if !piece.is_whole() && !is_empty {
+            // It went to swap after the look at its slot. Now that it is in its slot stays.
+            self.release_page(hold);
+            return Err(Obstacle::NeedsFill { page: piece.page });
+        }
         if let Err(obstacle) = self.tag_dirty(handle, piece.page) {
             self.release_page(hold);
             return Err(obstacle);
@@ -482,12 +489,4 @@ fn want_of(handle: &Handle) -> Want {
         return Want::to_read(handle.node);
     }
     Want::to_write(handle.node, handle.backing.number)
-}
-
-/// Whether nobody ever wrote this page of anonymous memory.
-fn is_untouched_anonymous(object: &ObjectState, page: u64) -> bool {
-    match &object.origin {
-        Origin::Anonymous { slots } => slots[page as usize].load(Ordering::Acquire) == 0,
-        Origin::File { .. } => false,
-    }
 }
