@@ -2,7 +2,7 @@
 
 mod support;
 
-use forebay::{BuildError, Counter, DirtyThrottle, Settings};
+use forebay::{Advice, BuildError, Counter, DirtyThrottle, Settings};
 use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_store::{
@@ -257,6 +257,50 @@ fn writers_are_not_stopped_by_pages_for_whose_commit_nobody_comes() {
             remote.bench.assert_consistent();
         });
     }
+}
+
+/// A file that was forgotten while it waited for its turn has a number that may be another's.
+#[test]
+fn a_flusher_waits_for_no_writes_of_whoever_has_the_number_of_a_forgotten_file() {
+    simulate(14, |rt| async move {
+        let settings = Settings {
+            objects_limit: 2,
+            ..Settings::of_mib(8)
+        };
+        let remote = Remote::with(rt.clone(), settings);
+        let bench = &remote.bench;
+        let first = bench.open(0);
+        write_pages(&first, 0..4).await.expect("memory takes it");
+        let forgotten = bench.open_object(ObjectId(2), 0);
+        write_pages(&forgotten, 0..4)
+            .await
+            .expect("memory takes it");
+        assert_eq!(forgotten.sync().await, Ok(()));
+        drop(forgotten);
+        let heir = bench.open_object(ObjectId(3), 0);
+        remote.faults.inject(Fault {
+            object: Some(ObjectId(3)),
+            ..Fault::each(IoKind::Write, FaultAction::NeverAnswer)
+        });
+        write_pages(&heir, 0..4).await.expect("memory takes it");
+        let syncs = rt.spawn("sync", async move {
+            assert_eq!(heir.sync().await, Ok(()));
+        });
+        // The flusher is asked for all.
+        let asks = || first.advise(Advice::DontNeed, 0..PAGE as u64);
+        assert_eq!(asks().await, Ok(()));
+        rt.sleep(Span::from_secs(1)).await;
+        remote.faults.clear();
+        assert_eq!(remote.faults.release(), 1);
+        syncs.join().await;
+        assert_eq!(bench.cache.statistics().dirty(), 0);
+        write_pages(&first, 4..8).await.expect("memory takes it");
+        assert_eq!(asks().await, Ok(()));
+        rt.sleep(Span::from_secs(1)).await;
+        assert_eq!(bench.cache.statistics().dirty(), 0, "it has its turns");
+        assert!(bench.has_stored(0..8));
+        bench.assert_consistent();
+    });
 }
 
 /// Nobody commits swap, and what is written there is nowhere else.

@@ -206,12 +206,7 @@ impl Engine {
             let Some(object) = take_object(backing) else {
                 break;
             };
-            let mut taken = Taken {
-                engine: self,
-                backing,
-                object,
-                turn: Turn::More,
-            };
+            let mut taken = Taken::of(self, backing, object);
             let limit = round.pages_left;
             let (written, turn) = self.write_object(backing, &taken.object, limit).await;
             taken.turn = turn;
@@ -272,6 +267,12 @@ impl Engine {
         if self.now_ms() < retry_at_ms {
             self.mark(Mark::FlushPutOff);
             return (0, Turn::Blocked);
+        }
+        if !has_work_left(backing, object) {
+            // It may be forgotten by now, and its number another's, whose writes it is not to wait
+            // for. Of one that has work that cannot be, now that it has its turn.
+            lock(&object.queueing).next_page = 0;
+            return (0, Turn::Clean);
         }
         let average = lock(&backing.rates).bandwidth.average_pages_per_s;
         let limit = match self.settings.policy.flush_chunk {
@@ -367,9 +368,26 @@ struct Taken<'a> {
     turn: Turn,
 }
 
+impl<'a> Taken<'a> {
+    fn of(engine: &'a Engine, backing: &'a Backing, object: Arc<ObjectState>) -> Taken<'a> {
+        // An object with requests is not forgotten. This comes before the look at what it has to
+        // write: who forgets it looks at that first.
+        object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
+        Taken {
+            engine,
+            backing,
+            object,
+            turn: Turn::More,
+        }
+    }
+}
+
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.engine.requeue(self.backing, &self.object, self.turn);
+        self.object
+            .requests_in_flight
+            .fetch_sub(1, Ordering::AcqRel);
     }
 }
 
