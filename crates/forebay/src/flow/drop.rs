@@ -52,10 +52,15 @@ impl Engine {
     /// Drops the pages of a closed file, if none is dirty, in flight or held. True if it has none
     /// left.
     pub(crate) fn forget_object(&self, file: &ObjectState) -> bool {
-        // What was written and not committed is still owed to a `Cache::sync`, and so is a length.
-        let is_owed = file.length_unsynced.load(Ordering::Acquire)
-            || changes_to_commit(&self.backing_of(file), file).is_some();
-        !is_owed && is_idle(file) && self.drop_file(file).kept == 0
+        // What is owed is asked once nothing is under way: whatever ends says what it leaves to be
+        // committed before it counts as ended.
+        is_idle(file) && !self.is_owed(file) && self.drop_file(file).kept == 0
+    }
+
+    /// Whether a `Cache::sync` still has to commit what was written, or to tell a length.
+    fn is_owed(&self, file: &ObjectState) -> bool {
+        file.length_unsynced.load(Ordering::Acquire)
+            || changes_to_commit(&self.backing_of(file), file).is_some()
     }
 
     /// Drops the clean pages of a file.
