@@ -2,12 +2,12 @@
 
 mod support;
 
-use forebay::{AccessError, File};
+use forebay::{AccessError, File, Settings};
 use forebay_base::Span;
 use forebay_rt::{Rt, Task};
 use forebay_store::{DelayStore, Delays, Failure, Fault, FaultAction, FaultWhen, IoKind, ObjectId};
 use std::sync::Arc;
-use support::{Bench, FILE, PAGE, has_page, page_of, pages, simulate, write_pages};
+use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
 fn at(page: u64) -> u64 {
     page * PAGE as u64
@@ -470,6 +470,52 @@ fn a_store_knows_how_long_an_object_is_whose_end_was_discarded() {
         assert!(file.is_written());
         assert_eq!(bench.memory.length_bytes(FILE), at(20));
         assert!(is_zero(&file, at(10), 10 * PAGE).await);
+        bench.assert_consistent();
+    });
+}
+
+/// What was discarded in the middle says nothing of the length.
+#[test]
+fn a_file_that_was_discarded_in_the_middle_is_written_in_the_end() {
+    simulate(11, |rt| async move {
+        let settings = Settings {
+            objects_limit: 1,
+            ..Settings::of_mib(8)
+        };
+        let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
+        // The last byte is that of a whole page, or of the last page's first part.
+        for (object, length_bytes) in [(ObjectId(1), at(20)), (ObjectId(2), at(20) + 100)] {
+            let file = bench.open_object(object, 0);
+            let bytes = &pages(0..21)[..length_bytes as usize];
+            file.write_at(bytes, 0).await.expect("memory takes it");
+            let mut expected = bytes.to_vec();
+            for range in [at(5)..at(10), at(15)..at(20) - 1, at(19)..length_bytes - 50] {
+                expected[range.start as usize..range.end as usize].fill(0);
+                assert_eq!(file.discard(range).await, Ok(()));
+            }
+            rt.sleep(Span::from_secs(60)).await;
+            assert!(file.is_written(), "{length_bytes} bytes");
+            assert!(bench.memory.snapshot(object) == expected);
+        }
+        // Nor is it kept for its length where nobody has it open.
+        assert!(bench.cache.open(&bench.store, ObjectId(3), 0).is_ok());
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_store_knows_how_long_an_object_is_whose_end_inside_a_page_was_discarded() {
+    simulate(12, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 8);
+        let file = bench.open(0);
+        let length_bytes = at(20) + 100;
+        let bytes = &pages(0..21)[..length_bytes as usize];
+        file.write_at(bytes, 0).await.expect("memory takes it");
+        assert_eq!(file.discard(at(10)..u64::MAX).await, Ok(()));
+        rt.sleep(Span::from_secs(60)).await;
+        assert!(file.is_written());
+        assert_eq!(bench.memory.length_bytes(FILE), length_bytes);
+        assert!(is_zero(&file, at(10), 10 * PAGE + 100).await);
         bench.assert_consistent();
     });
 }

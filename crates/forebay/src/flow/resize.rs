@@ -222,12 +222,15 @@ impl Engine {
         let answer = self.ask(backing, request, Span::MAX).await;
         object.changed();
         answer.unwrap_or(Err(request.error(Failure::NoAnswer)))?;
-        self.drop_surely(object, backing, &pages).await;
-        // What was dirty there may have been all that made the store's object this long.
-        object.length_unsynced.store(true, Ordering::Release);
-        // Nothing is left behind it whose write would make it so again, and whoever closes the
-        // object without a sync does not commit. What the store refuses each sync asks again.
+        // What was dirty there may have been all that made the store's object this long. Nothing is
+        // left behind it whose write would make it so again, and whoever closes the object without
+        // a sync does not commit. A sync that finds nothing dirty there any more finds this.
         let at_end = pages.end >= pages_for(object.length_bytes());
+        if at_end {
+            object.length_unsynced.store(true, Ordering::Release);
+        }
+        self.drop_surely(object, backing, &pages).await;
+        // What the store refuses each sync asks again.
         if at_end && self.tell_length(backing, object, &guard).await.is_err() {
             self.mark(Mark::CommitLengthFailed);
         }
