@@ -7,7 +7,7 @@ use forebay::{AccessError, BackingSettings, Counter, DirtyKnobs, Policy, Setting
 use forebay_base::Span;
 use forebay_store::{
     Durability, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
-    Store,
+    Rate, RateStore, Store,
 };
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, pages, simulate, write_pages};
@@ -152,6 +152,42 @@ fn a_fresh_store_is_written_to_while_another_never_answers() {
             bench.assert_consistent();
         });
     }
+}
+
+/// Nor where memory goes to swap in that store all the time.
+#[test]
+fn a_fresh_store_with_swap_is_written_to_while_another_never_answers() {
+    simulate(7, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 8);
+        let file = bench.open(0);
+        faults.inject(silence(IoKind::Write));
+        let mut written = 0;
+        while write_pages(&file, written..written + 1).await.is_ok() {
+            written += 1;
+            assert!(written < 4_000, "8 MiB hold 2 000 pages");
+        }
+        let rate = Rate::bytes(1_024 * PAGE as u64);
+        let memory = Arc::new(MemoryStore::new());
+        let store = Arc::new(RateStore::new(rt.clone(), memory.clone(), rate));
+        let store = bench.cache.attach(store).expect("a second store");
+        let swap = bench.cache.set_swap(&store, ObjectId(9), 64 << 20);
+        assert_eq!(swap, Ok(()));
+        let other = bench.cache.open(&store, FILE, 0).expect("it opens");
+        let others = bench.cache.anonymous(8_192 * PAGE as u64);
+        let others = others.expect("swap holds it");
+        rt.spawn("others", async move {
+            loop {
+                // Told or not that there is no frame: it goes on.
+                let _ = write_pages(&others, 0..8_192).await;
+            }
+        });
+        rt.sleep(Span::from_secs(1)).await;
+        let writes = rt.timeout(Span::from_secs(60), write_pages(&other, 0..24));
+        assert_eq!(writes.await.ok(), Some(Ok(())));
+        let syncs = rt.timeout(Span::from_secs(60), other.sync());
+        assert_eq!(syncs.await.ok(), Some(Ok(())));
+        assert!(memory.snapshot(FILE) == pages(0..24));
+    });
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl Engine {
         }
         // Others have all that may be dirty, on its way: the writers of this store are stopped, and
         // nobody else would write the few pages that they left here.
-        let is_idle = backing.writeback.load(Ordering::Relaxed) <= uncommitted;
+        let is_idle = backing.pages_in_flight.load(Ordering::Acquire) == 0;
         if is_idle && self.global.pages() >= limits.thresh {
             return true;
         }

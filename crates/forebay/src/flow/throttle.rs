@@ -70,6 +70,8 @@ struct Snapshot {
     limits: DirtyLimits,
     inputs: PositionInputs,
     position: Position,
+    /// Of the store's dirty pages those that are not on their way to swap.
+    store_file_pages: u64,
     exceeded: bool,
     is_measured: bool,
 }
@@ -161,7 +163,7 @@ impl Engine {
         self.record_pause(backing, snapshot, &decision);
         self.sleep_counted(Span::from_micros(decision.pause_us))
             .await;
-        may_leave(decision.task_ratelimit, snapshot.inputs.store_dirty, 1)
+        may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
 
     fn decide(&self, backing: &Backing, before: DirtierState, snapshot: &Snapshot) -> Decision {
@@ -217,7 +219,7 @@ impl Engine {
         let may_go = dirty < snapshot.position.setpoint
             || (!ended && dirty < snapshot.inputs.hard_limit)
             || (now.since(entered) >= longest && dirty < snapshot.inputs.hard_limit)
-            || may_leave(0, backing.dirty_pages(), 1);
+            || may_leave(0, backing.file_pages(), 1);
         if may_go {
             let inputs = &snapshot.inputs;
             *lock(&dirtier.state) = free_run(now, dirty, inputs.thresh);
@@ -260,6 +262,7 @@ impl Engine {
             limits,
             inputs,
             position: position(&inputs),
+            store_file_pages: backing.file_pages(),
             exceeded,
             is_measured: rates.samples >= SAMPLES_TO_TRUST,
         }

@@ -191,6 +191,14 @@ impl Backing {
         self.reclaimable.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }
 
+    /// The same of files alone. What goes to swap here is not for their writers to wait for: it
+    /// may never end.
+    pub(crate) fn file_pages(&self) -> u64 {
+        self.reclaimable.load(Ordering::Relaxed)
+            + self.uncommitted.load(Ordering::Relaxed)
+            + self.pages_in_flight.load(Ordering::Acquire)
+    }
+
     /// Puts an object that has become dirty on the flusher's list, if it is on none. True if it
     /// is the first.
     pub(crate) fn enqueue(&self, object: &Arc<ObjectState>, now_ms: impl FnOnce() -> u64) -> bool {
