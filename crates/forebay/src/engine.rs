@@ -93,7 +93,8 @@ pub(crate) struct Swap {
     pub(crate) backing: Arc<Backing>,
     pub(crate) object: ObjectId,
     pub(crate) slots: SwapSlots,
-    /// Vectors of one page: never those of the store's files, which have to be written as well.
+    /// Vectors of one page: never those of files, which have to be written as well. When more
+    /// pages are on their way than there are vectors, the others get small new ones.
     pub(crate) vectors: IoVectors,
     /// How much is read back at a time.
     pub(crate) ahead: SwapAhead,

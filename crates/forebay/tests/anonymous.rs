@@ -367,6 +367,7 @@ fn a_cut_whose_caller_has_left_touches_nothing_of_others() {
         });
     }
 }
+
 /// Memory that is written to swap all the time keeps nobody from writing files beside it.
 #[test]
 fn a_sync_ends_while_swap_keeps_the_same_store_busy() {

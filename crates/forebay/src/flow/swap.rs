@@ -150,8 +150,7 @@ impl Engine {
         drop(hold);
         self.note_reclaim_write(frame, who, false);
         self.count(Counter::Pswpout, 1);
-        let own = swap.vectors.take_idle();
-        let mut pages = own.unwrap_or_else(|| self.vectors.take());
+        let mut pages = swap.vectors.take();
         pages.push(self.frames.arena().pointer(frame));
         let request = Request {
             kind: IoKind::Write,
@@ -198,12 +197,8 @@ impl Engine {
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
         self.note_node_written(&io.pages);
-        if self.vectors.is_too_short(&io.pages) {
-            let swap = self.swap.get().expect("what was written there has swap");
-            swap.vectors.give_back(io.pages);
-        } else {
-            self.vectors.give_back(io.pages);
-        }
+        let swap = self.swap.get().expect("what was written there has swap");
+        swap.vectors.give_back(io.pages);
         self.write_is_over(backing);
     }
 
@@ -305,3 +300,7 @@ impl Engine {
         self.open(Origin::Anonymous { slots }, byte_of(pages))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "swap_tests.rs"]
+mod tests;
