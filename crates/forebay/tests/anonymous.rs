@@ -94,6 +94,11 @@ fn memory_that_is_cut_inside_a_page_leaves_nothing_behind() {
         let memory = bench.cache.anonymous(2 * PAGE as u64).expect("swap is set");
         let resident = || resident_pages(&bench);
         for (length_bytes, kept) in [(5_000, 1), (4_096, 0), (8_192, 0), (100, 1)] {
+            if length_bytes < memory.len() {
+                // The page with the new end is there.
+                let written = memory.write_at(&[1], length_bytes).await;
+                assert_eq!(written, Ok(()));
+            }
             assert_eq!(memory.truncate(length_bytes).await, Ok(()));
             assert_eq!(resident(), kept, "cut to {length_bytes} bytes");
         }
@@ -102,6 +107,37 @@ fn memory_that_is_cut_inside_a_page_leaves_nothing_behind() {
         let file = bench.open(2 * PAGE as u64);
         for number in 0..2 {
             assert_eq!(has_page(&file, number).await, Ok(true), "page {number}");
+        }
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_cut_of_memory_that_a_guard_prevents_changes_no_byte() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 4);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 32 << 20)
+            .expect("there is room for swap");
+        let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
+        let others = bench.cache.anonymous(8 << 20).expect("swap is set");
+        for in_swap in [false, true] {
+            let bytes = pages(1..5);
+            memory.write_at(&bytes, 0).await.expect("it fits");
+            if in_swap {
+                write_pages(&others, 0..2_048)
+                    .await
+                    .expect("swap takes the rest");
+            }
+            let guard = memory.page(3).await.expect("it is there");
+            let cut = memory.truncate(100).await;
+            assert!(matches!(cut, Err(AccessError::Held { .. })), "{cut:?}");
+            drop(guard);
+            assert_eq!(memory.len(), 4 * PAGE as u64);
+            let mut found = vec![0; 4 * PAGE];
+            assert_eq!(memory.read_at(&mut found, 0).await, Ok(4 * PAGE));
+            assert!(found == bytes, "where it was in swap: {in_swap}");
         }
         bench.assert_consistent();
     });

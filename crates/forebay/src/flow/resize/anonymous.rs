@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::Handle;
+use crate::flow::read::Missing;
 use crate::flow::swap::slot_of;
 use crate::state::backing::Backing;
 use crate::state::frame::flag;
@@ -20,23 +21,23 @@ impl Engine {
         handle: &Handle,
         length_bytes: u64,
     ) -> Result<(), AccessError> {
+        let first = page_of(length_bytes);
         loop {
-            // The rest of the last page may be in swap, where nobody can zero it.
-            let page_end = length_bytes.next_multiple_of(PAGE_BYTES as u64);
-            let end = page_end.min(handle.object.length_bytes());
-            self.write_zeros(handle, length_bytes..end).await?;
             let (engine, object) = (self.clone(), handle.object.clone());
             let backing = handle.backing.clone();
             let cut = async move { engine.cut_anonymous(&object, &backing, length_bytes).await };
-            let first = page_of(length_bytes);
             if self.resize_apart("truncate", handle, first, cut).await?? {
                 return Ok(());
             }
+            // The rest of the last page is in swap, where nobody can zero it. It comes in as it is:
+            // the cut may still be refused.
+            let missing = Missing::Absent { page: first };
+            self.bring_in(handle, missing, first).await?;
         }
     }
 
     /// Nobody puts pages in from the new length to the last page dropped, so none stays behind the
-    /// end. False if the page with the new end went to swap meanwhile: then nothing is cut.
+    /// end. False if the page with the new end is in swap alone: then nothing is cut.
     async fn cut_anonymous(
         &self,
         object: &ObjectState,
