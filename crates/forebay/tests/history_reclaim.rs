@@ -38,6 +38,7 @@ impl Store for Moody {
 struct Run {
     policy: Policy,
     reclaim_writes: ReclaimWrites,
+    queue_requests: u32,
     congested: bool,
 }
 
@@ -48,6 +49,7 @@ impl Run {
         let run = Run {
             policy: Policy::preset(name).expect("a preset of this name"),
             reclaim_writes: ReclaimWrites::Always,
+            queue_requests: BackingSettings::default().queue_requests,
             congested: false,
         };
         run.with("write_depth=fifth")
@@ -107,6 +109,7 @@ async fn press(rt: Rt, run: Run) -> Bench {
     });
     let stick = BackingSettings {
         reclaim_writes: run.reclaim_writes,
+        queue_requests: run.queue_requests,
         ..BackingSettings::default()
     };
     let attached = bench
@@ -163,6 +166,16 @@ fn who_writes_file_pages_changes_from_stage_to_stage() {
     }
     assert!(seen("b").kswapd_file_writes() > 50);
     assert_eq!(seen("h").kswapd_file_writes(), 0);
+}
+
+/// However long a queue is said to be, half as much again is a number.
+#[test]
+fn the_queue_of_a_store_may_be_as_long_as_can_be_said() {
+    let endless = Run {
+        queue_requests: u32::MAX,
+        ..Run::of("linux-3.0").with("reclaim_writeback=a")
+    };
+    assert!(endless.go().count(Counter::NrVmscanWriteFileDirect) > 100);
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl Engine {
     /// has waited may overbook the queue by half, so that one place is enough for a batch.
     pub(super) async fn wait_for_queue(&self, backing: &Backing, control: &mut ScanControl) {
         let room = backing.settings.queue_requests;
-        let rooms = [room, room + room / 2];
+        let rooms = [room, room.saturating_add(room / 2)];
         self.wait_for_room(backing, rooms, control).await;
     }
 
