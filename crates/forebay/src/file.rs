@@ -481,7 +481,7 @@ impl File {
         let mut done = 0;
         for buffer in buffers {
             let at = offset_bytes + done as u64;
-            let behind = at + buffer.len() as u64;
+            let behind = at.saturating_add(buffer.len() as u64);
             self.handle.engine.prefetch_at(&self.handle.object, behind);
             let read = self.try_read(buffer, at)?;
             done += read;

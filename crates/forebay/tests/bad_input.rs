@@ -11,6 +11,7 @@ use forebay_store::{
     Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
     Store,
 };
+use std::io::IoSliceMut;
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
@@ -193,6 +194,11 @@ fn nothing_is_read_past_the_end() {
         assert_eq!(file.read_at(&mut bytes, 4_096).await, Ok(904));
         assert_eq!(file.read_at(&mut bytes, 5_000).await, Ok(0));
         assert_eq!(file.read_at(&mut bytes, u64::MAX).await, Ok(0));
+        let mut more = [0; 9];
+        let mut both = [IoSliceMut::new(&mut bytes), IoSliceMut::new(&mut more)];
+        assert_eq!(file.read_vectored_at(&mut both, u64::MAX).await, Ok(0));
+        let read = file.blocking().read_vectored_at(&mut both, u64::MAX);
+        assert_eq!(read, Ok(0));
         let behind = file.page(2).await.map(drop);
         assert!(matches!(behind, Err(AccessError::TooFar { .. })));
         let far = file.write_at(&bytes, u64::MAX - 5).await;
