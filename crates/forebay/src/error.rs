@@ -128,10 +128,11 @@ pub enum AccessError {
         /// How long was waited.
         waited: Span,
     },
-    /// The page is held by a guard that was not dropped in time.
+    /// The page is held by a guard that was not dropped in time; of a call that only looks at it,
+    /// by the 65 280 guards that it may have.
     #[error(
         "page {page_index} of object {object} was held by a guard for {waited}; drop the guard \
-         before writing the page"
+         before writing the page, or before holding it once more"
     )]
     Held {
         /// The store's number of the object.

@@ -4,7 +4,7 @@ mod support;
 
 use forebay::{
     AccessError, BackingSettings, BuildError, Cache, DirtyKnobs, NodeSettings, Parts, Settings,
-    ZoneSettings,
+    SyncError, ZoneSettings,
 };
 use forebay_base::Span;
 use forebay_store::{
@@ -182,6 +182,38 @@ fn written_objects_make_room_once_they_are_durable() {
             bench.assert_consistent();
         });
     }
+}
+
+/// Who looks at a page that has as many guards as it may have is told; a sync that cannot take
+/// it, too.
+#[test]
+fn a_page_has_so_many_guards_and_no_more() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..1).await.expect("memory takes it");
+        let mut guards = Vec::new();
+        for _ in 0..65_280 {
+            guards.push(file.page(0).await.expect("there is room for guards"));
+        }
+        let waited = Span::from_secs(5);
+        let began = rt.now();
+        let refused = AccessError::Held {
+            object: FILE.0,
+            page_index: 0,
+            waited,
+        };
+        assert_eq!(file.page(0).await.map(drop), Err(refused));
+        assert_eq!(rt.now().since(began), waited);
+        assert_eq!(has_page(&file, 0).await, Err(refused));
+        let synced = file.sync().await;
+        assert!(matches!(synced, Err(SyncError::NotAnswering { .. })));
+        guards.pop();
+        assert_eq!(file.page(0).await.map(drop), Ok(()));
+        assert_eq!(file.sync().await, Ok(()));
+        drop(guards);
+        bench.assert_consistent();
+    });
 }
 
 #[test]

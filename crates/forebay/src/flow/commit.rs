@@ -8,7 +8,7 @@ use crate::flow::ticket::{Ticket, answer};
 use crate::marks::Mark;
 use crate::state::backing::{Backing, CommitTurn};
 use crate::state::dirty_index::Tag;
-use crate::state::frame::{Refused, flag};
+use crate::state::frame::{Refused, flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::{Committed, ObjectState};
 use forebay_base::Span;
@@ -192,11 +192,10 @@ impl Engine {
                     Ok(hold) if hold.word() & flag::UNSTABLE != 0 => act(self, frame, page),
                     Ok(_) | Err(Refused::Gone) => {}
                     Err(Refused::Busy) => {
-                        // A writer or a cut has it for a moment.
+                        // A writer or a cut has it for a moment, or very many guards for longer.
                         self.mark(Mark::CommitPageBusy);
                         let longest = self.settings.answer_timeout;
-                        let is_free = |word| word & flag::EXCLUSIVE == 0;
-                        self.word_becomes(frame, key, longest, is_free).await;
+                        self.word_becomes(frame, key, longest, is_holdable).await;
                         continue;
                     }
                 }

@@ -8,7 +8,7 @@ use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::swap::is_in_no_slot;
 use crate::marks::Mark;
 use crate::state::backing::FlusherWork;
-use crate::state::frame::{Refused, SharedHold, flag};
+use crate::state::frame::{Refused, SharedHold, flag, is_crowded, is_holdable};
 use crate::state::index::{key, page_of as index_of};
 use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
@@ -370,11 +370,31 @@ impl Engine {
         self.page_settles(object, frame, key, flag::EXCLUSIVE)
             .await?;
         if self.frames.owner(frame) == key {
-            return Ok(());
+            return self.guards_leave_room(object, frame, key).await;
         }
         object
             .read_failure_since(failures, index_of(key))
             .map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Waits until a page has fewer guards than it may have.
+    async fn guards_leave_room(
+        &self,
+        object: &ObjectState,
+        frame: u32,
+        key: u64,
+    ) -> Result<(), AccessError> {
+        let waited = self.settings.held_timeout;
+        if !is_crowded(self.frames.word(frame))
+            || self.word_becomes(frame, key, waited, is_holdable).await
+        {
+            return Ok(());
+        }
+        Err(AccessError::Held {
+            object: object.store_object().0,
+            page_index: index_of(key),
+            waited,
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::errseq::Cursor;
-use crate::state::frame::flag;
+use crate::state::frame::{flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::{Committed, ObjectState};
 use forebay_base::Span;
@@ -152,7 +152,7 @@ impl Engine {
             return true;
         };
         self.word_becomes(frame, key, longest, |word| {
-            word & (flag::EXCLUSIVE | flag::WRITEBACK) == 0
+            is_holdable(word) && word & flag::WRITEBACK == 0
         })
         .await
     }

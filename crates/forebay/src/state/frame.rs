@@ -221,7 +221,7 @@ impl FrameTable {
             frame,
             word: before,
         };
-        if before & flag::EXCLUSIVE != 0 || before & HOLDS >= HOLDS_LIMIT {
+        if !is_holdable(before) {
             return Err(Refused::Busy);
         }
         if before & flag::MAPPED == 0 || self.owner(frame) != key {
@@ -329,6 +329,18 @@ impl FrameTable {
     fn queue(&self, frame: u32) -> &WaitQueue {
         &self.waiting[frame as usize % self.waiting.len()]
     }
+}
+
+/// Whether a word says that its page has as many holds as it may have.
+#[inline]
+pub(crate) fn is_crowded(word: u64) -> bool {
+    word & HOLDS >= HOLDS_LIMIT
+}
+
+/// Whether a word says that one more may hold its page.
+#[inline]
+pub(crate) fn is_holdable(word: u64) -> bool {
+    word & flag::EXCLUSIVE == 0 && !is_crowded(word)
 }
 
 /// Whether a word says that its page may be claimed for writing.
