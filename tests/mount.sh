@@ -300,6 +300,66 @@ PROGRAM
   rm -f words stored client.py
 )
 
+# A mount that is given up while its source stalls ends once the source goes on: none of its threads
+# is left waiting for the kernel, which would wait for the ones that are gone.
+check_a_mount_that_is_given_up_is_gone() (
+  set -e
+  disk=$scratch/disk
+  connections=/sys/fs/fuse/connections
+  client=
+  connection=
+  made_connections=
+  undo() {
+    fsfreeze -u "$disk" || true
+    if [ -n "$connection" ]; then echo 1 >"$connections/$connection/abort" || true; fi
+    if [ -n "$client" ]; then kill -KILL "$client" || true; fi
+    kill_server
+    if [ -n "$made_connections" ]; then umount "$connections"; fi
+    if mountpoint -q "$disk"; then umount "$disk"; fi
+  }
+  trap undo EXIT
+  if ! mountpoint -q "$connections"; then
+    mount -t fusectl none "$connections"
+    made_connections=1
+  fi
+  mkdir -p "$disk"
+  truncate -s 64M image
+  mkfs.ext4 -q image
+  mount -o loop image "$disk"
+  mkdir "$disk/src"
+  src=$disk/src
+  serve --memory 16M
+  connection=$(stat -c %d "$mnt")
+  rm -f words
+  mkfifo words
+  cat >client.py <<'PROGRAM'
+import mmap, signal, sys
+file = open(sys.argv[1], "w+b")
+file.truncate(24 << 20)
+mapped = mmap.mmap(file.fileno(), 0)
+for at in range(0, 24 << 20, 4096):
+    mapped[at] = 7
+print("stored", flush=True)
+signal.pause()
+PROGRAM
+  python3 client.py "$mnt/mapped" >words &
+  client=$!
+  read -r line <words
+  fsfreeze -f "$disk"
+  kill -INT "$server"
+  for _ in $(seq 100); do
+    if grep -qs '(forebay-mapped) D' "/proc/$server/task"/*/stat; then break; fi
+    sleep 0.1
+  done
+  kill -INT "$server"
+  until grep -q 'given up' server.log; do :; done
+  fsfreeze -u "$disk"
+  # Its first thread alone would be no end: the lock of the source goes with the last.
+  timeout 5 tail --pid="$server" -f /dev/null
+  flock -n "$src" true
+  rm -f words client.py
+)
+
 check_it_goes_to_the_background() (
   set -e
   trap 'kill "$(cat pid)" 2>/dev/null || true' EXIT
@@ -458,6 +518,7 @@ else
   check_mount a_client_killed_in_its_middle_harms_nobody
   check_mount the_end_writes_what_is_dirty
   check_mount the_end_takes_what_is_stored_to_a_mapping python3
+  check_mount a_mount_that_is_given_up_is_gone python3 fsfreeze mkfs.ext4 $as_root
   check_mount it_goes_to_the_background
   check_mount a_full_disk_loses_nothing $as_root
   check_mount metrics_are_told curl

@@ -21,7 +21,7 @@ use forebay_rt::wait::Gate;
 use forebay_store::FileStore;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::fd::OwnedFd;
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::Resource;
 use std::fmt;
@@ -155,6 +155,8 @@ pub struct Mount {
     ended: Arc<Gate>,
     unmounter: Mutex<SessionUnmounter>,
     place: PathBuf,
+    /// What ends the connection to the kernel by force, where the system shows it.
+    abort: Option<OwnedFd>,
     keeper: Option<Joiner>,
     crew: Vec<Joiner>,
     /// Locked against a second mount of the same source.
@@ -205,23 +207,25 @@ impl Mount {
         let kept = folder.clone();
         let keeper = forebay_rt::thread::spawn("forebay-keeper", move || kept.keep())
             .map_err(system("start a thread"))?;
-        let mount = Mount {
+        let mut mount = Mount {
             folder,
             ended,
             unmounter: Mutex::new(unmounter),
             place: settings.mount_point.clone(),
+            abort: None,
             keeper: Some(keeper),
             crew: std::mem::take(&mut joiners),
             _source: source,
         };
-        mount.answers()?;
+        let root = mount.answers()?;
+        mount.abort = open_abort(&root);
         Ok(mount)
     }
 
     /// Asks the mount for its root.
-    fn answers(&self) -> Result<(), MountError> {
+    fn answers(&self) -> Result<Stat, MountError> {
         let asked = rustix::fs::stat(&self.place);
-        asked.map(|_root| ()).map_err(|errno| MountError::Mount {
+        asked.map_err(|errno| MountError::Mount {
             path: self.place.clone(),
             source: errno.into(),
         })
@@ -253,6 +257,16 @@ impl Mount {
             // Who is not root may ask the helper of the system, which the library does.
             Err(Errno::PERM) => lock(&self.unmounter).unmount(),
             other => Ok(other?),
+        }
+    }
+
+    /// Ends a mount that somebody still uses by force: the kernel fails what it has asked of it and
+    /// what it would ask. To be called before the process ends: a thread that waits for the kernel,
+    /// which waits for an answer of a thread that is gone, could not be killed.
+    pub fn abort(&self) {
+        if let Some(abort) = &self.abort {
+            // It has ended meanwhile, or nothing more can be done.
+            let _ = rustix::io::write(abort, b"1");
         }
     }
 
@@ -318,6 +332,15 @@ impl Drop for Mount {
     }
 }
 
+/// Opens what ends the connection of the mount with this root. Held open it means this connection
+/// alone, whoever gets its number later.
+fn open_abort(root: &Stat) -> Option<OwnedFd> {
+    let connection = rustix::fs::minor(root.st_dev);
+    let path = format!("/sys/fs/fuse/connections/{connection}/abort");
+    // It is not there where nobody has mounted the file system of the connections.
+    rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
 /// Opens the source and locks it: two caches before one folder would overwrite each other's bytes.
 fn lock_source(settings: &MountSettings) -> Result<OwnedFd, MountError> {
     let failed = |errno: Errno| MountError::Source {
@@ -351,7 +374,7 @@ fn build(
         action: "open /proc/self/fd",
         source: errno.into(),
     })?;
-    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY;
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
     let root = through.open(source, flags).map_err(failed)?;
     let stat = rustix::fs::fstat(&root).map_err(failed)?;
     Ok(Arc::new(Folder {
@@ -416,8 +439,8 @@ fn options(settings: &MountSettings) -> Config {
 /// What is missing.
 pub fn can_mount() -> Result<(), String> {
     let device = Path::new("/dev/fuse");
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
-    let opened = rustix::fs::open(device, flags, rustix::fs::Mode::empty());
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(device, flags, Mode::empty());
     opened
         .map(|_fd| ())
         .map_err(|errno| format!("{}: {errno}", device.display()))

@@ -24,8 +24,9 @@ pub(crate) struct Ending {
 }
 
 /// What a second interrupt leaves behind.
-struct Rest {
+struct Rest<F> {
     cache: Cache,
+    before_exit: F,
     /// Set once everything was written, so that the end is not called a loss.
     is_written: Arc<Mutex<bool>>,
 }
@@ -33,10 +34,12 @@ struct Rest {
 impl Ending {
     /// Listens for SIGTERM, SIGINT and SIGHUP. The first of them opens the way to an end in order,
     /// a second SIGINT ends the program with status 1 and says what of `cache` was not written. A
-    /// SIGHUP that whoever started us has ignored, as nohup does, stays ignored.
+    /// SIGHUP that whoever started us has ignored, as nohup does, stays ignored. `before_exit` is
+    /// called before the program is ended.
     pub(crate) fn listen(
         cache: &Cache,
         is_written: Arc<Mutex<bool>>,
+        before_exit: impl Fn() + Send + 'static,
     ) -> Result<Ending, CommandError> {
         let failed = || CommandError::system("listen for signals");
         let status = std::fs::read_to_string("/proc/self/status").map_err(failed())?;
@@ -49,6 +52,7 @@ impl Ending {
         let gate = asked.clone();
         let rest = Rest {
             cache: cache.clone(),
+            before_exit,
             is_written,
         };
         let listener = forebay_rt::thread::spawn("signals", move || {
@@ -83,11 +87,12 @@ fn ignores(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-impl Rest {
+impl<F: Fn()> Rest<F> {
     fn give_up(&self) {
         // Held to the end: the main thread cannot report success in between.
         let is_written = lock(&self.is_written);
         if *is_written {
+            (self.before_exit)();
             process::exit(0);
         }
         let statistics = self.cache.statistics();
@@ -97,6 +102,7 @@ impl Rest {
             show_pages(statistics.nr_dirty),
             show_pages(statistics.nr_writeback),
         ));
+        (self.before_exit)();
         process::exit(1);
     }
 }

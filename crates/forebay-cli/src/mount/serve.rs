@@ -48,7 +48,9 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     };
     let mount = Arc::new(start(&settings, &parts)?);
     let is_written = Arc::new(Mutex::new(false));
-    let ending = Ending::listen(&cache, is_written.clone())?;
+    let served = Arc::downgrade(&mount);
+    let abort = move || drop(served.upgrade().inspect(|mount| mount.abort()));
+    let ending = Ending::listen(&cache, is_written.clone(), abort)?;
     let unlocked = memory::lock_what_is_used();
     announce(arguments, &cache);
     for refused in [unmarked, unlocked].into_iter().flatten() {
@@ -69,6 +71,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         end(&mount, &cache, &rt).await;
     });
     mount.settle();
+    // Who was cut off may still make the kernel ask, and it would make us wait for ourselves.
+    mount.abort();
     *lock(&is_written) = true;
     let losses = mount.losses();
     if losses > 0 {

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let (cache, exports) = build(arguments, &rt)?;
     let unlocked = memory::lock_all();
     let is_written = Arc::new(Mutex::new(false));
-    let ending = Ending::listen(&cache, is_written.clone())?;
+    let ending = Ending::listen(&cache, is_written.clone(), || {})?;
     announce(arguments, &exports, &cache);
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
