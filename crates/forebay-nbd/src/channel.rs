@@ -1,6 +1,7 @@
 //! A client's bytes on their way, in the clear or through TLS, never making its thread wait.
 
 use crate::socket::{Moved, Socket};
+use crate::standing::Standing;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, Read, Write};
@@ -8,17 +9,28 @@ use std::sync::Arc;
 
 /// Bytes of replies that TLS holds encrypted at most while the client does not take them.
 const UNSENT_LIMIT_BYTES: usize = 64 << 10;
+/// Bytes of a client that TLS has taken from the socket and not given on, at most.
+const DECRYPTED_LIMIT_BYTES: u64 = 64 << 10;
 
 /// One client's socket, with TLS over it once that was agreed on.
 #[derive(Debug)]
 pub(crate) struct Channel<'a> {
     socket: &'a Socket,
+    standing: &'a Standing,
     tls: Option<Box<ServerConnection>>,
+    /// What is still heard of the client once the server ends: what had come until then. A socket
+    /// of TCP takes bytes though it was shut, and one of a busy client never runs empty.
+    left_to_hear: Option<u64>,
 }
 
 impl<'a> Channel<'a> {
-    pub(crate) fn new(socket: &'a Socket) -> Channel<'a> {
-        Channel { socket, tls: None }
+    pub(crate) fn new(socket: &'a Socket, standing: &'a Standing) -> Channel<'a> {
+        Channel {
+            socket,
+            standing,
+            tls: None,
+            left_to_hear: None,
+        }
     }
 
     /// From the next byte on, both sides speak TLS.
@@ -56,6 +68,28 @@ impl<'a> Channel<'a> {
 
     /// Reads into `room`, which is not empty.
     pub(crate) fn receive(&mut self, room: &mut [u8]) -> Moved {
+        if self.standing.is_draining() && self.left_to_hear.is_none() {
+            self.left_to_hear = Some(self.unheard());
+        }
+        if self.left_to_hear == Some(0) {
+            return Moved::Closed;
+        }
+        let moved = self.receive_any(room);
+        if let (Moved::Bytes(count), Some(left)) = (moved, &mut self.left_to_hear) {
+            *left = left.saturating_sub(count as u64);
+        }
+        moved
+    }
+
+    /// Bytes that have come and were not received, at most.
+    fn unheard(&self) -> u64 {
+        // No socket refuses to tell.
+        let waiting = rustix::io::ioctl_fionread(self.socket).unwrap_or(0);
+        let decrypted = self.tls.as_ref().map_or(0, |_tls| DECRYPTED_LIMIT_BYTES);
+        waiting + decrypted
+    }
+
+    fn receive_any(&mut self, room: &mut [u8]) -> Moved {
         let Some(tls) = &mut self.tls else {
             return self.socket.receive(room);
         };

@@ -50,7 +50,7 @@ pub(crate) fn serve(
 ) -> Result<(), ConnectionError> {
     let facts: Vec<ExportFacts> = exports.iter().map(|export| export.facts.clone()).collect();
     let mut input = ByteQueue::new(INPUT_BYTES);
-    let mut channel = Channel::new(socket);
+    let mut channel = Channel::new(socket, standing);
     let opening = Opening::new(&mut channel, &mut input, &facts, gate);
     let agreed = opening.run()?;
     let Some(agreement) = agreed else {
@@ -280,7 +280,7 @@ mod tests {
             allocation: false,
         };
         let transmission = Transmission {
-            channel: &mut Channel::new(socket),
+            channel: &mut Channel::new(socket, &standing),
             standing: &standing,
             alarm: &alarm,
             pipeline: Pipeline::new(session, Slots::new(make, &alarm)),

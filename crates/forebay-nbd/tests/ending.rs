@@ -6,12 +6,14 @@ mod held;
 mod served;
 
 use forebay_base::Span;
+use forebay_nbd::Listener;
 use forebay_nbd::wire::command;
-use forebay_rt::Rt;
+use forebay_rt::{Rt, block_on, thread};
+use forebay_store::MemoryStore;
 use held::HeldStore;
 use served::{Served, expect_done, request};
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -78,6 +80,38 @@ fn what_came_before_the_drain_is_answered() {
     served.end();
 }
 
+/// A socket of TCP takes bytes though it was shut, so that a busy one never runs empty.
+#[test]
+fn who_never_stops_asking_does_not_keep_the_server() {
+    const PIECE_BYTES: u32 = 64 << 10;
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let uri = listener.uri();
+    let (server, cache) = served::serve(listener, Arc::new(MemoryStore::new()));
+    let mut client = TcpStream::connect(uri.strip_prefix("nbd://").unwrap()).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    client.write_all(&served::hello()).unwrap();
+    client.read_exact(&mut [0; 10]).unwrap();
+    let mut asker = client.try_clone().unwrap();
+    let mut asked = request(command::WRITE, 0, PIECE_BYTES);
+    asked.extend([7; PIECE_BYTES as usize]);
+    asked.extend(request(command::READ, 0, PIECE_BYTES));
+    let asks = move || while asker.write_all(&asked).is_ok() {};
+    let asks = thread::spawn("nbd-asks", asks).unwrap();
+    let mut answers = vec![0; PIECE_BYTES as usize];
+    client.read_exact(&mut answers).unwrap();
+    let hears = thread::spawn("nbd-hears", move || {
+        while client.read(&mut answers).is_ok_and(|count| count > 0) {
+            thread::pause_current(Span::from_millis(10));
+        }
+    });
+    server.drain();
+    let ended = Rt::real().timeout(Span::from_secs(30), server.ended());
+    block_on(ended).expect("it still hears a client");
+    asks.join();
+    hears.unwrap().join();
+    block_on(cache.close()).expect("memory takes everything");
+}
+
 /// A store may take longer than a client is waited for that does not take its answers.
 #[test]
 fn who_waits_for_the_store_is_answered_and_who_does_not_read_is_cut_off() {
@@ -94,7 +128,7 @@ fn who_waits_for_the_store_is_answered_and_who_does_not_read_is_cut_off() {
     }
     served.server.drain();
     let (rt, patience) = (Rt::real(), Span::from_millis(20));
-    let cut = forebay_rt::block_on(async {
+    let cut = block_on(async {
         let mut ended = pin!(served.server.ended());
         let mut cut = 0;
         // Until the one is gone, and then for longer than the patience again and again.

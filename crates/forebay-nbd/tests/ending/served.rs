@@ -27,21 +27,13 @@ impl Served {
     /// A server of a cache before `store`.
     pub(crate) fn before(store: Arc<dyn Store>) -> Served {
         let folder = tempfile::tempdir().expect("a folder for the test");
-        let settings = Settings {
-            memory_bytes: 16 << 20,
-            ..Settings::default()
-        };
-        let cache = Cache::new(settings).expect("there is memory");
-        let store = cache.attach(store).expect("it is the first");
-        let file = cache.open(&store, ObjectId(1), LENGTH_BYTES);
-        let export = Export::new("", file.expect("it is the first"));
         let socket = folder.path().join("nbd.sock");
         let listener = Listener::unix(&socket).expect("nobody listens there");
-        let server = Server::start(listener, vec![export], ServerSettings::default());
+        let (server, cache) = serve(listener, store);
         Served {
             _folder: folder,
             socket,
-            server: server.expect("it has an export"),
+            server,
             cache,
         }
     }
@@ -85,6 +77,20 @@ impl Served {
         forebay_rt::block_on(self.server.ended());
         forebay_rt::block_on(self.cache.close()).expect("memory takes everything");
     }
+}
+
+/// A server of a cache before `store`, found by `listener`.
+pub(crate) fn serve(listener: Listener, store: Arc<dyn Store>) -> (Server, Cache) {
+    let settings = Settings {
+        memory_bytes: 16 << 20,
+        ..Settings::default()
+    };
+    let cache = Cache::new(settings).expect("there is memory");
+    let store = cache.attach(store).expect("it is the first");
+    let file = cache.open(&store, ObjectId(1), LENGTH_BYTES);
+    let export = Export::new("", file.expect("it is the first"));
+    let server = Server::start(listener, vec![export], ServerSettings::default());
+    (server.expect("it has an export"), cache)
 }
 
 /// The flags and the wish for the export, answered with ten bytes.
