@@ -111,7 +111,8 @@ impl Folder {
 
     /// Closes a content in whose place the next user opens another, because somebody changed the
     /// file below. If it was written to, the store owes a commit, for which the file has to stay
-    /// open until it is durable.
+    /// open until it is durable, or until it is known that it never will be: the system tells that
+    /// once, so that no later try would find anything wrong.
     fn replaced(self: &Arc<Folder>, inode: &Arc<Inode>, content: Arc<Content>, was_writable: bool) {
         if !was_writable {
             self.files.close(content.object);
@@ -121,13 +122,22 @@ impl Folder {
         // The end waits for it, if it has not begun.
         let inside = self.door.enter();
         self.crew.leave(Box::new(move || {
-            let fd = folder.through.open(&*inode, OFlags::RDONLY);
-            if fd.and_then(rustix::fs::fdatasync).is_ok() {
-                forebay_rt::block_on(folder.give_up(&content));
+            if let Err(errno) = folder.commit_beside(&inode) {
+                folder.note_loss(&inode, errno);
             }
-            // What could not be made durable stays open and owed: the sync at the end tells of it.
+            forebay_rt::block_on(folder.give_up(&content));
             drop(inside);
         }));
+    }
+
+    /// Makes durable what the source has of a file, by a descriptor beside the cache.
+    fn commit_beside(&self, inode: &Inode) -> Result<(), Errno> {
+        // We may be let in for writing alone, and the next moment may have a descriptor to spare.
+        let fd = self
+            .through
+            .open(inode, OFlags::RDONLY)
+            .or_else(|_| self.through.open(inode, OFlags::WRONLY))?;
+        rustix::fs::fdatasync(fd)
     }
 
     /// Gives up a content that nobody uses: what is dirty of it is dropped, and what the store owes

@@ -50,18 +50,29 @@ impl Folder {
         self.losses.fetch_add(1, Ordering::Relaxed);
         let (folder, inode) = (self.clone(), inode.clone());
         self.rt.spawn("let lost go", async move {
-            // If nobody reads it, there is nobody to say it to.
-            let _ = writeln!(
-                std::io::stderr(),
-                "forebay: {}: what was written since its last good sync may be lost (error {}); \
-                 look at the device and write it again",
-                folder.name_of(&inode).display(),
-                lost.failure.errno(),
-            );
+            folder.say_loss(&inode, errno_of(lost.failure));
             // Nothing of it is dirty; the cache must not ask for its commit again.
             let _ = lost.content.file.abandon().await;
             folder.let_go(&inode, &lost.content);
         });
+    }
+
+    /// Notes the loss of a content in whose place another one already is: nobody was told.
+    pub(crate) fn note_loss(&self, inode: &Inode, errno: Errno) {
+        self.losses.fetch_add(1, Ordering::Relaxed);
+        inode.content.with(|slot| slot.untold_loss = Some(errno));
+        self.say_loss(inode, errno);
+    }
+
+    fn say_loss(&self, inode: &Inode, errno: Errno) {
+        // If nobody reads it, there is nobody to say it to.
+        let _ = writeln!(
+            std::io::stderr(),
+            "forebay: {}: what was written since its last good sync may be lost (error {}); look \
+             at the device and write it again",
+            self.name_of(inode).display(),
+            errno.raw_os_error(),
+        );
     }
 
     /// Lets the content of a file go if it is lost, and says whether it was.

@@ -5,7 +5,7 @@ mod support;
 use forebay_base::Span;
 use forebay_rt::block_on;
 use forebay_rt::thread::Stopwatch;
-use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind};
+use forebay_store::FaultStore;
 use rustix::fs::FallocateFlags;
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -14,14 +14,6 @@ use support::{Bench, is_left_out, read};
 
 /// How long a test looks for what has to come.
 const LONGEST: Span = Span::from_secs(30);
-
-const COMMIT_FAILS: Fault = Fault {
-    kind: Some(IoKind::Commit),
-    object: None,
-    range_bytes: None,
-    when: FaultWhen::Always,
-    action: FaultAction::Fail(Failure::Device(5)),
-};
 
 fn append(path: &Path, bytes: &[u8]) {
     let mut file = OpenOptions::new()
@@ -34,12 +26,7 @@ fn append(path: &Path, bytes: &[u8]) {
 /// Makes a file whose bytes and times the source has, while its commit is still owed.
 fn write_without_commit(bench: &Bench, faults: &FaultStore, name: &str) {
     fs::write(bench.path(name), vec![7; 100_000]).expect("memory takes it");
-    faults.inject(COMMIT_FAILS);
-    block_on(bench.cache.sync()).expect_err("it cannot be durable");
-    faults.clear();
-    assert_eq!(bench.cache.statistics().dirty(), 0);
-    let mount = bench.mount.as_ref().expect("it is mounted");
-    mount.settle();
+    bench.write_back_without_commit(faults);
 }
 
 /// The commit of what was written before is owed, and is not forgotten with what was read then.

@@ -3,13 +3,14 @@
 mod support;
 
 use forebay_base::Span;
+use forebay_rt::thread::Stopwatch;
 use forebay_rt::{Rt, block_on};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Bench, is_left_out, read};
+use support::{Bench, is_left_out, read, settings};
 use tempfile::TempDir;
 
 /// What opens anew has the old content until the kernel has told of its last close.
@@ -82,17 +83,23 @@ fn is_lost(result: std::io::Result<()>) -> bool {
     result.is_err_and(|error| matches!(error.raw_os_error(), Some(5 | 28)))
 }
 
-/// A mount before a thin disk, with empty files of these names on it; none if it cannot be had.
-fn bench(test: &str, names: &[&str]) -> Option<(Bench, ThinDisk)> {
+/// A folder with a thin disk; none if it cannot be had.
+fn thin_disk(test: &str) -> Option<(TempDir, ThinDisk)> {
     if is_left_out(test) {
         return None;
     }
     let folder = tempfile::tempdir().expect("a folder for the test");
-    let Some(disk) = ThinDisk::mount(&folder) else {
+    let disk = ThinDisk::mount(&folder);
+    if disk.is_none() {
         eprintln!("skipped: a small file system cannot be mounted here");
-        return None;
-    };
-    let bench = Bench::in_folder(folder, 16 << 20, |cache, _, files| {
+    }
+    disk.map(|disk| (folder, disk))
+}
+
+/// A mount before a thin disk, with empty files of these names on it; none if it cannot be had.
+fn bench(test: &str, names: &[&str]) -> Option<(Bench, ThinDisk)> {
+    let (folder, disk) = thin_disk(test)?;
+    let bench = Bench::in_folder(folder, settings(16 << 20), |cache, _, files| {
         cache.attach(files).expect("a new cache takes a store")
     });
     for name in names {
@@ -100,6 +107,15 @@ fn bench(test: &str, names: &[&str]) -> Option<(Bench, ThinDisk)> {
         file.sync_all().expect("there is room");
     }
     Some((bench, disk))
+}
+
+/// Calls `try_once` until it says that it is done.
+fn until(what: &str, mut try_once: impl FnMut() -> bool) {
+    let began = Stopwatch::start();
+    while !try_once() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -172,4 +188,33 @@ fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
     drop((told, untold));
     let losses = bench.end_with_losses(PATIENCE);
     assert_eq!(losses, 2, "neither was let go in silence");
+}
+
+/// A file that was changed behind has a new content; the old one's bytes may be lost meanwhile.
+#[test]
+fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
+    const TEST: &str = "what_is_lost_of_a_file_that_was_changed_behind_is_told";
+    let Some((folder, disk)) = thin_disk(TEST) else {
+        return;
+    };
+    let (mut bench, faults) = Bench::faulty_in_folder(folder, settings(16 << 20));
+    let file = open(&bench, "file");
+    file.sync_all().expect("there is room");
+    disk.fill();
+    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    drop(file);
+    bench.write_back_without_commit(&faults);
+    // Now the system finds that there is no room, while nobody has asked about this file.
+    assert!(!run("sync", &["-f"], &disk.source), "there is no room");
+    assert!(run("touch", &[], &bench.behind("file")));
+    let mount = bench.mount.as_ref().expect("it is mounted");
+    until("it is not given up", || {
+        drop(open(&bench, "file"));
+        mount.losses() > 0
+    });
+    let file = open(&bench, "file");
+    assert!(is_lost(file.sync_all()), "nobody was told");
+    file.sync_all().expect("it is told once");
+    drop(file);
+    assert_eq!(bench.end_with_losses(PATIENCE), 1);
 }

@@ -6,7 +6,9 @@ use forebay::{AttachedStore, Cache, Settings};
 use forebay_base::Span;
 use forebay_fuse::{Mount, MountParts, MountSettings, can_mount};
 use forebay_rt::{Rt, block_on};
-use forebay_store::{FaultStore, FileStore, FileStoreSettings};
+use forebay_store::{
+    Failure, Fault, FaultAction, FaultStore, FileStore, FileStoreSettings, IoKind,
+};
 use rustix::mount::UnmountFlags;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -50,23 +52,19 @@ impl Bench {
         attach: impl FnOnce(&Cache, &Rt, Arc<FileStore>) -> AttachedStore,
     ) -> Bench {
         let folder = tempfile::tempdir().expect("a folder for the test");
-        Bench::in_folder(folder, memory_bytes, attach)
+        Bench::in_folder(folder, settings(memory_bytes), attach)
     }
 
     /// As [`Bench::with_store`], in a folder that may have a source already.
     pub(crate) fn in_folder(
         folder: TempDir,
-        memory_bytes: u64,
+        settings: Settings,
         attach: impl FnOnce(&Cache, &Rt, Arc<FileStore>) -> AttachedStore,
     ) -> Bench {
         for name in ["source", "mount"] {
             std::fs::create_dir_all(folder.path().join(name)).expect("a folder");
         }
         let rt = Rt::real();
-        let settings = Settings {
-            memory_bytes,
-            ..Settings::default()
-        };
         let parts = forebay::Parts {
             rt: rt.clone(),
             ..forebay::Parts::default()
@@ -97,8 +95,17 @@ impl Bench {
 
     /// Mounts an empty folder through a cache whose store does as it is told.
     pub(crate) fn faulty(memory_bytes: u64) -> (Bench, Arc<FaultStore>) {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        Bench::faulty_in_folder(folder, settings(memory_bytes))
+    }
+
+    /// As [`Bench::faulty`], in a folder that may have a source already.
+    pub(crate) fn faulty_in_folder(
+        folder: TempDir,
+        settings: Settings,
+    ) -> (Bench, Arc<FaultStore>) {
         let mut kept = None;
-        let bench = Bench::with_store(memory_bytes, |cache, rt, files| {
+        let bench = Bench::in_folder(folder, settings, |cache, rt, files| {
             let faults = Arc::new(FaultStore::new(rt.clone(), files));
             kept = Some(faults.clone());
             cache.attach(faults).expect("a new cache takes a store")
@@ -114,6 +121,17 @@ impl Bench {
     /// The path of a name in the folder behind.
     pub(crate) fn behind(&self, name: &str) -> PathBuf {
         self.folder.path().join("source").join(name)
+    }
+
+    /// Gives the source all bytes and times, while their commit is still owed.
+    pub(crate) fn write_back_without_commit(&self, faults: &FaultStore) {
+        let fails = FaultAction::Fail(Failure::Device(5));
+        faults.inject(Fault::each(IoKind::Commit, fails));
+        let synced = block_on(self.cache.sync());
+        synced.expect_err("it cannot be durable");
+        faults.clear();
+        assert_eq!(self.cache.statistics().dirty(), 0);
+        self.mount.as_ref().expect("it is mounted").settle();
     }
 
     /// Unmounts, writes everything and checks the cache.
@@ -134,12 +152,21 @@ impl Bench {
     /// Unmounts, and tries to close the cache again and again as a server does that ends, for as
     /// long as `patience`. Says how many files were given up.
     pub(crate) fn end_with_losses(&mut self, patience: Span) -> u64 {
+        self.end_with_losses_after(patience, || {})
+    }
+
+    /// As [`Bench::end_with_losses`]; does `mend` when the first try has failed.
+    pub(crate) fn end_with_losses_after(&mut self, patience: Span, mend: impl FnOnce()) -> u64 {
         let mount = self.mount.take().expect("it is ended once");
         mount.unmount().expect("it is unmounted");
         let closed = self.rt.timeout(patience, async {
             mount.ended().await;
             mount.close().await;
-            while self.cache.close().await.is_err() {}
+            let first = self.cache.close().await;
+            mend();
+            if first.is_err() {
+                while self.cache.close().await.is_err() {}
+            }
         });
         block_on(closed).expect("the mount does not end");
         mount.losses()
@@ -154,6 +181,14 @@ impl Drop for Bench {
             let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
             rustix::mount::unmount(self.path(""), flags).unwrap_or_default();
         }
+    }
+}
+
+/// A cache of `memory_bytes`.
+pub(crate) fn settings(memory_bytes: u64) -> Settings {
+    Settings {
+        memory_bytes,
+        ..Settings::default()
     }
 }
 
