@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use std::path::Path;
 
 /// Before another attempt to let go what could not be written.
-const RETRY_AFTER: Span = Span::from_secs(2);
+pub(crate) const RETRY_AFTER: Span = Span::from_secs(2);
 
 /// Somebody who uses a content: it is not closed before this is dropped.
 #[derive(Debug)]

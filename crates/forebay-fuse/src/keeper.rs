@@ -1,6 +1,7 @@
 //! What is done behind the requests: contents of closed files are settled once they are written,
 //! and let go when there are too many; the kernel is asked to forget names when it knows too many.
 
+use crate::contents::RETRY_AFTER;
 use crate::folder::{Folder, Limits};
 use crate::inode::Inode;
 use forebay_base::Span;
@@ -200,6 +201,25 @@ impl Folder {
             });
         }
         drop(permits.acquire_owned(RETIRING).await);
+    }
+
+    /// Makes every content durable or gives it up, however often it has to be tried: what is lost
+    /// cannot be given up before the rest of it is written.
+    pub(crate) async fn sync_until_settled(self: &Arc<Folder>) {
+        loop {
+            self.sync_contents().await;
+            let inodes = self.inodes.all();
+            let mut contents = inodes.iter().filter_map(|inode| inode.content.get());
+            let is_owed = contents.any(|content| {
+                content.is_dirty() || self.files.commit_failure(content.object).is_some()
+            });
+            if !is_owed {
+                return;
+            }
+            drop(contents);
+            drop(inodes);
+            self.rt.sleep(RETRY_AFTER).await;
+        }
     }
 
     /// Asks the kernel for what programs have stored to files that they have mapped: it writes that

@@ -296,7 +296,7 @@ impl Mount {
     pub async fn close(&self) {
         self.folder.door.close().await;
         let folder = self.folder.clone();
-        let write_back = async move { folder.sync_contents().await };
+        let write_back = async move { folder.sync_until_settled().await };
         self.folder.rt.spawn("write back", write_back);
     }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use forebay_base::Span;
-use forebay_rt::thread::Stopwatch;
+use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::{Rt, block_on};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -217,4 +217,26 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
     file.sync_all().expect("it is told once");
     drop(file);
     assert_eq!(bench.end_with_losses(PATIENCE), 1);
+}
+
+/// What is left to write when the mount ends may be written later than the first try.
+#[test]
+fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
+    const TEST: &str = "a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount";
+    let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
+        return;
+    };
+    let file = open(&bench, "file");
+    disk.fill();
+    file.write_all_at(&vec![7; (1 << 20) + TAIL.len()], 0)
+        .expect("memory takes it");
+    assert!(is_lost(file.sync_data()), "there is no room");
+    drop(file);
+    assert_ne!(bench.cache.statistics().dirty(), 0, "there is no room");
+    let losses = bench.end_with_losses_after(PATIENCE, || {
+        // By then each file was tried once.
+        pause_current(Span::from_secs(1));
+        disk.empty();
+    });
+    assert_eq!(losses, 1, "it was not let go in silence");
 }
