@@ -222,6 +222,11 @@ impl Table {
     }
 
     fn remove(&mut self, inode: &Inode) {
+        // One that was forgotten and then found anew has a successor of the same number here.
+        let is_here = |found: &Arc<Inode>| std::ptr::eq(&**found, inode);
+        if !self.by_id.get(&inode.id).is_some_and(is_here) {
+            return;
+        }
         self.by_id.remove(&inode.id);
         self.by_place.remove(&inode.place);
     }
@@ -262,6 +267,19 @@ mod tests {
         assert!(table.forget(a.id, 1).is_none());
         assert!(table.get(a.id).is_none() && !table.is_known(&a));
         assert_eq!(table.len(), 1, "the root is never forgotten");
+    }
+
+    #[test]
+    fn a_file_that_is_found_anew_outlives_the_end_of_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), b"f").unwrap();
+        let table = table(folder.path());
+        let old = find(&table, "f");
+        assert!(table.forget(old.id, 1).is_none());
+        let new = find(&table, "f");
+        table.content_gone(&old);
+        let found = table.get(new.id).expect("the kernel knows it");
+        assert!(Arc::ptr_eq(&found, &new));
     }
 
     #[test]
