@@ -26,8 +26,6 @@ pub(crate) struct ContentUse {
     folder: Arc<Folder>,
     pub(crate) inode: Arc<Inode>,
     pub(crate) content: Arc<Content>,
-    /// Nobody used it when this one came.
-    pub(crate) is_first: bool,
 }
 
 impl Drop for ContentUse {
@@ -37,6 +35,8 @@ impl Drop for ContentUse {
             slot.users == 0
         });
         if is_last {
+            // The kernel has seen each write and cut.
+            self.inode.note_told_length(self.content.file.len());
             self.folder.content_closed(&self.inode, &self.content);
         }
     }
@@ -49,16 +49,33 @@ impl Folder {
         inode: &Arc<Inode>,
         writable: bool,
     ) -> Result<ContentUse, Errno> {
-        let (content, is_first) = inode.content.with(|slot| {
+        self.use_content_if(inode, writable, |_| true)
+    }
+
+    /// As [`Folder::use_content`], unless nobody uses it and it is not `acceptable`.
+    ///
+    /// # Errors
+    /// [`Errno::STALE`] if it is not acceptable.
+    pub(crate) fn use_content_if(
+        self: &Arc<Folder>,
+        inode: &Arc<Inode>,
+        writable: bool,
+        acceptable: impl FnOnce(&Content) -> bool,
+    ) -> Result<ContentUse, Errno> {
+        let (content, is_refused) = inode.content.with(|slot| {
             let content = self.content_in(slot, inode, writable)?;
-            slot.users += 1;
-            Ok::<_, Errno>((content, slot.users == 1))
+            let is_refused = slot.users == 0 && !acceptable(&content);
+            slot.users += u32::from(!is_refused);
+            Ok::<_, Errno>((content, is_refused))
         })?;
+        if is_refused {
+            self.content_closed(inode, &content);
+            return Err(Errno::STALE);
+        }
         Ok(ContentUse {
             folder: self.clone(),
             inode: inode.clone(),
             content,
-            is_first,
         })
     }
 
@@ -154,10 +171,8 @@ impl Folder {
         self.files.close(content.object);
     }
 
-    /// The last user of a content has gone.
+    /// Nobody uses a content any more.
     fn content_closed(self: &Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
-        // The kernel has seen each write and cut.
-        inode.note_told_length(content.file.len());
         // If the time cannot be taken now, it is taken when the content is settled.
         let _ = content.take_times(inode, &self.through);
         // The kernel can open a file again that it knows, by a descriptor that only names it.

@@ -1,6 +1,6 @@
 //! The bytes of regular files, through the cache.
 
-use crate::content::{access_errno, sync_errno};
+use crate::content::{Content, access_errno, sync_errno};
 use crate::contents::ContentUse;
 use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
@@ -22,20 +22,18 @@ pub(crate) enum Sought {
 }
 
 impl Folder {
-    /// Opens a regular file and returns the number of the handle.
-    pub(crate) fn open(self: &Arc<Folder>, id: u64, flags: i32) -> Result<u64, Errno> {
+    /// Opens a regular file for the thread `opener` and returns the number of the handle.
+    pub(crate) fn open(self: &Arc<Folder>, id: u64, flags: i32, opener: u32) -> Result<u64, Errno> {
         let inode = self.inode(id)?;
         if inode.kind != FileType::RegularFile {
             return Err(Errno::INVAL);
         }
         let access = OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE;
-        let used = self.use_content(&inode, access != OFlags::RDONLY)?;
-        if used.is_first && inode.is_told_other_length(used.content.file.len()) {
-            // Somebody has changed the file below. The kernel would append at the end that it
-            // knows: so it looks the file up anew, and opens it again. It is asked to once, for
-            // who opens by a descriptor cannot look up.
-            return Err(Errno::STALE);
-        }
+        // If somebody has changed the file below, the kernel would append at the end that it knows:
+        // so it looks the file up anew, and opens it again. It is asked to once, for who opens by a
+        // descriptor cannot look up.
+        let is_known = |content: &Content| !inode.must_look_up(content.file.len(), opener);
+        let used = self.use_content_if(&inode, access != OFlags::RDONLY, is_known)?;
         Ok(self.insert_file(used))
     }
 

@@ -13,7 +13,7 @@ use forebay_base::sync::{
 use fuser::FileType;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::Stat;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::ops::Bound;
 
@@ -26,6 +26,18 @@ const FIRST_MADE_UP: u64 = 1 << 63;
 
 /// No length that a file can have.
 const UNTOLD: u64 = u64::MAX;
+
+/// Openers of a file that are remembered to have been refused.
+const REFUSED: usize = 64;
+
+/// Who was refused to open a file, so that it looks it up first.
+#[derive(Debug, Default)]
+struct Refusals {
+    /// Threads that were refused and have not come again.
+    openers: BTreeSet<u32>,
+    /// Nobody came again since: the kernel may have been told the length and not have heard it.
+    is_unheard: bool,
+}
 
 /// A file of the source.
 #[derive(Debug)]
@@ -41,6 +53,7 @@ pub(crate) struct Inode {
     lookups: AtomicU64,
     /// The length that the kernel knows, as far as we know; `UNTOLD` if it was told none.
     told_length: AtomicU64,
+    refusals: Mutex<Refusals>,
     /// One of its names: the folder's number and the name there.
     name: Mutex<Option<(u64, OsString)>>,
     pub(crate) content: ContentSlot,
@@ -58,10 +71,26 @@ impl Inode {
         self.told_length.store(length_bytes, Ordering::Relaxed);
     }
 
-    /// Whether the kernel was told another length than this one.
-    pub(crate) fn is_told_other_length(&self, length_bytes: u64) -> bool {
+    /// Whether who opens the file, which is `length_bytes` long and nobody uses, has to look it up
+    /// first, because the kernel knows another length or may do so. Each opener has to once: who
+    /// comes again has looked it up, though it may have grown since.
+    pub(crate) fn must_look_up(&self, length_bytes: u64, opener: u32) -> bool {
         let told = self.told_length.load(Ordering::Relaxed);
-        told != UNTOLD && told != length_bytes
+        let is_other = told != UNTOLD && told != length_bytes;
+        let mut refusals = lock(&self.refusals);
+        if refusals.openers.remove(&opener) {
+            // The kernel has heard what it was told: its answer is here.
+            refusals.is_unheard &= is_other;
+            return false;
+        }
+        if !is_other && !refusals.is_unheard {
+            return false;
+        }
+        if refusals.openers.len() >= REFUSED {
+            refusals.openers.pop_first();
+        }
+        refusals.is_unheard = true;
+        refusals.openers.insert(opener)
     }
 
     /// A name under which the file was found last.
@@ -95,6 +124,7 @@ impl InodeTable {
             fd: root,
             lookups: AtomicU64::new(1),
             told_length: AtomicU64::new(UNTOLD),
+            refusals: Mutex::default(),
             name: Mutex::new(None),
             content: ContentSlot::default(),
         };
@@ -150,6 +180,7 @@ impl InodeTable {
                 fd,
                 lookups: AtomicU64::new(0),
                 told_length: AtomicU64::new(UNTOLD),
+                refusals: Mutex::default(),
                 name: Mutex::new(None),
                 content: ContentSlot::default(),
             });

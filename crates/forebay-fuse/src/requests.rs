@@ -278,8 +278,8 @@ impl Filesystem for Requests {
         answer_entry(reply, self.folder.link(id.0, place(parent, name)));
     }
 
-    fn open(&self, _request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.folder.open(id.0, flags.0) {
+    fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.folder.open(id.0, flags.0, request.pid()) {
             Ok(handle) => reply.opened(FileHandle(handle), self.open_flags()),
             Err(errno) => reply.error(told(errno)),
         }

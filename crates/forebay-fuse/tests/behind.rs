@@ -4,12 +4,14 @@ mod support;
 
 use forebay_base::Span;
 use forebay_rt::block_on;
-use forebay_rt::thread::Stopwatch;
+use forebay_rt::thread::{self, Stopwatch};
 use forebay_store::FaultStore;
 use rustix::fs::FallocateFlags;
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use support::{Bench, is_left_out, read};
 
 /// How long a test looks for what has to come.
@@ -114,4 +116,64 @@ fn an_append_to_a_file_of_the_mount_goes_behind_what_others_appended() {
     append(&path, b"33333\n");
     bench.end();
     assert_eq!(read(&behind), b"11111\n22222\n33333\n");
+}
+
+/// What is refused once so that the kernel learns the length is not refused for as long as the file
+/// grows.
+#[test]
+fn a_file_that_grows_below_is_opened_all_the_same() {
+    if is_left_out("a_file_that_grows_below_is_opened_all_the_same") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let (path, behind) = (bench.path("log"), bench.behind("log"));
+    fs::write(&behind, [7; 100]).expect("it is made");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let seen = is_over.clone();
+    let grows = thread::spawn("appender", move || {
+        while !seen.load(Ordering::Relaxed) {
+            append(&behind, &[7; 100]);
+            thread::pause_current(Span::from_millis(1));
+        }
+    });
+    let began = Stopwatch::start();
+    let mut outcome = Ok(());
+    while began.elapsed() < Span::from_secs(1) && outcome.is_ok() {
+        outcome = fs::File::open(&path).map(drop);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    grows.expect("a thread").join();
+    outcome.expect("it opens");
+    bench.end();
+}
+
+/// Each of those who open it at the same time has to learn where its end is.
+#[test]
+fn appends_of_two_go_behind_what_others_appended() {
+    if is_left_out("appends_of_two_go_behind_what_others_appended") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    for round in 0..100 {
+        let name = format!("log-{round}");
+        fs::write(bench.behind(&name), b"11111\n").unwrap();
+        assert_eq!(fs::metadata(bench.path(&name)).unwrap().len(), 6);
+        append(&bench.behind(&name), b"22222\n");
+        let starts = Arc::new(Barrier::new(2));
+        let writers = [b"33333\n", b"44444\n"].map(|line| {
+            let (path, starts) = (bench.path(&name), starts.clone());
+            let writer = thread::spawn("writer", move || {
+                starts.wait();
+                append(&path, line);
+            });
+            writer.expect("a thread")
+        });
+        writers.into_iter().for_each(thread::Joiner::join);
+        let found = read(&bench.path(&name));
+        let mut lines: Vec<&[u8]> = found.split(|&byte| byte == b'\n').collect();
+        lines.sort_unstable();
+        let wanted: [&[u8]; 5] = [b"", b"11111", b"22222", b"33333", b"44444"];
+        assert_eq!(lines, wanted, "round {round}");
+    }
+    bench.end();
 }
