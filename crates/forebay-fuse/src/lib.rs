@@ -7,6 +7,9 @@
 //! The rule of this crate: a thread that reads requests answers what it can at once and leaves to
 //! others what has to wait.
 
+// They would end a thread that serves by a panic where nobody reads what is said.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
 mod attributes;
 mod buffers;
 mod content;

@@ -25,7 +25,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::Resource;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -197,10 +197,13 @@ impl Mount {
         let ended = Arc::new(Gate::new(false));
         let told = ended.clone();
         let served = forebay_rt::thread::spawn("forebay-mount", move || {
-            if let Err(error) = session.run() {
-                eprintln!("forebay: the mount has failed: {error}");
-            }
+            let outcome = session.run();
+            // First, for to say something may take for ever, and who waits does so for the end.
             told.open();
+            if let Err(error) = outcome {
+                // If nobody reads it, there is nobody to say it to.
+                let _ = writeln!(io::stderr(), "forebay: the mount has failed: {error}");
+            }
         });
         // It ends with the session, which `ended` tells.
         drop(served.map_err(system("start a thread"))?);

@@ -19,6 +19,9 @@
 //! block_on(rt.spawn("twice", twice(rt.clone())).join());
 //! ```
 
+// They would end a thread that serves by a panic where nobody reads what is said.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
 mod block_on;
 mod park;
 mod real;

@@ -8,6 +8,9 @@
 //! The rule of this crate: it knows nothing of caching. It never retries, never reorders what it
 //! promised to keep in order, and holds no page longer than its `Io`.
 
+// They would end a thread that serves by a panic where nobody reads what is said.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
 mod commits;
 mod crew;
 pub mod error;
