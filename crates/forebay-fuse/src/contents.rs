@@ -142,8 +142,10 @@ impl Folder {
             if let Err(errno) = folder.commit_beside(&inode) {
                 folder.note_loss(&inode, errno);
             }
-            forebay_rt::block_on(folder.give_up(&content));
             drop(inside);
+            let giving_up = folder.clone();
+            let give_up = async move { giving_up.give_up(&content).await };
+            folder.rt.spawn("give up", give_up);
         }));
     }
 
@@ -161,9 +163,9 @@ impl Folder {
     /// is no longer asked for. A sync would not do: it may give the file a length again that
     /// somebody else has changed since.
     async fn give_up(&self, content: &Content) {
-        if content.file.abandon().await.is_err() {
-            // It stays open, as a closed file could never be written: the sync at the end does.
-            return;
+        // Till then it stays open: a write that is under way could not end in a closed file.
+        while content.file.abandon().await.is_err() {
+            self.rt.sleep(RETRY_AFTER).await;
         }
         // A commit that has begun still needs the file; nothing is left to ask for beside it. How
         // it ended is told by the sync that asked for it.

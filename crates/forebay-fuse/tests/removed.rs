@@ -3,13 +3,15 @@
 mod support;
 
 use forebay_base::Span;
-use forebay_rt::thread::Stopwatch;
+use forebay_rt::block_on;
+use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_store::{Fault, FaultAction, IoKind};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use support::{Bench, is_left_out, read};
+use support::{Bench, is_left_out, read, settings};
 
 /// How long a test looks for what has to come.
 const LONGEST: Span = Span::from_secs(30);
@@ -74,4 +76,31 @@ fn a_file_without_a_name_is_kept_while_somebody_can_open_it() {
     }
     bench.end();
     assert_eq!(bench.cache.statistics().dirty(), 0);
+}
+
+/// A store that is silent for longer than a call waits does not make it kept for ever.
+#[test]
+fn a_removed_file_is_let_go_though_its_write_took_too_long() {
+    if is_left_out("a_removed_file_is_let_go_though_its_write_took_too_long") {
+        return;
+    }
+    let mut settings = settings(16 << 20);
+    settings.answer_timeout = Span::from_secs(1);
+    settings.held_timeout = Span::from_secs(1);
+    let folder = tempfile::tempdir().unwrap();
+    let (mut bench, faults) = Bench::faulty_in_folder(folder, settings);
+    fs::write(bench.path("gone"), vec![7; 100_000]).unwrap();
+    faults.inject(Fault::each(IoKind::Write, FaultAction::NeverAnswer));
+    block_on(bench.cache.sync()).expect_err("it is silent");
+    fs::remove_file(bench.path("gone")).unwrap();
+    pause_current(Span::from_secs(5));
+    assert!(held(&bench, "gone") > 0, "its write is under way");
+    faults.clear();
+    faults.release();
+    let began = Stopwatch::start();
+    while held(&bench, "gone") > 0 {
+        assert!(began.elapsed() < LONGEST, "a removed file keeps its room");
+        std::thread::yield_now();
+    }
+    bench.end();
 }
