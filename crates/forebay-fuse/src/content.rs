@@ -333,9 +333,10 @@ impl ContentSlot {
         lock(&self.state).content.clone()
     }
 
-    /// Whether there is no content.
+    /// Whether there is no content, and nothing to tell of an earlier one.
     pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.state).content.is_none()
+        let slot = lock(&self.state);
+        slot.content.is_none() && slot.untold_loss.is_none()
     }
 
     /// Whether somebody uses the content.
@@ -343,12 +344,14 @@ impl ContentSlot {
         lock(&self.state).users > 0
     }
 
-    /// Takes the content out if nobody uses it (invariant M2), whether or not it is written.
+    /// Takes the content out if nobody uses it (invariant M2), whether or not it is written, of a
+    /// file that nobody can open any more: there is nobody left to tell of a loss.
     pub(crate) fn take_unused(&self) -> Option<Arc<Content>> {
         let mut slot = lock(&self.state);
         if slot.users > 0 {
             return None;
         }
+        slot.untold_loss = None;
         slot.content.take()
     }
 

@@ -203,10 +203,9 @@ impl Folder {
     fn discard(self: &Arc<Folder>, inode: &Arc<Inode>) {
         let (folder, inode) = (self.clone(), inode.clone());
         self.rt.spawn("discard", async move {
-            let Some(content) = inode.content.take_unused() else {
-                return;
-            };
-            folder.give_up(&content).await;
+            if let Some(content) = inode.content.take_unused() {
+                folder.give_up(&content).await;
+            }
             folder.inodes.content_gone(&inode);
         });
     }

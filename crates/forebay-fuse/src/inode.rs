@@ -1,7 +1,7 @@
 //! The files that the kernel knows, by the numbers under which it knows them.
 //!
 //! invariant M1: a file is in the table while the kernel has looked it up more often than it has
-//! forgotten it, or while the cache has its content.
+//! forgotten it, or while the cache has its content, or a loss of it that nobody was told.
 
 use crate::attributes::kind_of;
 use crate::content::ContentSlot;
@@ -194,8 +194,8 @@ impl InodeTable {
         inode
     }
 
-    /// Takes `count` look-ups back. Returns the file if the kernel knows it no more, but the cache
-    /// still has its content.
+    /// Takes `count` look-ups back. Returns the file if the kernel knows it no more, but its slot is
+    /// not empty.
     pub(crate) fn forget(&self, id: u64, count: u64) -> Option<Arc<Inode>> {
         let mut table = lock(&self.table);
         let inode = table.by_id.get(&id)?.clone();
@@ -298,6 +298,23 @@ mod tests {
         assert!(table.forget(a.id, 1).is_none());
         assert!(table.get(a.id).is_none() && !table.is_known(&a));
         assert_eq!(table.len(), 1, "the root is never forgotten");
+    }
+
+    #[test]
+    fn a_file_with_a_loss_that_nobody_was_told_is_not_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), b"f").unwrap();
+        let table = table(folder.path());
+        let lost = find(&table, "f");
+        lost.content
+            .with(|slot| slot.untold_loss = Some(rustix::io::Errno::IO));
+        assert!(table.forget(lost.id, 1).is_some(), "it may have no name");
+        let again = find(&table, "f");
+        assert!(Arc::ptr_eq(&again, &lost), "its next sync has to tell");
+        table.forget(lost.id, 1);
+        lost.content.with(|slot| slot.untold_loss = None);
+        table.content_gone(&lost);
+        assert_eq!(table.len(), 1, "the root alone");
     }
 
     #[test]
