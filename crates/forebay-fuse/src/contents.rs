@@ -85,10 +85,11 @@ impl Folder {
         inode: &Arc<Inode>,
         writable: bool,
     ) -> Result<Arc<Content>, Errno> {
-        let stat = rustix::fs::fstat(&**inode)?;
         if let Some(lost) = self.take_lost(slot, inode) {
             self.let_lost_go(inode, lost);
         }
+        // Behind the end of a lost content, which gives the source its times.
+        let stat = rustix::fs::fstat(&**inode)?;
         let path = Descriptors::path(&**inode);
         let path = Path::new(&path);
         if slot.users == 0

@@ -2,6 +2,7 @@
 
 mod support;
 
+use forebay::Counter;
 use forebay_base::Span;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::{Rt, block_on};
@@ -10,6 +11,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 use support::{Bench, is_left_out, read, settings};
 use tempfile::TempDir;
 
@@ -239,4 +241,38 @@ fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
         disk.empty();
     });
     assert_eq!(losses, 1, "it was not let go in silence");
+}
+
+/// The times that a lost content told are given to the source before the next one looks.
+#[test]
+fn what_is_opened_after_a_loss_stays() {
+    const TEST: &str = "what_is_opened_after_a_loss_stays";
+    let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
+        return;
+    };
+    let file = open(&bench, "file");
+    file.write_all_at(&[8; 102_400], 0)
+        .expect("memory takes it");
+    file.sync_all().expect("there is room");
+    disk.fill();
+    file.write_all_at(&TAIL, 102_400).expect("memory takes it");
+    // Long before the write-back, by any clock.
+    file.set_modified(SystemTime::UNIX_EPOCH)
+        .expect("it is ours");
+    drop(file);
+    block_on(bench.cache.sync()).expect_err("there is no room");
+    disk.empty();
+    let mount = bench.mount.as_ref().expect("it is mounted");
+    assert_eq!(mount.losses(), 0, "it has to be found by who opens it");
+    until("it is not given up", || {
+        read(&bench.path("file"));
+        mount.losses() > 0
+    });
+    let before = bench.cache.statistics().counters;
+    for _ in 0..100 {
+        read(&bench.path("file"));
+    }
+    let after = bench.cache.statistics().counters;
+    assert_eq!(before[&Counter::Pgpgin], after[&Counter::Pgpgin]);
+    bench.end();
 }
