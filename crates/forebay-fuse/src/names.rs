@@ -92,8 +92,11 @@ impl Folder {
             }
         };
         let inode = self.look_up(place)?;
-        self.adopt(&inode, &rustix::fs::fstat(at)?, mode, caller)?;
-        self.describe(&inode)
+        let told = rustix::fs::fstat(at)
+            .and_then(|stat| self.adopt(&inode, &stat, mode, caller))
+            .and_then(|()| self.describe(&inode));
+        // The kernel forgets only what it was told of.
+        told.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
     }
 
     /// Gives a new file to who asked for it, with the mode that was asked for.
