@@ -140,6 +140,32 @@ fn a_commit_fails_after_one_that_lost_bytes() {
     }
 }
 
+/// Lets a device say that it needs stable pages until this is dropped. The system does not forget
+/// it with the file behind the device: who gets the device next would be told the same.
+struct NeedsStablePages {
+    says: PathBuf,
+}
+
+impl NeedsStablePages {
+    /// None if the device cannot be told so.
+    fn tell(device: &LoopDevice) -> Option<NeedsStablePages> {
+        let name = device.path.file_name().expect("a device has a name");
+        let says = Path::new("/sys/block")
+            .join(name)
+            .join("queue/stable_writes");
+        std::fs::write(&says, "1").ok()?;
+        Some(NeedsStablePages { says })
+    }
+}
+
+impl Drop for NeedsStablePages {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::write(&self.says, "0") {
+            eprintln!("{}: {error}", self.says.display());
+        }
+    }
+}
+
 /// Such a device takes checksums of pages, which a cache overwrites while they are written.
 #[test]
 fn a_device_that_needs_stable_pages_is_written_through_the_kernel() {
@@ -148,16 +174,14 @@ fn a_device_that_needs_stable_pages_is_written_through_the_kernel() {
         eprintln!("skipped: no loop device can be had here");
         return;
     };
-    let name = device.path.file_name().expect("a device has a name");
-    let says = Path::new("/sys/block")
-        .join(name)
-        .join("queue/stable_writes");
     let store = FileStore::new(settings(Method::Positioned, true)).expect("it starts");
     let is_direct = |mode| store.open(&device.path, mode).expect("it opens").direct;
-    if !is_direct(OpenMode::ReadWrite) || std::fs::write(says, "1").is_err() {
+    let is_told = is_direct(OpenMode::ReadWrite).then(|| NeedsStablePages::tell(&device));
+    // Dropped before the device is detached.
+    let Some(Some(_told)) = is_told else {
         eprintln!("skipped: no device can be told to need stable pages here");
         return;
-    }
+    };
     assert!(!is_direct(OpenMode::ReadWrite));
     assert!(is_direct(OpenMode::ReadOnly), "nothing is overwritten");
 }

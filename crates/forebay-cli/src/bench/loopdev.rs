@@ -35,10 +35,12 @@ impl LoopDisk {
             &text(file),
         ])?);
         let opened = fs::File::open(&device);
+        let cleared = clear_stable_writes(&device);
         // A device that is open detaches only when it is closed for the last time; one that
         // could not be opened detaches now.
         losetup(&["--detach", &text(&device)])?;
         let open = opened.map_err(|refused| format!("cannot open {}: {refused}", text(&device)))?;
+        cleared?;
         let slow = SlowDevice {
             number: device_number(&device)?,
             device,
@@ -133,6 +135,21 @@ fn device_number(device: &Path) -> Result<String, String> {
     fs::read_to_string(&file)
         .map(|number| number.trim().to_owned())
         .map_err(|refused| format!("cannot read {}: {refused}", file.display()))
+}
+
+/// A device keeps what was said of its need for stable pages when it gets another file; a writer
+/// would be measured waiting for pages under writeback.
+fn clear_stable_writes(device: &Path) -> Result<(), String> {
+    let name = device.file_name().unwrap_or_default();
+    let file = Path::new("/sys/block")
+        .join(name)
+        .join("queue/stable_writes");
+    // A kernel that does not show it does not have it.
+    let says = fs::read_to_string(&file).unwrap_or_default();
+    if says.trim() != "1" {
+        return Ok(());
+    }
+    fs::write(&file, "0").map_err(|refused| format!("cannot write {}: {refused}", file.display()))
 }
 
 /// Runs `losetup` and returns what it printed.
