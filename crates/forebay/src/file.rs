@@ -203,7 +203,8 @@ impl File {
     ///
     /// # Errors
     /// [`AccessError::Store`] if the store failed, `NotAnswering` if it gave no answer in time,
-    /// `NoFrames` if no frame came free, `Held` if a page has 65 280 guards already. The part that was read before is in the buffer.
+    /// `NoFrames` if no frame came free, `Held` if a page has 65 280 guards already. The part that
+    /// was read before is in the buffer.
     // Here and in `write_at` the engine's own future is handed on: one around it would move it
     // twice more at each call.
     pub fn read_at(
