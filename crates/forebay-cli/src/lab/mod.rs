@@ -31,7 +31,7 @@ enum TypedCommand {
     /// Measure the five changes again and set each published figure beside ours
     ///
     /// Prints each published figure beside ours and then the 89 tests of what a reproduction must
-    /// show. Exit status 1 says that a required test does not hold.
+    /// show. Exit status 1 says that a required test was not shown to hold.
     Seeds(TypedSeeds),
     /// Look for a broken promise: seeds that decide machine, stores, workload and faults
     ///

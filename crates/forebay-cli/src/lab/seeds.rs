@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
     match findings.required_unmet().as_slice() {
         [] => Ok(()),
         unmet => Err(CommandError::Lab(format!(
-            "required tests that do not hold: {}",
+            "required tests that were not shown to hold: {}",
             unmet.join(", ")
         ))),
     }
