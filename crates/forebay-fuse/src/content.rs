@@ -46,6 +46,8 @@ pub(crate) struct Content {
     owes_commit: Mutex<bool>,
     /// A sync has told that its commits fail.
     loss_told: AtomicBool,
+    /// Its loss was counted and named, and its commit is asked for no more.
+    is_waived: AtomicBool,
     /// Held while the source's times are set and looked at: one who gives it a time told earlier
     /// would else undo what somebody has set meanwhile.
     times: Mutex<Times>,
@@ -136,6 +138,7 @@ impl Content {
             privileged: AtomicBool::new(is_privileged(fd, stat)),
             owes_commit: Mutex::new(true),
             loss_told: AtomicBool::new(false),
+            is_waived: AtomicBool::new(false),
             times: Mutex::new(Times::of(stat)),
         }
     }
@@ -182,6 +185,17 @@ impl Content {
     /// Whether somebody was told that commits of it fail for ever.
     pub(crate) fn loss_is_told(&self) -> bool {
         self.loss_told.load(Ordering::Acquire)
+    }
+
+    /// Asks for no commit of it any more. True the first time.
+    pub(crate) fn waive_commit(&self) -> bool {
+        self.file.waive_commit();
+        !self.is_waived.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether its commit is asked for no more.
+    pub(crate) fn is_waived(&self) -> bool {
+        self.is_waived.load(Ordering::Acquire)
     }
 
     /// Whether the source lacks something that is known here.

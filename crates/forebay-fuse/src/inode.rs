@@ -194,8 +194,8 @@ impl InodeTable {
         inode
     }
 
-    /// Takes `count` look-ups back. Returns the file if the kernel knows it no more, but its slot is
-    /// not empty.
+    /// Takes `count` look-ups back. Returns the file if the kernel knows it no more, but its slot
+    /// is not empty.
     pub(crate) fn forget(&self, id: u64, count: u64) -> Option<Arc<Inode>> {
         let mut table = lock(&self.table);
         let inode = table.by_id.get(&id)?.clone();
@@ -254,7 +254,7 @@ impl Table {
 
     fn remove(&mut self, inode: &Inode) {
         // One that was forgotten and then found anew has a successor of the same number here.
-        let is_here = |found: &Arc<Inode>| std::ptr::eq(&**found, inode);
+        let is_here = |found: &Arc<Inode>| std::ptr::eq(Arc::as_ptr(found), inode);
         if !self.by_id.get(&inode.id).is_some_and(is_here) {
             return;
         }

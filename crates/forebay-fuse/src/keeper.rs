@@ -204,14 +204,18 @@ impl Folder {
     }
 
     /// Makes every content durable or gives it up, however often it has to be tried: what is lost
-    /// cannot be given up before the rest of it is written.
+    /// cannot be given up before the rest of it is written. To be called behind the closed door.
     pub(crate) async fn sync_until_settled(self: &Arc<Folder>) {
         loop {
             self.sync_contents().await;
             let inodes = self.inodes.all();
+            for inode in &inodes {
+                self.waive_if_lost(inode);
+            }
             let mut contents = inodes.iter().filter_map(|inode| inode.content.get());
             let is_owed = contents.any(|content| {
-                content.is_dirty() || self.files.commit_failure(content.object).is_some()
+                let is_lost = self.files.commit_failure(content.object).is_some();
+                content.is_dirty() || is_lost && !content.is_waived()
             });
             if !is_owed {
                 return;

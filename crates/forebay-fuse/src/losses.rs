@@ -47,10 +47,13 @@ impl Folder {
 
     /// Lets a content go that was lost.
     pub(crate) fn let_lost_go(self: &Arc<Folder>, inode: &Arc<Inode>, lost: Lost) {
-        self.losses.fetch_add(1, Ordering::Relaxed);
+        let is_new = !lost.content.is_waived();
+        self.losses.fetch_add(u64::from(is_new), Ordering::Relaxed);
         let (folder, inode) = (self.clone(), inode.clone());
         self.rt.spawn("let lost go", async move {
-            folder.say_loss(&inode, errno_of(lost.failure));
+            if is_new {
+                folder.say_loss(&inode, errno_of(lost.failure));
+            }
             // Nothing of it is dirty; the cache must not ask for its commit again.
             let _ = lost.content.file.abandon().await;
             folder.let_go(&inode, &lost.content);
@@ -81,6 +84,21 @@ impl Folder {
         lost.map(|lost| self.let_lost_go(inode, lost)).is_some()
     }
 
+    /// Asks no more for the commit of a content that is lost and still in use, at the end, when
+    /// nothing can be written to it any more. Who has it open is told by every sync.
+    pub(crate) fn waive_if_lost(&self, inode: &Inode) {
+        let Some(content) = inode.content.get() else {
+            return;
+        };
+        let Some(failure) = self.files.commit_failure(content.object) else {
+            return;
+        };
+        if inode.content.is_in_use() && !content.is_dirty() && content.waive_commit() {
+            self.losses.fetch_add(1, Ordering::Relaxed);
+            self.say_loss(inode, errno_of(failure));
+        }
+    }
+
     /// What a sync of `open` that ended with `synced` has to tell: also a loss of an earlier
     /// content of the file, of which nobody has heard.
     pub(crate) fn tell_loss(
@@ -89,7 +107,10 @@ impl Folder {
         synced: Result<(), Errno>,
     ) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
-        if synced.is_err() && self.files.commit_failure(content.object).is_some() {
+        let mut synced = synced;
+        if let Some(failure) = self.files.commit_failure(content.object) {
+            // The cache does not know of it where the commit was waived.
+            synced = synced.and(Err(errno_of(failure)));
             content.note_loss_told();
         }
         let earlier = inode.content.with(|slot| slot.untold_loss.take());

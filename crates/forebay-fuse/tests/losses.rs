@@ -6,12 +6,12 @@ use forebay::Counter;
 use forebay_base::Span;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_rt::{Rt, block_on};
+use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 use support::{Bench, is_left_out, read, settings};
 use tempfile::TempDir;
 
@@ -251,14 +251,18 @@ fn what_is_opened_after_a_loss_stays() {
         return;
     };
     let file = open(&bench, "file");
-    file.write_all_at(&[8; 102_400], 0)
+    file.write_all_at(&vec![8; 102_400], 0)
         .expect("memory takes it");
     file.sync_all().expect("there is room");
     disk.fill();
     file.write_all_at(&TAIL, 102_400).expect("memory takes it");
     // Long before the write-back, by any clock.
-    file.set_modified(SystemTime::UNIX_EPOCH)
-        .expect("it is ours");
+    let past = |tv_nsec| Timespec { tv_sec: 1, tv_nsec };
+    let times = Timestamps {
+        last_access: past(UTIME_OMIT),
+        last_modification: past(0),
+    };
+    rustix::fs::futimens(&file, &times).expect("it is ours");
     drop(file);
     block_on(bench.cache.sync()).expect_err("there is no room");
     disk.empty();
@@ -275,4 +279,25 @@ fn what_is_opened_after_a_loss_stays() {
     let after = bench.cache.statistics().counters;
     assert_eq!(before[&Counter::Pgpgin], after[&Counter::Pgpgin]);
     bench.end();
+}
+
+/// Who is cut off may keep a lost file open for as long as it likes.
+#[test]
+fn a_lost_file_that_is_open_does_not_keep_the_mount() {
+    const TEST: &str = "a_lost_file_that_is_open_does_not_keep_the_mount";
+    let Some((bench, disk)) = bench(TEST, &["file"]) else {
+        return;
+    };
+    let file = open(&bench, "file");
+    disk.fill();
+    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    let mount = bench.mount.as_ref().expect("it is mounted");
+    let closed = Rt::real().timeout(PATIENCE, async {
+        mount.close().await;
+        while bench.cache.close().await.is_err() {}
+    });
+    block_on(closed).expect("the mount does not end");
+    assert_eq!(mount.losses(), 1, "it was not let go in silence");
+    assert!(is_lost(file.sync_all()), "it was lost");
+    drop(file);
 }

@@ -93,7 +93,7 @@ fn who_never_stops_asking_does_not_keep_the_server() {
     client.read_exact(&mut [0; 10]).unwrap();
     let mut asker = client.try_clone().unwrap();
     let mut asked = request(command::WRITE, 0, PIECE_BYTES);
-    asked.extend([7; PIECE_BYTES as usize]);
+    asked.resize(asked.len() + PIECE_BYTES as usize, 7);
     asked.extend(request(command::READ, 0, PIECE_BYTES));
     let asks = move || while asker.write_all(&asked).is_ok() {};
     let asks = thread::spawn("nbd-asks", asks).unwrap();

@@ -401,6 +401,16 @@ impl File {
         self.handle.engine.abandon(&self.handle).await
     }
 
+    /// Asks nothing more of the store for what it has taken until now and could not make durable,
+    /// because it never will: [`File::sync`] and [`crate::Cache::close`] go on without it. It may
+    /// be lost; who calls this tells those who wrote it.
+    pub fn waive_commit(&self) {
+        let object = &self.handle.object;
+        if let Some(changes) = object.to_commit() {
+            object.note_committed(changes);
+        }
+    }
+
     /// Gives a range of bytes up, in the cache and in the store: it reads as zeros. After an error
     /// each byte is zero or what it was; a discard that was not answered in time may still be done.
     ///
