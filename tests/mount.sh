@@ -315,7 +315,8 @@ check_a_mount_that_is_given_up_is_gone() (
     if [ -n "$client" ]; then kill -KILL "$client" || true; fi
     kill_server
     if [ -n "$made_connections" ]; then umount "$connections"; fi
-    if mountpoint -q "$disk"; then umount "$disk"; fi
+    # The kernel takes a moment to let go of the files of a process that is gone.
+    if mountpoint -q "$disk"; then umount -l "$disk"; fi
   }
   trap undo EXIT
   if ! mountpoint -q "$connections"; then
@@ -356,7 +357,7 @@ PROGRAM
   fsfreeze -u "$disk"
   # Its first thread alone would be no end: the lock of the source goes with the last.
   timeout 5 tail --pid="$server" -f /dev/null
-  flock -n "$src" true
+  flock -w 5 "$src" true
   rm -f words client.py
 )
 
