@@ -12,9 +12,9 @@ use crate::folder::Folder;
 use crate::handles::OpenFile;
 use crate::inode::{Inode, ROOT};
 use forebay_base::sync::{Arc, atomic::Ordering};
+use forebay_rt::say;
 use forebay_store::Failure;
 use rustix::io::Errno;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// A content that is no one's any more, and what has failed.
@@ -68,14 +68,12 @@ impl Folder {
     }
 
     fn say_loss(&self, inode: &Inode, errno: Errno) {
-        // If nobody reads it, there is nobody to say it to.
-        let _ = writeln!(
-            std::io::stderr(),
-            "forebay: {}: what was written since its last good sync may be lost (error {}); look \
-             at the device and write it again",
+        say(format_args!(
+            "{}: what was written since its last good sync may be lost (error {}); look at the \
+             device and write it again",
             self.name_of(inode).display(),
             errno.raw_os_error(),
-        );
+        ));
     }
 
     /// Lets the content of a file go if it is lost, and says whether it was.

@@ -15,9 +15,9 @@ use forebay_base::sync::{
     atomic::{AtomicU64, Ordering},
     lock,
 };
-use forebay_rt::Rt;
 use forebay_rt::thread::Joiner;
 use forebay_rt::wait::Gate;
+use forebay_rt::{Rt, say};
 use forebay_store::FileStore;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::fd::OwnedFd;
@@ -25,7 +25,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::Resource;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -198,11 +198,10 @@ impl Mount {
         let told = ended.clone();
         let served = forebay_rt::thread::spawn("forebay-mount", move || {
             let outcome = session.run();
-            // First, for to say something may take for ever, and who waits does so for the end.
+            // First, for to say something may take a while, and who waits does so for the end.
             told.open();
             if let Err(error) = outcome {
-                // If nobody reads it, there is nobody to say it to.
-                let _ = writeln!(io::stderr(), "forebay: the mount has failed: {error}");
+                say(format_args!("the mount has failed: {error}"));
             }
         });
         // It ends with the session, which `ended` tells.

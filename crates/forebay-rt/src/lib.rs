@@ -26,6 +26,7 @@ mod block_on;
 mod park;
 mod real;
 mod rt;
+mod say;
 mod sleep;
 mod task;
 pub mod thread;
@@ -35,6 +36,7 @@ mod work;
 
 pub use block_on::block_on;
 pub use rt::Rt;
+pub use say::say;
 pub use sleep::{Elapsed, Sleep};
 pub use task::{Task, YieldNow};
 pub use virt::{Virtual, VirtualSettings};

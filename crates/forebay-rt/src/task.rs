@@ -1,10 +1,10 @@
 //! A spawned task as its owner sees it, and how it ended.
 
+use crate::say;
 use crate::wait::Slot;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -130,10 +130,9 @@ pub(crate) fn poll_task(
     }
 }
 
-/// Says on the standard error that a task has panicked. If nobody reads that any more, there is
-/// nobody to say it to; `eprintln!` would panic, outside of what catches panics of tasks.
+/// Says that a task has panicked.
 pub(crate) fn say_panicked(name: &str) {
-    let _ = writeln!(std::io::stderr(), "forebay: task '{name}' panicked");
+    say(format_args!("task '{name}' panicked"));
 }
 
 /// Lets others run once; made by [`Rt::yield_now`](crate::Rt::yield_now).

@@ -3,7 +3,6 @@
 use crate::error::{Failure, StoreError};
 use forebay_base::PAGE_BYTES;
 use std::fmt;
-use std::io::Write;
 use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -357,13 +356,11 @@ impl fmt::Debug for Io {
 impl Drop for Io {
     fn drop(&mut self) {
         if let Some(parts) = &self.parts {
-            // With `eprintln!` a standard error that nobody reads would panic instead.
-            let _ = writeln!(
-                std::io::stderr(),
-                "forebay: a store dropped an unfinished {:?}; its pages would stay locked for \
-                 ever, so the program stops",
+            forebay_rt::say(format_args!(
+                "a store dropped an unfinished {:?}; its pages would stay locked for ever, so the \
+                 program stops",
                 parts.request
-            );
+            ));
             std::process::abort();
         }
     }

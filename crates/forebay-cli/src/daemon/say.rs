@@ -1,59 +1,13 @@
-//! What a server says of itself. Nobody may listen: the terminal was closed, the log's reader died,
-//! or it is stopped and its pipe is full. The server goes on then, and above all writes what it
-//! holds; the macros that print would end it by a panic.
+//! What a server says of itself, to whom nobody may listen.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::AsFd;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Who reads what is said has so long to make room for it.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 1,
-    tv_nsec: 0,
-};
-
-/// Says one line on standard error, as one write, so that lines of several threads stay whole. It
-/// is left out if nobody makes room for it.
-pub(crate) fn say(text: impl Display) {
-    let mut error = io::stderr();
-    if !has_room(&error) {
-        return;
-    }
-    // Whoever could be told of the failure reads that same stream.
-    let _ = error.write_all(format!("forebay: {text}\n").as_bytes());
-}
-
-/// Whether a line can be written at once: a pipe says so while it has room for 4 KiB.
-fn has_room(stream: &impl AsFd) -> bool {
-    let mut streams = [PollFd::new(stream, PollFlags::OUT)];
-    // What cannot be asked, or has no reader, does not make a writer wait.
-    poll(&mut streams, Some(&PATIENCE)).map_or(true, |ready| ready > 0)
-}
+pub(crate) use forebay_rt::say;
 
 /// Says on standard output, for whoever started us, that clients may come.
 pub(crate) fn say_ready(text: impl Display) {
     let mut output = io::stdout();
     // Who started us may be gone; the clients need not be.
     let _ = writeln!(output, "{text}").and_then(|()| output.flush());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::fs::OFlags;
-    use std::io::Read;
-
-    #[test]
-    fn a_pipe_that_nobody_reads_is_not_waited_for() {
-        let (mut reader, mut writer) = io::pipe().unwrap();
-        assert!(has_room(&writer));
-        rustix::fs::fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
-        while writer.write(&[b'x'; 4096]).is_ok() {}
-        assert!(!has_room(&writer), "a line would wait for its reader");
-        reader.read_exact(&mut [0; 8192]).unwrap();
-        assert!(has_room(&writer));
-        drop(reader);
-        assert!(has_room(&writer), "it fails at once");
-    }
 }
