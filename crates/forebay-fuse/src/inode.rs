@@ -66,6 +66,21 @@ impl AsFd for Inode {
 }
 
 impl Inode {
+    /// A file of which the kernel was told nothing yet.
+    fn new(id: u64, kind: FileType, place: (u64, u64), fd: OwnedFd) -> Inode {
+        Inode {
+            id,
+            kind,
+            place,
+            fd,
+            lookups: AtomicU64::new(0),
+            told_length: AtomicU64::new(UNTOLD),
+            refusals: Mutex::default(),
+            name: Mutex::new(None),
+            content: ContentSlot::default(),
+        }
+    }
+
     /// Notes the length that the kernel knows from now on.
     pub(crate) fn note_told_length(&self, length_bytes: u64) {
         self.told_length.store(length_bytes, Ordering::Relaxed);
@@ -117,17 +132,9 @@ impl InodeTable {
     /// A table with the root alone.
     pub(crate) fn new(root: OwnedFd, stat: &Stat) -> InodeTable {
         let place = (stat.st_dev, stat.st_ino);
-        let inode = Inode {
-            id: ROOT,
-            kind: FileType::Directory,
-            place,
-            fd: root,
-            lookups: AtomicU64::new(1),
-            told_length: AtomicU64::new(UNTOLD),
-            refusals: Mutex::default(),
-            name: Mutex::new(None),
-            content: ContentSlot::default(),
-        };
+        let inode = Inode::new(ROOT, FileType::Directory, place, root);
+        // It is never forgotten.
+        inode.lookups.store(1, Ordering::Relaxed);
         InodeTable {
             root_device: stat.st_dev,
             table: Mutex::new(Table {
@@ -173,17 +180,7 @@ impl InodeTable {
             table.by_id[id].clone()
         } else {
             let id = table.number_for(place, self.root_device);
-            let inode = Arc::new(Inode {
-                id,
-                kind: kind_of(stat),
-                place,
-                fd,
-                lookups: AtomicU64::new(0),
-                told_length: AtomicU64::new(UNTOLD),
-                refusals: Mutex::default(),
-                name: Mutex::new(None),
-                content: ContentSlot::default(),
-            });
+            let inode = Arc::new(Inode::new(id, kind_of(stat), place, fd));
             table.by_place.insert(place, id);
             table.by_id.insert(id, inode.clone());
             inode
