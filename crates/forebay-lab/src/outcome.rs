@@ -157,6 +157,13 @@ pub struct ExpectationResult {
     pub held: bool,
 }
 
+impl ExpectationResult {
+    /// The same in a word, which is to be seen if it did not hold.
+    pub fn verdict(&self) -> &'static str {
+        if self.held { "holds" } else { "BROKEN" }
+    }
+}
+
 /// What the simulation itself cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SimulationCost {

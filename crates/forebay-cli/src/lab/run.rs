@@ -179,7 +179,7 @@ fn judged(outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         let setting = &outcome.setting;
         for result in &outcome.expectations {
-            let held = if result.held { "holds" } else { "BROKEN" };
+            let held = result.verdict();
             let (policy, seed) = (&setting.policy, setting.seed);
             lines.push(format!(
                 "{held:6}  {policy} seed {seed}: {}; found {}\n",

@@ -2,6 +2,7 @@
 
 use super::{Bounds, Expectation, Level, Term, Window};
 use crate::outcome::{Distribution, ExpectationResult, Outcome};
+use crate::probe::family_of;
 
 /// Whether something held, and what was found.
 type Verdict = (bool, String);
@@ -213,8 +214,7 @@ const NOTHING_IF_ABSENT: [&str; 5] = [
 ];
 
 fn figure(outcome: &Outcome, of: &str, bounds: &Bounds<f64>) -> Verdict {
-    let family = of.split(['@', ';']).next().unwrap_or(of);
-    let nothing = NOTHING_IF_ABSENT.contains(&family).then_some(0.0);
+    let nothing = NOTHING_IF_ABSENT.contains(&family_of(of)).then_some(0.0);
     if let Some(found) = outcome.figure(of).or(nothing) {
         return (bounds.hold(found), format!("{found:.4}"));
     }

@@ -1,7 +1,7 @@
 //! Expectations as a scenario's text says them.
 
 use super::{Bounds, Expectation, Level, Term, Window};
-use crate::probe::{STALL_CONTEXTS, STALL_REASONS, Suffix, suffix_of};
+use crate::probe::{STALL_CONTEXTS, STALL_REASONS, Suffix, family_of, suffix_of};
 use crate::scenario::{ScenarioError, Source};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::parse_size;
@@ -306,7 +306,7 @@ impl Checker<'_> {
     /// A figure or a counter. Whether a run has it shows at its end alone, but not how it is
     /// called.
     fn figure(&self, name: &str) -> Checked<String> {
-        let family = name.split(['@', ';']).next().unwrap_or(name);
+        let family = family_of(name);
         let known = &self.names.figures;
         if !known.iter().any(|it| it == family) {
             return Err(self.source.unknown(self.start, "figure", name, known));

@@ -14,8 +14,8 @@ pub use costs::CostClass;
 pub use error::{MachineError, Place};
 pub use memory::{Memory, Node, Zone};
 pub use ships::SHIPPED;
-pub(crate) use storage::NFS;
 pub use storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
+pub(crate) use storage::{NFS, TWO_PAGES_BYTES};
 pub use text::{MachineText, Size};
 
 use forebay::DirtyKnobs;
@@ -112,7 +112,10 @@ impl Machine {
         if let Some(wrong) = self.memory.wrong_zone() {
             return Some(wrong.problem);
         }
-        let swap = self.storage.swap.filter(|swap| swap.bytes < 8 << 10)?;
+        let swap = self
+            .storage
+            .swap
+            .filter(|swap| swap.bytes < TWO_PAGES_BYTES)?;
         let bytes = swap.bytes;
         Some(format!("swap has {bytes} bytes; 8K and more are allowed"))
     }

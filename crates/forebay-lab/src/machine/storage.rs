@@ -2,6 +2,7 @@
 
 use crate::device::{DeviceSettings, ServerSettings};
 use crate::filesystem::FileSystemSettings;
+use forebay_base::PAGE_BYTES;
 use serde::de::DeserializeOwned;
 
 /// One device of a machine.
@@ -32,6 +33,9 @@ pub struct FileSystemPlan {
     /// `xfs`, `ext3`, `ext4`, `btrfs`, `ntfs`; `nfs` on a server.
     pub kind: String,
 }
+
+/// Two pages: the least that the engine takes for swap, and for a limit on dirty pages.
+pub(crate) const TWO_PAGES_BYTES: u64 = 2 * PAGE_BYTES as u64;
 
 /// Where anonymous pages are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

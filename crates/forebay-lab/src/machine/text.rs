@@ -3,11 +3,11 @@
 use super::costs::CostClass;
 use super::error::{MachineError, Place};
 use super::memory::{Memory, Node, Zone};
-use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
+use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan, TWO_PAGES_BYTES};
 use super::{Machine, default_tick_ms};
 use forebay::{DirtyKnobs, Watermarks};
+use forebay_base::Span;
 use forebay_base::units::{pages_for, parse_size};
-use forebay_base::{PAGE_BYTES, Span};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
@@ -108,9 +108,6 @@ const MOST_MEMORY_BYTES: u64 = 15 << 40;
 
 /// The engine's shadows have four bits for a zone.
 const MOST_ZONES: usize = 16;
-
-/// Two pages: what the engine takes for swap, and for a limit on dirty pages.
-const TWO_PAGES_BYTES: u64 = 2 * PAGE_BYTES as u64;
 
 /// Reads the text of a machine.
 pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {

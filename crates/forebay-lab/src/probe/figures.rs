@@ -110,6 +110,11 @@ pub(crate) const STALL_REASONS: [&str; 6] = [
     "wait_iff_congested",
 ];
 
+/// The name of a figure without what stands behind it.
+pub(crate) fn family_of(name: &str) -> &str {
+    name.split(['@', ';']).next().unwrap_or(name)
+}
+
 /// What stands behind the figures called `family`.
 pub(crate) fn suffix_of(family: &str) -> Suffix {
     match family {

@@ -7,7 +7,7 @@ mod series;
 
 pub(crate) use events::{PausesSinceLook, Watcher};
 pub(crate) use figures::{
-    FIGURES, Gathered, STALL_CONTEXTS, STALL_REASONS, Suffix, derive, suffix_of,
+    FIGURES, Gathered, STALL_CONTEXTS, STALL_REASONS, Suffix, derive, family_of, suffix_of,
 };
 pub use latencies::Latencies;
 pub(crate) use series::{RATES, Sampler, mean_and_deviation, rate_unit};

@@ -32,10 +32,9 @@ fn expectations(outcomes: &[Outcome]) -> String {
     let of_run = |run: &Outcome| -> Vec<Vec<String>> {
         let (policy, seed) = (&run.setting.policy, run.setting.seed);
         let line = |result: &ExpectationResult| {
-            let held = if result.held { "holds" } else { "BROKEN" };
             let (expected, found) = (result.expected.clone(), result.found.clone());
             vec![
-                held.into(),
+                result.verdict().into(),
                 policy.clone(),
                 seed.to_string(),
                 expected,

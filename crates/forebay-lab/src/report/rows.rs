@@ -4,6 +4,7 @@ use super::comparison::{Block, Row, row};
 use super::direction::Better;
 use super::statistics::{mean, percentile, stddev};
 use crate::outcome::{DeviceRecord, Distribution, Outcome, Samples};
+use crate::probe::family_of;
 use std::collections::BTreeSet;
 
 type Groups<'a> = [Vec<&'a Outcome>];
@@ -220,8 +221,7 @@ fn figures(groups: &Groups<'_>) -> Vec<Row> {
 /// Whether a figure counts something: a run that does not have it counted nothing. Shares and
 /// latencies of nothing are no figures.
 fn is_count(metric: &str) -> bool {
-    let family = metric.split(['@', ';']).next().unwrap_or(metric);
-    ["stall_events_total", "task_clock_msecs"].contains(&family)
+    ["stall_events_total", "task_clock_msecs"].contains(&family_of(metric))
 }
 
 /// The unit that a figure's name ends with, or that the published tables give it.

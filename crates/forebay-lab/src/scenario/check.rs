@@ -10,6 +10,7 @@ use super::{Scenario, known};
 use crate::device::DeviceSettings;
 use crate::expect::Names;
 use crate::machine::{DeviceKind, Machine};
+use crate::workload::{MOST_BLOCK, MOST_PROCESSES};
 use forebay::Policy;
 use forebay_base::Span;
 use forebay_store::Rate;
@@ -20,18 +21,12 @@ use toml::Spanned;
 /// Longest simulated time of a scenario: a day.
 const LONGEST_S: f64 = 86_400.0;
 
-/// Most processes of one group.
-const MOST_PROCESSES: u64 = 10_000;
-
 /// Most rows of a series.
 const MOST_ROWS: f64 = 100_000.0;
 
 /// What is written or read in one call where nothing else is said.
 const SEQUENTIAL_BLOCK: u64 = 64 << 10;
 const RANDOM_BLOCK: u64 = 4 << 10;
-
-/// Most bytes of one call.
-const MOST_BLOCK: u64 = 16 << 20;
 
 type Checked<T> = Result<T, ScenarioError>;
 

@@ -1,7 +1,7 @@
 //! Settings by name: of the workload, of the machine, of the policy.
 
 use super::Workload;
-use crate::machine::{Machine, MachineError, NFS};
+use crate::machine::{Machine, MachineError, NFS, TWO_PAGES_BYTES};
 use forebay::Policy;
 use forebay_base::units::parse_size;
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
             what: "bytes that may be dirty, in place of dirty_ratio",
         },
         turn: |machine, value| machine.dirty.dirty_bytes = value,
-        allowed: none_or_at_least(8_192),
+        allowed: none_or_at_least(TWO_PAGES_BYTES),
     },
     MachineKnob {
         knob: Knob {
@@ -131,24 +131,24 @@ const FILE_SYSTEM: Knob = Knob {
 };
 
 /// Most bytes of one call.
-const MOST_BLOCK: u64 = 16 << 20;
+pub(crate) const MOST_BLOCK: u64 = 16 << 20;
 
 /// Most processes of one kind, and most calls at once.
-const MOST: u64 = 10_000;
+pub(crate) const MOST_PROCESSES: u64 = 10_000;
 
 /// Knobs of workloads that cannot have every number. Where none, 0, is allowed it has a meaning.
 const OF_A_WORKLOAD: [(&str, Bounds); 16] = [
     ("block", bounds(1, MOST_BLOCK)),
-    ("calls_at_once", bounds(1, MOST)),
-    ("jobs", bounds(1, MOST)),
-    ("writers", bounds(0, MOST)),
-    ("late_writers", bounds(0, MOST)),
-    ("processes", bounds(0, MOST)),
-    ("workers", bounds(0, MOST)),
+    ("calls_at_once", bounds(1, MOST_PROCESSES)),
+    ("jobs", bounds(1, MOST_PROCESSES)),
+    ("writers", bounds(0, MOST_PROCESSES)),
+    ("late_writers", bounds(0, MOST_PROCESSES)),
+    ("processes", bounds(0, MOST_PROCESSES)),
+    ("workers", bounds(0, MOST_PROCESSES)),
     // Those of the first step.
     ("most_workers", none_or_at_least(4)),
-    ("readers", bounds(0, MOST)),
-    ("files_per_writer", bounds(0, MOST)),
+    ("readers", bounds(0, MOST_PROCESSES)),
+    ("files_per_writer", bounds(0, MOST_PROCESSES)),
     ("subdirectories", bounds(1, 1_000_000)),
     ("files_per_subdirectory", bounds(1, u64::MAX)),
     ("requests_per_metadata", bounds(1, u64::MAX)),

@@ -17,6 +17,7 @@ mod simple_wb;
 mod stutterp;
 
 pub use knobs::{Knob, KnobError, Knobs, machine_knobs};
+pub(crate) use knobs::{MOST_BLOCK, MOST_PROCESSES};
 
 use crate::run::RunError;
 use crate::world::{World, WorldError};
