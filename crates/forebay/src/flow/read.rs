@@ -370,31 +370,14 @@ impl Engine {
         self.page_settles(object, frame, key, flag::EXCLUSIVE)
             .await?;
         if self.frames.owner(frame) == key {
-            return self.guards_leave_room(object, frame, key).await;
+            if is_crowded(self.frames.word(frame)) {
+                return self.guard_drops(object, frame, key, is_holdable).await;
+            }
+            return Ok(());
         }
         object
             .read_failure_since(failures, index_of(key))
             .map_or(Ok(()), |error| Err(error.into()))
-    }
-
-    /// Waits until a page has fewer guards than it may have.
-    async fn guards_leave_room(
-        &self,
-        object: &ObjectState,
-        frame: u32,
-        key: u64,
-    ) -> Result<(), AccessError> {
-        let waited = self.settings.held_timeout;
-        if !is_crowded(self.frames.word(frame))
-            || self.word_becomes(frame, key, waited, is_holdable).await
-        {
-            return Ok(());
-        }
-        Err(AccessError::Held {
-            object: object.store_object().0,
-            page_index: index_of(key),
-            waited,
-        })
     }
 }
 

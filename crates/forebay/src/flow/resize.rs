@@ -133,29 +133,21 @@ impl Engine {
         for page in self.pages_to_visit(object, pages) {
             let key = key(object.number, page);
             if let Some(frame) = self.index.find_surely(&self.frames, key) {
-                self.guard_drops(object, frame, key).await?;
+                self.last_guard_drops(object, frame, key).await?;
             }
         }
         Ok(())
     }
 
-    async fn guard_drops(
+    async fn last_guard_drops(
         &self,
         object: &ObjectState,
         frame: u32,
         key: u64,
     ) -> Result<(), AccessError> {
-        let waited = self.settings.held_timeout;
         let is_free = |word| word & HOLDS == 0;
-        if self.word_becomes(frame, key, waited, is_free).await {
-            return Ok(());
-        }
-        self.mark(Mark::CutHeld);
-        Err(AccessError::Held {
-            object: object.store_object().0,
-            page_index: index_of(key),
-            waited,
-        })
+        let dropped = self.guard_drops(object, frame, key, is_free).await;
+        dropped.inspect_err(|_| self.mark(Mark::CutHeld))
     }
 
     /// Gives a range up: it reads as zeros from now on.
@@ -410,7 +402,7 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let busy = flag::EXCLUSIVE | flag::WRITEBACK;
         self.page_settles(object, frame, key, busy).await?;
-        self.guard_drops(object, frame, key).await
+        self.last_guard_drops(object, frame, key).await
     }
 
     async fn write_zeros(

@@ -65,6 +65,25 @@ impl Engine {
         })
     }
 
+    /// Waits for guards of a page until `ready` says so of its word, or the frame has another page.
+    pub(crate) async fn guard_drops(
+        &self,
+        object: &ObjectState,
+        frame: u32,
+        key: u64,
+        ready: impl Fn(u64) -> bool,
+    ) -> Result<(), AccessError> {
+        let waited = self.settings.held_timeout;
+        if self.word_becomes(frame, key, waited, ready).await {
+            return Ok(());
+        }
+        Err(AccessError::Held {
+            object: object.store_object().0,
+            page_index: page_of(key),
+            waited,
+        })
+    }
+
     /// Waits until the object is not being resized, which a silent store may prevent.
     pub(crate) async fn resize_ends(&self, object: &ObjectState) -> Result<(), AccessError> {
         let waited = self.settings.held_timeout + self.settings.answer_timeout;

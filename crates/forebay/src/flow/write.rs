@@ -444,17 +444,9 @@ impl Engine {
         let object = &*handle.object;
         self.page_settles(object, frame, key, flag::EXCLUSIVE | handle.unwritable)
             .await?;
-        let longest = self.settings.held_timeout;
         let is_free = |word| word & crate::state::frame::HOLDS == 0;
-        if self.word_becomes(frame, key, longest, is_free).await {
-            return Ok(());
-        }
-        self.mark(Mark::WriteHeld);
-        Err(AccessError::Held {
-            object: object.store_object().0,
-            page_index: crate::state::index::page_of(key),
-            waited: longest,
-        })
+        let dropped = self.guard_drops(object, frame, key, is_free).await;
+        dropped.inspect_err(|_| self.mark(Mark::WriteHeld))
     }
 
     /// Waits until a block is free again, whichever store it comes from. A write that fails
