@@ -25,6 +25,7 @@ pub(crate) mod dirty_index;
 pub(crate) mod errseq;
 pub(crate) mod flusher_lists;
 pub(crate) mod frame;
+pub(crate) mod gauge;
 pub(crate) mod global;
 pub(crate) mod index;
 pub(crate) mod node;

@@ -13,6 +13,7 @@ pub(crate) use size::ZoneSize;
 
 use crate::event::PageLevels;
 use crate::state::frame::{ExclusiveHold, FrameTable, NO_FRAME, flag};
+use crate::state::gauge::Gauge;
 use crate::state::node::ReclaimFlags;
 use forebay_base::sync::{
     Mutex,
@@ -69,6 +70,20 @@ struct Lists {
     rotations: [RotationCounts; 2],
 }
 
+impl Lists {
+    /// Makes `oldest` the last of a list; all are off it if that is none.
+    fn cut_tail(&mut self, frames: &FrameTable, list: List, oldest: u32) {
+        self.tails[list as usize] = oldest;
+        match oldest {
+            NO_FRAME => self.heads[list as usize] = NO_FRAME,
+            _ => frames
+                .frame(oldest)
+                .older
+                .store(NO_FRAME, Ordering::Relaxed),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct FreeList {
     first: u32,
@@ -122,10 +137,10 @@ pub(crate) struct Zone {
     pub(crate) spanned_pages: u64,
     size: Size,
     free: Mutex<FreeList>,
-    free_pages: AtomicU64,
+    free_pages: Gauge<FreeList>,
     lists: Mutex<Lists>,
-    sizes: [AtomicU64; 4],
-    isolated: [AtomicU64; 2],
+    sizes: [Gauge<Lists>; 4],
+    isolated: [Gauge<Lists>; 2],
     /// Dirty file pages, and pages under writeback or unstable.
     pub(crate) dirty: AtomicU64,
     pub(crate) writeback: AtomicU64,
@@ -173,15 +188,15 @@ impl Zone {
             spanned_pages,
             size: Size::new(&plan.size),
             free: Mutex::new(FreeList { first }),
-            free_pages: AtomicU64::new(spanned_pages),
+            free_pages: Gauge::new(spanned_pages),
             lists: Mutex::new(Lists {
                 heads: [NO_FRAME; 4],
                 tails: [NO_FRAME; 4],
                 cost: ReclaimCost::default(),
                 rotations: [RotationCounts::default(); 2],
             }),
-            sizes: std::array::from_fn(|_| AtomicU64::new(0)),
-            isolated: std::array::from_fn(|_| AtomicU64::new(0)),
+            sizes: std::array::from_fn(|_| Gauge::new(0)),
+            isolated: std::array::from_fn(|_| Gauge::new(0)),
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
             scanned_in_vain: AtomicU64::new(0),
@@ -195,7 +210,7 @@ impl Zone {
     }
 
     pub(crate) fn free_pages(&self) -> u64 {
-        self.free_pages.load(Ordering::Relaxed)
+        self.free_pages.get()
     }
 
     /// Takes one frame off the free list.
@@ -208,7 +223,7 @@ impl Zone {
         free.first = frames.frame(frame).older.load(Ordering::Relaxed);
         // The next caller follows its link.
         frames.prefetch_frame(free.first);
-        self.free_pages.fetch_sub(1, Ordering::Relaxed);
+        self.free_pages.less(&mut free, 1);
         Some(frame)
     }
 
@@ -226,12 +241,11 @@ impl Zone {
                 .store(free.first, Ordering::Relaxed);
             free.first = frame;
         }
-        self.free_pages
-            .fetch_add(blank.len() as u64, Ordering::Relaxed);
+        self.free_pages.more(&mut free, blank.len() as u64);
     }
 
     pub(crate) fn size(&self, list: List) -> u64 {
-        self.sizes[list as usize].load(Ordering::Relaxed)
+        self.sizes[list as usize].get()
     }
 
     pub(crate) fn sizes(&self) -> ListSizes {
@@ -245,7 +259,7 @@ impl Zone {
 
     /// Frames of the type that reclaimers have taken off the lists.
     pub(crate) fn isolated(&self, is_file: bool) -> u64 {
-        self.isolated[usize::from(is_file)].load(Ordering::Relaxed)
+        self.isolated[usize::from(is_file)].get()
     }
 
     /// Pages dirty, under writeback or unstable.
@@ -326,15 +340,18 @@ impl Zone {
     pub(crate) fn isolate(&self, frames: &FrameTable, list: List, wanted: usize) -> Batch {
         let mut batch = Batch::new();
         let mut lists = lock(&self.lists);
-        while batch.len() < wanted.min(Batch::LIMIT) {
-            let frame = lists.tails[list as usize];
-            if frame == NO_FRAME {
-                break;
-            }
-            self.unlink(&mut lists, frames, frame, list);
-            batch.push(frame);
+        let mut oldest = lists.tails[list as usize];
+        while oldest != NO_FRAME && batch.len() < wanted.min(Batch::LIMIT) {
+            batch.push(oldest);
+            oldest = frames.frame(oldest).newer.load(Ordering::Relaxed);
         }
-        self.isolated[usize::from(list.is_file())].fetch_add(batch.len() as u64, Ordering::Relaxed);
+        lists.cut_tail(frames, list, oldest);
+        for &frame in batch.as_slice() {
+            frames.clear(frame, flag::LISTED);
+        }
+        let taken = batch.len() as u64;
+        self.sizes[list as usize].less(&mut lists, taken);
+        self.isolated[usize::from(list.is_file())].more(&mut lists, taken);
         batch
     }
 
@@ -358,7 +375,7 @@ impl Zone {
                 self.link_newest(&mut lists, frames, frame);
             }
         }
-        self.isolated[usize::from(is_file)].fetch_sub(taken as u64, Ordering::Relaxed);
+        self.isolated[usize::from(is_file)].less(&mut lists, taken as u64);
         orphans
     }
 
@@ -390,7 +407,7 @@ impl Zone {
     }
 
     fn link_newest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) -> List {
-        let list = self.count_in(frames, frame);
+        let list = self.count_in(lists, frames, frame);
         let links = frames.frame(frame);
         let next = std::mem::replace(&mut lists.heads[list as usize], frame);
         links.newer.store(NO_FRAME, Ordering::Relaxed);
@@ -403,7 +420,7 @@ impl Zone {
     }
 
     fn link_oldest(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) {
-        let list = self.count_in(frames, frame) as usize;
+        let list = self.count_in(lists, frames, frame) as usize;
         let links = frames.frame(frame);
         let next = std::mem::replace(&mut lists.tails[list], frame);
         links.older.store(NO_FRAME, Ordering::Relaxed);
@@ -415,9 +432,9 @@ impl Zone {
     }
 
     /// Marks a frame as listed and counts it in the list that its flags name.
-    fn count_in(&self, frames: &FrameTable, frame: u32) -> List {
+    fn count_in(&self, lists: &mut Lists, frames: &FrameTable, frame: u32) -> List {
         let list = List::of(frames.set(frame, flag::LISTED));
-        self.sizes[list as usize].fetch_add(1, Ordering::Relaxed);
+        self.sizes[list as usize].more(lists, 1);
         list
     }
 
@@ -435,7 +452,7 @@ impl Zone {
             _ => frames.frame(older).newer.store(newer, Ordering::Relaxed),
         }
         frames.clear(frame, flag::LISTED);
-        self.sizes[list].fetch_sub(1, Ordering::Relaxed);
+        self.sizes[list].less(lists, 1);
     }
 
     /// The frames of `list`, oldest first, for the consistency walk.
