@@ -9,7 +9,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PageLevels};
 use crate::flow::reclaim::{ScanControl, Tally, Who};
-use crate::policy::{ActiveReferences, ReclaimWriteback, Refaults};
+use crate::policy::{ActiveReferences, ReclaimWriteback};
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::node::ReclaimFlags;
 use crate::state::shadow::Shadow;
@@ -61,12 +61,7 @@ impl Engine {
             paged_out: 0,
             tally,
         };
-        // Most of the batch will leave the index for a shadow: what that touches is fetched now.
-        for &frame in taken.as_slice() {
-            let owner = self.frames.owner(frame);
-            self.index.prefetch(owner);
-            self.shadows.prefetch(owner);
-        }
+        self.prefetch_evictions(taken);
         for &frame in taken.as_slice() {
             let Ok(hold) = self.frames.exclude(frame, self.frames.owner(frame), 0) else {
                 judged.kept.push(frame);
@@ -95,6 +90,26 @@ impl Engine {
             }
         }
         judged
+    }
+
+    /// Fetches what is touched when the clean pages of a batch leave the index for shadows, as most
+    /// of them will: their buckets, and then who comes first in those.
+    fn prefetch_evictions(&self, batch: &Batch) {
+        const IN_THE_WAY: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
+        let is_clean = |&&frame: &&u32| self.frames.word(frame) & IN_THE_WAY == 0;
+        let clean = || batch.as_slice().iter().filter(is_clean);
+        for &frame in clean() {
+            let owner = self.frames.owner(frame);
+            self.index.prefetch(owner);
+            if self.keeps_shadows() {
+                self.shadows.prefetch(owner);
+            }
+        }
+        for &frame in clean() {
+            if let Some(first) = self.index.candidate(self.frames.owner(frame)) {
+                self.frames.prefetch_frame(first);
+            }
+        }
     }
 
     fn verdict(
@@ -201,7 +216,7 @@ impl Engine {
             age: zone.grow_older(),
             workingset,
         };
-        if self.settings.policy.refaults != Refaults::Ignored {
+        if self.keeps_shadows() {
             self.shadows.remember(owner, shadow);
         }
         hold.blank()

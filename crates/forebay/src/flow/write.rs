@@ -324,7 +324,8 @@ impl Engine {
         if let Some(batch) = batch {
             handle.object.grow(batch, piece.end_bytes());
         }
-        Ok(self.finish_write(handle, hold, is_new))
+        let news = if is_new { flag::DIRTY } else { 0 };
+        Ok(self.finish_write(handle, hold, news))
     }
 
     /// Makes a page for a piece whose page is not resident.
@@ -336,7 +337,9 @@ impl Engine {
         spare: &mut Option<FreshFrame<'a>>,
     ) -> Result<bool, Obstacle> {
         let object = &*handle.object;
-        self.shadows.prefetch(key(object.number, piece.page));
+        if self.keeps_shadows() {
+            self.shadows.prefetch(key(object.number, piece.page));
+        }
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
         let is_blank = is_behind_end || is_in_no_slot(object, piece.page);
         if !piece.is_whole() && !is_blank {
@@ -373,9 +376,8 @@ impl Engine {
             arena.zero(&mut hold, 0, PAGE_BYTES);
         }
         arena.copy_in(&mut hold, piece.start, piece.bytes);
-        hold.set(flag::UPTODATE);
         object.grow(batch, piece.end_bytes());
-        Ok(self.finish_write(handle, hold, true))
+        Ok(self.finish_write(handle, hold, flag::UPTODATE | flag::DIRTY))
     }
 
     /// Tags a page dirty before its bytes change, so that it cannot be dirty and unknown
@@ -388,11 +390,12 @@ impl Engine {
         tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
     }
 
-    /// Lets go of a page that was written to, and says whether that made it dirty. The object has
+    /// Lets go of a page that was written to, and says whether that made it dirty: `news` are the
+    /// flags that it has by this write, none if it was dirty before. The object has
     /// grown by then: a flusher that took the page sooner would write it up to the old end and
     /// believe it clean.
-    fn finish_write(&self, handle: &Handle, mut hold: ExclusiveHold<'_>, is_new: bool) -> bool {
-        if !is_new {
+    fn finish_write(&self, handle: &Handle, mut hold: ExclusiveHold<'_>, news: u64) -> bool {
+        if news == 0 {
             hold.mark_accessed();
             return false;
         }
@@ -402,7 +405,7 @@ impl Engine {
         let frame = hold.frame();
         // Where a page may change under its write, that write may fail while this hold is there:
         // then the page is dirty by now, and in the books as such.
-        let was_dirty = hold.set_accessed(flag::DIRTY) & flag::DIRTY != 0;
+        let was_dirty = hold.set_accessed(news) & flag::DIRTY != 0;
         if handle.object.is_anonymous() {
             self.anonymous_dirtied(&handle.object, hold);
         } else if !was_dirty {
