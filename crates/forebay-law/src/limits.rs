@@ -246,18 +246,26 @@ pub fn node_dirtyable(free: u64, file_lru: u64, reserve: u64) -> u64 {
 }
 
 /// The dirty pages a zone may hold: its part of the whole limit. `global_dirtyable` is that of
-/// all zones together.
-pub fn zone_limit(dirtyable: u64, global_dirtyable: u64, knobs: &DirtyKnobs) -> u64 {
+/// all zones together, and is asked only if the limit is one in bytes, which has to be divided.
+pub fn zone_limit(
+    dirtyable: u64,
+    global_dirtyable: impl FnOnce() -> u64,
+    knobs: &DirtyKnobs,
+) -> u64 {
     if knobs.dirty_bytes > 0 {
         let pages = knobs.dirty_bytes.div_ceil(PAGE_BYTES);
-        scaled(pages, dirtyable, global_dirtyable.max(1))
+        scaled(pages, dirtyable, global_dirtyable().max(1))
     } else {
         scaled(dirtyable, knobs.dirty_ratio_percent, 100)
     }
 }
 
 /// The zone limit that a caller with a deadline sees: a quarter more.
-pub fn zone_limit_real_time(dirtyable: u64, global_dirtyable: u64, knobs: &DirtyKnobs) -> u64 {
+pub fn zone_limit_real_time(
+    dirtyable: u64,
+    global_dirtyable: impl FnOnce() -> u64,
+    knobs: &DirtyKnobs,
+) -> u64 {
     let limit = zone_limit(dirtyable, global_dirtyable, knobs);
     limit.saturating_add(limit / 4)
 }

@@ -94,21 +94,24 @@ fn vectors_z1_to_z6_zone_limits() {
     };
     let zone = zone_dirtyable(5_000, 110_000, 8_000);
     assert_eq!(zone, 107_000);
-    assert_eq!(zone_limit(zone, 900_001, &knobs), 21_400);
-    assert_eq!(zone_limit(zone, 900_001, &bytes), 12_174);
+    assert_eq!(zone_limit(zone, || 900_001, &knobs), 21_400);
+    assert_eq!(zone_limit(zone, || 900_001, &bytes), 12_174);
     let empty = zone_dirtyable(100, 500, 3_000);
-    assert_eq!((empty, zone_limit(empty, 900_001, &knobs)), (0, 0));
-    assert_eq!(zone_limit_real_time(zone, 900_001, &knobs), 26_750);
+    assert_eq!((empty, zone_limit(empty, || 900_001, &knobs)), (0, 0));
+    assert_eq!(zone_limit_real_time(zone, || 900_001, &knobs), 26_750);
     let small = zone_dirtyable(300, 3_000, 900);
-    assert_eq!((small, zone_limit(small, 900_001, &knobs)), (2_400, 480));
+    assert_eq!((small, zone_limit(small, || 900_001, &knobs)), (2_400, 480));
     let node = node_dirtyable(5_000, 110_000, 8_000);
-    assert_eq!((node, zone_limit(node, 900_001, &knobs)), (110_000, 22_000));
+    assert_eq!(
+        (node, zone_limit(node, || 900_001, &knobs)),
+        (110_000, 22_000)
+    );
     assert_eq!(available_pages(5_000, 110_000, 8_000), 110_001);
 }
 
 #[test]
 fn vector_v20_a_zone_over_its_limit() {
-    let at = |percent| zone_limit(122_255, 900_001, &percents(percent, 10));
+    let at = |percent| zone_limit(122_255, || 900_001, &percents(percent, 10));
     assert_eq!((at(20), at(40)), (24_451, 48_902));
     assert!(!zone_is_ok(60_448, at(20)) && !zone_is_ok(60_448, at(40)));
     assert!(zone_is_ok(24_451, 24_451));
@@ -181,8 +184,8 @@ proptest! {
         zones in prop::collection::vec(0_u64..1 << 30, 1..6), knobs in any_knobs(),
     ) {
         let whole = zones.iter().sum();
-        let sum: u64 = zones.iter().map(|&zone| zone_limit(zone, whole, &knobs)).sum();
-        prop_assert!(sum <= zone_limit(whole, whole, &knobs));
+        let sum: u64 = zones.iter().map(|&zone| zone_limit(zone, || whole, &knobs)).sum();
+        prop_assert!(sum <= zone_limit(whole, || whole, &knobs));
     }
 
     #[test]

@@ -256,14 +256,14 @@ impl Engine {
         }
         let dirtyable = without_over(limits::node_dirtyable(free, file, reserved), over);
         let knobs = &self.settings.dirty;
-        let limit = limits::zone_limit(dirtyable, self.dirtyable_pages(), knobs);
+        let limit = limits::zone_limit(dirtyable, || self.dirtyable_pages(), knobs);
         limits::zone_is_ok(pending, limit)
     }
 
     /// The zone's part of the dirty limit, pages.
     pub(crate) fn zone_dirty_limit(&self, zone: &Zone) -> u64 {
         let dirtyable = zone_dirtyable_pages(zone);
-        limits::zone_limit(dirtyable, self.dirtyable_pages(), &self.settings.dirty)
+        limits::zone_limit(dirtyable, || self.dirtyable_pages(), &self.settings.dirty)
     }
 
     pub(crate) fn wake_kswapds(&self, first: usize) {

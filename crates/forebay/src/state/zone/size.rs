@@ -28,11 +28,21 @@ pub(super) struct Size {
     managed_pages: AtomicU64,
     marks: [AtomicU64; 3],
     lowmem_reserve: Box<[AtomicU64]>,
+    /// [`Zone::reserved_pages`] of the above.
+    reserved_pages: AtomicU64,
     /// Frames in the balloon.
     balloon_pages: AtomicU64,
     /// The first of them. Whoever changes the size or the balloon has this lock, so that the
     /// balloon is never filled for a size that is no longer wanted.
     balloon: Mutex<u32>,
+}
+
+impl ZoneSize {
+    /// Pages that never count as dirtyable: what requests must leave, and the high mark.
+    fn reserved_pages(&self) -> u64 {
+        let most = self.lowmem_reserve.iter().max().copied();
+        self.managed_pages.min(most.unwrap_or(0) + self.marks.high)
+    }
 }
 
 impl Size {
@@ -47,6 +57,7 @@ impl Size {
                 .copied()
                 .map(AtomicU64::new)
                 .collect(),
+            reserved_pages: AtomicU64::new(size.reserved_pages()),
             balloon_pages: AtomicU64::new(0),
             balloon: Mutex::new(NO_FRAME),
         }
@@ -83,10 +94,7 @@ impl Zone {
 
     /// Pages that never count as dirtyable: what requests must leave, and the high mark.
     pub(crate) fn reserved_pages(&self) -> u64 {
-        let reserves = self.size.lowmem_reserve.iter();
-        let most = reserves.map(|pages| pages.load(Ordering::Relaxed)).max();
-        self.managed_pages()
-            .min(most.unwrap_or(0) + self.marks().high)
+        self.size.reserved_pages.load(Ordering::Relaxed)
     }
 
     /// Frames that the zone has.
@@ -113,6 +121,9 @@ impl Zone {
         self.size
             .managed_pages
             .store(size.managed_pages, Ordering::Relaxed);
+        self.size
+            .reserved_pages
+            .store(size.reserved_pages(), Ordering::Relaxed);
     }
 
     /// Puts up to a batch of free frames above the low mark into the balloon, as far as the zone
