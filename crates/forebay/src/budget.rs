@@ -143,7 +143,7 @@ fn given_pages(settings: &Settings) -> Result<Vec<Vec<u64>>, BuildError> {
     let bad = |given: String| BuildError::BadSetting {
         setting: "managed_pages",
         given,
-        allowed: "0, or 128 to 4294967294 frames in all",
+        allowed: "0, or 128 to 2147483646 frames in all",
     };
     let mut total = 0_u64;
     for zone in settings.zones() {

@@ -3,12 +3,16 @@
 use crate::error::BuildError;
 use crate::event::EventSink;
 use crate::policy::Policy;
+use crate::state::index::FRAMES_LIMIT;
 use forebay_base::Span;
 use forebay_law::limits::DirtyKnobs;
 use forebay_law::watermark::Watermarks;
 use forebay_rt::Rt;
 use std::fmt;
 use std::sync::Arc;
+
+/// No zone needs a mark or a reserve above the frames that a cache can have.
+const MOST_PAGES: u64 = FRAMES_LIMIT as u64;
 
 /// One zone of a node: a run of frames of one kind of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,9 +214,15 @@ impl Settings {
                 return bad("managed_pages", zone, "given for every zone or for none");
             }
             if let Some(Watermarks { min, low, high }) = zone.marks
-                && !(min <= low && low <= high)
+                && !(min <= low && low <= high && high <= MOST_PAGES)
             {
-                return bad("marks", zone, "min at most low, low at most high");
+                let allowed = "min at most low, low at most high, high at most 2147483647";
+                return bad("marks", zone, allowed);
+            }
+            let mut reserves = zone.lowmem_reserve_pages.iter().flatten();
+            if reserves.any(|&pages| pages > MOST_PAGES) {
+                let allowed = "at most 2147483647 for each class";
+                return bad("lowmem_reserve_pages", zone, allowed);
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ mod support;
 
 use forebay::{
     AccessError, BackingSettings, BuildError, Cache, DirtyKnobs, NodeSettings, Parts, Settings,
-    SyncError, ZoneSettings,
+    SyncError, Watermarks, ZoneSettings,
 };
 use forebay_base::Span;
 use forebay_store::{
@@ -64,6 +64,19 @@ fn settings_that_cannot_work_are_refused_by_name() {
     assert_eq!(
         name(|settings| settings.nodes[0].zones[0].weight = 0),
         "weight"
+    );
+    assert_eq!(
+        name(|settings| {
+            settings.nodes[0].zones[0].lowmem_reserve_pages = Some(vec![u64::MAX]);
+        }),
+        "lowmem_reserve_pages"
+    );
+    assert_eq!(
+        name(|settings| {
+            let (min, low, high) = (1, 2, u64::MAX);
+            settings.nodes[0].zones[0].marks = Some(Watermarks { min, low, high });
+        }),
+        "marks"
     );
     assert_eq!(name(|settings| settings.swappiness = 201), "swappiness");
     assert_eq!(
