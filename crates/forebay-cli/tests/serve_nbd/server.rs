@@ -3,6 +3,7 @@
 use super::client::Client;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::fs::DirEntry;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -29,8 +30,16 @@ impl Served {
     /// Starts a server and waits until clients may come.
     pub(crate) fn start(folder: &Path, more: &[&str]) -> Served {
         let socket = folder.join("nbd.sock");
-        let command = command(&folder.join("disk.img"), &socket, more);
-        Served::started(command, socket)
+        let call = command(&folder.join("disk.img"), &socket, more);
+        // Whoever runs the tests may ignore SIGHUP, as nohup does; the server would then, too.
+        let mut heeding = Command::new("env");
+        heeding
+            .arg("--default-signal=HUP")
+            .arg(call.get_program())
+            .args(call.get_args())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Served::started(heeding, socket)
     }
 
     /// The same of a call that serves at `socket`.
@@ -93,7 +102,7 @@ impl Served {
         };
         let mut fds = [PollFd::new(&process, PollFlags::IN)];
         let ended = poll(&mut fds, Some(&patience)).expect("the server is ours");
-        assert_eq!(ended, 1, "the server hangs");
+        assert_eq!(ended, 1, "the server hangs:\n{}", threads_of(pid));
         self.child.wait().expect("the server ends")
     }
 
@@ -126,4 +135,16 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What each thread of a process waits for, for a test that has waited in vain.
+fn threads_of(process: Pid) -> String {
+    let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
+    let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();
+    let told = |task: DirEntry| {
+        let read = |what| std::fs::read_to_string(task.path().join(what)).unwrap_or_default();
+        let (name, call, stack) = (read("comm"), read("syscall"), read("stack"));
+        format!("{} in call {}\n{stack}", name.trim(), call.trim())
+    };
+    tasks.map(told).collect()
 }
