@@ -7,7 +7,7 @@ use crate::event::{Event, EventSink};
 use crate::flow::{SwapAhead, without_over};
 use crate::layout::lay_out;
 use crate::marks::{Mark, Marks};
-use crate::policy::{ClosedFiles, WriteDepth};
+use crate::policy::{ClosedFiles, Refaults, WriteDepth};
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
@@ -128,7 +128,10 @@ impl Engine {
         let engine = Arc::new_cyclic(|me| Engine {
             me: me.clone(),
             index: Index::new(budget.frames),
-            shadows: Shadows::new(budget.frames),
+            shadows: Shadows::new(match settings.policy.refaults {
+                Refaults::Ignored => 0,
+                Refaults::OfReads | Refaults::Activated => budget.frames,
+            }),
             slab: BlockSlab::new(budget.dirty_blocks),
             objects: ObjectTable::new(
                 settings.objects_limit,

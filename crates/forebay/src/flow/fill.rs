@@ -10,7 +10,7 @@ use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::swap::{is_in_no_slot, slot_of};
 use crate::flow::writeout::token;
 use crate::marks::Mark;
-use crate::policy::{Refaults, ScanBalance};
+use crate::policy::ScanBalance;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, ObjectState, Origin};
@@ -335,17 +335,8 @@ impl Engine {
         Some(hold)
     }
 
-    /// Whether a page that is evicted leaves a shadow.
-    #[inline]
-    pub(super) fn keeps_shadows(&self) -> bool {
-        self.settings.policy.refaults != Refaults::Ignored
-    }
-
     /// A page that was evicted not long ago goes to the active list at once (spec/reclaim.md 2.8).
     fn settle_refault(&self, key: u64, hold: &mut ExclusiveHold<'_>) {
-        if !self.keeps_shadows() {
-            return;
-        }
         let Some(shadow) = self.shadows.take(key) else {
             return;
         };

@@ -101,9 +101,7 @@ impl Engine {
         for &frame in clean() {
             let owner = self.frames.owner(frame);
             self.index.prefetch(owner);
-            if self.keeps_shadows() {
-                self.shadows.prefetch(owner);
-            }
+            self.shadows.prefetch(owner);
         }
         for &frame in clean() {
             if let Some(first) = self.index.candidate(self.frames.owner(frame)) {
@@ -216,9 +214,7 @@ impl Engine {
             age: zone.grow_older(),
             workingset,
         };
-        if self.keeps_shadows() {
-            self.shadows.remember(owner, shadow);
-        }
+        self.shadows.remember(owner, shadow);
         hold.blank()
     }
 

@@ -337,9 +337,7 @@ impl Engine {
         spare: &mut Option<FreshFrame<'a>>,
     ) -> Result<bool, Obstacle> {
         let object = &*handle.object;
-        if self.keeps_shadows() {
-            self.shadows.prefetch(key(object.number, piece.page));
-        }
+        self.shadows.prefetch(key(object.number, piece.page));
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
         let is_blank = is_behind_end || is_in_no_slot(object, piece.page);
         if !piece.is_whole() && !is_blank {

@@ -46,8 +46,9 @@ pub(crate) struct Shadows {
 }
 
 impl Shadows {
+    /// A table for the evictions of so many frames; one for none remembers nothing.
     pub(crate) fn new(frames: u32) -> Shadows {
-        let buckets = u64::from(frames).div_ceil(WAYS).max(1);
+        let buckets = u64::from(frames).div_ceil(WAYS);
         Shadows {
             entries: (0..buckets * WAYS).map(|_| AtomicU64::new(0)).collect(),
             buckets,
@@ -56,7 +57,9 @@ impl Shadows {
 
     /// Remembers the eviction of `key`; `age_now` is the age of its zone.
     pub(crate) fn remember(&self, key: u64, shadow: Shadow) {
-        let (bucket, tag) = self.place(key);
+        let Some((bucket, tag)) = self.place(key) else {
+            return;
+        };
         let entry = tag << TAG_SHIFT
             | (shadow.zone as u64 & ZONE_MASK) << ZONE_SHIFT
             | if shadow.workingset { WORKINGSET } else { 0 }
@@ -78,7 +81,7 @@ impl Shadows {
 
     /// Takes the shadow of `key` out, if there is one.
     pub(crate) fn take(&self, key: u64) -> Option<Shadow> {
-        let (bucket, tag) = self.place(key);
+        let (bucket, tag) = self.place(key)?;
         for slot in bucket {
             let seen = slot.load(Ordering::Relaxed);
             if seen != 0 && seen >> TAG_SHIFT == tag {
@@ -96,12 +99,17 @@ impl Shadows {
     /// Asks the processor to fetch where the shadow of `key` is.
     #[inline]
     pub(crate) fn prefetch(&self, key: u64) {
-        prefetch_line(self.place(key).0.as_ptr());
+        if let Some((bucket, _)) = self.place(key) {
+            prefetch_line(bucket.as_ptr());
+        }
     }
 
     /// Shadows that are kept now; of a large table an estimate from evenly spread buckets, so that
     /// asking stays cheap.
     pub(crate) fn len(&self) -> usize {
+        if self.entries.is_empty() {
+            return 0;
+        }
         let buckets = self.entries.chunks_exact(WAYS as usize);
         let step = buckets.len().div_ceil(BUCKETS_COUNTED);
         let looked_at = buckets.len().div_ceil(step);
@@ -110,15 +118,13 @@ impl Shadows {
         kept * self.entries.len() / (looked_at * WAYS as usize)
     }
 
-    /// The bucket of a key and its tag, which is never 0.
-    fn place(&self, key: u64) -> (&[AtomicU64], u64) {
+    /// The bucket of a key, if there are any, and its tag, which is never 0.
+    fn place(&self, key: u64) -> Option<(&[AtomicU64], u64)> {
         let hash = mix(key);
         let bucket = (((hash >> 32) * self.buckets) >> 32) * WAYS;
         let tag = hash & ((1 << (64 - TAG_SHIFT)) - 1);
-        (
-            &self.entries[bucket as usize..(bucket + WAYS) as usize],
-            tag.max(1),
-        )
+        let bucket = bucket as usize..(bucket + WAYS) as usize;
+        Some((self.entries.get(bucket)?, tag.max(1)))
     }
 }
 
@@ -139,6 +145,19 @@ mod tests {
         assert_eq!(shadows.take(key(2, 7)), None);
         assert_eq!(shadows.take(key(1, 7)), Some(shadow));
         assert_eq!(shadows.take(key(1, 7)), None);
+    }
+
+    #[test]
+    fn a_table_for_no_frames_remembers_nothing() {
+        let shadows = Shadows::new(0);
+        let shadow = Shadow {
+            zone: 0,
+            age: 1,
+            workingset: true,
+        };
+        shadows.prefetch(key(1, 7));
+        shadows.remember(key(1, 7), shadow);
+        assert_eq!((shadows.take(key(1, 7)), shadows.len()), (None, 0));
     }
 
     #[test]
