@@ -109,13 +109,7 @@ fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("nbd.sock");
     let call = server::command(&folder.path().join("disk.img"), &socket, &CREATE);
-    let mut shell = std::process::Command::new("sh");
-    shell
-        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
-        .arg(call.get_program())
-        .args(call.get_args())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
+    let shell = server::through("sh", &["-c", "trap '' HUP; exec \"$0\" \"$@\""], &call);
     let served = Served::started(shell, socket);
     served.signal(Signal::HUP);
     let mut client = served.client();

@@ -26,19 +26,25 @@ pub(crate) fn command(image: &Path, socket: &Path, more: &[&str]) -> Command {
     command
 }
 
+/// `call` made by `program`, which has `first` before it.
+pub(crate) fn through(program: &str, first: &[&str], call: &Command) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(first)
+        .arg(call.get_program())
+        .args(call.get_args())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
 impl Served {
     /// Starts a server and waits until clients may come.
     pub(crate) fn start(folder: &Path, more: &[&str]) -> Served {
         let socket = folder.join("nbd.sock");
         let call = command(&folder.join("disk.img"), &socket, more);
         // Whoever runs the tests may ignore SIGHUP, as nohup does; the server would then, too.
-        let mut heeding = Command::new("env");
-        heeding
-            .arg("--default-signal=HUP")
-            .arg(call.get_program())
-            .args(call.get_args())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let heeding = through("env", &["--default-signal=HUP"], &call);
         Served::started(heeding, socket)
     }
 
