@@ -7,12 +7,13 @@
 use crate::content::{Content, Slot};
 use crate::folder::Folder;
 use crate::inode::Inode;
+use crate::losses::errno_of;
 use crate::source::Descriptors;
 use forebay::BuildError;
 use forebay_base::Span;
 use forebay_base::sync::Arc;
 use forebay_rt::wait::OwnedPermit;
-use forebay_store::{OpenError, OpenMode};
+use forebay_store::{Failure, OpenError, OpenMode};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::path::Path;
@@ -140,13 +141,19 @@ impl Folder {
         // The end waits for it, if it has not begun.
         let inside = self.door.enter();
         self.crew.leave(Box::new(move || {
-            if let Err(errno) = folder.commit_beside(&inode) {
+            let committed = folder.commit_beside(&inode);
+            if let Err(errno) = committed {
                 folder.note_loss(&inode, errno);
             }
             drop(inside);
             let giving_up = folder.clone();
-            let give_up = async move { giving_up.give_up(&content).await };
-            folder.rt.spawn("give up", give_up);
+            folder.rt.spawn("give up", async move {
+                // A commit that was under way is told what somebody else has heard before us.
+                let failure = giving_up.give_up(&content).await;
+                if let (Ok(()), Some(failure)) = (committed, failure) {
+                    giving_up.note_loss(&inode, errno_of(failure));
+                }
+            });
         }));
     }
 
@@ -162,8 +169,8 @@ impl Folder {
 
     /// Gives up a content that nobody uses: what is dirty of it is dropped, and what the store owes
     /// is no longer asked for. A sync would not do: it may give the file a length again that
-    /// somebody else has changed since.
-    async fn give_up(&self, content: &Content) {
+    /// somebody else has changed since. Says why the store could not commit it, if it could not.
+    async fn give_up(&self, content: &Content) -> Option<Failure> {
         // Till then it stays open: a write that is under way could not end in a closed file.
         while content.file.abandon().await.is_err() {
             self.rt.sleep(RETRY_AFTER).await;
@@ -171,7 +178,9 @@ impl Folder {
         // A commit that has begun still needs the file; nothing is left to ask for beside it. How
         // it ended is told by the sync that asked for it.
         let _ = content.file.sync().await;
+        let failure = self.files.commit_failure(content.object);
         self.files.close(content.object);
+        failure
     }
 
     /// Nobody uses a content any more.
@@ -205,6 +214,7 @@ impl Folder {
         let (folder, inode) = (self.clone(), inode.clone());
         self.rt.spawn("discard", async move {
             if let Some(content) = inode.content.take_unused() {
+                // Nobody can open it, so that nobody asks.
                 folder.give_up(&content).await;
             }
             folder.inodes.content_gone(&inode);

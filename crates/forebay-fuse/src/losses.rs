@@ -48,7 +48,7 @@ impl Folder {
     /// Lets a content go that was lost.
     pub(crate) fn let_lost_go(self: &Arc<Folder>, inode: &Arc<Inode>, lost: Lost) {
         let is_new = !lost.content.is_waived();
-        self.losses.fetch_add(u64::from(is_new), Ordering::Relaxed);
+        self.losses.fetch_add(u64::from(is_new), Ordering::Release);
         let (folder, inode) = (self.clone(), inode.clone());
         self.rt.spawn("let lost go", async move {
             if is_new {
@@ -62,8 +62,9 @@ impl Folder {
 
     /// Notes the loss of a content in whose place another one already is: nobody was told.
     pub(crate) fn note_loss(&self, inode: &Inode, errno: Errno) {
-        self.losses.fetch_add(1, Ordering::Relaxed);
+        // Who sees it counted finds it at the next sync.
         inode.content.with(|slot| slot.untold_loss = Some(errno));
+        self.losses.fetch_add(1, Ordering::Release);
         self.say_loss(inode, errno);
     }
 
@@ -92,7 +93,7 @@ impl Folder {
             return;
         };
         if inode.content.is_in_use() && !content.is_dirty() && content.waive_commit() {
-            self.losses.fetch_add(1, Ordering::Relaxed);
+            self.losses.fetch_add(1, Ordering::Release);
             self.say_loss(inode, errno_of(failure));
         }
     }
@@ -130,6 +131,6 @@ impl Folder {
     }
 }
 
-fn errno_of(failure: Failure) -> Errno {
+pub(crate) fn errno_of(failure: Failure) -> Errno {
     Errno::from_raw_os_error(failure.errno())
 }

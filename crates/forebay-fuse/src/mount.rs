@@ -306,7 +306,7 @@ impl Mount {
     /// them durable: what was written to it since its last good sync may be lost. Each was named
     /// on the standard error.
     pub fn losses(&self) -> u64 {
-        self.folder.losses.load(Ordering::Relaxed)
+        self.folder.losses.load(Ordering::Acquire)
     }
 
     /// Writes what is dirty, many files at a time. It returns when each was tried; what failed

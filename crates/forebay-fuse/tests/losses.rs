@@ -4,12 +4,13 @@ mod support;
 
 use forebay::Counter;
 use forebay_base::Span;
-use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_rt::thread::{self, Stopwatch, pause_current};
 use forebay_rt::{Rt, block_on};
+use forebay_store::{Failure, Fault, FaultAction, IoKind};
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Bench, is_left_out, read, settings};
@@ -111,6 +112,16 @@ fn bench(test: &str, names: &[&str]) -> Option<(Bench, ThinDisk)> {
     Some((bench, disk))
 }
 
+/// When files are said to be changed behind.
+const CHANGED_SECS: i64 = 1;
+
+/// Changes a file as another program would. Now will not do: the system's clock may not have moved
+/// since the write-back.
+fn change_behind(bench: &Bench, name: &str) {
+    let when = format!("@{CHANGED_SECS}");
+    assert!(run("touch", &["-d", &when], &bench.behind(name)));
+}
+
 /// Calls `try_once` until it says that it is done.
 fn until(what: &str, mut try_once: impl FnMut() -> bool) {
     let began = Stopwatch::start();
@@ -208,7 +219,7 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
     bench.write_back_without_commit(&faults);
     // Now the system finds that there is no room, while nobody has asked about this file.
     assert!(!run("sync", &["-f"], &disk.source), "there is no room");
-    assert!(run("touch", &[], &bench.behind("file")));
+    change_behind(&bench, "file");
     let mount = bench.mount.as_ref().expect("it is mounted");
     until("it is not given up", || {
         drop(open(&bench, "file"));
@@ -221,16 +232,65 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
     assert_eq!(bench.end_with_losses(PATIENCE), 1);
 }
 
+/// The system tells of a loss once to whoever asks first; a commit that had begun before is told.
+#[test]
+fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind() {
+    const TEST: &str =
+        "what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind";
+    let Some((folder, disk)) = thin_disk(TEST) else {
+        return;
+    };
+    let (mut bench, faults) = Bench::faulty_in_folder(folder, settings(16 << 20));
+    let file = open(&bench, "file");
+    file.sync_all().expect("there is room");
+    disk.fill();
+    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    drop(file);
+    faults.inject(Fault::each(IoKind::Commit, FaultAction::NeverAnswer));
+    let cache = bench.cache.clone();
+    let sync = thread::spawn("sync", move || {
+        block_on(cache.sync()).expect_err("there is no room");
+    });
+    until("it is not committed", || faults.held() > 0);
+    faults.clear();
+    let mount = bench.mount.as_ref().expect("it is mounted");
+    mount.settle();
+    let behind = File::open(bench.behind("file")).expect("it opens");
+    assert!(is_lost(behind.sync_all()), "there is no room");
+    change_behind(&bench, "file");
+    until("it is not opened anew", || {
+        let told = open(&bench, "file").metadata().expect("it is there");
+        told.mtime() == CHANGED_SECS
+    });
+    // By then the new one has asked, and heard nothing.
+    pause_current(Span::from_millis(300));
+    assert_eq!(mount.losses(), 0, "who asked first was another");
+    assert_eq!(faults.release(), 1);
+    until("it is not noticed", || mount.losses() > 0);
+    sync.expect("a thread").join();
+    let file = open(&bench, "file");
+    assert!(is_lost(file.sync_all()), "nobody was told");
+    file.sync_all().expect("it is told once");
+    drop(file);
+    assert_eq!(bench.end_with_losses(PATIENCE), 1);
+}
+
 /// What is left to write when the mount ends may be written later than the first try.
 #[test]
 fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
     const TEST: &str = "a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount";
-    let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
+    let Some((folder, disk)) = thin_disk(TEST) else {
         return;
     };
+    let (mut bench, faults) = Bench::faulty_in_folder(folder, settings(16 << 20));
     let file = open(&bench, "file");
+    file.sync_all().expect("there is room");
     disk.fill();
-    file.write_all_at(&vec![7; (1 << 20) + TAIL.len()], 0)
+    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    assert!(is_lost(file.sync_data()), "there is no room");
+    let no_space = FaultAction::Fail(Failure::NoSpace);
+    faults.inject(Fault::each(IoKind::Write, no_space));
+    file.write_all_at(&vec![7; 65_536], 1 << 20)
         .expect("memory takes it");
     assert!(is_lost(file.sync_data()), "there is no room");
     drop(file);
@@ -239,18 +299,17 @@ fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
         // By then each file was tried once.
         pause_current(Span::from_secs(1));
         disk.empty();
+        faults.clear();
     });
     assert_eq!(losses, 1, "it was not let go in silence");
 }
 
-/// The times that a lost content told are given to the source before the next one looks.
-#[test]
-fn what_is_opened_after_a_loss_stays() {
-    const TEST: &str = "what_is_opened_after_a_loss_stays";
-    let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
-        return;
-    };
-    let file = open(&bench, "file");
+/// Loses the end of a new file that tells an old time, and says whether nobody has noticed yet: it
+/// is closed behind our back, and the close may come after the loss.
+fn lose_unnoticed(bench: &Bench, disk: &ThinDisk, name: &str) -> bool {
+    let mount = bench.mount.as_ref().expect("it is mounted");
+    let losses = mount.losses();
+    let file = open(bench, name);
     file.write_all_at(&vec![8; 102_400], 0)
         .expect("memory takes it");
     file.sync_all().expect("there is room");
@@ -266,15 +325,28 @@ fn what_is_opened_after_a_loss_stays() {
     drop(file);
     block_on(bench.cache.sync()).expect_err("there is no room");
     disk.empty();
+    mount.losses() == losses
+}
+
+/// The times that a lost content told are given to the source before the next one looks.
+#[test]
+fn what_is_opened_after_a_loss_stays() {
+    const TEST: &str = "what_is_opened_after_a_loss_stays";
+    let Some((mut bench, disk)) = bench(TEST, &[]) else {
+        return;
+    };
+    let mut names = (0..8).map(|attempt| format!("file-{attempt}"));
+    let name = names.find(|name| lose_unnoticed(&bench, &disk, name));
+    let path = bench.path(&name.expect("it has to be found by who opens it"));
     let mount = bench.mount.as_ref().expect("it is mounted");
-    assert_eq!(mount.losses(), 0, "it has to be found by who opens it");
+    let losses = mount.losses();
     until("it is not given up", || {
-        read(&bench.path("file"));
-        mount.losses() > 0
+        read(&path);
+        mount.losses() > losses
     });
     let before = bench.cache.statistics().counters;
     for _ in 0..100 {
-        read(&bench.path("file"));
+        read(&path);
     }
     let after = bench.cache.statistics().counters;
     assert_eq!(before[&Counter::Pgpgin], after[&Counter::Pgpgin]);
