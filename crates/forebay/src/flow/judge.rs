@@ -122,13 +122,7 @@ impl Engine {
         let is_anon = word & flag::ANON != 0;
         let is_dirty = word & flag::DIRTY != 0;
         let in_writeback = word & (flag::WRITEBACK | flag::UNSTABLE) != 0;
-        if !is_anon {
-            tally.dirty += u64::from(is_dirty || in_writeback);
-            tally.unqueued_dirty += u64::from(is_dirty && !in_writeback);
-        }
-        let met_before = in_writeback && word & flag::RECLAIM != 0;
-        let is_busy = (is_dirty || in_writeback) && self.meets_congestion(hold);
-        tally.congested += u64::from(met_before || is_busy);
+        let met_before = tally.classify(word, || self.meets_congestion(hold));
         if in_writeback {
             let is_kswapd = control.who == Who::Kswapd;
             if stage < ReclaimWriteback::KswapdWhereFlagged {

@@ -7,7 +7,10 @@
 mod batch;
 mod caches;
 mod naps;
+mod tally;
 mod writeback;
+
+pub(crate) use self::tally::Tally;
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -15,7 +18,7 @@ use crate::event::Event;
 use crate::flow::alloc::Want;
 use crate::policy::{InactiveShare, ReclaimThrottle, ScanBalance};
 use crate::state::backing::{Backing, FlusherWork};
-use crate::state::node::{Node, ReclaimFlags};
+use crate::state::node::Node;
 use crate::state::zone::{Batch, List, Zone};
 use forebay_base::Instant;
 use forebay_base::sync::atomic::Ordering;
@@ -59,54 +62,6 @@ pub(crate) struct ScanControl {
     pub(crate) tally: Tally,
     /// When waits for writes under way end in this run, once there was one.
     pub(crate) waits_until: Option<Instant>,
-}
-
-/// What a pass met (spec/reclaim.md 3.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) taken: u64,
-    pub(crate) file_taken: u64,
-    pub(crate) dirty: u64,
-    pub(crate) unqueued_dirty: u64,
-    pub(crate) writeback: u64,
-    pub(crate) immediate: u64,
-    pub(crate) congested: u64,
-    pub(crate) activated: u64,
-    /// Dirty pages that would be written, and those that were not because of a busy store.
-    pub(crate) dirty_met: u64,
-    pub(crate) gate_closed: u64,
-    /// Anonymous pages submitted for writing.
-    pub(crate) paged_out: u64,
-}
-
-impl Tally {
-    fn add(&mut self, other: Tally) {
-        self.taken += other.taken;
-        self.file_taken += other.file_taken;
-        self.dirty += other.dirty;
-        self.unqueued_dirty += other.unqueued_dirty;
-        self.writeback += other.writeback;
-        self.immediate += other.immediate;
-        self.congested += other.congested;
-        self.activated += other.activated;
-        self.dirty_met += other.dirty_met;
-        self.gate_closed += other.gate_closed;
-        self.paged_out += other.paged_out;
-    }
-
-    /// Raises the flags for what a pass or a batch met. It met nothing but dirty pages if `taken`
-    /// of them were.
-    fn raise(&self, flags: &ReclaimFlags, taken: u64) {
-        if self.writeback > 0 && self.writeback == self.taken {
-            flags.writeback.store(true, Ordering::Relaxed);
-        }
-        if self.unqueued_dirty > 0 && self.unqueued_dirty == taken {
-            flags.dirty.store(true, Ordering::Relaxed);
-        }
-        if self.dirty > 0 && self.dirty == self.congested {
-            flags.congested.store(true, Ordering::Relaxed);
-        }
-    }
 }
 
 /// Goal of a caller that reclaims for itself.
