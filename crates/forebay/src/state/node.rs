@@ -130,7 +130,9 @@ impl Node {
             return 0;
         }
         let written = self.written.fetch_add(pages, Ordering::Relaxed) + pages;
-        let since = written - self.written_at_first_wait.load(Ordering::Relaxed);
+        // Meanwhile those who waited may be gone and others have begun to count from more.
+        let first = self.written_at_first_wait.load(Ordering::Relaxed);
+        let since = written.saturating_sub(first);
         if forebay_law::throttle::wakes_writeback_waiters(since, waiters) {
             self.queue(ThrottleReason::Writeback).wake_all();
         }
