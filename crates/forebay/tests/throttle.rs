@@ -11,7 +11,7 @@ use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
 use forebay_law::pause::{PauseDecision, decide_pause, size_pause};
 use forebay_law::position::position;
 use forebay_law::rate::task_ratelimit;
-use forebay_rt::{Rt, Task};
+use forebay_rt::{Rt, Task, Virtual, VirtualSettings, WorkCosts};
 use forebay_store::{CountStore, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -139,7 +139,10 @@ fn recomputed_pause_us(record: &PauseRecord) -> Option<u64> {
         return Some(paced.sleep_us);
     }
     match decide_pause(record.clock, &sizing, task, record.now_us / 1_000).0 {
-        PauseDecision::Sleep { pause_ms, .. } => Some((pause_ms * 1_000).min(LONGEST_US)),
+        PauseDecision::Sleep { pause_ms, .. } if record.throttle == DirtyThrottle::Paced => {
+            Some((pause_ms * 1_000).min(LONGEST_US))
+        }
+        PauseDecision::Sleep { pause_ms, .. } => Some(pause_ms * 1_000),
         PauseDecision::NoSleep => None,
     }
 }
@@ -459,4 +462,40 @@ fn calls_that_one_writer_makes_at_once_take_about_as_long() {
         let expected = 10 * PAGES_PER_S as usize;
         assert!(times.len() * 10 > expected * 8, "{} writes", times.len());
     });
+}
+
+/// A store that has just come has no part of the limit yet, so that it is over it at once.
+#[test]
+fn a_store_that_was_over_its_limit_once_is_not_asked_about_at_every_piece() {
+    const PIECES: u64 = 512;
+    let machine = Virtual::new(VirtualSettings {
+        costs: WorkCosts {
+            throttle_check_ns: 1_000,
+            ..WorkCosts::default()
+        },
+        ..VirtualSettings::default()
+    });
+    let rt = machine.rt();
+    machine.run(async {
+        let bench = Bench::plain(rt, 64);
+        let strict = BackingSettings {
+            max_ratio_percent: 10,
+            strict_limit: true,
+            ..BackingSettings::default()
+        };
+        let (stick, ..) = attach_paced(&bench, 1_280, strict);
+        let file = bench.cache.open(&stick, ObjectId(1), 0).expect("it opens");
+        let bytes = vec![2; 8 * PAGE];
+        for piece in 0..PIECES {
+            let at = piece % 8 * bytes.len() as u64;
+            file.write_at(&bytes, at).await.expect("memory takes it");
+            if piece % 8 == 7 {
+                file.sync().await.expect("the store is well");
+            }
+        }
+    });
+    let busy = machine.processor_busy();
+    let checks = busy.iter().map(|busy| busy.as_micros()).sum::<u64>();
+    assert!(checks > 0, "nobody is asked");
+    assert!(checks < PIECES / 2, "{checks} for {PIECES} pieces");
 }

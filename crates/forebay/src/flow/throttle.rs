@@ -120,6 +120,8 @@ impl Engine {
             if is_free_run(backing, &snapshot) {
                 let inputs = &snapshot.inputs;
                 *lock(&dirtier.state) = free_run(snapshot.now, inputs.dirty, inputs.thresh);
+                // Else quotas would stay short until somebody is asked above the free run.
+                backing.exceeded.store(false, Ordering::Relaxed);
                 return;
             }
             backing.wake_for_background();
@@ -174,7 +176,9 @@ impl Engine {
         let sizing = size_pause(average, dirty_ratelimit, inputs.store_dirty, task);
         let (pause_us, after) = match self.settings.policy.dirty_throttle {
             DirtyThrottle::Paced if task > 0 => paced(before, &sizing, task, snapshot.now),
-            _ => paused(before, &sizing, task, snapshot.now),
+            DirtyThrottle::Paced => paused(before, &sizing, task, snapshot.now, LONGEST_US),
+            // As the laws say, for whoever compares: a timer that is late may pass their bound.
+            _ => paused(before, &sizing, task, snapshot.now, u64::MAX),
         };
         let limit = match (task, inputs.strict) {
             (0, _) => PauseLimit::Hard,
@@ -373,12 +377,13 @@ fn free_run(now: Instant, dirty: u64, thresh: u64) -> DirtierState {
     }
 }
 
-/// A pause as Linux cuts it.
+/// A pause as Linux cuts it, of `longest_us` at most.
 fn paused(
     before: DirtierState,
     sizing: &PauseSizing,
     task_ratelimit: u64,
     now: Instant,
+    longest_us: u64,
 ) -> (u64, DirtierState) {
     let now_ms = now.as_millis();
     let (decision, clock) = decide_pause(before.clock, sizing, task_ratelimit, now_ms);
@@ -386,7 +391,7 @@ fn paused(
         PauseDecision::NoSleep => 0,
         PauseDecision::Sleep { pause_ms, .. } => pause_ms,
     };
-    let pause_us = (pause_ms * 1_000).min(LONGEST_US);
+    let pause_us = (pause_ms * 1_000).min(longest_us);
     let paused_when_us = Some(now.as_nanos() / 1_000 + pause_us);
     (
         pause_us,
