@@ -166,7 +166,10 @@ impl EventSink for Watcher {
                 let position = &record.position;
                 let level = 100.0 * position.dirty as f64 / position.thresh.max(1) as f64;
                 let pause = Span::from_micros(record.pause_us);
-                lock(&self.counted).note_pause(at, bdi, pause, level);
+                lock(&self.counted).note_pause(at, bdi, pause, Some(level));
+            }
+            Event::BalanceForeground { bdi, nap_us, .. } => {
+                lock(&self.counted).note_pause(at, bdi, Span::from_micros(nap_us), None);
             }
             Event::MmVmscanThrottled {
                 usec_delayed,
@@ -206,14 +209,15 @@ fn reason_name(reason: ThrottleReason) -> &'static str {
 }
 
 impl Counted {
-    fn note_pause(&mut self, at: Instant, bdi: usize, pause: Span, level: f64) {
+    /// `level_percent` is what of the limit was dirty, where the policy has one for all writers.
+    fn note_pause(&mut self, at: Instant, bdi: usize, pause: Span, level_percent: Option<f64>) {
         const SHORT: Span = Span::from_millis(4);
         self.since_look.add(pause);
         if at < self.from {
             return;
         }
         self.pauses.record(pause);
-        self.throttle_start_percent.get_or_insert(level);
+        self.throttle_start_percent = self.throttle_start_percent.or(level_percent);
         self.short_pauses += u64::from(pause < SHORT);
         let longest = self.longest_pause.entry(bdi).or_default();
         *longest = (*longest).max(pause);

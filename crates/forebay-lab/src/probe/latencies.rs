@@ -17,6 +17,8 @@ const STEPS_PER_DOUBLING: u32 = 4;
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
+    /// The histogram rounds up: a bound that was kept would seem to be passed.
+    longest_us: u64,
 }
 
 impl Default for Latencies {
@@ -24,6 +26,7 @@ impl Default for Latencies {
         let histogram = Histogram::new_with_bounds(1, LONGEST_US, 3);
         Latencies {
             histogram: histogram.expect("the bounds and digits are good"),
+            longest_us: 0,
         }
     }
 }
@@ -32,6 +35,7 @@ impl Latencies {
     /// One more span.
     pub fn record(&mut self, span: Span) {
         self.histogram.saturating_record(span.as_micros());
+        self.longest_us = self.longest_us.max(span.as_micros());
     }
 
     /// How many were recorded.
@@ -41,7 +45,8 @@ impl Latencies {
 
     /// The value below which `percentile` percent lie, microseconds.
     pub fn percentile_us(&self, percentile: f64) -> f64 {
-        self.histogram.value_at_percentile(percentile) as f64
+        let upper_us = self.histogram.value_at_percentile(percentile);
+        upper_us.min(self.longest_us) as f64
     }
 
     /// All of it, in milliseconds.
@@ -60,7 +65,7 @@ impl Latencies {
             min: ms(self.histogram.min()),
             mean: self.histogram.mean() / 1_000.0,
             stddev: self.histogram.stdev() / 1_000.0,
-            max: ms(self.histogram.max()),
+            max: ms(self.longest_us),
             percentiles: PERCENTILES.iter().map(percentile).collect(),
             buckets: self.buckets_ms(),
         }
@@ -102,6 +107,15 @@ mod tests {
         );
         let ascending = told.buckets.windows(2).all(|pair| pair[0].0 < pair[1].0);
         assert!(ascending, "{:?}", told.buckets);
+    }
+
+    #[test]
+    fn nothing_is_told_to_have_taken_longer_than_the_longest() {
+        let mut latencies = Latencies::default();
+        (0..10).for_each(|_| latencies.record(Span::from_micros(200_000)));
+        let told = latencies.distribution_ms();
+        assert!((told.max - 200.0).abs() < 1e-9, "{}", told.max);
+        assert!((latencies.percentile_us(50.0) - 200_000.0).abs() < 1e-9);
     }
 
     #[test]
