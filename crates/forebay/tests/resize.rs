@@ -435,6 +435,52 @@ fn a_cut_that_is_refused_leaves_all_of_the_page_in_which_it_would_have_ended() {
 }
 
 #[test]
+fn a_write_that_was_taken_while_a_longer_end_was_refused_is_not_lost() {
+    simulate(6, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..1).await.expect("memory takes it");
+        file.write_at(&[1; 100], at(1))
+            .await
+            .expect("memory takes it");
+        let late = FaultAction::Delay(Span::from_millis(50));
+        faults.inject(Fault::each(IoKind::Write, late));
+        faults.inject(Fault {
+            when: FaultWhen::First(1),
+            ..Fault::each(IoKind::SetLength, FaultAction::Fail(Failure::Device(5)))
+        });
+        let syncer = file.clone();
+        let syncing = rt.spawn("syncer", async move {
+            assert_eq!(syncer.sync_range(0..at(1)).await, Ok(()));
+        });
+        rt.sleep(Span::from_millis(5)).await;
+        let extender = file.clone();
+        let extending = rt.spawn("extender", async move {
+            // It waits for the write that is under way.
+            let refused = extender.truncate(at(2)).await;
+            assert!(matches!(refused, Err(AccessError::Store(_))), "{refused:?}");
+        });
+        rt.sleep(Span::from_millis(5)).await;
+        assert_eq!(file.len(), at(1) + 100, "the store has not agreed");
+        assert_eq!(file.write_at(&[7], at(1) + 200).await, Ok(()));
+        extending.join().await;
+        syncing.join().await;
+        assert_eq!(file.len(), at(1) + 201);
+        assert_eq!(file.truncate(at(2)).await, Ok(()));
+        let mut expected = pages(0..1);
+        expected.extend([1; 100]);
+        expected.resize(2 * PAGE, 0);
+        expected[PAGE + 200] = 7;
+        let mut read = vec![1; 2 * PAGE];
+        assert_eq!(file.read_at(&mut read, 0).await, Ok(2 * PAGE));
+        assert!(read == expected);
+        assert_eq!(file.sync().await, Ok(()));
+        assert!(bench.memory.snapshot(FILE) == expected);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
 fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
     simulate(8, |rt| async move {
         let bench = Bench::plain(rt, 2);

@@ -136,7 +136,9 @@ impl Engine {
         }
         let alone = self.resize_alone(object).await;
         if object.length_unsynced.load(Ordering::Acquire) {
-            self.tell_length(backing, object, &alone).await?;
+            let length_bytes = object.length_bytes();
+            self.tell_length(backing, object, length_bytes, &alone)
+                .await?;
         }
         Ok(())
     }

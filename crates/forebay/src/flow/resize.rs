@@ -76,6 +76,9 @@ impl Engine {
         length_bytes: u64,
     ) -> Result<(), AccessError> {
         let guard = self.resize_alone(object).await;
+        if length_bytes >= object.length_bytes() {
+            return self.extend(object, backing, length_bytes, &guard).await;
+        }
         // From now on nobody submits or holds a page behind the new end.
         let before = guard.set_length(length_bytes);
         let behind = pages_for(length_bytes)..pages_for(before);
@@ -88,15 +91,33 @@ impl Engine {
         }
         // What was submitted before must not land after the cut.
         self.writes_end(backing, object, &ALL_PAGES).await;
-        if let Err(error) = self.tell_length(backing, object, &guard).await {
+        let told = self
+            .tell_length(backing, object, length_bytes, &guard)
+            .await;
+        if let Err(error) = told {
             self.mark(Mark::CutFailed);
             guard.set_length(before);
             return Err(error.into());
         }
-        if length_bytes < before {
-            self.drop_surely(object, backing, &behind).await;
-            while self.zero_tail(object, length_bytes).await.is_err() {}
-        }
+        self.drop_surely(object, backing, &behind).await;
+        while self.zero_tail(object, length_bytes).await.is_err() {}
+        Ok(())
+    }
+
+    /// Makes an object longer, or leaves it as long as it is. The store is told first: what is
+    /// written behind the old end meanwhile waits, and would be behind the end once more if the
+    /// store refused a longer one.
+    async fn extend(
+        &self,
+        object: &ObjectState,
+        backing: &Backing,
+        length_bytes: u64,
+        guard: &ResizeGuard<'_>,
+    ) -> Result<(), AccessError> {
+        self.writes_end(backing, object, &ALL_PAGES).await;
+        let told = self.tell_length(backing, object, length_bytes, guard).await;
+        told.inspect_err(|_| self.mark(Mark::CutFailed))?;
+        guard.set_length(length_bytes);
         Ok(())
     }
 
@@ -222,9 +243,13 @@ impl Engine {
             object.length_unsynced.store(true, Ordering::Release);
         }
         self.drop_surely(object, backing, &pages).await;
-        // What the store refuses each sync asks again.
-        if at_end && self.tell_length(backing, object, &guard).await.is_err() {
-            self.mark(Mark::CommitLengthFailed);
+        if at_end {
+            let length_bytes = object.length_bytes();
+            let told = self.tell_length(backing, object, length_bytes, &guard);
+            // What the store refuses each sync asks again.
+            if told.await.is_err() {
+                self.mark(Mark::CommitLengthFailed);
+            }
         }
         Ok(())
     }
@@ -241,16 +266,17 @@ impl Engine {
         }
     }
 
-    /// Makes the store's length that of the object, which cannot change before the store answers:
-    /// a length that arrives late would cut off what was written behind it. While the store does
-    /// not know the length, each sync asks for it again.
+    /// Tells the store the length that the object has or is to have. Nobody else changes it before
+    /// the store answers: a length that arrives late would cut off what was written behind it.
+    /// While the store may not know the object's length, each sync tells it again.
     pub(crate) async fn tell_length(
         &self,
         backing: &Backing,
         object: &ObjectState,
+        length_bytes: u64,
         _alone: &ResizeGuard<'_>,
     ) -> Result<(), StoreError> {
-        let request = of_object(object, IoKind::SetLength, object.length_bytes());
+        let request = of_object(object, IoKind::SetLength, length_bytes);
         let answer = self.ask(backing, request, Span::MAX).await;
         let result = answer.unwrap_or(Err(request.error(Failure::NoAnswer)));
         object.changed();
