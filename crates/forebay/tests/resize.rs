@@ -481,6 +481,65 @@ fn a_write_that_was_taken_while_a_longer_end_was_refused_is_not_lost() {
 }
 
 #[test]
+fn a_discard_makes_no_file_longer_that_is_cut_while_a_page_of_it_is_read() {
+    for seed in 0..8 {
+        simulate(seed, |rt| async move {
+            let (bench, faults) = Bench::faulty(rt.clone(), 8);
+            bench.memory.fill(FILE, &pages(0..1));
+            let file = bench.open(at(1));
+            let late = FaultAction::Delay(Span::from_millis(50));
+            faults.inject(Fault::each(IoKind::Read, late));
+            let giver = file.clone();
+            let giving = rt.spawn("giver", async move {
+                assert_eq!(giver.discard(100..200).await, Ok(()));
+            });
+            rt.sleep(Span::from_millis(10)).await;
+            assert_eq!(file.truncate(0).await, Ok(()));
+            giving.join().await;
+            assert_eq!(file.len(), 0, "seed {seed}");
+            assert_eq!(file.sync().await, Ok(()));
+            assert_eq!(bench.memory.length_bytes(FILE), 0, "seed {seed}");
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn zeros_in_place_of_a_discard_make_no_file_longer_that_was_cut_before_them() {
+    for seed in 0..8 {
+        for length_bytes in [0, at(4) + 100] {
+            simulate(seed, |rt| async move {
+                let (bench, faults) = Bench::faulty(rt.clone(), 8);
+                let file = bench.open(0);
+                write_pages(&file, 0..10).await.expect("memory takes it");
+                let cannot = FaultAction::Fail(Failure::Unsupported);
+                faults.inject(Fault::each(IoKind::Discard, cannot));
+                let guard = file.page(5).await.expect("it was just written");
+                let giver = file.clone();
+                let giving = rt.spawn("giver", async move {
+                    assert_eq!(giver.discard(at(1)..at(9)).await, Ok(()));
+                });
+                rt.sleep(Span::from_millis(10)).await;
+                let cutter = file.clone();
+                let cutting = rt.spawn("cutter", async move {
+                    assert_eq!(cutter.truncate(length_bytes).await, Ok(()));
+                });
+                rt.sleep(Span::from_millis(10)).await;
+                drop(guard);
+                giving.join().await;
+                cutting.join().await;
+                assert_eq!(file.len(), length_bytes, "seed {seed}");
+                let left = length_bytes.saturating_sub(at(1)) as usize;
+                assert!(left == 0 || is_zero(&file, at(1), left).await);
+                assert_eq!(file.sync().await, Ok(()));
+                assert_eq!(bench.memory.length_bytes(FILE), length_bytes);
+                bench.assert_consistent();
+            });
+        }
+    }
+}
+
+#[test]
 fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
     simulate(8, |rt| async move {
         let bench = Bench::plain(rt, 2);

@@ -431,6 +431,8 @@ impl Engine {
         self.last_guard_drops(object, frame, key).await
     }
 
+    /// Zeros what of `bytes` lies before the object's end: it may have been cut since somebody
+    /// looked at it.
     async fn write_zeros(
         self: &Arc<Self>,
         handle: &Handle,
@@ -439,7 +441,8 @@ impl Engine {
         let mut at = bytes.start;
         while at < bytes.end {
             let length = (bytes.end - at).min(ZEROS.len() as u64);
-            self.write(handle, &ZEROS[..length as usize], at).await?;
+            let zeros = &ZEROS[..length as usize];
+            self.overwrite(handle, zeros, at).await?;
             at += length;
         }
         Ok(())

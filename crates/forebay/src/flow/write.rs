@@ -37,6 +37,24 @@ enum Obstacle {
     Resizing,
 }
 
+/// What is to be written.
+#[derive(Clone, Copy, Debug)]
+struct Content<'a> {
+    bytes: &'a [u8],
+    /// What lies behind the object's end counts as written, and the object gets no longer.
+    keeps_length: bool,
+}
+
+impl<'a> Content<'a> {
+    /// What is left of it behind the first `done` bytes.
+    fn behind(self, done: usize) -> Content<'a> {
+        Content {
+            bytes: &self.bytes[done..],
+            ..self
+        }
+    }
+}
+
 /// A part of one page that is to be written.
 #[derive(Clone, Copy, Debug)]
 struct Piece<'a> {
@@ -57,6 +75,16 @@ impl<'a> Piece<'a> {
         }
     }
 
+    /// What of it lies before the byte `end_bytes` of the object, if anything does.
+    fn before(self, end_bytes: u64) -> Option<Piece<'a>> {
+        let left = end_bytes.saturating_sub(byte_of(self.page) + self.start as u64);
+        let length = left.min(self.bytes.len() as u64) as usize;
+        (length > 0).then(|| Piece {
+            bytes: &self.bytes[..length],
+            ..self
+        })
+    }
+
     fn end_bytes(&self) -> u64 {
         byte_of(self.page) + (self.start + self.bytes.len()) as u64
     }
@@ -68,19 +96,47 @@ impl<'a> Piece<'a> {
 
 impl Engine {
     /// Writes all of `bytes`.
-    pub(crate) async fn write(
+    pub(crate) fn write(
         self: &Arc<Self>,
         handle: &Handle,
         bytes: &[u8],
         offset_bytes: u64,
+    ) -> impl Future<Output = Result<(), AccessError>> {
+        let content = Content {
+            bytes,
+            keeps_length: false,
+        };
+        self.write_content(handle, content, offset_bytes)
+    }
+
+    /// Writes those of `bytes` that lie before the object's end, wherever that is when their turn
+    /// comes: whoever cuts it meanwhile must not find it longer again.
+    pub(super) fn overwrite(
+        self: &Arc<Self>,
+        handle: &Handle,
+        bytes: &[u8],
+        offset_bytes: u64,
+    ) -> impl Future<Output = Result<(), AccessError>> {
+        let content = Content {
+            bytes,
+            keeps_length: true,
+        };
+        self.write_content(handle, content, offset_bytes)
+    }
+
+    async fn write_content(
+        self: &Arc<Self>,
+        handle: &Handle,
+        content: Content<'_>,
+        offset_bytes: u64,
     ) -> Result<(), AccessError> {
-        self.check_write(handle, bytes, offset_bytes)?;
+        self.check_write(handle, content, offset_bytes)?;
         let mut spare = None;
         let mut done = 0;
-        while done < bytes.len() {
+        while done < content.bytes.len() {
             let from = offset_bytes + done as u64;
             let (written, dirtied, obstacle) =
-                self.write_stretch(handle, &bytes[done..], from, &mut spare);
+                self.write_stretch(handle, content.behind(done), from, &mut spare);
             done += written;
             // Anonymous memory counts against no dirty limit: no flusher would make room.
             if dirtied > 0 && !handle.object.is_anonymous() {
@@ -100,7 +156,11 @@ impl Engine {
     /// Writes all of `bytes` if that needs no waiting at all; otherwise says how far it came.
     #[inline]
     pub(crate) fn write_resident(&self, handle: &Handle, bytes: &[u8], offset_bytes: u64) -> usize {
-        if bytes.len() > PAGE_BYTES || self.check_write(handle, bytes, offset_bytes).is_err() {
+        let content = Content {
+            bytes,
+            keeps_length: false,
+        };
+        if bytes.len() > PAGE_BYTES || self.check_write(handle, content, offset_bytes).is_err() {
             return 0;
         }
         let mut done = 0;
@@ -147,15 +207,15 @@ impl Engine {
     fn check_write(
         &self,
         handle: &Handle,
-        bytes: &[u8],
+        content: Content<'_>,
         offset_bytes: u64,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
         let limit_bytes = match &object.origin {
-            Origin::File { .. } => LONGEST_BYTES,
-            Origin::Anonymous { .. } => object.length_bytes(),
+            Origin::Anonymous { .. } if !content.keeps_length => object.length_bytes(),
+            Origin::File { .. } | Origin::Anonymous { .. } => LONGEST_BYTES,
         };
-        let end = offset_bytes.checked_add(bytes.len() as u64);
+        let end = offset_bytes.checked_add(content.bytes.len() as u64);
         if end.is_none_or(|end| end > limit_bytes) {
             self.mark(Mark::TooFar);
             return Err(AccessError::TooFar {
@@ -209,10 +269,14 @@ impl Engine {
     fn write_stretch<'a>(
         &'a self,
         handle: &Handle,
-        bytes: &[u8],
+        content: Content<'_>,
         offset_bytes: u64,
         spare: &mut Option<FreshFrame<'a>>,
     ) -> (usize, u64, Option<Obstacle>) {
+        let Content {
+            bytes,
+            keeps_length,
+        } = content;
         let (mut done, mut dirtied) = (0, 0);
         let mut batch = None;
         for _ in 0..STRETCH_PAGES {
@@ -220,7 +284,12 @@ impl Engine {
                 break;
             }
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
-            match self.write_piece(handle, piece, &mut batch, spare) {
+            let written = if keeps_length {
+                self.overwrite_piece(handle, piece, &mut batch, spare)
+            } else {
+                self.write_piece(handle, piece, &mut batch, spare)
+            };
+            match written {
                 Ok(is_new) => dirtied += u64::from(is_new),
                 Err(obstacle) => return (done, dirtied, Some(obstacle)),
             }
@@ -266,6 +335,24 @@ impl Engine {
             .copy_in(&mut hold, piece.start, piece.bytes);
         hold.mark_accessed();
         true
+    }
+
+    /// Writes what of a piece lies before the object's end. In a batch that comes no nearer.
+    fn overwrite_piece<'a, 'o>(
+        &'a self,
+        handle: &'o Handle,
+        piece: Piece<'_>,
+        batch: &mut Option<BatchGuard<'o>>,
+        spare: &mut Option<FreshFrame<'a>>,
+    ) -> Result<bool, Obstacle> {
+        let object = &*handle.object;
+        if batch.is_none() {
+            *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
+        }
+        match piece.before(object.length_bytes()) {
+            Some(piece) => self.write_piece(handle, piece, batch, spare),
+            None => Ok(false),
+        }
     }
 
     /// Writes one piece. True if its page was clean before.
