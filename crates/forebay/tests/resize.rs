@@ -540,6 +540,46 @@ fn zeros_in_place_of_a_discard_make_no_file_longer_that_was_cut_before_them() {
 }
 
 #[test]
+fn what_is_discarded_under_a_cut_that_is_refused_reads_as_zeros() {
+    for is_held in [false, true] {
+        for range in [at(20)..at(30), at(5)..at(30) + 9, at(10) + 50..at(10) + 200] {
+            simulate(6, |rt| async move {
+                let (bench, faults) = Bench::faulty(rt.clone(), 32);
+                let file = bench.open(0);
+                write_pages(&file, 0..40).await.expect("memory takes it");
+                if !is_held {
+                    let refused = FaultAction::Fail(Failure::Device(5));
+                    faults.inject(Fault::each(IoKind::SetLength, refused));
+                }
+                let guard = file.page(39).await.expect("it was just written");
+                let cutter = file.clone();
+                let cutting = rt.spawn("cutter", async move {
+                    let cut = cutter.truncate(at(10) + 100).await;
+                    assert_eq!(matches!(cut, Err(AccessError::Held { .. })), is_held);
+                    assert!(cut.is_err(), "{cut:?}");
+                });
+                rt.sleep(Span::from_millis(10)).await;
+                let (giver, given) = (file.clone(), range.clone());
+                let giving = rt.spawn("giver", async move {
+                    assert_eq!(giver.discard(given).await, Ok(()));
+                });
+                rt.sleep(Span::from_millis(10)).await;
+                let guard = is_held.then_some(guard);
+                cutting.join().await;
+                drop(guard);
+                giving.join().await;
+                let mut expected = pages(0..40);
+                expected[range.start as usize..range.end as usize].fill(0);
+                let mut read = vec![1; 40 * PAGE];
+                assert_eq!(file.read_at(&mut read, 0).await, Ok(40 * PAGE));
+                assert!(read == expected, "{range:?}, held: {is_held}");
+                bench.assert_consistent();
+            });
+        }
+    }
+}
+
+#[test]
 fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
     simulate(8, |rt| async move {
         let bench = Bench::plain(rt, 2);

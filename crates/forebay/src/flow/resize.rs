@@ -178,7 +178,7 @@ impl Engine {
         range: Range<u64>,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
-        let end = range.end.min(object.length_bytes());
+        let end = range.end.min(self.settled_length(object).await?);
         if range.start >= end {
             return Ok(());
         }
@@ -213,6 +213,18 @@ impl Engine {
         }
     }
 
+    /// The object's length once no resize is under way: a cut may still put another one back.
+    async fn settled_length(&self, object: &ObjectState) -> Result<u64, AccessError> {
+        loop {
+            // In a batch nobody resizes. A look at the length and one at the resize, in whichever
+            // order, could have the beginning or the end of a cut between them.
+            if let Some(_batch) = object.begin_batch() {
+                return Ok(object.length_bytes());
+            }
+            self.resize_ends(object).await?;
+        }
+    }
+
     /// Lets the store discard pages and then drops them. Until it has, none is dropped, so that
     /// nothing is lost if it does not (promise 2).
     async fn discard_pages(
@@ -222,6 +234,12 @@ impl Engine {
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
         let guard = self.resize_alone(object).await;
+        // What was cut off since somebody looked is gone.
+        let end = pages.end.min(pages_for(object.length_bytes()));
+        let pages = pages.start.min(end)..end;
+        if pages.is_empty() {
+            return Ok(());
+        }
         guard.discards(&pages);
         self.guards_drop(object, pages.clone()).await?;
         // What was submitted before must not land after the discard.
