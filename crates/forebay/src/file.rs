@@ -506,11 +506,17 @@ impl File {
     /// A guard on a page that is resident, for the blocking face.
     #[inline]
     pub(crate) fn try_page(&self, page_index: u64) -> Option<PageGuard<'_>> {
-        if page_index >= LONGEST_BYTES / PAGE_BYTES as u64 || byte_of(page_index) >= self.len() {
+        if page_index >= LONGEST_BYTES / PAGE_BYTES as u64 {
             return None;
         }
         let engine = &*self.handle.engine;
-        let hold = engine.look(&self.handle.object, page_index).ok()?;
+        let object = &*self.handle.object;
+        let hold = engine.look(object, page_index).ok()?;
+        // Asked under the hold: who cuts or discards says so first, and then waits for those who
+        // hold what is given up.
+        if object.is_cut_at(page_index) {
+            return None;
+        }
         hold.mark_accessed();
         Some(PageGuard::new(engine, hold))
     }
@@ -519,3 +525,7 @@ impl File {
         self.handle.marker.load(Ordering::Relaxed) != 0
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "file_tests.rs"]
+mod tests;

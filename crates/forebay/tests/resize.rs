@@ -580,6 +580,28 @@ fn what_is_discarded_under_a_cut_that_is_refused_reads_as_zeros() {
 }
 
 #[test]
+fn nobody_gets_hold_of_bytes_that_are_being_cut_off() {
+    simulate(4, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..2).await.expect("memory takes it");
+        let late = FaultAction::Delay(Span::from_millis(50));
+        faults.inject(Fault::each(IoKind::SetLength, late));
+        let cutter = file.clone();
+        let cutting = rt.spawn("cutter", async move {
+            assert_eq!(cutter.truncate(at(1) + 100).await, Ok(()));
+        });
+        rt.sleep(Span::from_millis(10)).await;
+        let guard = file.page(1).await.expect("its start is kept");
+        assert_eq!(guard[..100], page_of(1)[..100]);
+        assert!(guard[100..].iter().all(|&byte| byte == 0));
+        drop(guard);
+        cutting.join().await;
+        bench.assert_consistent();
+    });
+}
+
+#[test]
 fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
     simulate(8, |rt| async move {
         let bench = Bench::plain(rt, 2);

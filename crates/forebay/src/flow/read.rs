@@ -182,7 +182,8 @@ impl Engine {
                 });
             }
             match looked {
-                Ok(hold) if handle.object.is_discarded_at(page) => {
+                // What lies behind a new end in it is zeroed under a hold of its cutter's own.
+                Ok(hold) if handle.object.is_cut_at(page) => {
                     drop(hold);
                     self.resize_ends(&handle.object).await?;
                 }

@@ -169,7 +169,7 @@ impl ObjectState {
 
     /// Whether a cut is about to change the page: it lies behind the end, or the new end is in it.
     /// Until the store has cut the object too the end may be put back, so what lies behind it is
-    /// not written, and not forgotten either.
+    /// not written, and not forgotten either, and nobody begins to hold the page.
     pub(crate) fn is_cut_at(&self, page: u64) -> bool {
         let length = self.length_bytes();
         page >= pages_for(length)
@@ -179,7 +179,7 @@ impl ObjectState {
 
     /// Whether a discard that is under way gives up `page`. Until the store has done its part the
     /// page is neither written nor forgotten, and nobody begins to hold it.
-    pub(crate) fn is_discarded_at(&self, page: u64) -> bool {
+    fn is_discarded_at(&self, page: u64) -> bool {
         // The end is published last and withdrawn first.
         page < self.discards_to.load(Ordering::Acquire)
             && page >= self.discards_from.load(Ordering::Acquire)

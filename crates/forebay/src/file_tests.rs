@@ -1,0 +1,78 @@
+//! Guards that are had at once, of pages that are being given up.
+
+use crate::cache::Cache;
+use crate::file::File;
+use crate::settings::{Parts, Settings};
+use forebay_base::{PAGE_BYTES, Span};
+use forebay_rt::{Rt, Virtual, VirtualSettings};
+use forebay_store::{Fault, FaultAction, FaultStore, IoKind, MemoryStore, ObjectId};
+use std::sync::Arc;
+
+/// A file of ten dirty pages before a store that answers no request of the kind `silent`.
+async fn file_before(rt: &Rt, silent: IoKind) -> (Cache, File, Arc<FaultStore>) {
+    let settings = Settings {
+        memory_bytes: 8 << 20,
+        prefault: false,
+        ..Settings::default()
+    };
+    let parts = Parts {
+        rt: rt.clone(),
+        sink: None,
+    };
+    let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+    let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(MemoryStore::new())));
+    faults.inject(Fault::each(silent, FaultAction::NeverAnswer));
+    let store = cache.attach(faults.clone()).expect("a store is attached");
+    let file = cache.open(&store, ObjectId(1), 0).expect("it opens");
+    let bytes = vec![7; 10 * PAGE_BYTES];
+    file.write_at(&bytes, 0).await.expect("memory takes it");
+    (cache, file, faults)
+}
+
+fn at(page: u64) -> u64 {
+    page * PAGE_BYTES as u64
+}
+
+/// The pages that can be held at once.
+fn at_hand(file: &File) -> Vec<u64> {
+    let is_at_hand = |page: &u64| file.try_page(*page).is_some();
+    (0..12).filter(is_at_hand).collect()
+}
+
+#[test]
+fn no_page_is_at_hand_that_is_being_discarded() {
+    let world = Virtual::new(VirtualSettings::default());
+    let rt = world.rt();
+    world.run(async move {
+        let (_cache, file, faults) = file_before(&rt, IoKind::Discard).await;
+        let giver = file.clone();
+        let giving = rt.spawn("giver", async move {
+            assert_eq!(giver.discard(at(3)..at(8)).await, Ok(()));
+        });
+        rt.sleep(Span::from_millis(10)).await;
+        assert_eq!(at_hand(&file), [0, 1, 2, 8, 9]);
+        faults.release();
+        giving.join().await;
+        assert_eq!(at_hand(&file), [0, 1, 2, 8, 9], "the others are not there");
+    });
+}
+
+#[test]
+fn no_page_is_at_hand_that_is_being_cut() {
+    let world = Virtual::new(VirtualSettings::default());
+    let rt = world.rt();
+    world.run(async move {
+        let (_cache, file, faults) = file_before(&rt, IoKind::SetLength).await;
+        let cutter = file.clone();
+        let cutting = rt.spawn("cutter", async move {
+            assert_eq!(cutter.truncate(at(3) + 100).await, Ok(()));
+        });
+        rt.sleep(Span::from_millis(10)).await;
+        assert_eq!(at_hand(&file), [0, 1, 2]);
+        faults.release();
+        cutting.join().await;
+        assert_eq!(at_hand(&file), [0, 1, 2, 3]);
+        let last = file.try_page(3).expect("it is at hand");
+        assert!(last[100..].iter().all(|&byte| byte == 0));
+    });
+}
