@@ -25,6 +25,11 @@ impl Remote {
     }
 
     fn with(rt: Rt, settings: Settings) -> Remote {
+        Remote::writing_in(rt, settings, Span::from_millis(2))
+    }
+
+    /// A write takes `write`.
+    fn writing_in(rt: Rt, settings: Settings, write: Span) -> Remote {
         let geometry = MemoryStore::new().geometry();
         let memory = Arc::new(MemoryStore::with(Geometry {
             durability: Durability::Unstable,
@@ -32,7 +37,7 @@ impl Remote {
         }));
         let delays = Delays {
             read: Span::from_millis(1),
-            write: Span::from_millis(2),
+            write,
             commit: Span::from_millis(20),
         };
         let slow = Arc::new(DelayStore::new(rt.clone(), memory.clone(), delays));
@@ -44,6 +49,24 @@ impl Remote {
             faults,
             counts,
         }
+    }
+
+    /// The so-manyth write of [`FILE`] is never answered.
+    fn swallow_write(&self, nth: u64) {
+        self.faults.inject(Fault {
+            object: Some(FILE),
+            when: FaultWhen::Nth(nth),
+            ..Fault::each(IoKind::Write, FaultAction::NeverAnswer)
+        });
+    }
+
+    /// All is well in the end once the store answers what it held.
+    async fn assert_recovers(&self) {
+        self.faults.clear();
+        assert_eq!(self.faults.release(), 1);
+        self.bench.rt.sleep(Span::from_secs(60)).await;
+        assert_eq!(self.bench.cache.statistics().dirty(), 0);
+        self.bench.assert_consistent();
     }
 
     fn commits(&self) -> u64 {
@@ -233,6 +256,90 @@ fn what_a_sync_wrote_that_was_given_up_is_committed_all_the_same() {
             remote.bench.assert_consistent();
         });
     }
+}
+
+#[test]
+fn a_flusher_waits_for_no_write_that_another_began_after_its_turn() {
+    simulate(15, |rt| async move {
+        let write = Span::from_millis(20);
+        let remote = Remote::writing_in(rt.clone(), Settings::of_mib(8), write);
+        let bench = &remote.bench;
+        let (stuck, other) = (bench.open(0), bench.open_object(ObjectId(2), 0));
+        remote.swallow_write(2);
+        write_pages(&stuck, 0..1).await.expect("memory takes it");
+        let asks = || other.advise(Advice::DontNeed, 0..PAGE as u64);
+        assert_eq!(asks().await, Ok(()));
+        rt.sleep(Span::from_millis(5)).await;
+        write_pages(&stuck, 1..2).await.expect("memory takes it");
+        let syncer = stuck.clone();
+        let syncs = rt.spawn("sync", async move {
+            let second = PAGE as u64..2 * PAGE as u64;
+            assert_eq!(syncer.sync_range(second).await, Ok(()));
+        });
+        write_pages(&other, 0..4).await.expect("memory takes it");
+        assert_eq!(asks().await, Ok(()));
+        rt.sleep(Span::from_secs(10)).await;
+        assert_eq!(remote.faults.held(), 1);
+        assert_eq!(other.dirty_pages(), 0, "it has its turn");
+        remote.assert_recovers().await;
+        syncs.join().await;
+    });
+}
+
+#[test]
+fn a_flusher_waits_for_no_write_that_another_began_before_its_turn() {
+    simulate(16, |rt| async move {
+        let remote = Remote::new(rt.clone(), 8);
+        let bench = &remote.bench;
+        let (stuck, other) = (bench.open(0), bench.open_object(ObjectId(2), 0));
+        remote.swallow_write(1);
+        write_pages(&stuck, 0..1).await.expect("memory takes it");
+        let syncer = stuck.clone();
+        let syncs = rt.spawn("sync", async move {
+            assert_eq!(syncer.sync_range(0..PAGE as u64).await, Ok(()));
+        });
+        rt.sleep(Span::from_millis(5)).await;
+        for round in 1..4 {
+            // With something of its own to write, which goes on.
+            write_pages(&stuck, round..round + 1)
+                .await
+                .expect("memory takes it");
+            write_pages(&other, 0..4).await.expect("memory takes it");
+            assert_eq!(stuck.advise(Advice::DontNeed, 0..1).await, Ok(()));
+            rt.sleep(Span::from_secs(3)).await;
+            assert_eq!(remote.faults.held(), 1);
+            assert_eq!((stuck.dirty_pages(), other.dirty_pages()), (0, 0));
+            let left = bench.cache.statistics().dirty();
+            assert_eq!(left, 1, "what is written is committed");
+        }
+        remote.assert_recovers().await;
+        syncs.join().await;
+    });
+}
+
+#[test]
+fn a_flusher_puts_an_object_off_whose_write_the_store_does_not_answer() {
+    simulate(17, |rt| async move {
+        let remote = Remote::new(rt.clone(), 8);
+        let bench = &remote.bench;
+        let (stuck, other) = (bench.open(0), bench.open_object(ObjectId(2), 0));
+        remote.swallow_write(1);
+        write_pages(&stuck, 0..1).await.expect("memory takes it");
+        let asks = || other.advise(Advice::DontNeed, 0..PAGE as u64);
+        assert_eq!(asks().await, Ok(()));
+        rt.sleep(Span::from_millis(5)).await;
+        assert_eq!(remote.faults.held(), 1);
+        // The flusher waits for as long as a store may be silent, and once only.
+        let mut longest = Settings::default().answer_timeout;
+        for _ in 0..3 {
+            write_pages(&other, 0..4).await.expect("memory takes it");
+            assert_eq!(asks().await, Ok(()));
+            rt.sleep(longest + Span::from_secs(1)).await;
+            assert_eq!(other.dirty_pages(), 0, "it has its turn");
+            longest = Span::from_secs(1);
+        }
+        remote.assert_recovers().await;
+    });
 }
 
 #[test]

@@ -281,6 +281,7 @@ impl Engine {
             }
             FlushChunk::Fixed => MIN_WRITEBACK_PAGES.min(pages_left),
         };
+        let first_sequence = backing.next_sequence();
         let (mut written, mut end) = self
             .writeout(backing, object, dirty(next_page..u64::MAX, limit))
             .await;
@@ -294,7 +295,8 @@ impl Engine {
         }
         lock(&object.queueing).next_page = if end == u64::MAX { 0 } else { end };
         if backing.geometry.durability == Durability::Unstable {
-            self.commit_in_background(backing, object).await;
+            let of_turn = first_sequence..backing.next_sequence();
+            self.commit_in_background(backing, object, of_turn).await;
         }
         let turn = match (has_work_left(backing, object), written >= limit) {
             (false, _) => Turn::Clean,
@@ -305,19 +307,29 @@ impl Engine {
     }
 
     /// An unstable store's pages are freed by commits alone, so the flusher asks for them once
-    /// the writes of a turn have ended.
-    async fn commit_in_background(&self, backing: &Backing, object: &Arc<ObjectState>) {
+    /// the writes of a turn have ended, whose numbers are `of_turn`. What others began before or
+    /// after it is not waited for, nor is a store that is silent: no object is to keep the rest of
+    /// the store from its turns.
+    async fn commit_in_background(
+        &self,
+        backing: &Backing,
+        object: &Arc<ObjectState>,
+        of_turn: Range<u64>,
+    ) {
+        let longest = self.settings.answer_timeout;
+        let deadline = self.rt.now() + longest;
         loop {
             let listener = object.written.listen();
-            if !backing.has_writes_before(object.number, u64::MAX) {
+            if !backing.has_writes(object.number, of_turn.clone()) {
                 break;
             }
-            listener.await;
+            if self.until(deadline, listener).await.is_none() {
+                self.overdue("a store's answer", longest);
+                self.put_off(object);
+                return;
+            }
         }
-        let committed = self
-            .commit(backing, object, self.settings.answer_timeout)
-            .await;
-        if committed == Committed::NoAnswer {
+        if self.commit(backing, object, longest).await == Committed::NoAnswer {
             self.put_off(object);
         }
     }

@@ -131,7 +131,7 @@ impl Engine {
             // A page that is written again and again is in flight at every look; unstable ones
             // are until they are committed.
             if self.next_in(object, Tag::InFlight, pages).is_none()
-                || !backing.has_writes_before(object.number, sequence)
+                || !backing.has_writes(object.number, 0..sequence)
             {
                 return;
             }

@@ -23,6 +23,7 @@ use forebay_rt::wait::{OwnedPermit, WaitQueue};
 use forebay_store::{Failure, Geometry, Store};
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Rates of a store and when they were last estimated.
@@ -295,8 +296,8 @@ impl Backing {
         lock(&self.outstanding).next()
     }
 
-    /// Whether a write of `object` numbered below `sequence` has not ended.
-    pub(crate) fn has_writes_before(&self, object: u32, sequence: u64) -> bool {
-        lock(&self.outstanding).has_before(object, sequence)
+    /// Whether a write of `object` whose number is one of `sequences` has not ended.
+    pub(crate) fn has_writes(&self, object: u32, sequences: Range<u64>) -> bool {
+        lock(&self.outstanding).has_one_of(object, sequences)
     }
 }

@@ -6,6 +6,7 @@
 //! invariant Q1: the numbers rise from the front to the back, and each has at least one write.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Bits of a request's token that hold its sequence number; the rest hold the object's. Fewer
 /// writes are ever outstanding than these can tell apart.
@@ -68,11 +69,12 @@ impl Outstanding {
         }
     }
 
-    /// Whether a write of `object` numbered below `sequence` has not ended.
-    pub(crate) fn has_before(&self, object: u32, sequence: u64) -> bool {
+    /// Whether a write of `object` whose number is one of `sequences` has not ended.
+    pub(crate) fn has_one_of(&self, object: u32, sequences: Range<u64>) -> bool {
         self.numbered
             .iter()
-            .take_while(|write| write.sequence < sequence)
+            .skip_while(|write| write.sequence < sequences.start)
+            .take_while(|write| write.sequence < sequences.end)
             .any(|write| write.object == object)
     }
 
@@ -98,21 +100,23 @@ mod tests {
         let first = outstanding.begin(7);
         outstanding.join(first);
         outstanding.end(first);
-        assert!(outstanding.has_before(7, outstanding.next()));
+        assert!(outstanding.has_one_of(7, 0..outstanding.next()));
         outstanding.end(first);
-        assert!(!outstanding.has_before(7, outstanding.next()));
+        assert!(!outstanding.has_one_of(7, 0..outstanding.next()));
     }
 
     #[test]
-    fn only_older_writes_of_the_object_count() {
+    fn only_writes_of_the_object_with_these_numbers_count() {
         let mut outstanding = Outstanding::with_room(4);
         let older = outstanding.begin(1);
         let newer = outstanding.begin(2);
-        assert!(outstanding.has_before(1, newer));
-        assert!(!outstanding.has_before(2, newer));
+        assert!(outstanding.has_one_of(1, 0..newer));
+        assert!(!outstanding.has_one_of(1, newer..newer + 1));
+        assert!(!outstanding.has_one_of(2, 0..newer));
+        assert!(outstanding.has_one_of(2, newer..newer + 1));
         outstanding.end(older);
-        assert!(!outstanding.has_before(1, newer + 1));
-        assert!(outstanding.has_before(2, newer + 1));
+        assert!(!outstanding.has_one_of(1, 0..newer + 1));
+        assert!(outstanding.has_one_of(2, 0..newer + 1));
     }
 
     /// What is left stays in order, as invariant Q1 says.
@@ -123,9 +127,9 @@ mod tests {
         outstanding.next = (3 << SEQUENCE_BITS) - 2;
         let numbers: Vec<u64> = (0..5).map(|object| outstanding.begin(object)).collect();
         for at in [2, 0, 4, 1, 3] {
-            assert!(outstanding.has_before(at as u32, outstanding.next()));
+            assert!(outstanding.has_one_of(at as u32, 0..outstanding.next()));
             outstanding.end(lowest(numbers[at]));
-            assert!(!outstanding.has_before(at as u32, outstanding.next()));
+            assert!(!outstanding.has_one_of(at as u32, 0..outstanding.next()));
         }
     }
 
