@@ -18,6 +18,7 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_base::units::{byte_of, page_of, pages_for};
+use forebay_store::Durability;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
@@ -404,8 +405,16 @@ impl File {
     /// Asks nothing more of the store for what it has taken until now and could not make durable,
     /// because it never will: [`File::sync`] and [`crate::Cache::close`] go on without it. It may
     /// be lost; who calls this tells those who wrote it.
+    ///
+    /// What an unstable store has taken is kept in memory until a commit, so it is not lost: of
+    /// such a store commits are asked for as before.
     pub fn waive_commit(&self) {
-        let object = &self.handle.object;
+        let Handle {
+            object, backing, ..
+        } = &*self.handle;
+        if backing.geometry.durability == Durability::Unstable {
+            return;
+        }
         if let Some(changes) = object.to_commit() {
             object.note_committed(changes);
         }

@@ -258,6 +258,26 @@ fn what_a_sync_wrote_that_was_given_up_is_committed_all_the_same() {
     }
 }
 
+/// The pages are in memory alone until a commit: they cannot be given up by saying that there will
+/// be none.
+#[test]
+fn pages_whose_commit_is_waived_are_committed_all_the_same() {
+    simulate(7, |rt| async move {
+        let remote = Remote::new(rt.clone(), 8);
+        let file = remote.bench.open(0);
+        write_pages(&file, 0..20).await.expect("memory takes it");
+        // It is given up before it asks for a commit, and its writes end.
+        let given_up = rt.timeout(Span::from_millis(1), file.sync()).await;
+        assert!(given_up.is_err(), "it takes longer");
+        rt.sleep(Span::from_millis(10)).await;
+        file.waive_commit();
+        rt.sleep(Span::from_secs(60)).await;
+        assert_eq!(remote.bench.cache.statistics().dirty(), 0);
+        assert_eq!(remote.commits(), 1);
+        remote.bench.assert_consistent();
+    });
+}
+
 #[test]
 fn a_flusher_waits_for_no_write_that_another_began_after_its_turn() {
     simulate(15, |rt| async move {
