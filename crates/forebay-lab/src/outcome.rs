@@ -14,9 +14,9 @@ pub struct Outcome {
     pub setting: Setting,
     /// Simulated seconds from the first process's start to the last foreground exit.
     pub elapsed_s: f64,
-    /// Processor time of user code, seconds, summed over processors.
+    /// Processor time of user code, seconds, summed over processors; 0 in real time.
     pub user_s: f64,
-    /// Processor time of everything else, seconds, summed over processors.
+    /// Processor time of everything else, seconds, summed over processors; 0 in real time.
     pub system_s: f64,
     /// Counters named as in /proc/vmstat: the difference over the run.
     pub counters: BTreeMap<String, u64>,
@@ -34,7 +34,11 @@ pub struct Outcome {
     pub devices: Vec<DeviceRecord>,
     /// Expectations of a scenario and whether they held; empty elsewhere.
     pub expectations: Vec<ExpectationResult>,
-    /// Hash over every event in order: two runs with one seed end with the same.
+    /// Whether it ran on real files in real time: nobody sees its events in order then, nor what
+    /// processors did.
+    #[serde(default)]
+    pub in_real_time: bool,
+    /// Hash over every event in order: two runs with one seed end with the same. 0 in real time.
     pub trace_hash: u64,
     /// What the simulation cost.
     pub cost: SimulationCost,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::report::{Comparison, table};
 
 /// A run of a few milliseconds.
 fn small(seed: u64) -> Plan {
@@ -118,4 +119,45 @@ fn a_workload_runs_on_real_files_too_and_leaves_nothing_behind() {
         machine.memory.bytes() / 4_096
     );
     assert!(outcome.elapsed_s > 0.0);
+    assert_is_empty(folder.path());
+}
+
+#[test]
+fn files_that_a_workload_keeps_go_with_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = Plan::new("fs-mark", "amd4-512m").expect("it ships");
+    let small = plan.with("iterations", "1").with("files", "20");
+    for _ in 0..5 {
+        let plan = Plan {
+            place: Place::Real(folder.path().into()),
+            ..small.clone().with("file_bytes", "1M")
+        };
+        run(&plan).expect("it runs");
+        assert_is_empty(folder.path());
+    }
+}
+
+#[test]
+fn nothing_is_told_of_processors_and_events_in_real_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = Plan {
+        place: Place::Real(folder.path().into()),
+        ..small(1).with("memories", "1").with("iterations", "1")
+    };
+    let outcome = run(&plan).expect("it runs");
+    assert_eq!(outcome.figure("duration_user"), None);
+    assert_eq!(outcome.figure("cpu_percent"), None);
+    let text = table::render(&Comparison::of(&[outcome]));
+    assert!(text.contains("seed 1, no trace in real time"), "{text}");
+    assert!(!text.contains("System"), "{text}");
+    let simulated = run(&small(1)).expect("it runs");
+    let text = table::render(&Comparison::of(&[simulated]));
+    assert!(text.contains("seed 1, trace "), "{text}");
+    assert!(text.contains("System"), "{text}");
+}
+
+fn assert_is_empty(folder: &Path) {
+    let entries = std::fs::read_dir(folder).expect("it is there");
+    let names: Vec<_> = entries.map(|entry| entry.map(|it| it.path())).collect();
+    assert!(names.is_empty(), "{names:?}");
 }

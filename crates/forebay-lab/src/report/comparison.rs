@@ -33,7 +33,7 @@ pub struct PolicyColumn {
     pub knobs: BTreeMap<String, String>,
     /// The seeds, in the order of the runs.
     pub seeds: Vec<u64>,
-    /// Hash of each run's events.
+    /// Hash of each simulated run's events.
     pub trace_hashes: Vec<u64>,
 }
 
@@ -177,12 +177,13 @@ pub(super) fn row(
 }
 
 fn column(runs: &[&Outcome], groups: &[Vec<&Outcome>]) -> PolicyColumn {
+    let simulated = runs.iter().filter(|run| !run.in_real_time);
     PolicyColumn {
         label: label(runs, groups),
         policy: runs[0].setting.policy.clone(),
         knobs: runs[0].setting.knobs.clone(),
         seeds: runs.iter().map(|run| run.setting.seed).collect(),
-        trace_hashes: runs.iter().map(|run| run.trace_hash).collect(),
+        trace_hashes: simulated.map(|run| run.trace_hash).collect(),
     }
 }
 

@@ -179,8 +179,8 @@ fn latency(groups: &Groups<'_>) -> Vec<Row> {
 
 fn duration(groups: &Groups<'_>) -> Vec<Row> {
     let parts: [Statistic<Outcome>; 3] = [
-        ("User", |run| Some(run.user_s)),
-        ("System", |run| Some(run.system_s)),
+        ("User", |run| (!run.in_real_time).then_some(run.user_s)),
+        ("System", |run| (!run.in_real_time).then_some(run.system_s)),
         ("Elapsed", |run| Some(run.elapsed_s)),
     ];
     parts

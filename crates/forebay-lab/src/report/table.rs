@@ -79,13 +79,17 @@ fn heading(comparison: &Comparison) -> String {
             .iter()
             .map(|hash| format!("{hash:016x}"))
             .collect();
+        let trace = if hashes.is_empty() {
+            "no trace in real time".to_owned()
+        } else {
+            format!("trace {}", hashes.join(" "))
+        };
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "  {}: {plural} {}, trace {}",
+            "  {}: {plural} {}, {trace}",
             column.label,
-            seeds.join(" "),
-            hashes.join(" ")
+            seeds.join(" ")
         );
     }
     let runs = comparison

@@ -111,7 +111,6 @@ pub(crate) fn simulate(
     let hardware = Hardware {
         file_systems,
         devices,
-        scratch: None,
     };
     let world = assemble(machine, policy, (rt, cache, watcher), hardware);
     Ok(Booted {
@@ -124,7 +123,6 @@ pub(crate) fn simulate(
 struct Hardware {
     file_systems: Vec<FileSystem>,
     devices: Vec<NamedDevice>,
-    scratch: Option<Scratch>,
 }
 
 fn assemble(
@@ -146,13 +144,13 @@ fn assemble(
             writes_are_interruptible: policy.dirty_throttle >= DirtyThrottle::IoLess,
             lives: Mutex::default(),
             ended: Gate::new(false),
-            _scratch: hardware.scratch,
         }),
     }
 }
 
 /// A world like `machine` in real time: its memory is ours, its files are in a folder of their own
-/// inside `folder`, and its processes are tasks.
+/// inside `folder`, and its processes are tasks. Whoever drops that folder has waited for
+/// [`World::end_of_all`] before, or a process makes another file in it.
 ///
 /// # Errors
 /// [`RunError`] if the folder cannot be written or the engine refuses its settings.
@@ -160,7 +158,7 @@ pub(crate) fn on_folder(
     machine: &Machine,
     policy: Policy,
     folder: &Path,
-) -> Result<World, RunError> {
+) -> Result<(World, Scratch), RunError> {
     let rt = Rt::real();
     let watcher = Arc::new(Watcher::new(machine.tick));
     let scratch = Scratch::new(folder)?;
@@ -190,9 +188,9 @@ pub(crate) fn on_folder(
     let hardware = Hardware {
         file_systems,
         devices: Vec::new(),
-        scratch: Some(scratch),
     };
-    Ok(assemble(machine, policy, (rt, cache, watcher), hardware))
+    let world = assemble(machine, policy, (rt, cache, watcher), hardware);
+    Ok((world, scratch))
 }
 
 fn settings(machine: &Machine, policy: Policy, page_memory: PageMemory) -> Settings {

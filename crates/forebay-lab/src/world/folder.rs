@@ -11,8 +11,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder of its own inside the one that was given; it goes with this value.
-pub(super) struct Scratch {
+/// A folder of its own inside the one that was given; it goes with this value, which whoever made
+/// the world keeps: a task that holds the world may outlive the program's last statement.
+pub(crate) struct Scratch {
     path: PathBuf,
 }
 

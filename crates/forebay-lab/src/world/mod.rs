@@ -55,8 +55,6 @@ struct Inner {
     lives: Mutex<Vec<Weak<process::Life>>>,
     /// Opened when the run is over.
     ended: Gate,
-    /// Where its files are if they are real.
-    _scratch: Option<folder::Scratch>,
 }
 
 /// A file system of the machine.
@@ -240,12 +238,24 @@ impl World {
 
     /// Ends what is still alive: the run is over.
     pub(crate) fn end(&self) {
-        self.inner.ended.open();
-        for life in std::mem::take(&mut *lock(&self.inner.lives)) {
-            if let Some(life) = life.upgrade() {
-                life.kill();
-            }
+        self.kill_all();
+    }
+
+    /// As [`World::end`]; ready when no process is left.
+    pub(crate) async fn end_of_all(&self) {
+        for life in self.kill_all() {
+            life.end().await;
         }
+    }
+
+    fn kill_all(&self) -> Vec<Arc<process::Life>> {
+        self.inner.ended.open();
+        let lives = std::mem::take(&mut *lock(&self.inner.lives));
+        let lives: Vec<_> = lives.iter().filter_map(Weak::upgrade).collect();
+        for life in &lives {
+            life.kill();
+        }
+        lives
     }
 
     /// Ready when the run is over.

@@ -35,6 +35,8 @@ pub(super) struct Life {
     /// Calls under way that no signal interrupts.
     shields: AtomicU32,
     outcome: Mutex<Option<(Instant, Result<Exit, WorldError>)>>,
+    /// Opened when it has ended and holds nothing any longer.
+    ended: Gate,
 }
 
 /// A process, as whoever started it sees it. Dropping this lets it run on alone.
@@ -67,6 +69,7 @@ impl World {
             is_killed: AtomicBool::new(false),
             shields: AtomicU32::new(0),
             outcome: Mutex::new(None),
+            ended: Gate::new(false),
         });
         let mut lives = lock(&self.inner.lives);
         lives.retain(|life| life.strong_count() > 0);
@@ -108,12 +111,18 @@ async fn live(rt: Rt, life: Arc<Life>, body: impl Future<Output = Result<(), Wor
         .await
     };
     *lock(&life.outcome) = Some((rt.now(), outcome));
+    life.ended.open();
 }
 
 impl Life {
     pub(super) fn kill(&self) {
         self.is_killed.store(true, Ordering::Release);
         self.killed.open();
+    }
+
+    /// Ready when it has ended.
+    pub(super) async fn end(&self) {
+        self.ended.wait().await;
     }
 
     fn is_killed(&self) -> bool {

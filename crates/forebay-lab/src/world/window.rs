@@ -124,6 +124,7 @@ impl World {
         let measures = self.inner.measures.take();
         let gathered = Gathered {
             machine: self.machine(),
+            is_simulated: self.rt().is_virtual(),
             before,
             after,
             counters: &counters,
