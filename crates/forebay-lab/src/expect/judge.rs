@@ -1,6 +1,6 @@
 //! Whether expectations held.
 
-use super::{Bounds, Expectation, Level, Term, Window};
+use super::{Bounds, Expectation, Level, RATE_OF_EACH, Term, Window};
 use crate::outcome::{Distribution, ExpectationResult, Outcome};
 use crate::probe::family_of;
 
@@ -178,7 +178,7 @@ fn mean_within(
 }
 
 fn shares(outcome: &Outcome, of: &str, within_percent: f64) -> Verdict {
-    let samples = outcome.samples.get(&format!("bytes_per_s@{of}"));
+    let samples = outcome.samples.get(&format!("{RATE_OF_EACH}@{of}"));
     let rates = samples.map_or(&[] as &[f64], |samples| &samples.values);
     let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
     if mean <= 0.0 {

@@ -133,7 +133,8 @@ fn a_process_that_moves_less_than_the_others_is_found() {
         unit: "bytes/s".into(),
         values: vec![100.0, 100.0, 85.0, 115.0],
     };
-    outcome.samples.insert("bytes_per_s@writer".into(), samples);
+    let name = format!("{RATE_OF_EACH}@writer");
+    outcome.samples.insert(name, samples);
     let within = |of: &str, within_percent| {
         let of = of.into();
         verdict(Term::Shares { of, within_percent }, WHOLE, &outcome)

@@ -8,6 +8,9 @@ pub(crate) use text::{ExpectationText, Names};
 
 use std::fmt;
 
+/// What the rates of a group's processes are called, one a process; `bytes_per_s` is their sum.
+pub(crate) const RATE_OF_EACH: &str = "per_process_bytes_per_s";
+
 /// One expectation, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {

@@ -1,6 +1,6 @@
 //! Runs merged over their seeds and set side by side, one column a policy.
 
-use super::direction::Better;
+use super::metric::Better;
 use super::rows;
 use super::statistics::{Spread, change_percent};
 use crate::outcome::Outcome;

@@ -22,8 +22,8 @@
 
 pub mod chart;
 mod comparison;
-mod direction;
 mod markup;
+mod metric;
 pub mod page;
 pub mod pictures;
 mod rows;
@@ -31,8 +31,8 @@ pub mod statistics;
 pub mod table;
 
 pub use comparison::{Block, Comparison, MergedCell, PolicyColumn, Row, StallLine, StallList};
-pub use direction::Better;
 pub use markup::escape;
+pub use metric::Better;
 
 use crate::outcome::Outcome;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Which rows a comparison has, in the order in which the field's reports print them.
 
 use super::comparison::{Block, Row, row};
-use super::direction::Better;
+use super::metric::{Better, unit_of};
 use super::statistics::{mean, percentile, stddev};
 use crate::outcome::{DeviceRecord, Distribution, Outcome, Samples};
 use crate::probe::family_of;
@@ -222,34 +222,6 @@ fn figures(groups: &Groups<'_>) -> Vec<Row> {
 /// latencies of nothing are no figures.
 fn is_count(metric: &str) -> bool {
     ["stall_events_total", "task_clock_msecs"].contains(&family_of(metric))
-}
-
-/// The unit that a figure's name ends with, or that the published tables give it.
-fn unit_of(metric: &str) -> &'static str {
-    const UNITS: [(&str, &str); 16] = [
-        ("bytes_per_s", "bytes/s"),
-        ("files_per_second", "files/s"),
-        ("throughput", "bytes/s"),
-        ("coeffvar", ""),
-        ("efficiency", "%"),
-        ("percent", "%"),
-        ("share", "%"),
-        ("_point", "%"),
-        ("msecs", "ms"),
-        ("_ms", "ms"),
-        ("await", "ms"),
-        ("_us", "us"),
-        ("_s", "s"),
-        ("elapsed", "s"),
-        ("cpu", "s"),
-        ("pages", "pages"),
-    ];
-    let metric = metric.split('@').next().unwrap_or(metric);
-    let known = UNITS.iter().find(|(part, _)| match part.strip_prefix('_') {
-        Some(_) => metric.ends_with(part),
-        None => metric.contains(part),
-    });
-    known.map_or("", |(_, unit)| unit)
 }
 
 fn ops(groups: &Groups<'_>) -> Vec<Row> {

@@ -6,6 +6,7 @@ use super::looks::Looks;
 use super::process::{Actor, note_latency};
 use super::progress::Progress;
 use super::script::{Action, Change, FilePlace};
+use crate::expect::RATE_OF_EACH;
 use crate::probe::mean_and_deviation;
 use crate::world::{ProcessHandle, World, WorldError, WorldFile};
 use forebay_base::sync::{Mutex, lock};
@@ -282,11 +283,10 @@ impl Stage {
         let rates: Vec<f64> = moved
             .map(|(now, before)| (now - before) as f64 / spent_s)
             .collect();
-        let series = format!("bytes_per_s@{name}");
         for rate in &rates {
-            measures.sample(&series, "bytes/s", *rate);
+            measures.sample(&format!("{RATE_OF_EACH}@{name}"), "bytes/s", *rate);
         }
-        measures.figure(&series, rates.iter().sum());
+        measures.figure(&format!("bytes_per_s@{name}"), rates.iter().sum());
         let (mean, deviation) = mean_and_deviation(&rates);
         let spread = format!("bytes_per_s_coeffvar@{name}");
         measures.figure(&spread, deviation / mean.max(1e-9));

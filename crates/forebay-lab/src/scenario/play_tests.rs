@@ -66,6 +66,17 @@ fn rates_are_over_the_time_since_the_look_before() {
 }
 
 #[test]
+fn the_rate_of_a_group_and_that_of_each_process_have_names_of_their_own() {
+    let two = LOG.replace("name = \"log\"", "name = \"log\"\ncount = 2");
+    let outcome = played("length_s = 4", &two);
+    assert!(!outcome.samples.contains_key("bytes_per_s@log"));
+    let each = &outcome.samples["per_process_bytes_per_s@log"].values;
+    assert_eq!(each.len(), 2);
+    let all = outcome.figure("bytes_per_s@log").unwrap();
+    assert!((all - each.iter().sum::<f64>()).abs() < 1.0, "{each:?}");
+}
+
+#[test]
 fn what_was_killed_has_its_rate_over_the_time_that_it_had() {
     let killed = "[[events]]\nat_s = 5\nkill = \"log\"\n";
     let outcome = played("length_s = 20", &format!("{killed}{LOG}"));
