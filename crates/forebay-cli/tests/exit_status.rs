@@ -58,6 +58,32 @@ fn a_workload_larger_than_its_disk_is_a_bad_call() {
 }
 
 #[test]
+fn a_call_that_is_refused_is_told_how_lab_run_is_used() {
+    for words in [&["many-dd", "--set", "writers=0"][..], &["tetris"]] {
+        let output = forebay(&[&["lab", "run"], words].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("Usage: forebay lab run"), "{told}");
+    }
+}
+
+#[test]
+fn a_scenario_in_the_place_of_a_machine_is_told_how_it_is_run() {
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/two-nodes.toml"
+    );
+    let output = forebay(&["lab", "run", "simple-wb", "--machine", scenario]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    let call = format!("forebay lab run {scenario}");
+    assert!(
+        told.contains("is a scenario") && told.contains(&call),
+        "{told}"
+    );
+}
+
+#[test]
 fn help_is_no_failure_and_names_the_flags() {
     let output = forebay(&["bench", "--help"]);
     assert_eq!(output.status.code(), Some(0));

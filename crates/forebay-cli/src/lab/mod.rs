@@ -3,6 +3,7 @@
 mod list;
 mod output;
 mod progress;
+mod refusal;
 mod run;
 mod seeds;
 mod swarm;

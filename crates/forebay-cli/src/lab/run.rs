@@ -2,8 +2,8 @@
 
 use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
+use super::refusal::refusal;
 use crate::error::CommandError;
-use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use forebay_lab::machine::Machine;
 use forebay_lab::outcome::Outcome;
@@ -82,7 +82,7 @@ impl TypedRun {
             json_file: self.json,
             html_file: self.html,
         };
-        let refuse = |text: String| C::command().error(ErrorKind::InvalidValue, text);
+        let refuse = |text: String| refusal::<C>(&["lab", "run"], text);
         let files = (&arguments.json_file, &arguments.html_file);
         expect_two_files(files.0.as_deref(), files.1.as_deref()).map_err(refuse)?;
         for plan in arguments.plans().map_err(refuse)? {
@@ -225,6 +225,12 @@ fn machine(name: &str) -> Result<Machine, String> {
     }
     let text = std::fs::read_to_string(name)
         .map_err(|error| format!("cannot read the machine {name}: {error}"))?;
+    if Scenario::is_meant_by(&text) {
+        return Err(format!(
+            "{name} is a scenario, not a machine; it has its own machine and is run as: forebay \
+             lab run {name}"
+        ));
+    }
     Machine::parse(&text).map_err(|error| format!("{name}: {error}"))
 }
 

@@ -221,7 +221,10 @@ impl Checker<'_> {
             level.transpose()
         };
         let (least, most) = (level(&text.at_least)?, level(&text.at_most)?);
-        let bounds = self.bounds(least, most)?;
+        let bounds = self.bounds(least, most, |level| match level {
+            Level::Number(number) => Some(*number),
+            Level::Columns(_) => None,
+        })?;
         Ok(Term::Mean { of, bounds })
     }
 
@@ -279,9 +282,25 @@ impl Checker<'_> {
         Err(self.wrong(format!("{what} is {value}; 0 to 1000 are allowed")))
     }
 
-    fn bounds<T>(&self, at_least: Option<T>, at_most: Option<T>) -> Checked<Bounds<T>> {
+    /// Bounds; `number` says what a bound comes to where that is known before the run.
+    fn bounds<T>(
+        &self,
+        at_least: Option<T>,
+        at_most: Option<T>,
+        number: fn(&T) -> Option<f64>,
+    ) -> Checked<Bounds<T>> {
         if at_least.is_none() && at_most.is_none() {
             return Err(self.wrong("one of at_least and at_most is given, or both"));
+        }
+        let least = at_least.as_ref().and_then(number);
+        let most = at_most.as_ref().and_then(number);
+        if let (Some(least), Some(most)) = (least, most)
+            && least > most
+        {
+            return Err(self.wrong(format!(
+                "at_least comes to {least} and at_most to {most}; nothing lies between; at_least \
+                 up to at_most is allowed"
+            )));
         }
         Ok(Bounds { at_least, at_most })
     }
@@ -291,7 +310,7 @@ impl Checker<'_> {
         for bound in [at_least, at_most].into_iter().flatten() {
             self.number(bound)?;
         }
-        self.bounds(at_least, at_most)
+        self.bounds(at_least, at_most, |bound| Some(*bound))
     }
 
     /// A number that something can be compared with.

@@ -35,6 +35,25 @@ fn a_size_is_told_in_the_unit_of_the_column() {
 }
 
 #[test]
+fn bounds_between_which_nothing_lies_are_refused() {
+    for expectation in [
+        "mean = { of = \"rate@log\", at_least = \"9G\", at_most = \"1K\" }",
+        "figure = { of = \"elapsed\", at_least = 2, at_most = 1.5 }",
+        "latency = { of = \"pause\", percentile = 99, at_least_ms = 2, at_most_ms = 1 }",
+    ] {
+        let error = expecting(expectation).unwrap_err();
+        assert!(
+            error.contains("line 8") && error.contains("up to at_most"),
+            "{error}"
+        );
+    }
+    let one = "mean = { of = \"rate@log\", at_least = \"1K\", at_most = 1024 }";
+    assert!(expecting(one).is_ok());
+    let unknown = "mean = { of = \"dirty\", at_least = \"thresh\", at_most = 1 }";
+    assert!(expecting(unknown).is_ok(), "a level shows in the run alone");
+}
+
+#[test]
 fn what_is_no_number_bounds_nothing() {
     for expectation in [
         "never_above = { of = \"dirty\", limit = nan }",

@@ -75,9 +75,34 @@ impl Place {
     }
 }
 
+/// What the reader of TOML says, with what is allowed in place of a type of this program.
+pub(crate) fn explained(message: &str) -> String {
+    const TYPES: [(&str, &str); 4] = [
+        ("u64", "a whole number from 0 on"),
+        ("usize", "a whole number from 0 on"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("f64", "a number"),
+    ];
+    let known = TYPES.iter().find_map(|(name, allowed)| {
+        let said = message.strip_suffix(name)?.strip_suffix("expected ")?;
+        Some(format!("{said}expected {allowed}"))
+    });
+    known.unwrap_or_else(|| message.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_type_is_told_as_what_is_allowed() {
+        let told = explained("invalid value: integer `-80`, expected u64");
+        assert_eq!(
+            told,
+            "invalid value: integer `-80`, expected a whole number from 0 on"
+        );
+        assert_eq!(explained("missing field `name`"), "missing field `name`");
+    }
 
     #[test]
     fn a_field_is_found_in_its_table_alone() {

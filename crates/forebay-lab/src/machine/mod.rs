@@ -11,6 +11,7 @@ mod storage;
 mod text;
 
 pub use costs::CostClass;
+pub(crate) use error::explained;
 pub use error::{MachineError, Place};
 pub use memory::{Memory, Node, Zone};
 pub use ships::SHIPPED;

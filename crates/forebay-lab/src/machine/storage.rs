@@ -1,5 +1,6 @@
 //! Devices, what is on them, and swap.
 
+use super::error::explained;
 use crate::device::{DeviceSettings, ServerSettings};
 use crate::filesystem::FileSystemSettings;
 use forebay_base::PAGE_BYTES;
@@ -133,7 +134,7 @@ fn read_value<T: DeserializeOwned>(value: impl Into<toml::Value>) -> Result<T, S
     value
         .into()
         .try_into()
-        .map_err(|error: toml::de::Error| error.message().to_owned())
+        .map_err(|error: toml::de::Error| explained(error.message()))
 }
 
 /// The file system of a server.

@@ -1,7 +1,7 @@
 //! A machine as a TOML text says it, and what is refused.
 
 use super::costs::CostClass;
-use super::error::{MachineError, Place};
+use super::error::{MachineError, Place, explained};
 use super::memory::{Memory, Node, Zone};
 use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan, TWO_PAGES_BYTES};
 use super::{Machine, default_tick_ms};
@@ -113,7 +113,7 @@ const MOST_ZONES: usize = 16;
 pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {
     let parsed: MachineText = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        wrong(Place::of_offset(text, offset), error.message())
+        wrong(Place::of_offset(text, offset), explained(error.message()))
     })?;
     parsed.check(text)
 }

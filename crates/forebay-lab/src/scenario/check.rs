@@ -9,7 +9,7 @@ use super::text::{
 use super::{Scenario, known};
 use crate::device::DeviceSettings;
 use crate::expect::Names;
-use crate::machine::{DeviceKind, Machine};
+use crate::machine::{DeviceKind, Machine, explained};
 use crate::workload::{MOST_BLOCK, MOST_PROCESSES};
 use forebay::Policy;
 use forebay_base::Span;
@@ -43,7 +43,7 @@ pub(super) fn parse(text: &str) -> Checked<Scenario> {
     let source = Source(text);
     let parsed: ScenarioText = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        source.wrong(offset, error.message())
+        source.wrong(offset, explained(error.message()))
     })?;
     let machine = machine(&parsed.machine, &source)?;
     let length_s = within(&source, "length_s", &parsed.length_s, 0.1..=LONGEST_S)?;
@@ -95,10 +95,7 @@ fn span_of(seconds: f64) -> Span {
 
 impl Checker<'_> {
     fn scenario(&self, parsed: &ScenarioText) -> Checked<Scenario> {
-        let warm_up_s = match &parsed.warm_up_s {
-            Some(given) => within(&self.source, "warm_up_s", given, 0.0..=self.length_s)?,
-            None => 0.0,
-        };
+        let warm_up = self.warm_up(parsed)?;
         let mut groups: Vec<Group> = Vec::new();
         for process in &parsed.processes {
             let group = self.group(process)?;
@@ -121,7 +118,7 @@ impl Checker<'_> {
             knobs,
             machine: self.machine.clone(),
             length: span_of(self.length_s),
-            warm_up: span_of(warm_up_s),
+            warm_up,
             sample: self.sample(parsed)?,
             sampled: Vec::new(),
             files: self.files.clone(),
@@ -149,6 +146,21 @@ impl Checker<'_> {
         let expect = expect.map(|it| it.get_ref().check(it.span().start, &self.source, &names));
         scenario.expectations = expect.collect::<Checked<_>>()?;
         Ok(scenario)
+    }
+
+    /// When measuring begins: before the end, or nothing is measured.
+    fn warm_up(&self, parsed: &ScenarioText) -> Checked<Span> {
+        let Some(given) = &parsed.warm_up_s else {
+            return Ok(Span::ZERO);
+        };
+        let (warm_up_s, length_s) = (*given.get_ref(), self.length_s);
+        if (0.0..length_s).contains(&warm_up_s) {
+            return Ok(span_of(warm_up_s));
+        }
+        let problem = format!(
+            "warm_up_s is {warm_up_s}; 0 to less than the length of {length_s} s is allowed"
+        );
+        Err(self.source.wrong(given.span().start, problem))
     }
 
     /// The machine that its own `knobs` make has room for its files and its memory.

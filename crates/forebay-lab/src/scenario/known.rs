@@ -14,6 +14,7 @@ pub(crate) static SCENARIO: Workload = Workload {
     name: "scenario",
     summary: "what a file of processes, events and expectations says",
     knobs: &[],
+    expects: None,
     run: |_, _| -> Work {
         let problem = "a scenario is run from its file".to_owned();
         Box::pin(async move { Err(WorldError::Impossible(problem)) })

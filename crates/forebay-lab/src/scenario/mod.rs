@@ -86,6 +86,11 @@ impl Scenario {
         check::parse(text)
     }
 
+    /// Whether `text` is meant to be a scenario and not a machine: it has processes.
+    pub fn is_meant_by(text: &str) -> bool {
+        toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("processes"))
+    }
+
     /// When the processes of a group are killed before the end, by `stop_s` or by an event.
     fn ends_at(&self, number: usize) -> Option<Span> {
         let group = &self.groups[number];

@@ -100,6 +100,37 @@ fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
 }
 
 #[test]
+fn what_is_no_rate_is_told_with_its_line_and_what_is_allowed() {
+    let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
+    let rated = "rated = { bytes_per_s = 80_000_000 }";
+    assert!(good.contains(rated), "{good}");
+    let bad = good.replacen(rated, "rated = { bytes_per_s = -80 }", 1);
+    let event = "[[events]]\nat_s = 1\nrate = { device = \"disk\", bytes_per_s = -80 }";
+    for text in [bad, format!("{good}\n{event}\n")] {
+        let error = Scenario::parse(&text).expect_err("-80 is no rate");
+        let line = text.lines().nth(error.place.line - 1).unwrap();
+        assert!(line.contains("-80"), "{error} at {line}");
+        assert!(error.problem.contains("from 0 on"), "{error}");
+    }
+}
+
+#[test]
+fn measuring_begins_before_the_end() {
+    let text = |warm_up_s: &str| {
+        format!(
+            "name = \"t\"\nsummary = \"t\"\nmachine = \"amd4-512m\"\nlength_s = 5\n\
+             warm_up_s = {warm_up_s}\n[[processes]]\nname = \"log\"\nwrites = {{}}\n"
+        )
+    };
+    assert!(Scenario::parse(&text("4.9")).is_ok());
+    for late in ["5", "60", "nan"] {
+        let error = Scenario::parse(&text(late)).expect_err(late);
+        assert_eq!(error.place.line, 5, "{error}");
+        assert!(error.problem.contains("less than the length"), "{error}");
+    }
+}
+
+#[test]
 fn two_things_of_one_name_are_refused() {
     let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
     let twice = |head: &str, what: &str, table: &str| {

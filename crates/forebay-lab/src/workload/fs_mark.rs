@@ -46,6 +46,7 @@ pub(super) const FS_MARK: Workload = Workload {
             what: "files before the next subdirectory has its turn",
         },
     ],
+    expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 

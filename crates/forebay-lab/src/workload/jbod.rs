@@ -3,7 +3,8 @@
 //! The published runs took 600 s. Dirty memory is steady long before 120 s.
 
 use super::endless::{EndlessWriter, Pattern};
-use super::{Knob, Knobs, Work, Workload};
+use super::{Knob, KnobError, Knobs, Work, Workload};
+use crate::machine::Machine;
 use crate::probe::mean_and_deviation;
 use crate::world::{World, WorldError};
 use forebay_base::Span;
@@ -48,6 +49,7 @@ pub(super) const JBOD: Workload = Workload {
             what: "writes whose processor time is charged at one go",
         },
     ],
+    expects: Some(expect_work),
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 
@@ -63,6 +65,16 @@ struct Disk {
     stood_still: Span,
 }
 
+fn expect_work(knobs: &Knobs, machine: &Machine) -> Result<(), KnobError> {
+    let (disks, all) = (knobs.number("disks"), machine.storage.file_systems.len());
+    if disks > all as u64 {
+        let allowed = format!("0 to the {all} file systems of machine '{}'", machine.name);
+        return Err(knobs.refused("disks", &allowed));
+    }
+    knobs.expect_one("writers")?;
+    knobs.expect_less("late_seconds", "seconds")
+}
+
 async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let pattern = Pattern {
         block_bytes: knobs.number("block").max(1),
@@ -71,7 +83,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let all = world.file_systems().len();
     let count = match knobs.number("disks") as usize {
         0 => all,
-        given => given.min(all),
+        given => given,
     };
     let writers = knobs.number("writers");
     let late_writers = match knobs.number("late_writers") {

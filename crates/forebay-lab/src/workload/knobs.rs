@@ -137,7 +137,15 @@ pub(crate) const MOST_BLOCK: u64 = 16 << 20;
 pub(crate) const MOST_PROCESSES: u64 = 10_000;
 
 /// Knobs of workloads that cannot have every number. Where none, 0, is allowed it has a meaning.
-const OF_A_WORKLOAD: [(&str, Bounds); 16] = [
+const OF_A_WORKLOAD: [(&str, Bounds); 23] = [
+    // Nothing would be measured.
+    ("seconds", bounds(1, u64::MAX)),
+    ("iterations", bounds(1, u64::MAX)),
+    ("memories", bounds(1, u64::MAX)),
+    ("bytes", bounds(1, u64::MAX)),
+    ("mapping", bounds(1, u64::MAX)),
+    ("file_passes", bounds(1, u64::MAX)),
+    ("anonymous_passes", bounds(1, u64::MAX)),
     ("block", bounds(1, MOST_BLOCK)),
     ("calls_at_once", bounds(1, MOST_PROCESSES)),
     ("jobs", bounds(1, MOST_PROCESSES)),
@@ -246,7 +254,33 @@ impl Knobs {
                 set_policy(workload, policy, name, value)?;
             }
         }
+        if let Some(expects) = workload.expects {
+            expects(&knobs, machine)?;
+        }
         Ok(knobs)
+    }
+
+    /// Refuses 0 for `name`.
+    pub(super) fn expect_one(&self, name: &str) -> Result<(), KnobError> {
+        within(name, self.word(name), bounds(1, MOST_PROCESSES)).map(|_| ())
+    }
+
+    /// Refuses `name` unless it is less than `other`.
+    pub(super) fn expect_less(&self, name: &str, other: &str) -> Result<(), KnobError> {
+        if self.number(name) < self.number(other) {
+            return Ok(());
+        }
+        let allowed = format!("less than {other}={}", self.word(other));
+        Err(self.refused(name, &allowed))
+    }
+
+    /// Says that `name` cannot have the value that it has.
+    pub(super) fn refused(&self, name: &str, allowed: &str) -> KnobError {
+        KnobError::Value {
+            name: name.into(),
+            value: self.word(name).into(),
+            allowed: allowed.into(),
+        }
     }
 
     /// The usual values of `workload`, but for those that are `given`.

@@ -1,7 +1,8 @@
 //! W7, many dd's on one device, and one rsync beside them.
 
 use super::endless::{EndlessWriter, Pattern};
-use super::{Knob, Knobs, Work, Workload};
+use super::{Knob, KnobError, Knobs, Work, Workload};
+use crate::machine::Machine;
 use crate::probe::mean_and_deviation;
 use crate::world::{Process, ProcessHandle, World, WorldError};
 use forebay_base::Span;
@@ -43,6 +44,7 @@ pub(super) const MANY_DD: Workload = Workload {
             what: "writes whose processor time is charged at one go",
         },
     ],
+    expects: Some(expect_work),
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 
@@ -64,6 +66,15 @@ const RSYNC_FILE: u64 = 64 << 20;
 /// Bytes that rsync has written.
 type Written = Arc<AtomicU64>;
 
+fn expect_work(knobs: &Knobs, _machine: &Machine) -> Result<(), KnobError> {
+    knobs.expect_less("settle_seconds", "seconds")?;
+    // An rsync may be measured alone.
+    if knobs.number("rsync") == 0 {
+        knobs.expect_one("writers")?;
+    }
+    Ok(())
+}
+
 async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let pattern = Pattern {
         block_bytes: knobs.number("block").max(1),
@@ -78,7 +89,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
         rsync = Some(world.spawn("rsync", move |process| receive(process, count)));
     }
     let all = Span::from_secs(knobs.number("seconds"));
-    let settle = Span::from_secs(knobs.number("settle_seconds")).min(all);
+    let settle = Span::from_secs(knobs.number("settle_seconds"));
     world.rt().sleep(settle).await;
     world.open_window();
     let read = || -> Vec<u64> { writers.iter().map(EndlessWriter::written_bytes).collect() };
@@ -107,6 +118,9 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
 }
 
 fn tell_rates(world: &World, rates: &[f64]) {
+    if rates.is_empty() {
+        return;
+    }
     let (mean, deviation) = mean_and_deviation(rates);
     let measures = world.measures();
     for rate in rates {

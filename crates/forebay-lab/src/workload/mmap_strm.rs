@@ -1,7 +1,8 @@
 //! W3, mmap-strm: write faults on mappings much larger than memory, first of files alone, then
 //! beside anonymous memory.
 
-use super::{Knob, Knobs, Work, Workload};
+use super::{Knob, KnobError, Knobs, Work, Workload};
+use crate::machine::Machine;
 use crate::world::{Process, World, WorldError};
 use forebay_base::units::pages_for;
 
@@ -40,8 +41,16 @@ pub(super) const MMAP_STRM: Workload = Workload {
             what: "passes over the anonymous memory",
         },
     ],
+    expects: Some(expect_work),
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
+
+fn expect_work(knobs: &Knobs, _machine: &Machine) -> Result<(), KnobError> {
+    if knobs.number("alone_tenths") == 0 && knobs.number("mixed_tenths") == 0 {
+        return Err(knobs.refused("alone_tenths", "at least 1 where mixed_tenths is 0"));
+    }
+    Ok(())
+}
 
 async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let memory = world.machine().memory.bytes();

@@ -19,6 +19,7 @@ mod stutterp;
 pub use knobs::{Knob, KnobError, Knobs, machine_knobs};
 pub(crate) use knobs::{MOST_BLOCK, MOST_PROCESSES};
 
+use crate::machine::Machine;
 use crate::run::RunError;
 use crate::world::{World, WorldError};
 use std::future::Future;
@@ -26,6 +27,9 @@ use std::pin::Pin;
 
 /// A workload at work: ready when its last foreground process has ended.
 pub type Work = Pin<Box<dyn Future<Output = Result<(), WorldError>> + Send>>;
+
+/// Looks at knobs beside each other, and at the machine.
+pub type Expects = fn(&Knobs, &Machine) -> Result<(), KnobError>;
 
 /// Something that machines are made to do.
 #[derive(Debug)]
@@ -36,6 +40,9 @@ pub struct Workload {
     pub summary: &'static str,
     /// Its settings.
     pub knobs: &'static [Knob],
+    /// Refuses knobs with which nothing would be measured, though each may have its value: beside
+    /// each other, or on this machine; none where there is no such.
+    pub expects: Option<Expects>,
     /// Starts it.
     pub run: fn(World, Knobs) -> Work,
 }

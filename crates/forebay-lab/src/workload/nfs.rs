@@ -6,7 +6,8 @@
 //! before 120 s.
 
 use super::endless::{EndlessWriter, Pattern};
-use super::{Knob, Knobs, Work, Workload};
+use super::{Knob, KnobError, Knobs, Work, Workload};
+use crate::machine::Machine;
 use crate::probe::mean_and_deviation;
 use crate::world::{World, WorldError};
 use forebay_base::Span;
@@ -31,8 +32,13 @@ pub(super) const NFS: Workload = Workload {
             what: "bytes of one write",
         },
     ],
+    expects: Some(expect_work),
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
+
+fn expect_work(knobs: &Knobs, _machine: &Machine) -> Result<(), KnobError> {
+    knobs.expect_one("writers")
+}
 
 async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let pattern = Pattern {

@@ -58,6 +58,7 @@ pub(super) const NTFS_COPY: Workload = Workload {
             what: "pages written for one update of metadata",
         },
     ],
+    expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 

@@ -52,6 +52,7 @@ pub(super) const SIMOOP: Workload = Workload {
             what: "1: a file of data is open only while it is read",
         },
     ],
+    expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 

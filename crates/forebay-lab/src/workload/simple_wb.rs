@@ -30,6 +30,7 @@ pub(super) const SIMPLE_WB: Workload = Workload {
             what: "bytes of one write",
         },
     ],
+    expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 

@@ -58,6 +58,7 @@ pub(super) const STUTTERP: Workload = Workload {
             what: "processes that read 32 files at random",
         },
     ],
+    expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 

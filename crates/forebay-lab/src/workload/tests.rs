@@ -351,6 +351,65 @@ fn a_knob_with_which_a_run_would_have_no_end_is_refused() {
     }
 }
 
+/// A workload, its knobs, and what is said of one of them.
+type Refused = (
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static str,
+);
+
+#[test]
+fn a_knob_with_which_nothing_would_be_measured_is_refused() {
+    let cases: [Refused; 14] = [
+        (
+            "fs-mark",
+            &[("iterations", "0")],
+            "iterations=0: at least 1",
+        ),
+        (
+            "simple-wb",
+            &[("iterations", "0")],
+            "iterations=0: at least 1",
+        ),
+        ("simple-wb", &[("memories", "0")], "memories=0: at least 1"),
+        ("many-dd", &[("seconds", "0")], "seconds=0: at least 1"),
+        ("many-dd", &[("writers", "0")], "writers=0: 1 to 10000"),
+        (
+            "many-dd",
+            &[("seconds", "50"), ("writers", "1")],
+            "settle_seconds=100: less than seconds=50",
+        ),
+        ("jbod", &[("seconds", "0")], "seconds=0: at least 1"),
+        ("jbod", &[("writers", "0")], "writers=0: 1 to 10000"),
+        (
+            "jbod",
+            &[("disks", "7")],
+            "disks=7: 0 to the 1 file systems",
+        ),
+        (
+            "jbod",
+            &[("late_seconds", "200")],
+            "late_seconds=200: less than seconds=120",
+        ),
+        ("nfs", &[("seconds", "0")], "seconds=0: at least 1"),
+        ("nfs", &[("writers", "0")], "writers=0: 1 to 10000"),
+        (
+            "mmap-strm",
+            &[("alone_tenths", "0"), ("mixed_tenths", "0")],
+            "alone_tenths=0: at least 1",
+        ),
+        ("ntfs-copy", &[("bytes", "0")], "bytes=0: at least 1"),
+    ];
+    for (workload, knobs, allowed) in cases {
+        let error = small(workload, "hdd1-desktop", knobs).check();
+        let error = error.expect_err(workload);
+        assert!(error.is_bad_call(), "{error}");
+        assert!(error.to_string().contains(allowed), "{error}");
+    }
+    let alone = [("writers", "0"), ("rsync", "1")];
+    assert!(small("many-dd", "hdd1-desktop", &alone).check().is_ok());
+}
+
 #[test]
 fn more_bytes_than_a_number_can_say_are_refused_where_there_is_room_for_all() {
     let knobs = [("scale", "8"), ("memories", "18446744073709551615")];
