@@ -7,6 +7,7 @@ use crate::workload::{self, KnobError, Knobs, Workload};
 use crate::world::{Booted, Place, World, WorldError};
 use crate::{device, probe, world};
 use forebay::{BuildError, Policy};
+use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::block_on;
 use forebay_rt::thread::{self, Stopwatch};
@@ -188,6 +189,24 @@ pub struct Ready {
     pub policy: Policy,
     /// The workload's own knobs.
     pub knobs: Knobs,
+}
+
+/// What the engine takes of this computer's memory for each page of a machine: its frame, its
+/// places in the index and among the shadows, and its part of the dirty blocks. All of it is used
+/// from the start.
+const BOOKS_OF_A_PAGE_BYTES: u64 = 60;
+
+impl Ready {
+    /// Memory of this computer that the machine's pages take at `place`. What files, devices and
+    /// processes take comes on top; it is little beside this on a machine that is large.
+    pub fn memory_bytes(&self, place: &Place) -> u64 {
+        let page_bytes = match place {
+            Place::Simulated => 0,
+            Place::SimulatedWithBytes | Place::Real(_) => PAGE_BYTES as u64,
+        };
+        let pages = self.machine.memory.all_managed_pages();
+        pages.saturating_mul(page_bytes + BOOKS_OF_A_PAGE_BYTES)
+    }
 }
 
 /// Runs `plan` to its end.

@@ -106,6 +106,27 @@ fn what_does_not_exist_is_answered_with_what_does() {
 }
 
 #[test]
+fn what_a_machine_takes_of_this_computers_memory_is_what_the_engine_takes() {
+    let ready = small(1).check().expect("it is a plan");
+    let booted = world::simulate(&ready.machine, ready.policy, 1, false).expect("it boots");
+    let statistics = booted.world.cache().statistics();
+    let told = ready.memory_bytes(&Place::Simulated);
+    // On a small machine what does not grow with the pages is a part of it.
+    assert!(told <= statistics.memory_bytes, "{told}, {statistics:?}");
+    let large = Plan::new("simple-wb", "amd4-4608m").expect("it ships");
+    let ready = large.check().expect("it is a plan");
+    let booted = world::simulate(&ready.machine, ready.policy, 1, false).expect("it boots");
+    let taken = booted.world.cache().statistics().memory_bytes;
+    let told = ready.memory_bytes(&Place::Simulated);
+    assert!(
+        (told as f64 / taken as f64 - 1.0).abs() < 0.05,
+        "{told} of {taken}"
+    );
+    let real = ready.memory_bytes(&Place::Real("/tmp".into()));
+    assert!(real > ready.machine.memory.all_managed_pages() * 4_096);
+}
+
+#[test]
 fn a_workload_runs_on_real_files_too_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = Plan {

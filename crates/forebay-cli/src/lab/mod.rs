@@ -4,6 +4,7 @@ mod list;
 mod output;
 mod progress;
 mod refusal;
+mod room;
 mod run;
 mod seeds;
 mod swarm;

@@ -3,6 +3,7 @@
 use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
 use super::refusal::refusal;
+use super::room::{available_bytes, expect_memory, runs_at_a_time};
 use crate::error::CommandError;
 use clap::{Args, CommandFactory};
 use forebay_lab::machine::Machine;
@@ -85,8 +86,9 @@ impl TypedRun {
         let refuse = |text: String| refusal::<C>(&["lab", "run"], text);
         let files = (&arguments.json_file, &arguments.html_file);
         expect_two_files(files.0.as_deref(), files.1.as_deref()).map_err(refuse)?;
+        let available_bytes = available_bytes();
         for plan in arguments.plans().map_err(refuse)? {
-            plan.check().map_err(|error| refuse(error.to_string()))?;
+            expect_possible(&plan, available_bytes).map_err(refuse)?;
         }
         Ok(arguments)
     }
@@ -125,10 +127,25 @@ impl RunArguments {
         Ok(plan)
     }
 
-    /// Runs at a time; on real files they would take each other's device.
-    fn threads(&self) -> usize {
-        self.real_folder.as_ref().map_or_else(threads, |_| 1)
+    /// Runs at a time: on real files they would take each other's device, and large machines each
+    /// other's memory.
+    fn threads(&self, plans: &[Plan]) -> usize {
+        if self.real_folder.is_some() {
+            return 1;
+        }
+        let needed = plans.iter().filter_map(|plan| {
+            let ready = plan.check().ok()?;
+            Some(ready.memory_bytes(&plan.place))
+        });
+        runs_at_a_time(threads(), needed.max().unwrap_or(0), available_bytes())
     }
+}
+
+/// Refuses a plan with a name that nobody knows, and one that this computer has no memory for.
+fn expect_possible(plan: &Plan, available_bytes: Option<u64>) -> Result<(), String> {
+    let ready = plan.check().map_err(|error| error.to_string())?;
+    let needed_bytes = ready.memory_bytes(&plan.place);
+    expect_memory(&ready.machine.name, needed_bytes, available_bytes)
 }
 
 /// Runs everything and reports.
@@ -139,11 +156,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
         .iter()
         .map(|plan| format!("{} {} seed {}", plan.workload, plan.policy, plan.seed));
     let titles = titles.collect();
-    let outcomes: Result<Vec<Outcome>, CommandError> =
-        run_with_progress(plans, titles, arguments.threads())
-            .into_iter()
-            .map(|outcome| outcome.map_err(|error| refused(&error)))
-            .collect();
+    let threads = arguments.threads(&plans);
+    let outcomes: Result<Vec<Outcome>, CommandError> = run_with_progress(plans, titles, threads)
+        .into_iter()
+        .map(|outcome| outcome.map_err(|error| refused(&error)))
+        .collect();
     let document = Document::new(outcomes?);
     // Files first: they are there even if nobody reads what is printed.
     if let Some(path) = &arguments.html_file {
@@ -320,6 +337,20 @@ mod tests {
         assert!(typed(&["simple-wb", "--on", "/tmp"]).is_err());
         assert!(typed(&["simple-wb", "--set", "dirty_ratio"]).is_err());
         let arguments = typed(&["simple-wb", "--on", "real:/tmp"]).unwrap();
-        assert_eq!(arguments.threads(), 1);
+        assert_eq!(arguments.threads(&[]), 1);
+    }
+
+    #[test]
+    fn a_machine_that_does_not_fit_into_this_computer_is_refused() {
+        let plan = Plan::new("simple-wb", "amd4-4608m").unwrap();
+        let told = expect_possible(&plan, Some(32 << 20)).unwrap_err();
+        assert!(told.contains("scale=N"), "{told}");
+        assert!(expect_possible(&plan.clone().with("scale", "16"), Some(32 << 20)).is_ok());
+        let real = Plan {
+            place: Place::Real("/tmp".into()),
+            ..plan
+        };
+        assert!(expect_possible(&real, Some(1 << 30)).is_err());
+        assert!(expect_possible(&real, Some(16 << 30)).is_ok());
     }
 }

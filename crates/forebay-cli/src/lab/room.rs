@@ -1,0 +1,79 @@
+//! Whether this computer has the memory that the machines of a call take.
+
+use forebay_base::units::show_bytes;
+
+/// What programs can still have without anything being swapped; none where the system does not
+/// say.
+pub(super) fn available_bytes() -> Option<u64> {
+    available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn available_in(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1_024)
+}
+
+/// Refuses a machine whose pages take more than is available: the system would end the program in
+/// the middle of its work, without a word.
+pub(super) fn expect_memory(
+    machine: &str,
+    needed_bytes: u64,
+    available_bytes: Option<u64>,
+) -> Result<(), String> {
+    let Some(available_bytes) = available_bytes.filter(|available| needed_bytes > *available)
+    else {
+        return Ok(());
+    };
+    let divisor = needed_bytes.div_ceil(available_bytes.max(1));
+    Err(format!(
+        "the pages of machine '{machine}' take {} of this computer's memory, which has {} \
+         available; divide the machine with --set scale=N, N at least {divisor}",
+        show_bytes(needed_bytes),
+        show_bytes(available_bytes)
+    ))
+}
+
+/// How many runs, each of which takes `needed_bytes`, go at a time; at least one.
+pub(super) fn runs_at_a_time(
+    threads: usize,
+    needed_bytes: u64,
+    available_bytes: Option<u64>,
+) -> usize {
+    let fit = available_bytes.map_or(u64::MAX, |available| available / needed_bytes.max(1));
+    usize::try_from(fit)
+        .unwrap_or(usize::MAX)
+        .clamp(1, threads.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says_is_read() {
+        let text = "MemTotal:       24684000 kB\nMemAvailable:   16777216 kB\nBuffers: 1 kB\n";
+        assert_eq!(available_in(text), Some(16 << 30));
+        assert_eq!(available_in("MemTotal: 1 kB\n"), None);
+        assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn a_machine_that_is_too_large_is_refused_with_what_makes_it_small_enough() {
+        let told = expect_memory("huge", 30 << 30, Some(16 << 30)).unwrap_err();
+        for part in ["'huge'", "30 GiB", "16 GiB", "scale=N, N at least 2"] {
+            assert!(told.contains(part), "{told}");
+        }
+        assert!(expect_memory("large", 16 << 30, Some(16 << 30)).is_ok());
+        assert!(expect_memory("huge", 30 << 30, None).is_ok());
+    }
+
+    #[test]
+    fn runs_that_do_not_fit_beside_each_other_go_one_after_the_other() {
+        assert_eq!(runs_at_a_time(4, 6 << 30, Some(16 << 30)), 2);
+        assert_eq!(runs_at_a_time(4, 1 << 20, Some(16 << 30)), 4);
+        assert_eq!(runs_at_a_time(4, 30 << 30, Some(16 << 30)), 1);
+        assert_eq!(runs_at_a_time(4, 30 << 30, None), 4);
+    }
+}
