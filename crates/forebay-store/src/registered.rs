@@ -8,17 +8,30 @@ pub(crate) const PLACES: usize = 64;
 /// The kernel's bound on one registered range.
 const PLACE_BYTES: usize = 1 << 30;
 
-/// The table of registered ranges, in step with the kernel's.
+/// What is known of a place of the kernel's table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Free,
+    /// Memory from the first address to the second.
+    Used(usize, usize),
+    /// Memory that no new entry of the ring names. Entries that the kernel has not seen may, so it
+    /// is still in the kernel's table.
+    Forgotten,
+}
+
+/// The table of registered ranges. The kernel has each of them, and those that are forgotten until
+/// they are freed.
 #[derive(Debug)]
 pub(crate) struct Registered {
-    places: [Option<(usize, usize)>; PLACES],
+    places: [Place; PLACES],
     used: usize,
 }
 
 impl Registered {
     pub(crate) fn new() -> Registered {
         Registered {
-            places: [None; PLACES],
+            places: [Place::Free; PLACES],
             used: 0,
         }
     }
@@ -29,32 +42,42 @@ impl Registered {
         let end = start + vector.length_bytes;
         self.places[..self.used]
             .iter()
-            .position(|place| place.is_some_and(|(from, to)| from <= start && end <= to))
+            .position(|place| matches!(*place, Place::Used(from, to) if from <= start && end <= to))
             .map(|index| index as u16)
     }
 
     /// A free place.
     pub(crate) fn free_place(&self) -> Option<usize> {
-        self.places.iter().position(Option::is_none)
+        self.places.iter().position(|&place| place == Place::Free)
     }
 
     /// Notes that the kernel has `range` at `place`.
     pub(crate) fn set(&mut self, place: usize, range: IoVector) {
         let start = range.base as usize;
-        self.places[place] = Some((start, start + range.length_bytes));
+        self.places[place] = Place::Used(start, start + range.length_bytes);
         self.used = self.used.max(place + 1);
     }
 
-    /// Frees a place whose range overlaps `range`, and says which.
-    pub(crate) fn forget(&mut self, range: IoVector) -> Option<usize> {
+    /// Forgets all ranges that overlap `range`. Their places are not free yet.
+    pub(crate) fn forget(&mut self, range: IoVector) {
         let start = range.base as usize;
         let end = start + range.length_bytes;
-        let place = self
-            .places
-            .iter()
-            .position(|place| place.is_some_and(|(from, to)| from < end && start < to))?;
-        self.places[place] = None;
-        Some(place)
+        for place in &mut self.places[..self.used] {
+            if matches!(*place, Place::Used(from, to) if from < end && start < to) {
+                *place = Place::Forgotten;
+            }
+        }
+    }
+
+    /// A place whose range is forgotten.
+    pub(crate) fn forgotten_place(&self) -> Option<usize> {
+        let places = &self.places[..self.used];
+        places.iter().position(|&place| place == Place::Forgotten)
+    }
+
+    /// Notes that the kernel has nothing at `place` that an entry could name.
+    pub(crate) fn free(&mut self, place: usize) {
+        self.places[place] = Place::Free;
     }
 }
 
@@ -94,11 +117,23 @@ mod tests {
         let mut table = Registered::new();
         table.set(0, range(4096, 8192));
         table.set(1, range(1 << 20, 4096));
-        assert_eq!(table.forget(range(8192, 1 << 30)), Some(0));
-        assert_eq!(table.forget(range(8192, 1 << 30)), Some(1));
-        assert_eq!(table.forget(range(8192, 1 << 30)), None);
+        table.forget(range(8192, 1 << 30));
         assert_eq!(table.place_of(range(4096, 4096)), None);
+        assert_eq!(table.place_of(range(1 << 20, 4096)), None);
+    }
+
+    #[test]
+    fn a_place_is_not_free_as_soon_as_its_memory_is_forgotten() {
+        let mut table = Registered::new();
+        table.set(0, range(4096, 8192));
+        table.set(1, range(1 << 20, 4096));
+        table.forget(range(8192, 4096));
+        assert_eq!(table.free_place(), Some(2));
+        assert_eq!(table.forgotten_place(), Some(0));
+        table.free(0);
         assert_eq!(table.free_place(), Some(0));
+        assert_eq!(table.forgotten_place(), None);
+        assert_eq!(table.place_of(range(1 << 20, 4096)), Some(1));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::crew::Crew;
 use crate::inbox::{Found, Inbox, MemoryNews};
 use crate::io::IoKind;
 use crate::positioned::{PositionedQueue, cannot_punch, punch_flags};
-use crate::registered::{PLACES, Registered, pieces};
+use crate::registered::{PLACES, Registered};
 use crate::transfer::{Addressed, IoVector, Step, Transfer};
 use forebay_rt::wait::Slot;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
@@ -21,6 +21,8 @@ use rustix::fd::AsRawFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+mod memory;
 
 /// The user data of the bell; requests have the number of their slot.
 const BELL: u64 = u64::MAX;
@@ -147,6 +149,7 @@ impl RingThread {
                 break;
             }
             self.enter();
+            self.unpin_forgotten();
             self.parts.inbox.wake_up();
             self.reap();
             self.start_backlog();
@@ -299,32 +302,6 @@ impl RingThread {
                 .submission()
                 .push(entry)
                 .expect("the ring has an entry for each slot and one for the bell");
-        }
-    }
-
-    fn apply(&mut self, news: MemoryNews) {
-        match news {
-            MemoryNews::Use(base, length_bytes) => {
-                for piece in pieces(base.address().as_ptr(), length_bytes) {
-                    let free = self.registered.as_ref().and_then(Registered::free_place);
-                    if let Some(place) = free
-                        && self.update(place, piece)
-                        && let Some(table) = &mut self.registered
-                    {
-                        table.set(place, piece);
-                    }
-                }
-            }
-            MemoryNews::Forget(base, length_bytes) => {
-                let range = IoVector {
-                    base: base.address().as_ptr(),
-                    length_bytes,
-                };
-                while let Some(place) = self.registered.as_mut().and_then(|t| t.forget(range)) {
-                    // If the kernel kept it, it stays pinned until the ring ends; it is not used.
-                    let _unpinned = self.update(place, IoVector::EMPTY);
-                }
-            }
         }
     }
 

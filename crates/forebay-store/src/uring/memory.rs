@@ -1,0 +1,59 @@
+//! Memory that the kernel has pinned for the ring.
+
+use super::RingThread;
+use crate::inbox::MemoryNews;
+use crate::registered::{Registered, pieces};
+use crate::transfer::IoVector;
+
+impl RingThread {
+    pub(super) fn apply(&mut self, news: MemoryNews) {
+        match news {
+            MemoryNews::Use(base, length_bytes) => {
+                for piece in pieces(base.address().as_ptr(), length_bytes) {
+                    let free = self.registered.as_ref().and_then(Registered::free_place);
+                    if let Some(place) = free
+                        && self.update(place, piece)
+                        && let Some(table) = &mut self.registered
+                    {
+                        table.set(place, piece);
+                    }
+                }
+            }
+            MemoryNews::Forget(base, length_bytes) => {
+                let range = IoVector {
+                    base: base.address().as_ptr(),
+                    length_bytes,
+                };
+                if let Some(table) = &mut self.registered {
+                    table.forget(range);
+                }
+                self.unpin_forgotten();
+            }
+        }
+    }
+
+    /// Empties the places of forgotten memory. An entry names its place when it is put into the
+    /// ring, and the kernel takes hold of what is there when it takes the entry: so those that wait
+    /// in the ring go first. Should the kernel not take all of them now, a later turn does this.
+    pub(super) fn unpin_forgotten(&mut self) {
+        while let Some(place) = self
+            .registered
+            .as_ref()
+            .and_then(Registered::forgotten_place)
+        {
+            if !self.ring.submission().is_empty() {
+                // Whatever it refuses stays in the ring, and `enter` hears of it too.
+                let _taken = self.ring.submit();
+            }
+            if !self.ring.submission().is_empty() {
+                break;
+            }
+            // If the kernel kept it, it stays pinned until the place is used again or the ring
+            // ends; no entry names it.
+            let _unpinned = self.update(place, IoVector::EMPTY);
+            if let Some(table) = &mut self.registered {
+                table.free(place);
+            }
+        }
+    }
+}
