@@ -234,7 +234,7 @@ impl Engine {
         self.check_failed(wrong);
     }
 
-    /// Pages that could not be written, and anonymous pages of which swap has a copy.
+    /// Pages that could not be written, and anonymous pages of which swap has a copy or will not.
     fn check_failed(&self, wrong: &mut Vec<String>) {
         let frames_with = |is_one: fn(u64) -> bool| {
             let words = (0..self.frames.len()).map(|frame| self.frames.word(frame));
@@ -257,6 +257,10 @@ impl Engine {
             read(&swap.clean_pages),
             clean,
         );
+        let refused =
+            frames_with(|word| word & (flag::FAILED | flag::ANON) == flag::FAILED | flag::ANON);
+        let counted = lock(&swap.retry).refused_pages();
+        compare(wrong, "pages that swap refused", counted, refused);
     }
 
     fn check_queues(&self, wrong: &mut Vec<String>) {

@@ -406,8 +406,8 @@ impl Engine {
                     self.account_unstable_ends(backing, frame);
                 }
             }
-            if word & (flag::ANON | flag::DIRTY) == flag::ANON {
-                self.clean_anonymous_is_gone();
+            if word & flag::ANON != 0 {
+                self.anonymous_is_dropped(word);
             }
             hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED);
             self.release_page(hold);

@@ -110,20 +110,37 @@ impl Engine {
         may
     }
 
-    /// Swap refused a page: it and its like wait. Whoever waits for a frame is told that there is
-    /// none after `answer_timeout`, and swap is asked a few times before.
-    fn swap_refused(&self) {
+    /// Swap refused a page, which `is_new` if it had not before: it and its like wait. Whoever
+    /// waits for a frame is told that there is none after `answer_timeout`, and swap is asked a few
+    /// times before.
+    fn swap_refused(&self, is_new: bool) {
         let longest_ms = self.settings.answer_timeout.as_millis() / RETRIES_WHILE_WAITING;
         let now_ms = self.now_ms();
         if let Some(swap) = self.swap.get() {
-            lock(&swap.retry).put_off(now_ms, longest_ms);
+            let mut retry = lock(&swap.retry);
+            if is_new {
+                retry.add_page();
+            }
+            retry.put_off(now_ms, longest_ms);
         }
     }
 
     /// Swap took a page that it had refused: the others need not wait.
     fn swap_takes_again(&self) {
         if let Some(swap) = self.swap.get() {
-            lock(&swap.retry).forget();
+            lock(&swap.retry).page_is_taken();
+        }
+    }
+
+    /// An anonymous page with the flags of `word` is dropped, wherever its content is.
+    pub(crate) fn anonymous_is_dropped(&self, word: u64) {
+        if word & flag::DIRTY == 0 {
+            self.clean_anonymous_is_gone();
+        }
+        if word & flag::FAILED != 0
+            && let Some(swap) = self.swap.get()
+        {
+            lock(&swap.retry).page_is_dropped();
         }
     }
 
@@ -182,7 +199,7 @@ impl Engine {
                 if before & flag::DIRTY == 0 {
                     self.clean_anonymous_is_gone();
                 }
-                self.swap_refused();
+                self.swap_refused(before & flag::FAILED == 0);
                 self.mark(Mark::SwapWriteFailed);
                 self.count(Counter::NrWriteFailed, 1);
             }

@@ -145,6 +145,9 @@ const REFUSED_IN_A_ROW: u64 = SWAP_CLUSTER_MAX;
 /// When pages that the swap store refused are tried again: one of them at a time, each after twice
 /// the wait of the one before, and all of them as soon as one was taken. Nothing of it concerns
 /// pages that were never refused: the next of them may be well where the last was not.
+///
+/// When none of them is left nothing is put off: only another try would end that, and of what was
+/// dropped there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SwapRetry {
     /// 0 while nothing is put off.
@@ -154,11 +157,17 @@ pub(crate) struct SwapRetry {
     is_trying: bool,
     /// Tries that are left without a wait.
     tries: u64,
+    /// Resident pages whose last write was refused.
+    refused_pages: u64,
 }
 
 impl SwapRetry {
     pub(crate) fn is_put_off(&self) -> bool {
         self.wait_ms > 0
+    }
+
+    pub(crate) fn refused_pages(&self) -> u64 {
+        self.refused_pages
     }
 
     /// Whether a refused page may be tried at `now_ms`. It is then the turn of no other before the
@@ -179,6 +188,11 @@ impl SwapRetry {
         is_due
     }
 
+    /// The store refused a page that it had not refused before.
+    pub(crate) fn add_page(&mut self) {
+        self.refused_pages += 1;
+    }
+
     /// The store refused a page. Of many that were under way at once the first counts.
     pub(crate) fn put_off(&mut self, now_ms: u64, longest_ms: u64) {
         let is_first = self.wait_ms == 0;
@@ -191,11 +205,23 @@ impl SwapRetry {
     }
 
     /// The store took a page that it had refused.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn page_is_taken(&mut self) {
         *self = SwapRetry {
             tries: REFUSED_IN_A_ROW,
+            refused_pages: self.refused_pages - 1,
             ..SwapRetry::default()
         };
+    }
+
+    /// A page that the store refused was dropped, which says nothing about the store.
+    pub(crate) fn page_is_dropped(&mut self) {
+        self.refused_pages -= 1;
+        if self.refused_pages == 0 {
+            *self = SwapRetry {
+                tries: self.tries,
+                ..SwapRetry::default()
+            };
+        }
     }
 }
 
@@ -250,14 +276,34 @@ mod tests {
     #[test]
     fn a_page_that_is_taken_opens_the_way_for_all() {
         let mut retry = SwapRetry::default();
+        retry.add_page();
         retry.put_off(0, 8_000);
         assert!(retry.take_turn(1_000));
         assert!(!retry.take_turn(1_001), "another has the turn");
-        retry.forget();
+        retry.page_is_taken();
         assert!(!retry.is_put_off());
         assert!(retry.take_turn(1_002) && retry.take_turn(1_002));
         retry.put_off(1_003, 8_000);
         let tries = (1_003..2_003).filter(|&now_ms| retry.take_turn(now_ms));
         assert_eq!(tries.count() as u64, REFUSED_IN_A_ROW);
+    }
+
+    #[test]
+    fn nothing_is_put_off_when_the_last_refused_page_was_dropped() {
+        let mut retry = SwapRetry::default();
+        for now_ms in [0, 1] {
+            retry.add_page();
+            retry.put_off(now_ms, 8_000);
+        }
+        assert!(retry.take_turn(1_000));
+        retry.put_off(1_000, 8_000);
+        retry.page_is_dropped();
+        assert!(retry.is_put_off() && !retry.take_turn(2_999));
+        retry.page_is_dropped();
+        assert!(!retry.is_put_off());
+        // Who is refused next waits as long as the first did.
+        retry.add_page();
+        retry.put_off(60_000, 8_000);
+        assert!(!retry.take_turn(60_999) && retry.take_turn(61_000));
     }
 }
