@@ -15,11 +15,12 @@ const INTERVAL: Span = Span::from_secs(1);
 const AWAIT_INTERVAL: Span = Span::from_secs(10);
 
 /// Counters that are told as rates.
-pub(crate) const RATES: [Counter; 9] = [
+pub(crate) const RATES: [Counter; 10] = [
     Counter::PgscanKswapd,
     Counter::PgscanDirect,
     Counter::PgstealKswapd,
     Counter::PgstealDirect,
+    Counter::NrVmscanWrite,
     Counter::NrDirtied,
     Counter::NrWritten,
     Counter::Pswpin,
@@ -189,6 +190,7 @@ impl Sampler {
     }
 
     fn device_rates(&mut self, world: &World, seen: &Seen) {
+        let passed_s = (seen.at - self.last_at).as_secs_f64().max(1e-9);
         let devices = seen.devices.iter().zip(&self.last_devices);
         let passed: Vec<_> = devices.map(|(now, before)| now.since(before)).collect();
         for (name, passed) in world.device_names().iter().zip(&passed) {
@@ -199,6 +201,8 @@ impl Sampler {
                 passed.bytes_per_s(),
             );
             self.put(51, &format!("await@{name}"), "ms", passed.await_ms());
+            let seeks = passed.seeks as f64 / passed_s;
+            self.put(52, &format!("seeks@{name}"), "times/s", seeks);
         }
     }
 

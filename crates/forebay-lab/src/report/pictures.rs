@@ -3,6 +3,8 @@
 //! Levels and rates are those of each policy's first run; distributions and stalls are summed over
 //! its runs.
 
+mod rates;
+
 use super::chart::{Axis, Bar, Chart, Layer, Shape, share_axes};
 use super::comparison::{group, label};
 use crate::outcome::{Column, Distribution, Outcome, Series};
@@ -26,7 +28,8 @@ struct Policy<'a> {
     runs: Vec<&'a Outcome>,
 }
 
-/// Every picture that `outcomes`, of one workload on one machine, have something for.
+/// Every picture that `outcomes`, of one workload on one machine, have something for: none if there
+/// are none.
 pub fn galleries(outcomes: &[Outcome]) -> Vec<Gallery> {
     let groups = group(outcomes);
     let policies: Vec<Policy<'_>> = groups
@@ -43,8 +46,10 @@ pub fn galleries(outcomes: &[Outcome]) -> Vec<Gallery> {
         pauses_over_time(&policies),
         pause_histogram(&policies),
         bandwidth(&policies),
-        rates(&policies),
-        wakefulness(&policies),
+        rates::scan_and_steal(&policies),
+        rates::writes(&policies),
+        rates::seeks(&policies),
+        rates::wakefulness(&policies),
         zones(&policies),
         stores(&policies),
         latencies(&policies),
@@ -251,49 +256,6 @@ fn bandwidth(policies: &[Policy<'_>]) -> Gallery {
                write (device_rate)."
             .into(),
         charts: over_time(policies, "Estimate and truth", "MiB/s", layers),
-    }
-}
-
-fn rates(policies: &[Policy<'_>]) -> Gallery {
-    let shown = |name: &str| {
-        let rate = name.starts_with("pgscan") || name.starts_with("pgsteal");
-        rate && !name.contains('@')
-    };
-    let layers = |series: &Series| {
-        let columns = series.columns.iter().filter(|column| shown(&column.name));
-        let layer = |(colour, column): (usize, &Column)| {
-            Layer::new(&column.name, colour, Shape::Line(points(series, column)))
-        };
-        columns.enumerate().map(layer).collect()
-    };
-    Gallery {
-        heading: "Reclaim".into(),
-        text: "Pages looked at and pages freed a second; the distance between the two is work for \
-               nothing."
-            .into(),
-        charts: over_time(policies, "Scan and steal", "pages/s", layers),
-    }
-}
-
-fn wakefulness(policies: &[Policy<'_>]) -> Gallery {
-    let mut chart = Chart::new(
-        "kswapd that may not sleep",
-        Axis::linear("time (s)"),
-        Axis::linear("times a second"),
-    );
-    for policy in policies {
-        let series = &policy.runs[0].series;
-        let column = series.column("kswapd_high_wmark_hit_quickly");
-        let kept_awake = column.filter(|column| column.values.iter().any(|rate| *rate > 0.0));
-        if let Some(column) = kept_awake {
-            let line = Shape::Line(points(series, column));
-            chart.add(Layer::new(&policy.label, policy.colour, line));
-        }
-    }
-    Gallery {
-        heading: "Sleep of kswapd".into(),
-        text: "How often it wanted to sleep and found that it has more to do.".into(),
-        charts: (!chart.is_empty()).then_some(chart).into_iter().collect(),
     }
 }
 

@@ -22,6 +22,10 @@ fn series(rows: u32) -> Series {
             column("thresh@disk0", "pages", |_| 90.0),
             column("pause", "ms", |row| row % 3.0),
             column("pgscan_direct", "pages/s", |row| row),
+            column("pgsteal_direct", "pages/s", |row| row % 2.0),
+            column("nr_vmscan_write", "pages/s", |row| row),
+            column("seeks@disk0", "times/s", |row| row),
+            column("seeks@disk1", "times/s", |_| 0.0),
             column("kswapd_high_wmark_hit_quickly", "times/s", |row| row),
             column("write_bandwidth@disk0", "bytes/s", |_| 1e8),
             column("device_rate@disk0", "bytes/s", |_| 9e7),
@@ -68,6 +72,8 @@ fn every_kind_of_picture_is_drawn_for_both_policies() {
         "Pauses",
         "Bandwidth",
         "Reclaim",
+        "Writes by reclaim",
+        "Seeks",
         "Sleep of kswapd",
         "Dirty memory by zone",
         "Dirty memory by store",
@@ -81,6 +87,23 @@ fn every_kind_of_picture_is_drawn_for_both_policies() {
         "a picture of levels for each policy"
     );
     assert_eq!(drawn[0].charts[0].y_range(), drawn[0].charts[1].y_range());
+}
+
+#[test]
+fn what_never_happened_has_no_picture_and_a_second_without_it_no_point() {
+    let drawn = galleries(&[run("before"), run("after")]);
+    let of = |heading: &str| {
+        let found = drawn.iter().find(|gallery| gallery.heading == heading);
+        &found.expect("it is drawn").charts
+    };
+    let seeks = of("Seeks");
+    let titles: Vec<&str> = seeks.iter().map(|chart| chart.title.as_str()).collect();
+    assert_eq!(titles, ["Seeks: disk0"]);
+    assert_eq!(seeks[0].layers.len(), 2, "a line for each policy");
+    let Shape::Line(steal) = &of("Reclaim")[0].layers[1].shape else {
+        panic!("a line");
+    };
+    assert_eq!(steal.len(), 15, "nothing is freed in every other second");
 }
 
 #[test]

@@ -58,6 +58,8 @@ const OF_A_ZONE: [&str; 5] = ["free", "dirty", "writeback", "inactive_file", "ac
 
 const OF_A_STORE: [&str; 4] = ["write_bandwidth", "dirty_ratelimit", "dirty", "thresh"];
 
+const OF_A_DEVICE: [&str; 3] = ["device_rate", "await", "seeks"];
+
 /// Every column of the series of `scenario`.
 pub(super) fn columns(scenario: &Scenario) -> Vec<String> {
     let machine = &scenario.machine;
@@ -79,7 +81,7 @@ pub(super) fn columns(scenario: &Scenario) -> Vec<String> {
     }
     for device in &machine.storage.devices {
         let name = &device.name;
-        columns.extend([format!("device_rate@{name}"), format!("await@{name}")]);
+        columns.extend(OF_A_DEVICE.map(|rate| format!("{rate}@{name}")));
     }
     columns.extend(scenario.groups.iter().map(|it| format!("rate@{}", it.name)));
     columns
@@ -91,6 +93,7 @@ pub(super) fn unit_of(column: &str) -> &'static str {
     match family {
         "rate" | "device_rate" | "write_bandwidth" | "dirty_ratelimit" => "bytes/s",
         "await" | "pause_mean" | "pause_max" => "ms",
+        "seeks" => "times/s",
         _ => RATES
             .iter()
             .find(|counter| counter.name() == family)
