@@ -369,13 +369,16 @@ impl ContentSlot {
         slot.content.take()
     }
 
-    /// Takes the content out if nobody uses it and the source has all of it (invariant M2).
+    /// Takes the content out if nobody uses it and the source has all of it (invariant M2), and no
+    /// commit is owed: somebody may have cut the file while the last sync was under way, and the
+    /// commit of a file that is closed would be asked for in vain, for ever.
     pub(crate) fn take_settled(&self) -> Option<Arc<Content>> {
         let mut slot = lock(&self.state);
+        // What ends says what it leaves to commit before it counts as ended: so that comes last.
         let settled = slot
             .content
             .as_ref()
-            .is_some_and(|content| content.is_settled());
+            .is_some_and(|content| content.is_settled() && !content.file.owes_commit());
         if slot.users > 0 || !settled {
             return None;
         }

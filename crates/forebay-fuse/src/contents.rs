@@ -281,3 +281,6 @@ fn build_errno(error: &BuildError) -> Errno {
         _ => Errno::IO,
     }
 }
+
+#[cfg(test)]
+mod tests;

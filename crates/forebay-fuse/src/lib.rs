@@ -11,6 +11,8 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod attributes;
+#[cfg(test)]
+mod bench;
 mod buffers;
 mod content;
 mod contents;

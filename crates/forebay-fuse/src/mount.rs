@@ -362,7 +362,8 @@ fn lock_source(settings: &MountSettings) -> Result<OwnedFd, MountError> {
     }
 }
 
-fn build(
+/// What serves the folder `source`.
+pub(crate) fn build(
     settings: &MountSettings,
     parts: MountParts,
     source: &OwnedFd,

@@ -466,6 +466,32 @@ impl File {
         lock(&object.dirty).is_clean() && !object.length_unsynced.load(Ordering::Acquire)
     }
 
+    /// Whether the store has yet to commit something that it was given, or to be told the length:
+    /// what [`File::sync`] would still ask of it if it has every byte. Until then the store must
+    /// not close the object, or every sync would fail from then on.
+    ///
+    /// ```
+    /// # forebay_rt::block_on(async {
+    /// # use forebay::{Cache, Settings};
+    /// # use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let files = FileStore::new(FileStoreSettings::default())?;
+    /// # let store = cache.attach(files.clone())?;
+    /// # let mode = OpenMode::Create { length_bytes: None };
+    /// let opened = files.open(&folder.path().join("data"), mode)?;
+    /// let file = cache.open(&store, opened.object, 0)?;
+    /// file.truncate(4096).await?;
+    /// assert!(file.is_written() && file.owes_commit());
+    /// file.sync().await?;
+    /// assert!(!file.owes_commit());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn owes_commit(&self) -> bool {
+        self.handle.engine.is_owed(&self.handle.object)
+    }
+
     /// The failure of a write that this handle's next [`File::sync`] will tell of, without writing
     /// anything and without taking it: what a program wants to know when it closes a file. A
     /// descriptor can be closed more than once, by every process that inherited it, and who syncs

@@ -58,7 +58,7 @@ impl Engine {
     }
 
     /// Whether a `Cache::sync` still has to commit what was written, or to tell a length.
-    fn is_owed(&self, file: &ObjectState) -> bool {
+    pub(crate) fn is_owed(&self, file: &ObjectState) -> bool {
         file.length_unsynced.load(Ordering::Acquire)
             || changes_to_commit(&self.backing_of(file), file).is_some()
     }

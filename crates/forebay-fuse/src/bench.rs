@@ -1,0 +1,123 @@
+//! A folder for one test that nobody has mounted: what the kernel would ask is called.
+
+use crate::crew::Crew;
+use crate::folder::Folder;
+use crate::handles::{Handle, OpenFile};
+use crate::inode::{Inode, ROOT};
+use crate::mount::{MountParts, MountSettings, build};
+use crate::names::{Caller, Place};
+use crate::source::open_folder;
+use forebay::{Cache, Settings};
+use forebay_base::Span;
+use forebay_base::sync::Arc;
+use forebay_rt::Rt;
+use forebay_rt::thread::{Joiner, Stopwatch};
+use forebay_rt::wait::Permits;
+use forebay_store::{FaultStore, FileStore, FileStoreSettings};
+use rustix::fs::OFlags;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// How long a test looks for what has to come.
+const PATIENCE: Span = Span::from_secs(30);
+
+/// Who asks.
+pub(crate) const CALLER: Caller = Caller {
+    user: 65_534,
+    group: 65_534,
+};
+
+/// Calls `try_once` until it says that it is done.
+pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {
+    let began = Stopwatch::start();
+    while !try_once() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A name in the folder itself.
+pub(crate) fn place(name: &str) -> Place<'_> {
+    Place {
+        parent: ROOT,
+        name: name.as_ref(),
+    }
+}
+
+/// The folder, and what is behind it. Nobody keeps it: nothing is let go but by the test.
+pub(crate) struct Bench {
+    source: TempDir,
+    pub(crate) cache: Cache,
+    pub(crate) faults: Arc<FaultStore>,
+    pub(crate) folder: Arc<Folder>,
+    crew: Vec<Joiner>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        let source = tempfile::tempdir().unwrap();
+        let settings = MountSettings {
+            source: source.path().into(),
+            mount_point: PathBuf::new(),
+            allow_other: false,
+            read_only: false,
+        };
+        let rt = Rt::real();
+        let parts = forebay::Parts {
+            rt: rt.clone(),
+            ..forebay::Parts::default()
+        };
+        let memory = Settings {
+            memory_bytes: 16 << 20,
+            ..Settings::default()
+        };
+        let cache = Cache::with_parts(memory, parts).unwrap();
+        let files = FileStore::new(FileStoreSettings::default()).unwrap();
+        let faults = Arc::new(FaultStore::new(rt.clone(), files.clone()));
+        let parts = MountParts {
+            rt,
+            store: cache.attach(faults.clone()).unwrap(),
+            cache: cache.clone(),
+            files,
+        };
+        let (crew, joiners) = Crew::start(1, 1).unwrap();
+        let root = open_folder(source.path()).unwrap();
+        Bench {
+            folder: build(&settings, parts, &root, crew).unwrap(),
+            source,
+            cache,
+            faults,
+            crew: joiners,
+        }
+    }
+
+    /// The path of the folder behind.
+    pub(crate) fn behind(&self) -> &Path {
+        self.source.path()
+    }
+
+    /// Makes a file with the permissions `mode` and opens it for writing.
+    pub(crate) fn create(&self, name: &str, mode: u32) -> Arc<OpenFile> {
+        let flags = OFlags::WRONLY.bits() as i32;
+        let made = self.folder.create(place(name), mode, flags, CALLER);
+        let (_told, handle) = made.unwrap();
+        // It is closed when the test drops it.
+        match self.folder.handles.remove(handle) {
+            Some(Handle::File(open)) => open,
+            other => panic!("{other:?} is no file"),
+        }
+    }
+
+    /// Does what the keeper does with a closed file that is one too many.
+    pub(crate) async fn retire(folder: Arc<Folder>, inode: Arc<Inode>) {
+        let permit = Arc::new(Permits::new(1)).acquire_owned(1).await;
+        folder.retire(inode, permit).await;
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.folder.crew.stop();
+        self.crew.drain(..).for_each(Joiner::join);
+    }
+}

@@ -1,0 +1,50 @@
+//! Letting contents go while others use their files.
+
+use crate::bench::{Bench, CALLER, until};
+use crate::names::Changes;
+use forebay_rt::block_on;
+use forebay_store::{Fault, FaultAction, FaultWhen, IoKind};
+
+fn cut_to(length_bytes: u64) -> Changes {
+    Changes {
+        mode: None,
+        user: None,
+        group: None,
+        length_bytes: Some(length_bytes),
+        accessed: None,
+        modified: None,
+    }
+}
+
+/// A commit that was asked for before a cut does not cover it.
+#[test]
+fn a_file_that_is_cut_while_it_is_let_go_is_committed_before_it_is_closed() {
+    let bench = Bench::new();
+    let folder = &bench.folder;
+    let open = bench.create("file", 0o600);
+    let bytes = vec![7; 65_536];
+    folder.write(&open, &bytes, 0, false).unwrap();
+    let inode = open.used.inode.clone();
+    drop(open);
+    bench.faults.inject(Fault {
+        when: FaultWhen::First(1),
+        ..Fault::each(IoKind::Commit, FaultAction::NeverAnswer)
+    });
+    let (retiring, retired) = (folder.clone(), inode.clone());
+    let retire = forebay_rt::thread::spawn("retire", move || {
+        block_on(Bench::retire(retiring, retired));
+    });
+    until("it is not committed", || bench.faults.held() == 1);
+    folder.change(inode.id, cut_to(4096), CALLER).unwrap();
+    assert_eq!(bench.faults.release(), 1);
+    retire.unwrap().join();
+    until("it is never let go", || {
+        block_on(Bench::retire(folder.clone(), inode.clone()));
+        inode.content.get().is_none()
+    });
+    let synced = block_on(bench.cache.sync());
+    synced.expect("nothing is asked of a file that is closed");
+    let behind = std::fs::metadata(bench.behind().join("file")).unwrap();
+    assert_eq!(behind.len(), 4096);
+    block_on(bench.cache.close()).unwrap();
+}
