@@ -14,7 +14,7 @@ use forebay_rt::Rt;
 use forebay_rt::thread::{Joiner, Stopwatch};
 use forebay_rt::wait::Permits;
 use forebay_store::{FaultStore, FileStore, FileStoreSettings};
-use rustix::fs::OFlags;
+use rustix::fs::{Gid, OFlags, Uid};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -34,6 +34,22 @@ pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {
         assert!(began.elapsed() < PATIENCE, "{what}");
         std::thread::yield_now();
     }
+}
+
+/// Does `body` as [`CALLER`], without root's privileges if we have them. The system gives and takes
+/// them by the thread.
+pub(crate) fn without_privileges(body: impl FnOnce() + Send + 'static) {
+    let is_root = rustix::process::geteuid().is_root();
+    let work = forebay_rt::thread::spawn("without privileges", move || {
+        let (user, group) = (Uid::from_raw(CALLER.user), Gid::from_raw(CALLER.group));
+        if is_root {
+            rustix::thread::set_thread_groups(&[]).unwrap();
+            rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        }
+        body();
+    });
+    work.unwrap().join();
 }
 
 /// A name in the folder itself.

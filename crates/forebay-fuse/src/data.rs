@@ -108,8 +108,8 @@ impl Folder {
         drops_privileges: bool,
     ) -> Result<(), Errno> {
         let content = &open.used.content;
-        if drops_privileges && content.take_privileged() {
-            self.drop_privileges(&open.used.inode)?;
+        if drops_privileges {
+            self.drop_privileges(&open.used)?;
         }
         let written = open.file.write_at(bytes, offset_bytes);
         // A write that failed may have changed the bytes in front of where it did.

@@ -2,6 +2,7 @@
 
 use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
+use crate::contents::ContentUse;
 use crate::folder::Folder;
 use crate::inode::Inode;
 use crate::source::{CAPABILITY, Descriptors, PERMISSION_BITS, PRIVILEGE_BITS, look};
@@ -250,8 +251,8 @@ impl Folder {
         }
         let inside = self.door.enter().ok_or(Errno::SHUTDOWN)?;
         let used = self.use_content(inode, true)?;
-        if caller.user != 0 && used.content.take_privileged() {
-            self.drop_privileges(inode)?;
+        if caller.user != 0 {
+            self.drop_privileges(&used)?;
         }
         let file = used.content.file.blocking();
         let cut = file
@@ -262,8 +263,19 @@ impl Folder {
         cut
     }
 
-    /// Takes set-user-ID, set-group-ID and capabilities from a file that somebody changes.
-    pub(crate) fn drop_privileges(&self, inode: &Inode) -> Result<(), Errno> {
+    /// Takes set-user-ID, set-group-ID and capabilities from a file that somebody changes, unless
+    /// it is known to have none.
+    pub(crate) fn drop_privileges(&self, used: &ContentUse) -> Result<(), Errno> {
+        if !used.content.take_privileged() {
+            return Ok(());
+        }
+        let dropped = self.drop_privilege_bits(&used.inode);
+        let dropped = dropped.and_then(|()| drop_capabilities(&used.inode));
+        // The next one who writes has to try again.
+        dropped.inspect_err(|_| used.content.mark_privileged())
+    }
+
+    fn drop_privilege_bits(&self, inode: &Inode) -> Result<(), Errno> {
         const EXECUTED_BY_GROUP: u32 = 0o010;
         const SET_USER: u32 = 0o4000;
         const SET_GROUP: u32 = 0o2000;
@@ -272,13 +284,10 @@ impl Folder {
         if mode & EXECUTED_BY_GROUP != 0 {
             left &= !SET_GROUP;
         }
-        if left != mode {
-            self.through.change_mode(inode, left)?;
+        if left == mode {
+            return Ok(());
         }
-        match rustix::fs::removexattr(Descriptors::path(inode), CAPABILITY) {
-            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
-            other => other,
-        }
+        kernel_drops(self.through.change_mode(inode, left))
     }
 
     /// Opens a folder for reading its entries.
@@ -357,6 +366,26 @@ impl Folder {
     }
 }
 
+/// Takes capabilities from a file, if it has any: who may not give them is refused even where there
+/// are none to remove.
+fn drop_capabilities(inode: &Inode) -> Result<(), Errno> {
+    let path = Descriptors::path(inode);
+    let removed = rustix::fs::getxattr_query(&path, CAPABILITY)
+        .and_then(|_length| rustix::fs::removexattr(&path, CAPABILITY));
+    match removed {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        other => kernel_drops(other),
+    }
+}
+
+/// Leaves it to the kernel to drop a privilege that we may not: it does so when one like us writes.
+fn kernel_drops(dropped: Result<(), Errno>) -> Result<(), Errno> {
+    match dropped {
+        Err(Errno::PERM) => Ok(()),
+        other => other,
+    }
+}
+
 /// Something of the file but its bytes has changed: its time of change is told anew.
 fn metadata_changed(inode: &Inode) -> Result<(), Errno> {
     if let Some(content) = inode.content.get() {
@@ -371,3 +400,6 @@ pub(crate) enum AttributeAnswer {
     Length(u32),
     Value(Vec<u8>),
 }
+
+#[cfg(test)]
+mod tests;
