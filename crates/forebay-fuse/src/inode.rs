@@ -108,9 +108,14 @@ impl Inode {
         refusals.openers.insert(opener)
     }
 
-    /// A name under which the file was found last.
+    /// A name under which the file was found last, or that it was given since.
     pub(crate) fn name(&self) -> Option<(u64, OsString)> {
         lock(&self.name).clone()
+    }
+
+    /// Notes that the file is called `name` in the folder `parent`.
+    pub(crate) fn set_name(&self, parent: u64, name: &OsStr) {
+        *lock(&self.name) = Some((parent, name.to_owned()));
     }
 }
 
@@ -187,7 +192,7 @@ impl InodeTable {
         };
         inode.lookups.fetch_add(1, Ordering::Relaxed);
         drop(table);
-        *lock(&inode.name) = Some((parent, name.to_owned()));
+        inode.set_name(parent, name);
         inode
     }
 

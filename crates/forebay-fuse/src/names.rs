@@ -148,10 +148,22 @@ impl Folder {
 
     /// The file behind a name, if it has content here whose times have to be kept in step.
     fn known_with_content(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<Arc<Inode>> {
+        let inode = self.known(parent, name)?;
+        (!inode.content.is_empty()).then_some(inode)
+    }
+
+    /// The file behind a name, if the kernel knows it.
+    fn known(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<Arc<Inode>> {
         let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let id = self.inodes.id_at((stat.st_dev, stat.st_ino))?;
-        let inode = self.inodes.get(id)?;
-        (!inode.content.is_empty()).then_some(inode)
+        self.inodes.get(id)
+    }
+
+    /// Remembers a name that a file was given, in the place of the one that it may have lost.
+    fn note_name(&self, parent: BorrowedFd<'_>, place: Place<'_>) {
+        if let Some(inode) = self.known(parent, place.name) {
+            inode.set_name(place.parent, place.name);
+        }
     }
 
     /// Gives a file another name in the place of one.
@@ -171,6 +183,10 @@ impl Folder {
             to.name,
             flags,
         )?;
+        self.note_name(new_parent.as_fd(), to);
+        if flags.contains(RenameFlags::EXCHANGE) {
+            self.note_name(parent.as_fd(), from);
+        }
         known.map_or(Ok(()), |inode| metadata_changed(&inode))
     }
 

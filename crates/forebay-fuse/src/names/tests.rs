@@ -1,7 +1,8 @@
 //! Names and attributes, as they are asked for.
 
 use super::*;
-use crate::bench::{Bench, CALLER, without_privileges};
+use crate::bench::{Bench, CALLER, place, without_privileges};
+use crate::inode::ROOT;
 use forebay_rt::block_on;
 
 fn changes() -> Changes {
@@ -45,4 +46,34 @@ fn a_program_is_written_and_cut_by_a_mount_without_privileges() {
     });
     assert_eq!(other.describe(&inode).unwrap().size, 3);
     block_on(bench.cache.close()).unwrap();
+}
+
+fn name_of(inode: &Inode) -> (u64, String) {
+    let (parent, name) = inode.name().unwrap();
+    (parent, name.into_string().unwrap())
+}
+
+/// By its name a loss is told, and the kernel is asked to forget a file.
+#[test]
+fn a_file_is_known_by_the_name_that_it_was_given_last() {
+    let bench = Bench::new();
+    let folder = &bench.folder;
+    let [one, other] = ["one", "other"].map(|name| bench.create(name, 0o600));
+    let (one, other) = (&one.used.inode, &other.used.inode);
+    let fresh = Fresh::Folder { mode: 0o700 };
+    let below = folder.make(place("folder"), fresh, CALLER).unwrap().ino.0;
+    let to = Place {
+        parent: below,
+        name: "new".as_ref(),
+    };
+    let plain = fuser::RenameFlags::empty();
+    folder.rename(place("one"), to, plain).unwrap();
+    assert_eq!(name_of(one), (below, "new".into()));
+    let exchange = fuser::RenameFlags::RENAME_EXCHANGE;
+    folder.rename(place("other"), to, exchange).unwrap();
+    assert_eq!(name_of(other), (below, "new".into()));
+    assert_eq!(name_of(one), (ROOT, "other".into()));
+    let gone = folder.rename(place("none"), place("other"), plain);
+    assert_eq!(gone, Err(Errno::NOENT));
+    assert_eq!(name_of(one), (ROOT, "other".into()));
 }
