@@ -94,6 +94,20 @@ impl Keeper {
     fn next_to_retire(&self, limits: Limits) -> Option<Arc<Inode>> {
         lock(&self.work).next_to_retire(limits.closed_contents)
     }
+
+    /// Takes the files out that were closed before the source had all of them. Whoever closes one
+    /// of them from now on puts it in again.
+    fn take_unsettled(&self) -> BTreeMap<u64, Weak<Inode>> {
+        std::mem::take(&mut lock(&self.work).unsettled)
+    }
+
+    /// Puts files back of which the source still lacks something.
+    fn put_back(&self, unsettled: BTreeMap<u64, Weak<Inode>>) {
+        let mut work = lock(&self.work);
+        for (id, inode) in unsettled {
+            work.unsettled.entry(id).or_insert(inode);
+        }
+    }
 }
 
 impl Work {
@@ -151,24 +165,26 @@ impl Folder {
 
     /// Gives the source the times of files that are written by now.
     fn settle_closed(&self) {
-        let candidates: Vec<_> = {
-            let mut work = lock(&self.keeper.work);
-            work.unsettled.retain(|_, inode| inode.strong_count() > 0);
-            work.unsettled.values().filter_map(Weak::upgrade).collect()
-        };
-        for inode in candidates {
-            let done = match inode.content.get() {
-                Some(content) if !inode.content.is_in_use() => {
-                    // What cannot be settled now is tried again when it is let go.
-                    let settled = content.settle(&*inode, &self.through);
-                    settled.is_err() || content.is_settled()
-                }
-                // It is gone, or comes again when it is closed.
-                _ => true,
-            };
-            if done {
-                lock(&self.keeper.work).unsettled.remove(&inode.id);
+        // First they are taken out: one that is closed while it is looked at is looked at again.
+        let mut unsettled = self.keeper.take_unsettled();
+        unsettled.retain(|_, inode| {
+            let inode = inode.upgrade();
+            inode.is_some_and(|inode| !self.settle_if_closed(&inode))
+        });
+        self.keeper.put_back(unsettled);
+    }
+
+    /// Gives the source the times of a file that is written, and says whether there is nothing to
+    /// be done before it is closed again.
+    fn settle_if_closed(&self, inode: &Inode) -> bool {
+        match inode.content.get() {
+            Some(content) if !inode.content.is_in_use() => {
+                // What cannot be settled now is tried again when it is let go.
+                let settled = content.settle(inode, &self.through);
+                settled.is_err() || content.is_settled()
             }
+            // It is gone, or comes again when it is closed.
+            _ => true,
         }
     }
 
@@ -261,5 +277,35 @@ impl Folder {
                 let _ = notifier.inval_entry(INodeNo(parent), &name);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bench::Bench;
+    use forebay_rt::block_on;
+
+    /// It is closed when it was found open, and before it is taken to be done with.
+    #[test]
+    fn a_file_that_is_closed_while_it_is_looked_at_is_not_forgotten() {
+        let bench = Bench::new();
+        let (folder, keeper) = (&bench.folder, &bench.folder.keeper);
+        let open = bench.create("file", 0o600);
+        let inode = open.used.inode.clone();
+        keeper.closed(&inode, true, true, folder.limits);
+        let mut unsettled = keeper.take_unsettled();
+        unsettled.retain(|_, inode| !folder.settle_if_closed(&inode.upgrade().unwrap()));
+        assert!(unsettled.is_empty(), "it is open");
+        folder.write(&open, b"bytes", 0, false).unwrap();
+        drop(open);
+        keeper.put_back(unsettled);
+        let left = keeper.take_unsettled();
+        assert!(left.contains_key(&inode.id), "nobody settles it");
+        keeper.put_back(left);
+        block_on(bench.cache.sync()).unwrap();
+        folder.settle_closed();
+        assert!(keeper.take_unsettled().is_empty());
+        assert!(inode.content.get().unwrap().is_settled());
+        block_on(bench.cache.close()).unwrap();
     }
 }
