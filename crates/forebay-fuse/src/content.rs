@@ -205,15 +205,28 @@ impl Content {
 
     /// Whether the source has everything, also the times.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.is_dirty()
-            && !self.modified.load(Ordering::Acquire)
-            && lock(&self.times).agreed.is_some()
+        self.is_settled_at(&lock(&self.times))
     }
 
-    /// Whether somebody else changed the file below since it was settled.
-    pub(crate) fn is_stale(&self, stat: &Stat) -> bool {
-        let agreed = lock(&self.times).agreed;
-        self.is_settled() && agreed.is_some_and(|agreed| agreed != Agreed::of(stat))
+    fn is_settled_at(&self, times: &Times) -> bool {
+        !self.is_dirty() && !self.modified.load(Ordering::Acquire) && times.agreed.is_some()
+    }
+
+    fn is_stale(&self, times: &Times, stat: &Stat) -> bool {
+        let is_other = |agreed| agreed != Agreed::of(stat);
+        self.is_settled_at(times) && times.agreed.is_some_and(is_other)
+    }
+
+    /// How the source is if somebody else changed the file below since it was settled. `stat` is
+    /// how it was a moment ago, when it may have been yet to be settled: what that says is asked
+    /// again while nobody settles it.
+    pub(crate) fn changed_below(&self, fd: impl AsFd, stat: &Stat) -> Result<Option<Stat>, Errno> {
+        let times = lock(&self.times);
+        if !self.is_stale(&times, stat) {
+            return Ok(None);
+        }
+        let stat = rustix::fs::fstat(fd)?;
+        Ok(self.is_stale(&times, &stat).then_some(stat))
     }
 
     /// Takes the time of what was written since it was last taken.

@@ -90,13 +90,17 @@ impl Folder {
             self.let_lost_go(inode, lost);
         }
         // Behind the end of a lost content, which gives the source its times.
-        let stat = rustix::fs::fstat(&**inode)?;
+        let mut stat = rustix::fs::fstat(&**inode)?;
         let path = Descriptors::path(&**inode);
         let path = Path::new(&path);
         if slot.users == 0
-            && let Some(stale) = slot.content.take_if(|content| content.is_stale(&stat))
+            && let Some(content) = &slot.content
+            && let Some(changed) = content.changed_below(&**inode, &stat)?
         {
-            self.replaced(inode, stale, slot.writable);
+            stat = changed;
+            if let Some(stale) = slot.content.take() {
+                self.replaced(inode, stale, slot.writable);
+            }
         }
         if let Some(content) = &slot.content {
             if writable && !slot.writable {

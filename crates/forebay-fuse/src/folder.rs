@@ -82,8 +82,14 @@ impl Folder {
             && let Some(content) = inode.content.get()
         {
             content.take_times(inode, &self.through)?;
-            if inode.content.is_in_use() || !content.is_stale(&stat) {
-                content.overlay(&mut stat);
+            let changed = if inode.content.is_in_use() {
+                None
+            } else {
+                content.changed_below(inode, &stat)?
+            };
+            match changed {
+                Some(changed) => stat = changed,
+                None => content.overlay(&mut stat),
             }
         }
         inode.note_told_length(stat.st_size as u64);

@@ -118,6 +118,25 @@ fn settling_does_not_undo_a_time_that_is_set_meanwhile() {
     block_on(bench.cache.close()).unwrap();
 }
 
+/// Who has looked before the source was given its time back asks after it.
+#[test]
+fn a_file_that_is_settled_meanwhile_was_not_changed_below() {
+    let bench = Bench::new();
+    let (content, fd, through) = (&bench.content, &bench.fd, &bench.through);
+    content.mark_modified();
+    content.take_times(fd, through).unwrap();
+    through.set_times(fd, OMITTED, DURING_WRITE_BACK).unwrap();
+    let before = rustix::fs::fstat(fd).unwrap();
+    content.settle(fd, through).unwrap();
+    assert!(content.is_settled());
+    assert!(content.changed_below(fd, &before).unwrap().is_none());
+    through.set_times(fd, OMITTED, LONG_AGO).unwrap();
+    let changed = content.changed_below(fd, &before).unwrap();
+    let changed = changed.expect("another has set its time");
+    assert_eq!(pair(modified_of(&changed)), pair(LONG_AGO));
+    block_on(bench.cache.close()).unwrap();
+}
+
 #[test]
 fn a_commit_is_owed_until_one_has_succeeded() {
     let bench = Bench::new();
