@@ -75,7 +75,7 @@ pub(crate) fn time_to_set(time: Option<TimeOrNow>) -> Timespec {
     match time {
         None => crate::source::OMITTED,
         Some(TimeOrNow::Now) => crate::source::PRESENT,
-        Some(TimeOrNow::SpecificTime(time)) => timespec_of(time),
+        Some(TimeOrNow::SpecificTime(time)) => timespec_asked(time),
     }
 }
 
@@ -91,20 +91,20 @@ fn time_of(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<u64>) -> System
     base + Duration::from_nanos(nanoseconds.try_into().unwrap_or(0))
 }
 
-fn timespec_of(time: SystemTime) -> Timespec {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => Timespec {
-            tv_sec: since.as_secs() as i64,
-            tv_nsec: i64::from(since.subsec_nanos()),
-        },
+/// The time that somebody asked for, as the library hands it on. Up to 0.18 it counts nanoseconds
+/// before 1970 backwards from the second, which is undone here; what it tells others it counts
+/// right.
+fn timespec_asked(time: SystemTime) -> Timespec {
+    let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (since.as_secs() as i64, since.subsec_nanos()),
         Err(error) => {
             let before = error.duration();
-            let borrow = i64::from(before.subsec_nanos() > 0);
-            Timespec {
-                tv_sec: -(before.as_secs() as i64) - borrow,
-                tv_nsec: borrow * 1_000_000_000 - i64::from(before.subsec_nanos()),
-            }
+            (-(before.as_secs() as i64), before.subsec_nanos())
         }
+    };
+    Timespec {
+        tv_sec: seconds,
+        tv_nsec: i64::from(nanoseconds),
     }
 }
 
@@ -127,12 +127,15 @@ pub(crate) fn unpack_device(packed: u32) -> u64 {
 mod tests {
     use super::*;
 
+    /// The test of what is asked for and told through a mount is in `tests/operations.rs`.
     #[test]
-    fn times_survive_the_way_there_and_back() {
-        for (seconds, nanoseconds) in [(0, 0), (1, 5), (-1, 0), (-1, 999_999_999), (-7, 1)] {
-            let there = timespec_of(time_of(seconds, nanoseconds));
-            assert_eq!((there.tv_sec, there.tv_nsec as u64), (seconds, nanoseconds));
-        }
+    fn times_before_1970_are_told_forwards_from_the_second() {
+        let nearly_two = Duration::new(1, 999_999_999);
+        assert_eq!(time_of(-2, 1_u64), UNIX_EPOCH - nearly_two);
+        let half = Duration::from_millis(1_500);
+        assert_eq!(time_of(-2, 500_000_000_u64), UNIX_EPOCH - half);
+        assert_eq!(time_of(-1, 0_u64), UNIX_EPOCH - Duration::from_secs(1));
+        assert_eq!(time_of(1, 5_u64), UNIX_EPOCH + Duration::new(1, 5));
     }
 
     #[test]

@@ -203,6 +203,48 @@ fn modes_owners_and_times_pass_through() {
     assert_eq!((behind.mtime(), behind.mtime_nsec()), (981_173_106, 7));
 }
 
+/// Whether the file `path` can have the time of modification `when`, which it then has.
+fn takes_time(path: &std::path::Path, when: Timespec) -> bool {
+    let times = Timestamps {
+        last_access: when,
+        last_modification: when,
+    };
+    rustix::fs::utimensat(CWD, path, &times, AtFlags::empty()).expect("it is ours");
+    let told = fs::metadata(path).expect("it is there");
+    (told.mtime(), told.mtime_nsec()) == (when.tv_sec, when.tv_nsec)
+}
+
+#[test]
+fn times_before_1970_pass_through() {
+    if is_left_out("times_before_1970_pass_through") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let names = ["half", "nearly", "whole", "after"];
+    let whens = [(-2, 500_000_000), (-1, 1), (-1, 0), (1, 5)];
+    let whens = whens.map(|(tv_sec, tv_nsec)| Timespec { tv_sec, tv_nsec });
+    for (name, when) in names.into_iter().zip(whens) {
+        let (path, behind) = (bench.path(name), bench.behind(name));
+        fs::write(&behind, b"bytes").unwrap();
+        if !takes_time(&behind, when) {
+            println!("the file system has no time {when:?}");
+            continue;
+        }
+        assert!(takes_time(&behind, Timespec { tv_sec: 1, ..when }));
+        assert!(takes_time(&path, when), "{when:?}");
+        let told = fs::metadata(&behind).unwrap();
+        assert_eq!(
+            (told.atime(), told.atime_nsec()),
+            (when.tv_sec, when.tv_nsec)
+        );
+        assert_eq!(
+            (told.mtime(), told.mtime_nsec()),
+            (when.tv_sec, when.tv_nsec)
+        );
+    }
+    bench.end();
+}
+
 #[test]
 fn a_time_that_was_seen_stays_when_the_bytes_are_written_later() {
     if is_left_out("a_time_that_was_seen_stays_when_the_bytes_are_written_later") {
