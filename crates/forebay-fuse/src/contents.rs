@@ -6,7 +6,7 @@
 
 use crate::content::{Content, Slot};
 use crate::folder::Folder;
-use crate::inode::Inode;
+use crate::inode::{Inode, ROOT};
 use crate::losses::errno_of;
 use crate::source::Descriptors;
 use forebay::BuildError;
@@ -14,6 +14,7 @@ use forebay_base::Span;
 use forebay_base::sync::Arc;
 use forebay_rt::wait::OwnedPermit;
 use forebay_store::{Failure, OpenError, OpenMode};
+use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::path::Path;
@@ -145,7 +146,7 @@ impl Folder {
         // The end waits for it, if it has not begun.
         let inside = self.door.enter();
         self.crew.leave(Box::new(move || {
-            let committed = folder.commit_beside(&inode);
+            let committed = folder.commit_beside(&inode, true);
             if let Err(errno) = committed {
                 folder.note_loss(&inode, errno);
             }
@@ -161,14 +162,39 @@ impl Folder {
         }));
     }
 
-    /// Makes durable what the source has of a file, by a descriptor beside the cache.
-    fn commit_beside(&self, inode: &Inode) -> Result<(), Errno> {
+    /// Opens the file below for what needs to neither read nor write its bytes.
+    pub(crate) fn open_beside(&self, inode: &Inode) -> Result<OwnedFd, Errno> {
         // We may be let in for writing alone, and the next moment may have a descriptor to spare.
-        let fd = self
-            .through
+        self.through
             .open(inode, OFlags::RDONLY)
-            .or_else(|_| self.through.open(inode, OFlags::WRONLY))?;
-        rustix::fs::fdatasync(fd)
+            .or_else(|_| self.through.open(inode, OFlags::WRONLY))
+    }
+
+    /// Makes durable what the source has of a file, by a descriptor beside the cache: the bytes
+    /// alone if `data_only`.
+    pub(crate) fn commit_beside(&self, inode: &Inode, data_only: bool) -> Result<(), Errno> {
+        match self.open_beside(inode) {
+            Ok(fd) if data_only => rustix::fs::fdatasync(fd),
+            Ok(fd) => rustix::fs::fsync(fd),
+            // It was opened before its owner forbade everybody to.
+            Err(Errno::ACCESS) => self.commit_all(inode),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Makes durable what the source's file system has of all files, and so of this one that cannot
+    /// be opened.
+    fn commit_all(&self, inode: &Inode) -> Result<(), Errno> {
+        let root = self.inode(ROOT)?;
+        let device = |inode: &Inode| rustix::fs::fstat(inode).map(|stat| stat.st_dev);
+        if device(inode)? != device(&root)? {
+            // Its own file system may have no folder that we may open.
+            return Err(Errno::ACCESS);
+        }
+        let folder = self
+            .through
+            .open(&*root, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        rustix::fs::syncfs(folder)
     }
 
     /// Gives up a content that nobody uses: what is dirty of it is dropped, and what the store owes

@@ -134,12 +134,10 @@ impl Folder {
     /// Makes durable what the source itself has of the file.
     fn sync_below(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &*open.used.inode);
-        let fd = self.through.open(inode, OFlags::RDONLY)?;
-        if data_only {
-            return rustix::fs::fdatasync(&fd);
+        if !data_only {
+            content.settle(inode, &self.through)?;
         }
-        content.settle(inode, &self.through)?;
-        rustix::fs::fsync(&fd)
+        self.commit_beside(inode, data_only)
     }
 
     /// What a program is told when it closes a file: whether a write failed that no sync of the
@@ -204,7 +202,7 @@ impl Folder {
                 .sync()
                 .map_err(|error| sync_errno(&error))?;
         }
-        let fd = self.through.open(&*open.used.inode, OFlags::RDONLY)?;
+        let fd = self.open_beside(&open.used.inode)?;
         let to = match sought {
             Sought::Data => SeekFrom::Data(offset_bytes),
             Sought::Hole => SeekFrom::Hole(offset_bytes),
@@ -222,3 +220,6 @@ impl Folder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

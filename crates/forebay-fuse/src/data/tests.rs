@@ -1,0 +1,37 @@
+//! Bytes of files that the mount may not open for everything.
+
+use super::*;
+use crate::bench::{Bench, without_privileges};
+use forebay_rt::block_on;
+
+/// Its owner may write to a file that it may not read, and may forbid itself both while it has it
+/// open.
+#[test]
+fn a_file_that_may_not_be_read_is_synced() {
+    let bench = Bench::new();
+    for mode in [0o200, 0o000] {
+        let open = bench.create(&format!("file-{mode:o}"), mode);
+        let (folder, asked) = (bench.folder.clone(), open.clone());
+        without_privileges(move || {
+            folder.write(&asked, b"bytes", 0, false).unwrap();
+            assert_eq!(folder.sync(&asked, true), Ok(()), "{mode:o}");
+            folder.write(&asked, b"more", 5, false).unwrap();
+            assert_eq!(folder.sync(&asked, false), Ok(()), "{mode:o}");
+        });
+        let told = bench.folder.describe(&open.used.inode).unwrap();
+        assert_eq!((told.size, u32::from(told.perm)), (9, mode));
+    }
+    block_on(bench.cache.close()).unwrap();
+}
+
+#[test]
+fn a_hole_is_found_in_a_file_that_may_not_be_read() {
+    let bench = Bench::new();
+    let open = bench.create("file", 0o200);
+    let folder = bench.folder.clone();
+    without_privileges(move || {
+        folder.write(&open, &[7; 4096], 0, false).unwrap();
+        assert_eq!(folder.seek(&open, 0, Sought::Hole), Ok(4096));
+    });
+    block_on(bench.cache.close()).unwrap();
+}
