@@ -7,19 +7,19 @@ use crate::folder::{Folder, Limits, MAX_REQUEST_BYTES};
 use crate::handles::HandleTable;
 use crate::inode::InodeTable;
 use crate::keeper::Keeper;
+use crate::place::Place;
 use crate::requests::Requests;
 use crate::source::{Descriptors, open_folder};
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicU64, Ordering},
-    lock,
 };
 use forebay_rt::thread::Joiner;
 use forebay_rt::wait::Gate;
 use forebay_rt::{Rt, say};
 use forebay_store::FileStore;
-use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -153,8 +153,7 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Mount {
     folder: Arc<Folder>,
     ended: Arc<Gate>,
-    unmounter: Mutex<SessionUnmounter>,
-    place: PathBuf,
+    place: Arc<Place>,
     /// What ends the connection to the kernel by force, where the system shows it.
     abort: Option<OwnedFd>,
     keeper: Option<Joiner>,
@@ -193,11 +192,12 @@ impl Mount {
             source,
         })?;
         folder.keeper.set_notifier(session.notifier());
-        let unmounter = session.unmount_callable();
+        let place = Place::new(&settings.mount_point, session.unmount_callable());
         let ended = Arc::new(Gate::new(false));
-        let told = ended.clone();
+        let (told, served_at) = (ended.clone(), place.clone());
         let served = forebay_rt::thread::spawn("forebay-mount", move || {
             let outcome = session.run();
+            served_at.session_ended();
             // First, for to say something may take a while, and who waits does so for the end.
             told.open();
             if let Err(error) = outcome {
@@ -212,23 +212,23 @@ impl Mount {
         let mut mount = Mount {
             folder,
             ended,
-            unmounter: Mutex::new(unmounter),
-            place: settings.mount_point.clone(),
+            place,
             abort: None,
             keeper: Some(keeper),
             crew: std::mem::take(&mut joiners),
             _source: source,
         };
         let root = mount.answers()?;
+        mount.place.take_over(&root);
         mount.abort = open_abort(&root);
         Ok(mount)
     }
 
     /// Asks the mount for its root.
     fn answers(&self) -> Result<Stat, MountError> {
-        let asked = rustix::fs::stat(&self.place);
+        let asked = rustix::fs::stat(self.place.path());
         asked.map_err(|errno| MountError::Mount {
-            path: self.place.clone(),
+            path: self.place.path().to_owned(),
             source: errno.into(),
         })
     }
@@ -243,7 +243,8 @@ impl Mount {
         self.ended.is_open()
     }
 
-    /// Takes the mount away from new users. Who has a file open keeps it.
+    /// Takes the mount away from new users. Who has a file open keeps it. What somebody else has
+    /// mounted at the same place since stays.
     ///
     /// # Errors
     /// What the system says.
@@ -251,15 +252,7 @@ impl Mount {
         if self.has_ended() {
             return Ok(());
         }
-        let detached = rustix::mount::unmount(
-            &self.place,
-            rustix::mount::UnmountFlags::DETACH | rustix::mount::UnmountFlags::NOFOLLOW,
-        );
-        match detached {
-            // Who is not root may ask the helper of the system, which the library does.
-            Err(Errno::PERM) => lock(&self.unmounter).unmount(),
-            other => Ok(other?),
-        }
+        self.place.leave()
     }
 
     /// Ends a mount that somebody still uses by force: the kernel fails what it has asked of it and

@@ -4,7 +4,7 @@ mod support;
 
 use forebay::Counter;
 use forebay_base::Span;
-use forebay_rt::thread::{self, Stopwatch, pause_current};
+use forebay_rt::thread::{self, pause_current};
 use forebay_rt::{Rt, block_on};
 use forebay_store::{Failure, Fault, FaultAction, IoKind};
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
@@ -13,11 +13,8 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Bench, is_left_out, read, settings};
+use support::{Bench, PATIENCE, is_left_out, read, settings, until};
 use tempfile::TempDir;
-
-/// What opens anew has the old content until the kernel has told of its last close.
-const PATIENCE: Span = Span::from_secs(30);
 
 fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
     let status = Command::new(program).args(arguments).arg(path).status();
@@ -120,15 +117,6 @@ const CHANGED_SECS: i64 = 1;
 fn change_behind(bench: &Bench, name: &str) {
     let when = format!("@{CHANGED_SECS}");
     assert!(run("touch", &["-d", &when], &bench.behind(name)));
-}
-
-/// Calls `try_once` until it says that it is done.
-fn until(what: &str, mut try_once: impl FnMut() -> bool) {
-    let began = Stopwatch::start();
-    while !try_once() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use forebay::{AttachedStore, Cache, Settings};
 use forebay_base::Span;
 use forebay_fuse::{Mount, MountParts, MountSettings, can_mount};
+use forebay_rt::thread::Stopwatch;
 use forebay_rt::{Rt, block_on};
 use forebay_store::{
     Failure, Fault, FaultAction, FaultStore, FileStore, FileStoreSettings, IoKind,
@@ -14,6 +15,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
+
+/// How long a test looks for what has to come: the kernel tells of a last close without waiting
+/// for us, and till then what opens anew has the old content.
+pub(crate) const PATIENCE: Span = Span::from_secs(30);
+
+/// Calls `try_once` until it says that it is done.
+pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {
+    let began = Stopwatch::start();
+    while !try_once() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
+}
 
 /// Says that the test `name` is left out and why, if nothing can be mounted here.
 pub(crate) fn is_left_out(name: &str) -> bool {
