@@ -10,8 +10,8 @@ const PERCENTILES: [f64; 10] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99
 /// Longest span that is told apart from longer ones: an hour.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// Buckets of a distribution for each doubling.
-const STEPS_PER_DOUBLING: u32 = 4;
+/// What the end of a distribution's bucket is of its beginning: four buckets are a doubling.
+pub(crate) const BUCKET_RATIO: f64 = 1.189_207_115_002_721;
 
 /// Spans in microseconds, with three digits.
 #[derive(Clone, Debug)]
@@ -72,8 +72,7 @@ impl Latencies {
     }
 
     fn buckets_ms(&self) -> Vec<(f64, u64)> {
-        let base = 2_f64.powf(1.0 / f64::from(STEPS_PER_DOUBLING));
-        let logarithmic = self.histogram.iter_log(1, base);
+        let logarithmic = self.histogram.iter_log(1, BUCKET_RATIO);
         logarithmic
             .filter(|step| step.count_since_last_iteration() > 0)
             .map(|step| {
@@ -107,6 +106,18 @@ mod tests {
         );
         let ascending = told.buckets.windows(2).all(|pair| pair[0].0 < pair[1].0);
         assert!(ascending, "{:?}", told.buckets);
+    }
+
+    #[test]
+    fn a_bucket_ends_above_its_values_by_its_ratio_at_most() {
+        for ms in [1, 8, 100, 115, 200] {
+            let mut latencies = Latencies::default();
+            latencies.record(Span::from_millis(ms));
+            let (upper_ms, count) = latencies.distribution_ms().buckets[0];
+            let value_ms = ms as f64;
+            assert_eq!(count, 1);
+            assert!(upper_ms >= value_ms && upper_ms / BUCKET_RATIO < value_ms);
+        }
     }
 
     #[test]

@@ -9,5 +9,6 @@ pub(crate) use events::{PausesSinceLook, Watcher};
 pub(crate) use figures::{
     FIGURES, Gathered, STALL_CONTEXTS, STALL_REASONS, Suffix, derive, family_of, suffix_of,
 };
+pub(crate) use latencies::BUCKET_RATIO;
 pub use latencies::Latencies;
 pub(crate) use series::{RATES, Sampler, mean_and_deviation, rate_unit};

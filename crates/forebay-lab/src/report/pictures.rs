@@ -8,6 +8,7 @@ mod rates;
 use super::chart::{Axis, Bar, Chart, Layer, Shape, share_axes};
 use super::comparison::{group, label};
 use crate::outcome::{Column, Distribution, Outcome, Series};
+use crate::probe::BUCKET_RATIO;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pictures that are looked at together.
@@ -176,28 +177,26 @@ fn pause_histogram(policies: &[Policy<'_>]) -> Gallery {
     });
     Gallery {
         heading: "Pauses".into(),
-        text: "Share of the pauses by length, on a logarithmic axis with ten buckets a decade."
+        text: "Share of the pauses by length, on a logarithmic axis with four buckets for each \
+               doubling."
             .into(),
         charts: charts.filter(|chart| !chart.is_empty()).collect(),
     }
 }
 
-/// Buckets of equal ratio, ten a decade, in percent of all.
+/// A bar for each bucket, in percent of all. Bars of another ratio would not hold the values of
+/// their buckets: a bucket tells where its values end, and not which of two bars they are of.
 fn log_bars(buckets: &BTreeMap<u64, u64>) -> Vec<Bar> {
     let total: u64 = buckets.values().sum();
-    let mut bars: BTreeMap<i32, u64> = BTreeMap::new();
-    for (bits, count) in buckets {
+    let bar = |(bits, count): (&u64, &u64)| {
         let upper = f64::from_bits(*bits);
-        // A bucket's upper end belongs to it, so what ends at a bar's right end is inside that bar.
-        let place = (upper.max(1e-6).log10() * 10.0 - 1e-9).floor() as i32;
-        *bars.entry(place).or_default() += count;
-    }
-    let bar = |(place, count): (i32, u64)| Bar {
-        from: 10_f64.powf(f64::from(place) / 10.0),
-        to: 10_f64.powf(f64::from(place + 1) / 10.0),
-        height: 100.0 * count as f64 / total.max(1) as f64,
+        Bar {
+            from: upper / BUCKET_RATIO,
+            to: upper,
+            height: 100.0 * *count as f64 / total.max(1) as f64,
+        }
     };
-    bars.into_iter().map(bar).collect()
+    buckets.iter().map(bar).collect()
 }
 
 /// Upper bounds as bits, which sort like the positive numbers they are, and counts.
