@@ -102,7 +102,9 @@ impl Device for BlockDevice {
             (was_served, !state.free_tags.is_empty())
         };
         if !was_served {
-            shared.rt.spawn("device", serve(Arc::clone(shared)));
+            shared
+                .rt
+                .spawn("device", serve(Serving(Arc::clone(shared))));
         } else if has_room {
             shared.changed.wake_all();
         }
@@ -136,8 +138,20 @@ impl Device for BlockDevice {
     }
 }
 
+/// A task that serves. If it goes down with its machine, what the device still has is answered: it
+/// holds whoever waits for it, who in turn holds the device.
+struct Serving(Arc<Shared>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let left = lock(&self.0.state).take_under_way();
+        drop(left);
+    }
+}
+
 /// Serves the device until it has nothing to do.
-async fn serve(shared: Arc<Shared>) {
+async fn serve(serving: Serving) {
+    let shared = &serving.0;
     let mut ended = Vec::new();
     loop {
         let now = shared.rt.now();
@@ -163,6 +177,16 @@ async fn serve(shared: Arc<Shared>) {
 }
 
 impl State {
+    /// What has not ended, if anything is left.
+    fn take_under_way(&mut self) -> Option<(Elevator, Vec<Queued>)> {
+        if self.in_flight() == 0 {
+            return None;
+        }
+        self.is_served = false;
+        let given = self.given.iter_mut().filter_map(Option::take).collect();
+        Some((self.elevator.take_all(), given))
+    }
+
     fn in_flight(&self) -> u64 {
         (self.elevator.in_flight() + self.given.len() - self.free_tags.len()) as u64
     }

@@ -246,3 +246,38 @@ fn a_machine_that_is_dropped_answers_what_is_under_way() {
     drop(bench);
     assert_eq!(*lock(&heard.0), [false]);
 }
+
+/// Who waits for a device has it, as a cache has its stores.
+#[test]
+fn what_is_under_way_does_not_keep_a_device_whose_machine_is_gone() {
+    use crate::device::Partition;
+    use forebay_base::sync::Arc;
+    use forebay_store::{Finish, FinishedIo, Io, IoKind, ObjectId, Request, Store};
+
+    struct Waits {
+        _store: Arc<Partition>,
+    }
+    impl Finish for Waits {
+        fn finished(&self, io: FinishedIo) {
+            assert!(io.result.is_err(), "its machine is gone");
+        }
+    }
+
+    let bench = Bench::named("HDD-A");
+    let store = Arc::new(Partition::new(Arc::clone(&bench.device), 0, 1 << 30));
+    let waits = Arc::new(Waits {
+        _store: Arc::clone(&store),
+    });
+    let gone = Arc::downgrade(&waits);
+    for _ in 0..300 {
+        let commit = Request {
+            kind: IoKind::Commit,
+            object: ObjectId(0),
+            offset_bytes: 0,
+            length_bytes: 0,
+        };
+        store.submit(Io::new(commit, Vec::new(), waits.clone(), 0));
+    }
+    drop((store, waits, bench));
+    assert!(gone.upgrade().is_none());
+}

@@ -121,6 +121,12 @@ impl Elevator {
         }
     }
 
+    /// Takes everything out, as if nothing had come.
+    pub(crate) fn take_all(&mut self) -> Elevator {
+        let empty = Elevator::new(self.settings);
+        std::mem::replace(self, empty)
+    }
+
     /// Takes a transfer of any length, in requests no longer than the largest.
     pub(crate) fn add(&mut self, mut transfer: Transfer, now: Instant) {
         if transfer.kind == TransferKind::Flush {

@@ -246,13 +246,29 @@ impl Store for Server {
         if was_served {
             shared.changed.wake_all();
         } else {
-            shared.rt.spawn("server", serve(Arc::clone(shared)));
+            shared
+                .rt
+                .spawn("server", serve(Serving(Arc::clone(shared))));
+        }
+    }
+}
+
+/// A task that serves. If it goes down with its machine, what the server still has is answered: it
+/// holds whoever waits for it, who in turn holds the server.
+struct Serving(Arc<Shared>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let calls = std::mem::take(&mut lock(&self.0.state).calls);
+        for call in calls.into_values() {
+            call.end.give_up();
         }
     }
 }
 
 /// Serves until nothing is under way and nothing is to be flushed.
-async fn serve(shared: Arc<Shared>) {
+async fn serve(serving: Serving) {
+    let shared = &serving.0;
     let mut ended = Vec::new();
     loop {
         let now = shared.rt.now();
