@@ -169,8 +169,22 @@ fn gather(target: &Target, question: &Question, evidence: &Evidence) -> Gathered
         Reduce::Spread => asked.spread(&tested),
     };
     Gathered {
-        why_nothing: format!("no run measured {}", question.metrics.join(", ")),
+        why_nothing: why_nothing(question),
         found,
+    }
+}
+
+/// Why runs that show the problem give a test no value.
+fn why_nothing(question: &Question) -> String {
+    let metric = question.metrics[0];
+    match question.reduce {
+        Reduce::WorstBefore => {
+            let family = metric.split('@').next().unwrap_or(metric);
+            format!("the largest {family} before is less than three times the middle one")
+        }
+        Reduce::Spread => format!("one run has no spread of {metric}"),
+        Reduce::GainOver(other) => format!("no run of {other} measured {metric}"),
+        _ => format!("no run measured {}", question.metrics.join(", ")),
     }
 }
 

@@ -181,6 +181,10 @@ fn the_worst_number_of_workers_before_is_looked_at_if_it_stands_out() {
         (Verdict::Holds, 0.1)
     );
     assert_eq!(with(50.0).verdict, Verdict::NotTested);
+    assert_eq!(
+        with(50.0).remark,
+        "the largest mmap_latency_amean before is less than three times the middle one"
+    );
 }
 
 #[test]
