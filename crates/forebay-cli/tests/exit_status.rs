@@ -50,6 +50,27 @@ fn a_bad_call_exits_with_2() {
 }
 
 #[test]
+fn a_bad_call_that_parses_is_answered_with_the_usage_of_its_own_command() {
+    let calls: [(&[&str], &str); 3] = [
+        (&["mount", "/", "/tmp", "--memory", "64M"], "mount"),
+        (
+            &[
+                "serve", "nbd", "a/disk", "b/disk", "--socket", "s", "--memory", "64M",
+            ],
+            "serve nbd",
+        ),
+        (&["lab", "run", "nothing"], "lab run"),
+    ];
+    for (words, command) in calls {
+        let output = forebay(words);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        let usage = format!("Usage: forebay {command} [OPTIONS]");
+        assert!(told.contains(&usage), "{told}");
+    }
+}
+
+#[test]
 fn a_workload_larger_than_its_disk_is_a_bad_call() {
     let output = forebay(&["lab", "run", "fs-mark", "--set", "file_bytes=900T"]);
     let told = String::from_utf8_lossy(&output.stderr);

@@ -3,7 +3,6 @@
 mod list;
 mod output;
 mod progress;
-mod refusal;
 mod room;
 mod run;
 mod seeds;

@@ -2,9 +2,10 @@
 
 use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
-use super::refusal::refusal;
 use super::room::{available_bytes, expect_memory, runs_at_a_time};
 use crate::error::CommandError;
+use crate::refusal::refusal;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use forebay_lab::machine::Machine;
 use forebay_lab::outcome::Outcome;
@@ -83,7 +84,7 @@ impl TypedRun {
             json_file: self.json,
             html_file: self.html,
         };
-        let refuse = |text: String| refusal::<C>(&["lab", "run"], text);
+        let refuse = |text: String| refusal::<C>(&["lab", "run"], ErrorKind::InvalidValue, text);
         let files = (&arguments.json_file, &arguments.html_file);
         expect_two_files(files.0.as_deref(), files.1.as_deref()).map_err(refuse)?;
         let available_bytes = available_bytes();

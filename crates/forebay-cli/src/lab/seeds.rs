@@ -2,9 +2,10 @@
 
 use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
-use super::refusal::refusal;
 use crate::daemon::say::say;
 use crate::error::CommandError;
+use crate::refusal::refusal;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use forebay_lab::run::{Ending, Plan, RunError};
 use forebay_lab::seeds::evidence::Evidence;
@@ -59,7 +60,7 @@ struct Written<'a> {
 impl TypedSeeds {
     /// What the words mean.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<SeedsArguments, clap::Error> {
-        let refuse = |text: String| refusal::<C>(&["lab", "seeds"], text);
+        let refuse = |text: String| refusal::<C>(&["lab", "seeds"], ErrorKind::InvalidValue, text);
         expect_two_files(self.json.as_deref(), self.html.as_deref()).map_err(refuse)?;
         let all = self.only.is_empty();
         Ok(SeedsArguments {

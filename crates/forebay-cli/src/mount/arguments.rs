@@ -1,6 +1,7 @@
 //! What was typed behind `forebay mount`, and what it means.
 
 use crate::daemon::budget::memory_size;
+use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
 use std::net::SocketAddr;
@@ -60,7 +61,7 @@ impl TypedMount {
                 mount_point.display(),
                 source.display()
             );
-            return Err(C::command().error(ErrorKind::ValueValidation, text));
+            return Err(refusal::<C>(&["mount"], ErrorKind::ValueValidation, text));
         }
         Ok(MountArguments {
             source,

@@ -1,6 +1,7 @@
 //! What was typed behind `forebay serve`, and what it means.
 
 use crate::daemon::budget::memory_size;
+use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
 use forebay_base::units::parse_size;
@@ -130,21 +131,22 @@ impl TypedServe {
     /// A bad call, in clap's words.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<ServeArguments, clap::Error> {
         let TypedFront::Nbd(typed) = self.front;
+        let refuse = |kind, text: &str| refusal::<C>(&["serve", "nbd"], kind, text);
         let place = match (typed.socket, typed.listen, typed.tls.files()) {
             (_, Some(address), Some(files)) => Place::Tls(address, files),
             (_, Some(address), None) => Place::Tcp(address),
             (Some(_), None, Some(_)) => {
                 let text = "TLS is for --listen; a unix socket is kept by its mode";
-                return Err(C::command().error(ErrorKind::ArgumentConflict, text));
+                return Err(refuse(ErrorKind::ArgumentConflict, text));
             }
             (Some(path), None, None) => Place::Unix(path),
             (None, None, _) => {
                 let text = "give --socket or --listen";
-                return Err(C::command().error(ErrorKind::MissingRequiredArgument, text));
+                return Err(refuse(ErrorKind::MissingRequiredArgument, text));
             }
         };
         let images = name_images(typed.paths, typed.names)
-            .map_err(|text| C::command().error(ErrorKind::WrongNumberOfValues, text))?;
+            .map_err(|text| refuse(ErrorKind::WrongNumberOfValues, &text))?;
         Ok(ServeArguments {
             images,
             place,

@@ -2,9 +2,14 @@
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
+use std::fmt::Display;
 
 /// Refuses a call of the subcommand that `words` name, and shows how that one is used.
-pub(super) fn refusal<C: CommandFactory>(words: &[&str], text: String) -> clap::Error {
+pub(crate) fn refusal<C: CommandFactory>(
+    words: &[&str],
+    kind: ErrorKind,
+    text: impl Display,
+) -> clap::Error {
     let mut command = C::command();
     // Before it is built a subcommand does not know the words before its own.
     command.build();
@@ -14,5 +19,5 @@ pub(super) fn refusal<C: CommandFactory>(words: &[&str], text: String) -> clap::
         };
         command = named;
     }
-    command.error(ErrorKind::InvalidValue, text)
+    command.error(kind, text)
 }
