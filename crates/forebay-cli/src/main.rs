@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod cgroup;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
 mod error;

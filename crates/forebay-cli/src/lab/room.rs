@@ -1,11 +1,17 @@
 //! Whether this computer has the memory that the machines of a call take.
 
+use crate::cgroup;
 use forebay_base::units::show_bytes;
 
-/// What programs can still have without anything being swapped; none where the system does not
-/// say.
+/// What this program can still have, without anything being swapped and within the limits of its
+/// cgroups; none where the system does not say.
 pub(super) fn available_bytes() -> Option<u64> {
-    available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    let text = std::fs::read_to_string("/proc/meminfo").ok();
+    let of_system = text.as_deref().and_then(available_in);
+    [of_system, cgroup::available_bytes()]
+        .into_iter()
+        .flatten()
+        .min()
 }
 
 fn available_in(text: &str) -> Option<u64> {

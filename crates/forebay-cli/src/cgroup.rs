@@ -1,0 +1,205 @@
+//! The memory cgroups of this process: where they are, and what room their limits leave.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The two interfaces of the kernel's memory cgroups, whose files have other names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    One,
+    Two,
+}
+
+impl Version {
+    pub(crate) fn limit_file(self) -> &'static str {
+        match self {
+            Version::One => "memory.limit_in_bytes",
+            Version::Two => "memory.max",
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Version::One => "v1",
+            Version::Two => "v2",
+        }
+    }
+
+    fn usage_file(self) -> &'static str {
+        match self {
+            Version::One => "memory.usage_in_bytes",
+            Version::Two => "memory.current",
+        }
+    }
+
+    /// What of its use a group gives up before it is short, as `memory.stat` calls it.
+    fn cold_files(self) -> &'static str {
+        match self {
+            Version::One => "total_inactive_file",
+            Version::Two => "inactive_file",
+        }
+    }
+}
+
+/// A memory cgroup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) folder: PathBuf,
+    pub(crate) version: Version,
+}
+
+impl Group {
+    /// The value of `name` in the group's `memory.stat`.
+    pub(crate) fn statistic(&self, name: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
+        let value_of = |line: &str| {
+            let value = line.strip_prefix(name)?.strip_prefix(' ')?;
+            value.trim().parse().ok()
+        };
+        text.lines().find_map(value_of)
+    }
+
+    /// What the group's processes can still have before its limit is reached; none without a
+    /// limit.
+    fn available_bytes(&self) -> Option<u64> {
+        let limit_bytes = self.number_in(self.version.limit_file())?;
+        let used_bytes = self.number_in(self.version.usage_file())?;
+        let cold_bytes = self.statistic(self.version.cold_files()).unwrap_or(0);
+        Some(limit_bytes.saturating_sub(used_bytes.saturating_sub(cold_bytes)))
+    }
+
+    fn number_in(&self, file: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join(file)).ok()?;
+        text.trim().parse().ok()
+    }
+}
+
+/// The memory cgroups that this process is in, the innermost first.
+///
+/// # Errors
+/// Says in words what cannot be read.
+pub(crate) fn own_groups() -> Result<Vec<Group>, String> {
+    let mounts = read("/proc/self/mounts")?;
+    let own = read("/proc/self/cgroup")?;
+    Ok(groups_in(&mounts, &own))
+}
+
+/// The least that a limit of this process's groups leaves it; none where there is no limit.
+pub(crate) fn available_bytes() -> Option<u64> {
+    let groups = own_groups().ok()?;
+    groups.iter().filter_map(Group::available_bytes).min()
+}
+
+fn read(path: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|refused| format!("cannot read {path}: {refused}"))
+}
+
+/// Of each hierarchy the own group, then those that it lies in.
+fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
+    let mut found = Vec::new();
+    for line in mounts.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, folder, kind, options, ..] = words[..] else {
+            continue;
+        };
+        let version = match kind {
+            "cgroup" if options.split(',').any(|option| option == "memory") => Version::One,
+            "cgroup2" if has_memory_controller(Path::new(folder)) => Version::Two,
+            _ => continue,
+        };
+        let top = Path::new(folder);
+        // A container may see its group at the top, under a path that is the host's.
+        let inside = own_path(own, version).map_or("", |path| path.trim_start_matches('/'));
+        let innermost = Some(top.join(inside)).filter(|folder| folder.is_dir());
+        let innermost = innermost.unwrap_or_else(|| top.to_owned());
+        let folders = innermost.ancestors().take_while(|it| it.starts_with(top));
+        found.extend(folders.map(|folder| Group {
+            folder: folder.to_owned(),
+            version,
+        }));
+    }
+    found
+}
+
+fn has_memory_controller(top: &Path) -> bool {
+    fs::read_to_string(top.join("cgroup.controllers"))
+        .is_ok_and(|names| names.split_ascii_whitespace().any(|name| name == "memory"))
+}
+
+/// The path of the own group in the hierarchy of `version`, from `/proc/self/cgroup`.
+fn own_path(own: &str, version: Version) -> Option<&str> {
+    own.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let matches = match version {
+            Version::One => controllers.split(',').any(|name| name == "memory"),
+            Version::Two => number == "0" && controllers.is_empty(),
+        };
+        matches.then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &str = "9:name=systemd:/\n4:cpu,memory:/a/b:c\n0::/user.slice\n";
+
+    fn group(folder: &Path, version: Version) -> Group {
+        Group {
+            folder: folder.to_owned(),
+            version,
+        }
+    }
+
+    #[test]
+    fn the_own_group_is_found_in_both_versions() {
+        assert_eq!(own_path(OWN, Version::One), Some("/a/b:c"));
+        assert_eq!(own_path(OWN, Version::Two), Some("/user.slice"));
+        assert_eq!(own_path("1:cpu:/x\n", Version::One), None);
+    }
+
+    #[test]
+    fn only_hierarchies_with_a_memory_controller_count() {
+        let mounts = "cgroup /nowhere/cpu cgroup rw,cpu 0 0\n\
+                      cgroup /nowhere/memory cgroup rw,memory 0 0\n\
+                      cgroup2 /nowhere/unified cgroup2 rw 0 0\n";
+        let expected = vec![group(Path::new("/nowhere/memory"), Version::One)];
+        assert_eq!(groups_in(mounts, OWN), expected);
+        assert!(groups_in("proc /proc proc rw 0 0\n", OWN).is_empty());
+    }
+
+    #[test]
+    fn a_group_comes_before_those_that_it_lies_in() {
+        let top = tempfile::tempdir().unwrap();
+        let (outer, inner) = (top.path().join("a"), top.path().join("a/b:c"));
+        fs::create_dir_all(&inner).unwrap();
+        let mounts = format!("x {} cgroup rw,memory 0 0\n", top.path().display());
+        let expected = [&inner, &outer, top.path()].map(|folder| group(folder, Version::One));
+        assert_eq!(groups_in(&mounts, OWN), expected);
+    }
+
+    #[test]
+    fn what_a_limit_leaves_counts_cold_files_as_free() {
+        let files = [
+            (Version::One, "memory.limit_in_bytes", "1000\n"),
+            (Version::One, "memory.usage_in_bytes", "700\n"),
+            (Version::Two, "memory.max", "1000\n"),
+            (Version::Two, "memory.current", "700\n"),
+        ];
+        for version in [Version::One, Version::Two] {
+            let folder = tempfile::tempdir().unwrap();
+            let group = group(folder.path(), version);
+            assert_eq!(group.available_bytes(), None, "there are no files");
+            for (_, name, text) in files.iter().filter(|(of, ..)| *of == version) {
+                fs::write(folder.path().join(name), text).unwrap();
+            }
+            assert_eq!(group.available_bytes(), Some(300));
+            let statistics = "inactive_file 100\ntotal_inactive_file 100\n";
+            fs::write(folder.path().join("memory.stat"), statistics).unwrap();
+            assert_eq!(group.available_bytes(), Some(400));
+            fs::write(folder.path().join(version.limit_file()), "max\n").unwrap();
+            assert_eq!(group.available_bytes(), None, "there is no limit");
+        }
+    }
+}
