@@ -9,6 +9,7 @@ use forebay_store::{
     Durability, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
     Rate, RateStore, Store,
 };
+use std::pin::pin;
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, pages, simulate, write_pages};
 
@@ -120,6 +121,38 @@ fn writers_to_a_store_that_never_answers_get_an_error() {
         assert!(bench.has_stored(0..written + 100));
         bench.assert_consistent();
     });
+}
+
+#[test]
+fn a_writer_that_is_refused_or_gives_up_is_never_further_ahead_than_by_one_stretch() {
+    const STRETCH_PAGES: u64 = 64;
+    for patience in [Span::from_secs(60), Span::from_millis(250)] {
+        simulate(6, |rt| async move {
+            let (bench, faults) = Bench::faulty(rt, 8);
+            let file = bench.open(0);
+            faults.inject(silence(IoKind::Write));
+            let mut came_back = 0;
+            for call in 0..20 {
+                let first = call * STRETCH_PAGES;
+                let bytes = pages(first..first + STRETCH_PAGES);
+                let write = pin!(file.write_at(&bytes, first * PAGE as u64));
+                let is_done = matches!(bench.rt.timeout(patience, write).await, Ok(Ok(())));
+                came_back += u64::from(!is_done);
+                let statistics = bench.cache.statistics();
+                let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
+                let dirty = statistics.dirty();
+                assert!(
+                    dirty <= limit + STRETCH_PAGES,
+                    "{dirty} of {limit}, call {call}"
+                );
+            }
+            assert!(came_back > 5, "{came_back} calls did not end");
+            speak(&bench, &faults).await;
+            assert_eq!(file.write_at(&pages(0..1), 0).await, Ok(()));
+            assert_eq!(file.sync().await, Ok(()));
+            bench.assert_consistent();
+        });
+    }
 }
 
 /// A store that nobody wrote to yet is not measured, and what stops its writers is not its own.

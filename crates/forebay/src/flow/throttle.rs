@@ -41,6 +41,17 @@ pub(crate) struct Dirtier {
     dirtied_lately: Mutex<StoreCompletions>,
     /// Which of its calls pauses for all of them.
     pub(crate) turn: PauseTurn,
+    /// Set from the beginning of a pause to its end, so that it stays where a call was dropped or
+    /// refused on the way: what that one dirtied is still to be paid for.
+    pub(crate) owes: AtomicBool,
+}
+
+impl Dirtier {
+    /// Whether it has to pay before it dirties anything: else a caller that gives up and comes back
+    /// would be ahead by one more stretch each time.
+    pub(crate) fn owes_a_pause(&self) -> bool {
+        self.owes.load(Ordering::Relaxed) && !self.turn.is_taken()
+    }
 }
 
 /// What a writer did and paid.

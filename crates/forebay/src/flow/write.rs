@@ -131,6 +131,10 @@ impl Engine {
         offset_bytes: u64,
     ) -> Result<(), AccessError> {
         self.check_write(handle, content, offset_bytes)?;
+        if handle.dirtier.owes_a_pause() {
+            // Boxed: it is rare, and writers should not carry it twice.
+            Box::pin(self.pay(handle, offset_bytes)).await?;
+        }
         let mut spare = None;
         let mut done = 0;
         while done < content.bytes.len() {
@@ -187,12 +191,14 @@ impl Engine {
             return self.check_failures(handle);
         };
         let longest = self.settings.answer_timeout;
+        dirtier.owes.store(true, Ordering::Relaxed);
         let balance = pin!(self.balance_dirty_pages(backing, dirtier));
         if self
             .while_answering(backing, longest, balance)
             .await
             .is_some()
         {
+            dirtier.owes.store(false, Ordering::Relaxed);
             // A pause that pages end which cannot be written ends in a refusal.
             return self.check_failures(handle);
         }
