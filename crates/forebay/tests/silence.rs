@@ -155,6 +155,38 @@ fn a_writer_that_is_refused_or_gives_up_is_never_further_ahead_than_by_one_stret
     }
 }
 
+#[test]
+fn calls_of_one_writer_at_once_are_ahead_by_a_stretch_each_at_most() {
+    const STRETCH_PAGES: u64 = 64;
+    simulate(6, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let file = Arc::new(bench.open(0));
+        faults.inject(silence(IoKind::Write));
+        let tasks: Vec<_> = (0..2u64)
+            .map(|task| {
+                let file = file.clone();
+                bench.rt.spawn("writer", async move {
+                    for call in 0..20u64 {
+                        let first = (2 * call + task) * STRETCH_PAGES;
+                        let bytes = pages(first..first + STRETCH_PAGES);
+                        let _ = file.write_at(&bytes, first * PAGE as u64).await;
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..1000 {
+            bench.rt.sleep(Span::from_millis(100)).await;
+            let statistics = bench.cache.statistics();
+            let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
+            let dirty = statistics.dirty();
+            let allowed = limit + 2 * STRETCH_PAGES;
+            assert!(dirty <= allowed, "{dirty} of {limit} pages");
+        }
+        assert!(bench.count(Counter::WaitsOverdue) > 2, "both were refused");
+        drop(tasks);
+    });
+}
+
 /// A store that nobody wrote to yet is not measured, and what stops its writers is not its own.
 #[test]
 fn a_fresh_store_is_written_to_while_another_never_answers() {

@@ -41,16 +41,41 @@ pub(crate) struct Dirtier {
     dirtied_lately: Mutex<StoreCompletions>,
     /// Which of its calls pauses for all of them.
     pub(crate) turn: PauseTurn,
-    /// Set from the beginning of a pause to its end, so that it stays where a call was dropped or
-    /// refused on the way: what that one dirtied is still to be paid for.
-    pub(crate) owes: AtomicBool,
+    /// Whether a pause of it was given up, and none has come to its end since.
+    owes: AtomicBool,
 }
 
 impl Dirtier {
-    /// Whether it has to pay before it dirties anything: else a caller that gives up and comes back
-    /// would be ahead by one more stretch each time.
+    /// Whether it has to pause before it dirties anything: else a caller that is refused or drops
+    /// its call, and comes back, would be ahead by one more stretch each time.
     pub(crate) fn owes_a_pause(&self) -> bool {
-        self.owes.load(Ordering::Relaxed) && !self.turn.is_taken()
+        self.owes.load(Ordering::Relaxed)
+    }
+}
+
+/// A pause that one has to come to the end of. Dropped before that it is still owed.
+#[derive(Debug)]
+pub(crate) struct OwedPause<'a> {
+    dirtier: &'a Dirtier,
+    is_over: bool,
+}
+
+impl OwedPause<'_> {
+    pub(crate) fn of(dirtier: &Dirtier) -> OwedPause<'_> {
+        OwedPause {
+            dirtier,
+            is_over: false,
+        }
+    }
+
+    pub(crate) fn end(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for OwedPause<'_> {
+    fn drop(&mut self) {
+        self.dirtier.owes.store(!self.is_over, Ordering::Relaxed);
     }
 }
 
@@ -346,14 +371,14 @@ impl Engine {
 
     /// Waits for the end of a pause that another call of the same writer began. A writer is one,
     /// however many calls it makes at once: were only the call paused that used the quota up, the
-    /// others would go on at memory speed and each in its turn pay for all. It has a bound, for the
-    /// other call may be one that nobody polls.
-    pub(crate) async fn pause_along(&self, dirtier: &Dirtier) {
-        if let Some(listener) = dirtier.turn.listen() {
-            let longest = self.rt.now() + Span::from_micros(LONGEST_US);
-            // What ended it does not matter: the next write looks again.
-            let _ = self.until(longest, listener).await;
-        }
+    /// others would go on at memory speed and each in its turn pay for all. False if it goes on for
+    /// longer than a pause may, as it does above the hard limit, or if nobody polls the other call.
+    pub(crate) async fn pause_along(&self, dirtier: &Dirtier) -> bool {
+        let Some(listener) = dirtier.turn.listen() else {
+            return true;
+        };
+        let longest = self.rt.now() + Span::from_micros(LONGEST_US);
+        self.until(longest, listener).await.is_some()
     }
 
     async fn sleep_counted(&self, span: Span) {

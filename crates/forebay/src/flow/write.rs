@@ -7,6 +7,7 @@ use crate::file::{Handle, LONGEST_BYTES};
 use crate::flow::alloc::{FreshFrame, Want};
 use crate::flow::read::Missing;
 use crate::flow::swap::is_in_no_slot;
+use crate::flow::throttle::OwedPause;
 use crate::marks::Mark;
 use crate::policy::Refaults;
 use crate::state::dirty_index::SlabFull;
@@ -186,19 +187,25 @@ impl Engine {
             dirtier,
             ..
         } = handle;
-        let Some(_pause) = dirtier.turn.take() else {
-            self.pause_along(dirtier).await;
-            return self.check_failures(handle);
-        };
+        let mut turn = dirtier.turn.take();
+        if turn.is_none() {
+            if self.pause_along(dirtier).await && !dirtier.owes_a_pause() {
+                return self.check_failures(handle);
+            }
+            // Not over in time, or given up: this call is asked for itself, with the turn if it is
+            // free. Else all but one would pass the hard limit.
+            turn = dirtier.turn.take();
+        }
         let longest = self.settings.answer_timeout;
-        dirtier.owes.store(true, Ordering::Relaxed);
+        let owed = OwedPause::of(dirtier);
         let balance = pin!(self.balance_dirty_pages(backing, dirtier));
         if self
             .while_answering(backing, longest, balance)
             .await
             .is_some()
         {
-            dirtier.owes.store(false, Ordering::Relaxed);
+            owed.end();
+            drop(turn);
             // A pause that pages end which cannot be written ends in a refusal.
             return self.check_failures(handle);
         }

@@ -1,6 +1,7 @@
 //! Whose turn it is to pause, where several calls of one writer are to pause at once.
 //!
-//! invariant P1: of all calls of a writer one pauses at a time.
+//! invariant P1: of all calls of a writer one has the turn at a time. Who has met it for longer
+//! than a pause may last pauses without it: the hard limit holds for each call.
 //! invariant P2: whoever was given something to wait for is woken when the pause that it met ends,
 //! however the call that has it ends.
 
