@@ -17,6 +17,9 @@ use support::{Bench, FILE, OfSize, PAGE, has_page, pages, simulate, write_pages}
 /// the usual settings, 30 s and 5 s, one after the other.
 const BOUND: Span = Span::from_secs(36);
 
+/// Pages that a call may dirty before it is asked to pause.
+const STRETCH_PAGES: u64 = 64;
+
 fn silence(kind: IoKind) -> Fault {
     Fault::each(kind, FaultAction::NeverAnswer)
 }
@@ -123,9 +126,15 @@ fn writers_to_a_store_that_never_answers_get_an_error() {
     });
 }
 
+fn assert_ahead_by_at_most(bench: &Bench, pages: u64) {
+    let statistics = bench.cache.statistics();
+    let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
+    let dirty = statistics.dirty();
+    assert!(dirty <= limit + pages, "{dirty} of {limit} pages");
+}
+
 #[test]
 fn a_writer_that_is_refused_or_gives_up_is_never_further_ahead_than_by_one_stretch() {
-    const STRETCH_PAGES: u64 = 64;
     for patience in [Span::from_secs(60), Span::from_millis(250)] {
         simulate(6, |rt| async move {
             let (bench, faults) = Bench::faulty(rt, 8);
@@ -138,13 +147,7 @@ fn a_writer_that_is_refused_or_gives_up_is_never_further_ahead_than_by_one_stret
                 let write = pin!(file.write_at(&bytes, first * PAGE as u64));
                 let is_done = matches!(bench.rt.timeout(patience, write).await, Ok(Ok(())));
                 came_back += u64::from(!is_done);
-                let statistics = bench.cache.statistics();
-                let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
-                let dirty = statistics.dirty();
-                assert!(
-                    dirty <= limit + STRETCH_PAGES,
-                    "{dirty} of {limit}, call {call}"
-                );
+                assert_ahead_by_at_most(&bench, STRETCH_PAGES);
             }
             assert!(came_back > 5, "{came_back} calls did not end");
             speak(&bench, &faults).await;
@@ -157,7 +160,6 @@ fn a_writer_that_is_refused_or_gives_up_is_never_further_ahead_than_by_one_stret
 
 #[test]
 fn calls_of_one_writer_at_once_are_ahead_by_a_stretch_each_at_most() {
-    const STRETCH_PAGES: u64 = 64;
     simulate(6, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let file = Arc::new(bench.open(0));
@@ -176,11 +178,7 @@ fn calls_of_one_writer_at_once_are_ahead_by_a_stretch_each_at_most() {
             .collect();
         for _ in 0..1000 {
             bench.rt.sleep(Span::from_millis(100)).await;
-            let statistics = bench.cache.statistics();
-            let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
-            let dirty = statistics.dirty();
-            let allowed = limit + 2 * STRETCH_PAGES;
-            assert!(dirty <= allowed, "{dirty} of {limit} pages");
+            assert_ahead_by_at_most(&bench, 2 * STRETCH_PAGES);
         }
         assert!(bench.count(Counter::WaitsOverdue) > 2, "both were refused");
         drop(tasks);
