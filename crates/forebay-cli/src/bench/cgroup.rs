@@ -5,15 +5,12 @@ use forebay_base::PAGE_BYTES;
 use forebay_base::units::show_bytes;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const PREFIX: &str = "forebay-bench-";
 
 /// A cgroup that limits memory. Dropping it removes it; its processes must have ended by then.
-pub(crate) struct MemoryGroup {
-    folder: PathBuf,
-    version: Version,
-}
+pub(crate) struct MemoryGroup(Group);
 
 impl MemoryGroup {
     /// A cgroup of `memory_bytes`.
@@ -45,22 +42,22 @@ impl MemoryGroup {
             .join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder)?;
         // From here on a failure removes the folder again.
-        let group = MemoryGroup { folder, version };
+        let group = MemoryGroup(Group { folder, version });
         let limit = memory_bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64;
-        fs::write(group.folder.join(version.limit_file()), limit.to_string())?;
+        fs::write(group.0.folder.join(version.limit_file()), limit.to_string())?;
         Ok(group)
     }
 
     /// Puts the process `id` into the group.
     pub(crate) fn add(&self, id: u32) -> io::Result<()> {
-        fs::write(self.folder.join("cgroup.procs"), id.to_string())
+        fs::write(self.0.folder.join("cgroup.procs"), id.to_string())
     }
 
     /// What a reader of the table must know.
     pub(crate) fn remark(&self, memory_bytes: u64) -> String {
         format!(
             "kernel: its process is in a memory cgroup {} of {}",
-            self.version.name(),
+            self.0.version.name(),
             show_bytes(memory_bytes)
         )
     }
@@ -68,10 +65,10 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        if let Err(refused) = fs::remove_dir(&self.folder) {
+        if let Err(refused) = fs::remove_dir(&self.0.folder) {
             eprintln!(
                 "forebay: cannot remove {}: {refused}",
-                self.folder.display()
+                self.0.folder.display()
             );
         }
     }
