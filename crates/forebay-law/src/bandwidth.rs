@@ -10,6 +10,7 @@
 //! |---|---|---|---|
 //! | `written_pages` | pages | 0 and up | completions since the last step |
 //! | `elapsed_ms` | ms | 1 and up, 200 as a rule | the runtime |
+//! | `busy_us` | us | 0 to `elapsed_ms` | in which somebody was at work for the store |
 //! | `write_pages_per_s` | pages/s | 0 and up | output: average over about 4 s |
 //! | `average_pages_per_s` | pages/s | 1 and up | output: the one that other laws use |
 //!
@@ -22,6 +23,10 @@
 //!                    average -= (average - write) / 8   if average > write >= new
 //!                    average += (write - average) / 8   if average < write <= new
 //!                    write  = new
+//!
+//! busy < 7/8 elapsed   : rate  = written / busy, at most 2^24 pages/s
+//!                        rate <= write : as it was
+//!                        otherwise     : as above, with rate * busy pages in the time busy
 //! ```
 //!
 //! # Conditions
@@ -31,6 +36,9 @@
 //! 3. The average moves towards the last estimate only, and by no more than an eighth of the gap.
 //! 4. The average is at least 1.
 //! 5. A store that halves its speed is known within 5 % after 14.0 s; twice the speed after 11.2 s.
+//!
+//! 6. A store that had too little to do is never taken for slower than it was.
+//! 7. What it wrote in a short time of work raises the estimate by the length of that time.
 //!
 //! # Picture
 //!
@@ -55,20 +63,30 @@
 //! What was written in the last interval jumps between nothing and a whole queue. One moving
 //! average still follows every pause of a disk, and all pauses of all writers with it. The second
 //! average moves only while the first keeps going away from it, so that a swing and its return
-//! cancel out.
+//! cancel out. What was written over the time that passed takes a store whose writers are held up
+//! by something else for a slow one, and then holds them up itself; and where time without requests
+//! is left out by starting anew at each round, a store that answers at once is never measured.
 //!
 //! # Edges
 //!
 //! After a gap longer than the window the old estimate says nothing and is dropped. A store that
 //! wrote nothing because nothing was asked of it must not be measured: the caller skips idle gaps.
+//! One that answers in no time at all has written in a microsecond. A store that became slower while
+//! it had little to do is known to be slower once it has enough to do, which is when it matters.
 //! An estimate of 0 would stop every writer for good, so the average is at least 1. An elapsed
 //! time of 0 counts as 1 ms.
 //!
 //! # Lineage
 //!
-//! Linux: bandwidth estimation of the backing device (3.1).
+//! Linux: bandwidth estimation of the backing device (3.1). Samples in which the sender had too
+//! little to send only raise the estimate: BBR congestion control (2016).
 
 use crate::arithmetic::MS_PER_S;
+
+const US_PER_MS: u64 = 1_000;
+
+/// More than any store writes, 64 GiB a second: laws that multiply by a rate stay in their range.
+const HIGHEST_PAGES_PER_S: u64 = 1 << 24;
 
 /// What is assumed of a store before it has written: 100 MiB a second.
 pub const INITIAL_PAGES_PER_S: u64 = 25_600;
@@ -103,7 +121,67 @@ impl Default for Bandwidth {
     }
 }
 
+/// What a store wrote, and how much of the time it had something to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Pages whose writes ended.
+    pub written_pages: u64,
+    /// Milliseconds that passed.
+    pub elapsed_ms: u64,
+    /// Microseconds of them in which somebody was at work for the store.
+    pub busy_us: u64,
+}
+
+impl Sample {
+    /// Whether the store had nothing to do for more than an eighth of the time.
+    pub fn ran_dry(self) -> bool {
+        u128::from(self.busy_us) * 8 < u128::from(self.elapsed_ms) * u128::from(US_PER_MS) * 7
+    }
+
+    /// Pages a second of the time in which the store had something to do.
+    ///
+    /// ```
+    /// use forebay_law::bandwidth::Sample;
+    /// let sample = Sample { written_pages: 500, elapsed_ms: 200, busy_us: 10_000 };
+    /// assert_eq!(sample.pages_per_s(), 50_000);
+    /// ```
+    pub fn pages_per_s(self) -> u64 {
+        let rate = if self.ran_dry() {
+            let written = u128::from(self.written_pages) * u128::from(MS_PER_S * US_PER_MS);
+            written / u128::from(self.busy_us.max(1))
+        } else {
+            let written = u128::from(self.written_pages) * u128::from(MS_PER_S);
+            written / u128::from(self.elapsed_ms.max(1))
+        };
+        clamped(rate).min(HIGHEST_PAGES_PER_S)
+    }
+}
+
 impl Bandwidth {
+    /// The estimate after `sample`.
+    ///
+    /// ```
+    /// use forebay_law::bandwidth::{Bandwidth, Sample};
+    ///
+    /// let known = Bandwidth::default();
+    /// let light = Sample { written_pages: 100, elapsed_ms: 200, busy_us: 4_000 };
+    /// assert_eq!(known.sampled(light), known);
+    /// let quick = Sample { written_pages: 1_000, elapsed_ms: 200, busy_us: 4_000 };
+    /// assert_eq!(known.sampled(quick).write_pages_per_s, 25_819);
+    /// ```
+    #[must_use]
+    pub fn sampled(self, sample: Sample) -> Bandwidth {
+        if !sample.ran_dry() {
+            return self.advanced(sample.written_pages, sample.elapsed_ms);
+        }
+        let rate = sample.pages_per_s();
+        if rate <= self.write_pages_per_s {
+            return self;
+        }
+        let busy_ms = (sample.busy_us / US_PER_MS).clamp(1, WINDOW_MS);
+        self.advanced(rate * busy_ms / MS_PER_S, busy_ms)
+    }
+
     /// The estimate after `written_pages` completed in the last `elapsed_ms`.
     #[must_use]
     pub fn advanced(self, written_pages: u64, elapsed_ms: u64) -> Bandwidth {

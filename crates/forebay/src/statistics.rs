@@ -69,6 +69,11 @@ pub struct BackingStatistics {
     pub dirty_ratelimit: u64,
     /// Write requests that the store has now.
     pub writes_in_flight: u32,
+    /// Time in which at least one of its writers was paused (microseconds).
+    pub throttled_us: u64,
+    /// The part of it in which pages were to be written in the background and the store had no
+    /// request to work on (microseconds): next to nothing, as long as the flusher keeps it busy.
+    pub idle_while_throttled_us: u64,
 }
 
 /// A cache at one instant. Gauges that are read one after the other may disagree by what happened
@@ -204,6 +209,7 @@ impl Engine {
         let backings = self.backings();
         let of_backing = |backing: &std::sync::Arc<crate::state::backing::Backing>| {
             let rates = *lock(&backing.rates);
+            let times = backing.activity.times(self.rt.now());
             BackingStatistics {
                 reclaimable: backing.reclaimable.load(Ordering::Relaxed),
                 writeback: backing.writeback.load(Ordering::Relaxed),
@@ -213,6 +219,8 @@ impl Engine {
                 write_bandwidth: rates.bandwidth.average_pages_per_s,
                 dirty_ratelimit: rates.rate.ratelimit,
                 writes_in_flight: backing.writes_in_flight.load(Ordering::Relaxed),
+                throttled_us: times.throttled.as_micros(),
+                idle_while_throttled_us: times.idle_while_throttled.as_micros(),
             }
         };
         backings.iter().map(of_backing).collect()

@@ -7,6 +7,7 @@
 //! The rule by which no wake-up is lost, wherever a [`WaitQueue`] guards a condition: *listen, look
 //! at the condition, then await*; and on the other side: *change the condition, then wake*.
 
+mod either;
 mod gate;
 mod line;
 mod permits;
@@ -14,6 +15,7 @@ mod queue;
 pub(crate) mod site;
 mod slot;
 
+pub use either::either;
 pub use gate::Gate;
 pub use permits::{Acquire, OwnedPermit, Permit, Permits};
 pub use queue::{Listener, WaitQueue};

@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::flow::ticket::{Ticket, answer};
 use crate::marks::Mark;
+use crate::state::activity::Part;
 use crate::state::backing::{Backing, CommitTurn};
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, flag, is_holdable};
@@ -104,7 +105,10 @@ impl Engine {
             .await;
         }
         let request = of_object(object, IoKind::Commit, 0);
-        let result = match answer(backing, request, ticket).await {
+        let at_work = self.at_work(backing, Part::Request);
+        let answered = answer(backing, request, ticket).await;
+        drop(at_work);
+        let result = match answered {
             Ok(()) => Committed::Durable,
             Err(error) => {
                 self.mark(Mark::CommitFailed);

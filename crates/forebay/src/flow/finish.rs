@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::writeout::of_token;
 use crate::marks::Mark;
+use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{ExclusiveHold, flag};
@@ -100,6 +101,7 @@ impl Engine {
         // The vector first: who finds one write less takes it.
         self.give_back(&backing, io.pages);
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.activity_ends(&backing, Part::Request);
         self.write_is_over(&backing);
         object.written.wake_all();
         self.slab.freed.wake_all();

@@ -8,6 +8,7 @@ use crate::event::{Event, WritebackReason};
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::policy::FlushChunk;
+use crate::state::activity::Part;
 use crate::state::backing::{Backing, FlusherWork};
 use crate::state::dirty_index::Tag;
 use crate::state::object::{Committed, ObjectState, QueuePlace};
@@ -16,14 +17,17 @@ use forebay_base::{Instant, Span};
 use forebay_law::chunk::{MIN_WRITEBACK_PAGES, write_chunk};
 use forebay_law::share::store_background;
 use forebay_rt::Work;
+use forebay_rt::wait::either;
 use forebay_store::Durability;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// How long one look at the lists may take before the thresholds are asked again.
 const SLICE: Span = Span::from_millis(100);
-/// How long a flusher rests when all that is left to write has to wait.
-const REST: Span = Span::from_millis(100);
+/// How long a flusher rests when all that is left to write is held by somebody, is under way or
+/// waits for its time, unless a write ends or somebody asks: a page that is being copied to is free
+/// in a moment, and a guard may be held for long.
+const REST_MS: Range<u64> = 1..100;
 
 /// One piece of work.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,28 @@ struct Round {
     pages_left: u64,
     /// Objects that became dirty later are left for another time.
     dirty_since_ms: Option<u64>,
+}
+
+/// Rounds since the last one that wrote something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rounds {
+    in_vain: u32,
+}
+
+impl Rounds {
+    fn note(&mut self, progress: u64) {
+        self.in_vain = if progress > 0 {
+            0
+        } else {
+            self.in_vain.saturating_add(1)
+        };
+    }
+
+    /// Twice as long after each round in vain.
+    fn rest(self) -> Span {
+        let doublings = self.in_vain.saturating_sub(1).min(REST_MS.end.ilog2());
+        Span::from_millis((REST_MS.start << doublings).min(REST_MS.end))
+    }
 }
 
 /// How a turn of one object ended.
@@ -49,11 +75,12 @@ impl Engine {
     /// The life of the flusher of `backing`.
     pub(crate) async fn flusher(self: Arc<Self>, backing: Arc<Backing>) {
         let mut last_old_flush = self.rt.now();
+        let mut rounds = Rounds::default();
         while !self.is_closing() {
             backing.flusher_runs.store(true, Ordering::Release);
-            let progress = self.flush_rounds(&backing, &mut last_old_flush).await;
+            rounds.note(self.flush_rounds(&backing, &mut last_old_flush).await);
             backing.flusher_runs.store(false, Ordering::Release);
-            self.flusher_rests(&backing, last_old_flush, progress).await;
+            self.flusher_rests(&backing, last_old_flush, &rounds).await;
         }
     }
 
@@ -85,28 +112,33 @@ impl Engine {
         progress
     }
 
-    /// Sleeps until there may be something to do.
-    async fn flusher_rests(&self, backing: &Backing, last_old_flush: Instant, progress: u64) {
-        let listener = backing.wake_flusher.listen();
+    /// Sleeps until there may be something to do. Whoever asks for work from now on wakes it.
+    async fn flusher_rests(&self, backing: &Backing, last_old_flush: Instant, rounds: &Rounds) {
+        let ended = backing.write_ended.listen();
+        let asked = backing.wake_flusher.listen();
         self.drop_written(backing);
-        if self.is_closing() || backing.has_work() {
-            if progress == 0 && backing.has_work() && !self.is_closing() {
-                // What it was asked for has to wait: a retry that is not due, a page that is held.
-                self.rest(REST).await;
+        if self.is_closing() {
+            return;
+        }
+        if backing.has_work() {
+            // What reclaim asked for since the round began may have to wait. Writers who ask are at
+            // a limit, perhaps for pages that were not there yet when the round looked.
+            if rounds.in_vain > 0 && !backing.has_work_for_writers() {
+                let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
             }
             return;
         }
         if lock(&backing.lists).is_empty() {
-            listener.await;
-        } else if self.is_over_background(backing) && progress > 0 {
+            asked.await;
+        } else if self.is_over_background(backing) && rounds.in_vain == 0 {
             self.rt.yield_now().await;
         } else if self.is_over_background(backing) {
-            let _ = self.rt.timeout(REST, listener).await;
+            let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
         } else if self.settings.writeback_interval == Span::ZERO {
-            listener.await;
+            asked.await;
         } else {
             let next = last_old_flush + self.settings.writeback_interval;
-            let _ = self.until(next, listener).await;
+            let _ = self.until(next, asked).await;
         }
     }
 
@@ -147,6 +179,7 @@ impl Engine {
             reason,
         });
         self.skip_idle_gap(backing);
+        let at_work = self.at_work(backing, Part::Round);
         let now_ms = self.now_ms();
         let mut round = Round {
             reason,
@@ -169,6 +202,7 @@ impl Engine {
                 break;
             }
         }
+        drop(at_work);
         self.record(&Event::WritebackWritten {
             bdi: backing.number,
             reason,
@@ -231,6 +265,7 @@ impl Engine {
         backing: &Arc<Backing>,
         pages: u64,
     ) -> u64 {
+        let _at_work = self.at_work(backing, Part::Round);
         let mut round = Round {
             reason: WritebackReason::Foreground,
             pages_left: pages,

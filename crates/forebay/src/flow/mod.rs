@@ -20,6 +20,7 @@
 //! | `drop` | clean pages that go before reclaim comes to them |
 //! | `swap`, `swapahead` | anonymous memory; what is read back together |
 //! | `accounts` | the books of dirty pages |
+//! | `activity` | who is at work for a store, and who pauses for it |
 //! | `wait`, `ticket` | bounded waits |
 //!
 //! `alloc -> reclaim -> judge` and `flusher -> writeout`, `sync -> writeout`: no circle. Nothing
@@ -35,6 +36,7 @@
 //! | `throttle/foreground` | writers that write themselves (before 3.2) |
 
 mod accounts;
+mod activity;
 mod alloc;
 mod balloon;
 mod commit;

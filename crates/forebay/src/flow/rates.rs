@@ -1,15 +1,16 @@
 //! Measuring a store: its write bandwidth, and the base rate of its writers.
 //!
 //! Spec/writeback.md 3. Two things are done differently, for stores that a kernel never sees
-//! start (docs/decisions/0004): time in which a store had nothing to write is never counted, and
+//! start (docs/decisions/0004 and 0031): a store is measured by the time in which it was busy, and
 //! the first samples weigh more, so that a store of 4 GB/s or of 4 MB/s is known within a second
 //! instead of half a minute.
 
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::state::backing::{Backing, Rates};
+use forebay_base::Instant;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
+use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth, Sample};
 use forebay_law::rate::{DirtyRate, RateInputs};
 use forebay_law::share::{ShareLimits, store_thresh};
 
@@ -40,10 +41,12 @@ impl Engine {
         store_thresh(thresh, share, limits)
     }
 
-    /// Starts measuring anew after a time in which the store had nothing to write.
+    /// Starts measuring anew after a time in which the store had nothing to write. A gap between
+    /// two rounds is none: a store that answers before the next round would never be sampled.
     pub(crate) fn skip_idle_gap(&self, backing: &Backing) {
-        if backing.writes_in_flight.load(Ordering::Acquire) == 0 {
-            stamp(backing, &mut lock(&backing.rates), self.now_ms());
+        let now = self.rt.now();
+        if backing.activity.idle(now).as_millis() > BANDWIDTH_INTERVAL_MS {
+            stamp(backing, &mut lock(&backing.rates), now);
         }
     }
 
@@ -58,7 +61,8 @@ impl Engine {
     }
 
     fn sample(&self, backing: &Backing, view: Option<RateView>) {
-        let now_ms = self.now_ms();
+        let now = self.rt.now();
+        let now_ms = now.as_millis();
         let mut rates = lock(&backing.rates);
         let elapsed_ms = now_ms.saturating_sub(rates.updated_ms);
         let interval_ms = if rates.samples < SAMPLES_TO_TRUST {
@@ -75,7 +79,13 @@ impl Engine {
             return;
         }
         let old_average = rates.bandwidth.average_pages_per_s;
-        rates.bandwidth = advanced(&rates, written, elapsed_ms);
+        let busy = backing.activity.times(now).busy;
+        let sample = Sample {
+            written_pages: written,
+            elapsed_ms,
+            busy_us: busy.saturating_sub(rates.busy_stamp).as_micros(),
+        };
+        rates.bandwidth = advanced(&rates, sample);
         if let Some(view) = view {
             let inputs = RateInputs {
                 position_ratio: view.position_ratio,
@@ -103,25 +113,25 @@ impl Engine {
             };
         }
         rates.samples += 1;
-        stamp(backing, &mut rates, now_ms);
+        stamp(backing, &mut rates, now);
     }
 }
 
-fn advanced(rates: &Rates, written: u64, elapsed_ms: u64) -> Bandwidth {
+fn advanced(rates: &Rates, sample: Sample) -> Bandwidth {
     if rates.samples >= EARLY_SAMPLES {
-        return rates.bandwidth.advanced(written, elapsed_ms);
+        return rates.bandwidth.sampled(sample);
     }
-    let sample = written * 1_000 / elapsed_ms.max(1);
     let known = rates.bandwidth.write_pages_per_s;
-    let mean = (known * rates.samples + sample) / (rates.samples + 1);
+    let mean = (known * rates.samples + sample.pages_per_s()) / (rates.samples + 1);
     Bandwidth {
         write_pages_per_s: mean,
         average_pages_per_s: mean.max(1),
     }
 }
 
-fn stamp(backing: &Backing, rates: &mut Rates, now_ms: u64) {
-    rates.updated_ms = now_ms;
+fn stamp(backing: &Backing, rates: &mut Rates, now: Instant) {
+    rates.updated_ms = now.as_millis();
+    rates.busy_stamp = backing.activity.times(now).busy;
     rates.written_stamp = backing.written.load(Ordering::Relaxed);
     rates.dirtied_stamp = backing.dirtied.load(Ordering::Relaxed);
 }

@@ -12,6 +12,7 @@ use crate::event::{Event, PauseLimit, PauseRecord};
 use crate::flow::rates::{RateView, SAMPLES_TO_TRUST};
 use crate::marks::Mark;
 use crate::policy::DirtyThrottle;
+use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::pause_turn::PauseTurn;
 use forebay_base::sync::{
@@ -199,8 +200,10 @@ impl Engine {
             return true;
         }
         self.record_pause(backing, snapshot, &decision);
+        let paused = self.at_work(backing, Part::Pause);
         self.sleep_counted(Span::from_micros(decision.pause_us))
             .await;
+        drop(paused);
         may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
 
@@ -246,7 +249,9 @@ impl Engine {
         let deadline = began + longest;
         let listener = backing.write_ended.listen();
         self.update_bandwidth(backing);
+        let paused = self.at_work(backing, Part::Pause);
         let ended = self.until(deadline, listener).await.is_some();
+        drop(paused);
         self.update_bandwidth(backing);
         let now = self.rt.now();
         let paused = now.since(began);

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::flow::accounts::account_failure_over;
 use crate::marks::Mark;
 use crate::policy::WriteDepth;
+use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::{Run, Tag};
 use crate::state::frame::{Refused, claimable, flag};
@@ -347,6 +348,7 @@ impl Engine {
         backing.file_writes_in_flight.fetch_add(1, Ordering::AcqRel);
         let in_flight = &backing.pages_in_flight;
         in_flight.fetch_add(pages.len() as u64, Ordering::AcqRel);
+        self.activity_begins(backing, Part::Request);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let io = self.page_io(request, pages, token(object.number, sequence));
         let stored = first + whole_bytes / PAGE_BYTES as u64;

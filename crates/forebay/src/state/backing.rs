@@ -7,10 +7,12 @@
 //! who has not returned yet.
 
 use crate::settings::BackingSettings;
+use crate::state::activity::Activity;
 use crate::state::flusher_lists::FlusherLists;
 use crate::state::object::{ObjectState, QueuePlace};
 use crate::state::outstanding::Outstanding;
 use crate::state::vectors::IoVectors;
+use forebay_base::Span;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -35,6 +37,8 @@ pub(crate) struct Rates {
     pub(crate) written_stamp: u64,
     pub(crate) dirtied_stamp: u64,
     pub(crate) updated_ms: u64,
+    /// For how long the store had been busy by then.
+    pub(crate) busy_stamp: Span,
     /// Samples of bandwidth so far: 0 means that the rate is the initial guess.
     pub(crate) samples: u64,
 }
@@ -107,6 +111,7 @@ pub(crate) struct Backing {
     pub(crate) write_ended: WaitQueue,
     /// What the store last said of its congestion.
     pub(crate) congested: AtomicBool,
+    pub(crate) activity: Activity,
 }
 
 impl fmt::Debug for Backing {
@@ -151,6 +156,7 @@ impl Backing {
                 written_stamp: 0,
                 dirtied_stamp: 0,
                 updated_ms: now_ms,
+                busy_stamp: Span::ZERO,
                 samples: 0,
             }),
             lists: Mutex::new(FlusherLists::new()),
@@ -169,6 +175,7 @@ impl Backing {
             pages_in_flight: AtomicU64::new(0),
             write_ended: WaitQueue::with_room(8),
             congested: AtomicBool::new(false),
+            activity: Activity::default(),
         }
     }
 
@@ -252,6 +259,11 @@ impl Backing {
 
     pub(crate) fn has_work(&self) -> bool {
         *lock(&self.work) != FlusherWork::default()
+    }
+
+    /// Whether writers have asked it to write in the background.
+    pub(crate) fn has_work_for_writers(&self) -> bool {
+        lock(&self.work).background
     }
 
     /// Leaves a commit to the committers, or gives it back if they have ended.

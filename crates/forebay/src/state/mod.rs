@@ -13,11 +13,12 @@
 //! 4. the block slab
 //! 5. a bucket of the index
 //! 6. a zone's balloon, `Zone::lists`, `Zone::free`
-//! 7. `Backing::rates`, the cache's limits, counters, the error sequence of an object
+//! 7. `Backing::rates`, the cache's limits, a store's activity, counters, the error sequence of an object
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
 //! is waited for under one.
 
+pub(crate) mod activity;
 pub(crate) mod arena;
 pub(crate) mod backing;
 pub(crate) mod congestion;
