@@ -91,4 +91,50 @@ proptest! {
         let end = waits.iter().fold(of(write, average), |bandwidth, &ms| bandwidth.advanced(0, ms));
         prop_assert!(end.average_pages_per_s >= 1);
     }
+
+    #[test]
+    fn condition_6_a_store_with_too_little_to_do_is_not_taken_for_slower(
+        write in 0_u64..1 << 24, written in 0_u64..1 << 30, elapsed_ms in 1_u64..10_000,
+        busy_part in 0_u64..875,
+    ) {
+        let known = of(write, write.max(1));
+        let sample = Sample { written_pages: written, elapsed_ms, busy_us: elapsed_ms * busy_part };
+        prop_assert!(sample.ran_dry());
+        let after = known.sampled(sample);
+        prop_assert!(after.write_pages_per_s >= known.write_pages_per_s);
+        prop_assert!(after.average_pages_per_s >= known.average_pages_per_s);
+    }
+
+    #[test]
+    fn condition_7_short_work_weighs_as_long_as_it_took(
+        write in 1_u64..1 << 20, faster in 2_u64..10, busy_ms in 1_u64..=170,
+    ) {
+        let written_pages = write * faster * busy_ms / 1_000;
+        let sample = Sample { written_pages, elapsed_ms: 200, busy_us: busy_ms * 1_000 };
+        let after = of(write, write).sampled(sample).write_pages_per_s;
+        let gap = (sample.pages_per_s() + 1).saturating_sub(write);
+        prop_assert!(after <= write + gap * busy_ms / WINDOW_MS + 1, "{write} -> {after}");
+    }
+
+    #[test]
+    fn a_store_that_is_kept_busy_is_measured_by_the_time_that_passed(
+        write in 0_u64..1 << 24, written in 0_u64..1 << 24, elapsed_ms in 1_u64..10_000,
+        idle_part in 0_u64..=125,
+    ) {
+        let known = of(write, write.max(1));
+        let busy_us = elapsed_ms * (1_000 - idle_part);
+        let sample = Sample { written_pages: written, elapsed_ms, busy_us };
+        prop_assert_eq!(known.sampled(sample), known.advanced(written, elapsed_ms));
+    }
+}
+
+#[test]
+fn a_store_that_answers_at_once_has_a_rate() {
+    let sample = Sample {
+        written_pages: 100,
+        elapsed_ms: 200,
+        busy_us: 0,
+    };
+    assert_eq!(sample.pages_per_s(), HIGHEST_PAGES_PER_S);
+    assert_eq!(Sample::default().pages_per_s(), 0);
 }

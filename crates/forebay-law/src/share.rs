@@ -15,6 +15,8 @@
 //! | `limits` | percent | minima sum to less than 100 | an operator |
 //! | [`Share`] | fraction | 0 to 1 | output |
 //! | `store_thresh` | pages | 0 to `thresh` | output: a soft target |
+//! | `excess` | pages | 0 and up | what stores have above their parts, summed up |
+//! | answerable | pages | 0 to `dirty` | output: what a writer is judged by |
 //!
 //! # Formula
 //!
@@ -25,6 +27,7 @@
 //! store_thresh = thresh * (100 - sum of minima) / 100 * share + thresh * min / 100
 //!                at most thresh * max / 100
 //! bounded      : count only ceil((den * f - num * 1024) / (1024 - f)) of n, f = max_ratio_1024
+//! answerable   = dirty - min(excess, thresh, dirtyable * 3/4 - thresh),  at least own
 //! ```
 //!
 //! # Conditions
@@ -36,6 +39,9 @@
 //! 5. A bounded share passes its bound by less than one page.
 //! 6. The thresholds of all stores sum to no more than the whole.
 //! 7. No store gets more than its maximum.
+//! 8. The writers of a store answer for all of its own pages, and for no more than there are.
+//! 9. As long as nobody answers for more than `thresh`, a quarter of the memory stays clean.
+//! 10. What a store has above its part does not count against the writers of another, up to `thresh`.
 //!
 //! # Picture
 //!
@@ -68,7 +74,8 @@
 //! An equal part for each store gives the slow stick minutes of dirty pages and the fast disk a
 //! second's worth. A part by measured bandwidth gives an idle store its full part, which nobody
 //! else may then use. Counts of completions without ageing take hours to notice that a store went
-//! idle.
+//! idle. Where all dirty pages count against every writer, as they do in Linux, a store that stands
+//! still with the whole limit dirty stops the writers of all others.
 //!
 //! # Edges
 //!
@@ -80,7 +87,8 @@
 //!
 //! # Lineage
 //!
-//! Linux: floating proportions (2.6.24), flexible periods of three seconds (3.6).
+//! Linux: floating proportions (2.6.24), flexible periods of three seconds (3.6). For what a writer
+//! answers is Forebay's own.
 
 use crate::arithmetic::{RATIO_ONE, scaled};
 
@@ -237,6 +245,15 @@ pub fn store_thresh(thresh: u64, share: Share, limits: ShareLimits) -> u64 {
     scaled(divided, share.numerator, share.denominator.max(1))
         .saturating_add(scaled(thresh, limits.min_percent, 100))
         .min(scaled(thresh, limits.max_percent, 100))
+}
+
+/// Of `dirty` pages those for which the writers of a store with `own` of them answer: what stores
+/// have above their own parts of the limit (`excess`) is left out, up to `thresh` and as long as a
+/// quarter of the memory that may be dirtied (`dirtyable`) stays clean.
+pub fn answerable_pages(dirty: u64, own: u64, excess: u64, thresh: u64, dirtyable: u64) -> u64 {
+    let room = (dirtyable - dirtyable / 4).saturating_sub(thresh);
+    let left_out = excess.min(thresh).min(room);
+    dirty.saturating_sub(left_out).max(own)
 }
 
 /// The background threshold of a store: the same part of it as of the whole.

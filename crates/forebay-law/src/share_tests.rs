@@ -97,6 +97,25 @@ fn replayed(history: &[(usize, u64, u64)]) -> (GlobalCompletions, [StoreCompleti
     (global, stores)
 }
 
+#[test]
+fn a_store_that_stands_still_leaves_the_limit_to_the_others() {
+    // 64 000 pages may be dirtied, 12 800 at a time; the one that stands still has them all.
+    let (thresh, dirtyable) = (12_800, 64_000);
+    assert_eq!(
+        answerable_pages(12_800 + 500, 500, 12_000, thresh, dirtyable),
+        1_300
+    );
+    assert_eq!(
+        answerable_pages(12_800, 12_800, 12_000, thresh, dirtyable),
+        12_800
+    );
+    // Where nearly all memory may be dirty there is no room for more.
+    assert_eq!(
+        answerable_pages(48_000, 500, 40_000, 47_000, dirtyable),
+        47_000
+    );
+}
+
 proptest! {
     #[test]
     fn condition_1_a_share_is_at_most_one(history in any_history()) {
@@ -189,5 +208,38 @@ proptest! {
         let part = fraction(numerator, numerator + u64::from(others) + 1);
         let limits = ShareLimits { max_percent, ..ShareLimits::default() };
         prop_assert!(store_thresh(thresh, part, limits) <= thresh * max_percent / 100);
+    }
+
+    #[test]
+    fn condition_8_answers_for_its_own_and_for_no_more_than_there_are(
+        dirty in 0_u64..1 << 40, own in 0_u64..1 << 40, excess in 0_u64..1 << 40,
+        thresh in 0_u64..1 << 40, dirtyable in 0_u64..1 << 40,
+    ) {
+        let own = own.min(dirty);
+        let pages = answerable_pages(dirty, own, excess, thresh, dirtyable);
+        prop_assert!((own..=dirty).contains(&pages));
+    }
+
+    #[test]
+    fn condition_9_a_quarter_stays_clean(
+        dirty in 0_u64..1 << 40, own in 0_u64..1 << 40, excess in 0_u64..1 << 40,
+        dirtyable in 0_u64..1 << 40, part in 0_u64..=75,
+    ) {
+        let most = dirtyable - dirtyable / 4;
+        let thresh = (dirtyable * part / 100).min(most);
+        let pages = answerable_pages(dirty, own.min(dirty), excess, thresh, dirtyable);
+        prop_assert!(pages > thresh || dirty <= most, "{pages} of {dirty}");
+    }
+
+    #[test]
+    fn condition_10_what_others_have_too_much_is_theirs(
+        parts in prop::collection::vec((0_u64..10_000, 0_u64..10_000), 1..6),
+        own in 0_u64..10_000,
+    ) {
+        let thresh = 60_000;
+        let dirty = own + parts.iter().map(|(pages, _)| pages).sum::<u64>();
+        let excess = parts.iter().map(|(pages, part)| pages.saturating_sub(*part)).sum();
+        let within: u64 = parts.iter().map(|(pages, part)| pages.min(part)).sum();
+        prop_assert_eq!(answerable_pages(dirty, own, excess, thresh, 10 * thresh), own + within);
     }
 }

@@ -265,7 +265,7 @@ impl Engine {
             node.wake_kswapd.wake_all();
         }
         for backing in self.backings() {
-            backing.wake_flusher.wake_all();
+            backing.requests.wake();
             backing.wake_committer.wake_all();
         }
     }

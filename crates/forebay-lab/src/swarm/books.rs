@@ -26,6 +26,13 @@ impl World {
         }
         let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
         let limit = self.highest_limit(limit);
+        // What a store has above its part is left out for the others, up to the limit.
+        let paced = self.plan.settings.policy.dirty_throttle == DirtyThrottle::Paced;
+        let left_out = if paced && self.stores.len() > 1 {
+            limit
+        } else {
+            0
+        };
         let writers = self.plan.clients * (1 + u64::from(self.plan.has(Part::Shared)))
             + u64::from(self.plan.has(Part::Scatter))
             + u64::from(self.plan.has(Part::Table));
@@ -40,13 +47,23 @@ impl World {
             DirtyThrottle::ForegroundPerStore | DirtyThrottle::Foreground => 4 * STRETCH_PAGES,
             _ => STRETCH_PAGES,
         };
-        let allowed = limit + writers * ahead + swapped;
+        let of_store = limit + writers * ahead + swapped;
+        let allowed = left_out + of_store;
         if statistics.dirty() > allowed {
             let what = format!(
                 "{} pages are dirty or under writeback; the limit is {limit}",
                 statistics.dirty()
             );
             self.broken(Oracle::Bounds, what);
+        }
+        for (number, backing) in statistics.backings.iter().enumerate() {
+            let dirty = backing.reclaimable + backing.writeback;
+            if dirty > of_store {
+                let what = format!(
+                    "{dirty} pages of store {number} are dirty or under writeback; the limit is {limit}"
+                );
+                self.broken(Oracle::Bounds, what);
+            }
         }
     }
 

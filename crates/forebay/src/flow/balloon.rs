@@ -39,7 +39,7 @@ impl Engine {
         }
         for backing in self.backings() {
             // The limits are lower now.
-            backing.wake_for_background();
+            backing.requests.ask_for_background();
         }
         self.start_filling();
         Ok(self.balloons_fill().await)

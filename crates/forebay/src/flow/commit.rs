@@ -217,7 +217,7 @@ impl Engine {
             .get(object.number)
             .expect("an object with dirty pages is known");
         if backing.enqueue(&object, || self.now_ms()) {
-            backing.wake_flusher.wake_all();
+            backing.requests.wake();
         }
     }
 }

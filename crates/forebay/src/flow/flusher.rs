@@ -9,8 +9,9 @@ use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::policy::FlushChunk;
 use crate::state::activity::Part;
-use crate::state::backing::{Backing, FlusherWork};
+use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
+use crate::state::flusher_requests::AfterRound;
 use crate::state::object::{Committed, ObjectState, QueuePlace};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
@@ -77,9 +78,7 @@ impl Engine {
         let mut last_old_flush = self.rt.now();
         let mut rounds = Rounds::default();
         while !self.is_closing() {
-            backing.flusher_runs.store(true, Ordering::Release);
             rounds.note(self.flush_rounds(&backing, &mut last_old_flush).await);
-            backing.flusher_runs.store(false, Ordering::Release);
             self.flusher_rests(&backing, last_old_flush, &rounds).await;
         }
     }
@@ -90,7 +89,7 @@ impl Engine {
         last_old_flush: &mut Instant,
     ) -> u64 {
         let mut progress = 0;
-        let work = backing.take_work();
+        let work = backing.requests.take();
         if work.all || work.pages > 0 {
             let pages = if work.all { u64::MAX } else { work.pages };
             let reason = WritebackReason::Vmscan;
@@ -115,18 +114,18 @@ impl Engine {
     /// Sleeps until there may be something to do. Whoever asks for work from now on wakes it.
     async fn flusher_rests(&self, backing: &Backing, last_old_flush: Instant, rounds: &Rounds) {
         let ended = backing.write_ended.listen();
-        let asked = backing.wake_flusher.listen();
+        let asked = backing.requests.listen();
         self.drop_written(backing);
         if self.is_closing() {
             return;
         }
-        if backing.has_work() {
-            // What reclaim asked for since the round began may have to wait. Writers who ask are at
-            // a limit, perhaps for pages that were not there yet when the round looked.
-            if rounds.in_vain > 0 && !backing.has_work_for_writers() {
+        match backing.requests.after_round(rounds.in_vain > 0) {
+            AfterRound::Again => return,
+            AfterRound::RestInVain => {
                 let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
+                return;
             }
-            return;
+            AfterRound::Rest => {}
         }
         if lock(&backing.lists).is_empty() {
             asked.await;
@@ -224,9 +223,9 @@ impl Engine {
     fn goes_on(&self, backing: &Backing, round: &Round) -> bool {
         match round.reason {
             WritebackReason::Background => {
-                !lock(&backing.work).all && self.is_over_background(backing)
+                !backing.requests.wants_all() && self.is_over_background(backing)
             }
-            WritebackReason::Periodic => !lock(&backing.work).all,
+            WritebackReason::Periodic => !backing.requests.wants_all(),
             _ => true,
         }
     }
@@ -402,7 +401,7 @@ impl Engine {
         drop(lists);
         if was_empty {
             // A writer who had the object may have let the flusher fall asleep for good.
-            backing.wake_flusher.wake_all();
+            backing.requests.wake();
         }
     }
 }
@@ -460,16 +459,4 @@ fn take_object(backing: &Backing) -> Option<Arc<ObjectState>> {
     let object = lock(&backing.lists).take_of_round()?;
     lock(&object.queueing).place = QueuePlace::Taken;
     Some(object)
-}
-
-impl Backing {
-    /// Asks for background writing, unless the flusher is at it.
-    pub(crate) fn wake_for_background(&self) {
-        if !self.flusher_runs.load(Ordering::Acquire) {
-            self.request(FlusherWork {
-                background: true,
-                ..FlusherWork::default()
-            });
-        }
-    }
 }

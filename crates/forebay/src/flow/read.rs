@@ -7,7 +7,7 @@ use crate::file::{Handle, LONGEST_BYTES, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::swap::is_in_no_slot;
 use crate::marks::Mark;
-use crate::state::backing::FlusherWork;
+use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{Refused, SharedHold, flag, is_crowded, is_holdable};
 use crate::state::index::{key, page_of as index_of};
 use crate::state::object::ObjectState;
@@ -294,7 +294,7 @@ impl Engine {
             all: true,
             ..FlusherWork::default()
         };
-        handle.backing.request(everything);
+        handle.backing.requests.ask(everything);
     }
 
     /// Fetches ahead what the next reads of a batch will touch: the buckets of the later ones,

@@ -17,7 +17,8 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::alloc::Want;
 use crate::policy::{InactiveShare, ReclaimThrottle, ScanBalance};
-use crate::state::backing::{Backing, FlusherWork};
+use crate::state::backing::Backing;
+use crate::state::flusher_requests::FlusherWork;
 use crate::state::node::Node;
 use crate::state::zone::{Batch, List, Zone};
 use forebay_base::Instant;
@@ -359,7 +360,7 @@ impl Engine {
     pub(crate) fn kick_flushers(&self) {
         for backing in self.backings() {
             if backing.reclaimable.load(Ordering::Relaxed) > 0 {
-                backing.request(FlusherWork {
+                backing.requests.ask(FlusherWork {
                     all: true,
                     ..FlusherWork::default()
                 });

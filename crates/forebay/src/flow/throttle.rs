@@ -29,7 +29,7 @@ use forebay_law::pause::{
 };
 use forebay_law::position::{Position, PositionInputs, position};
 use forebay_law::rate::{strict_setpoint, task_ratelimit};
-use forebay_law::share::{StoreCompletions, store_background};
+use forebay_law::share::{StoreCompletions, answerable_pages, store_background};
 use forebay_rt::Work;
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ impl Engine {
                 backing.exceeded.store(false, Ordering::Relaxed);
                 return;
             }
-            backing.wake_for_background();
+            backing.requests.ask_for_background();
             self.wake_for_commits();
             backing.exceeded.store(snapshot.exceeded, Ordering::Relaxed);
             count_writer(backing, dirtier);
@@ -249,16 +249,20 @@ impl Engine {
         let deadline = began + longest;
         let listener = backing.write_ended.listen();
         self.update_bandwidth(backing);
-        let paused = self.at_work(backing, Part::Pause);
-        let ended = self.until(deadline, listener).await.is_some();
-        drop(paused);
+        // What it dirtied may be written by now, and no write may be left that could wake it.
+        let ended = if may_leave(0, backing.file_pages(), 1) {
+            true
+        } else {
+            let _paused = self.at_work(backing, Part::Pause);
+            self.until(deadline, listener).await.is_some()
+        };
         self.update_bandwidth(backing);
         let now = self.rt.now();
         let paused = now.since(began);
         self.count(Counter::BalancePauses, 1);
         self.count(Counter::BalancePausedUs, paused.as_micros());
         self.record_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
-        let dirty = self.global.pages();
+        let dirty = self.answerable_pages(backing, &self.dirty_limits());
         // The last: a healthy store is written to whatever another one keeps dirty, and only by
         // what is written to it can it be measured.
         let may_go = dirty < snapshot.position.setpoint
@@ -275,7 +279,7 @@ impl Engine {
     fn snapshot(&self, backing: &Backing) -> Snapshot {
         let now = self.rt.now();
         let limits = self.dirty_limits();
-        let dirty = self.global.pages();
+        let dirty = self.answerable_pages(backing, &limits);
         let store_thresh = self.store_thresh(backing, limits.thresh);
         let rates = *lock(&backing.rates);
         let store_background = store_background(store_thresh, limits.thresh, limits.background);
@@ -313,6 +317,24 @@ impl Engine {
         }
     }
 
+    /// The dirty pages for which the writers of `backing` answer. What another store has above its
+    /// own part of the limit is its own affair, within bounds: a store that stands still is not to
+    /// stop the writers of the others (promise 6).
+    fn answerable_pages(&self, backing: &Backing, limits: &DirtyLimits) -> u64 {
+        let all = self.global.pages();
+        let is_alone = all <= backing.dirty_pages();
+        if is_alone || self.settings.policy.dirty_throttle != DirtyThrottle::Paced {
+            return all;
+        }
+        let excess_of = |store: &Backing| {
+            let part = self.store_thresh(store, limits.thresh);
+            store.dirty_pages().saturating_sub(part)
+        };
+        let excess = self.backings().iter().map(|store| excess_of(store)).sum();
+        let own = backing.dirty_pages();
+        answerable_pages(all, own, excess, limits.thresh, self.dirtyable_pages())
+    }
+
     /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit.
     /// Those of another store may be all that is over it.
     fn wake_for_commits(&self) {
@@ -321,14 +343,14 @@ impl Engine {
         }
         for backing in self.backings() {
             if backing.uncommitted.load(Ordering::Relaxed) > 0 {
-                backing.wake_for_background();
+                backing.requests.ask_for_background();
             }
         }
     }
 
     fn wake_flusher_if_over(&self, backing: &Backing, snapshot: &Snapshot) {
         if self.global.dirty.load(Ordering::Relaxed) > snapshot.limits.background {
-            backing.wake_for_background();
+            backing.requests.ask_for_background();
         }
     }
 

@@ -323,7 +323,7 @@ impl Engine {
         self.account_written_to(&handle.backing, pages);
         if handle.backing.enqueue(&handle.object, || self.now_ms()) {
             // The first dirty object starts the flusher's clock.
-            handle.backing.wake_flusher.wake_all();
+            handle.backing.requests.wake();
         }
     }
 

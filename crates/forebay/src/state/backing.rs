@@ -9,6 +9,7 @@
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
 use crate::state::flusher_lists::FlusherLists;
+use crate::state::flusher_requests::FlusherRequests;
 use crate::state::object::{ObjectState, QueuePlace};
 use crate::state::outstanding::Outstanding;
 use crate::state::vectors::IoVectors;
@@ -41,17 +42,6 @@ pub(crate) struct Rates {
     pub(crate) busy_stamp: Span,
     /// Samples of bandwidth so far: 0 means that the rate is the initial guess.
     pub(crate) samples: u64,
-}
-
-/// What a flusher has been asked to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlusherWork {
-    /// Too much is dirty: write until it is not.
-    pub(crate) background: bool,
-    /// A reclaimer found only dirty pages: write all.
-    pub(crate) all: bool,
-    /// One has looked at so many pages in vain: write as many.
-    pub(crate) pages: u64,
 }
 
 /// Writes for which the lists of a store have room from the start.
@@ -93,9 +83,7 @@ pub(crate) struct Backing {
     pub(crate) writers_seen: AtomicU64,
     pub(crate) rates: Mutex<Rates>,
     pub(crate) lists: Mutex<FlusherLists>,
-    pub(crate) work: Mutex<FlusherWork>,
-    pub(crate) wake_flusher: WaitQueue,
-    pub(crate) flusher_runs: AtomicBool,
+    pub(crate) requests: FlusherRequests,
     outstanding: Mutex<Outstanding>,
     commits: Mutex<CommitQueue>,
     pub(crate) wake_committer: WaitQueue,
@@ -160,9 +148,7 @@ impl Backing {
                 samples: 0,
             }),
             lists: Mutex::new(FlusherLists::new()),
-            work: Mutex::new(FlusherWork::default()),
-            wake_flusher: WaitQueue::with_room(1),
-            flusher_runs: AtomicBool::new(false),
+            requests: FlusherRequests::new(),
             outstanding: Mutex::new(Outstanding::with_room(ROOM)),
             commits: Mutex::new(CommitQueue {
                 waiting: VecDeque::with_capacity(ROOM),
@@ -233,37 +219,6 @@ impl Backing {
             queueing.forget_failures();
             lock(&self.lists).hurry(&queueing, object.number);
         }
-    }
-
-    /// Asks the flusher for work; true if it was not asked before.
-    pub(crate) fn request(&self, work: FlusherWork) -> bool {
-        let mut asked = lock(&self.work);
-        let merged = FlusherWork {
-            background: asked.background || work.background,
-            all: asked.all || work.all,
-            pages: asked.pages.max(work.pages),
-        };
-        let is_new = *asked != merged;
-        *asked = merged;
-        drop(asked);
-        if is_new {
-            self.wake_flusher.wake_all();
-        }
-        is_new
-    }
-
-    /// What the flusher was asked; it is asked nothing from now on.
-    pub(crate) fn take_work(&self) -> FlusherWork {
-        std::mem::take(&mut *lock(&self.work))
-    }
-
-    pub(crate) fn has_work(&self) -> bool {
-        *lock(&self.work) != FlusherWork::default()
-    }
-
-    /// Whether writers have asked it to write in the background.
-    pub(crate) fn has_work_for_writers(&self) -> bool {
-        lock(&self.work).background
     }
 
     /// Leaves a commit to the committers, or gives it back if they have ended.

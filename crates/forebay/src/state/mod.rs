@@ -25,6 +25,7 @@ pub(crate) mod congestion;
 pub(crate) mod dirty_index;
 pub(crate) mod errseq;
 pub(crate) mod flusher_lists;
+pub(crate) mod flusher_requests;
 pub(crate) mod frame;
 pub(crate) mod gauge;
 pub(crate) mod global;
@@ -42,6 +43,8 @@ pub(crate) mod unused_files;
 pub(crate) mod vectors;
 pub(crate) mod zone;
 
+#[cfg(all(test, loom))]
+mod loom_flusher_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(all(test, not(loom)))]

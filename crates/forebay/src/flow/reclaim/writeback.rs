@@ -6,7 +6,8 @@ use crate::flow::judge::Verdict;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::policy::{ReclaimThrottle, ReclaimWriteback};
 use crate::settings::ReclaimWrites;
-use crate::state::backing::{Backing, FlusherWork};
+use crate::state::backing::Backing;
+use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::node::ReclaimFlags;
@@ -166,7 +167,7 @@ impl Engine {
         }
         for backing in self.backings() {
             if backing.reclaimable.load(Ordering::Relaxed) > 0 {
-                backing.request(FlusherWork {
+                backing.requests.ask(FlusherWork {
                     pages: total_scanned,
                     ..FlusherWork::default()
                 });

@@ -82,7 +82,7 @@ impl Engine {
             backing.exceeded.store(false, Ordering::Relaxed);
         }
         if self.global.dirty.load(Ordering::Relaxed) > last.limits.background {
-            backing.wake_for_background();
+            backing.requests.ask_for_background();
         }
     }
 

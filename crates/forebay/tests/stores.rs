@@ -1,0 +1,140 @@
+//! Stores beside each other: each keeps its rate whatever happens to the others, and stands idle
+//! for none of its writers (promise 6; docs/decisions/0031).
+
+mod support;
+
+use forebay::{AttachedStore, BackingSettings};
+use forebay_base::Span;
+use forebay_rt::{Rt, Task};
+use forebay_store::{ObjectId, Rate, RateStore};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use support::void::Void;
+use support::{Bench, PAGE, simulate};
+
+/// 200 MB/s.
+const PAGES_PER_S: u64 = 48_828;
+
+/// A store of a rate, with writers of 64 KiB that never stop.
+struct Target {
+    medium: Arc<RateStore>,
+    written: Arc<AtomicU64>,
+    tasks: Vec<Task>,
+}
+
+impl Target {
+    fn new(bench: &Bench, pages_per_s: u64, first: u64, writers: u64) -> Target {
+        let rate = Rate::bytes(pages_per_s * PAGE as u64);
+        let medium = Arc::new(RateStore::new(bench.rt.clone(), Arc::new(Void), rate));
+        let store = bench
+            .cache
+            .attach_with(medium.clone(), BackingSettings::default())
+            .expect("the cache takes a store");
+        let written = Arc::new(AtomicU64::new(0));
+        let start = |number| {
+            let writing = write(bench, &store, ObjectId(number), written.clone());
+            bench.rt.spawn("writer", writing)
+        };
+        Target {
+            tasks: (first..first + writers).map(start).collect(),
+            medium,
+            written,
+        }
+    }
+
+    /// Pages that its writers have written so far.
+    fn pages(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Pages that its writers write in `span` from now.
+    async fn pages_in(&self, rt: &Rt, span: Span) -> u64 {
+        let before = self.pages();
+        rt.sleep(span).await;
+        self.pages() - before
+    }
+}
+
+fn write(
+    bench: &Bench,
+    store: &AttachedStore,
+    object: ObjectId,
+    written: Arc<AtomicU64>,
+) -> impl Future<Output = ()> + Send + 'static {
+    const BLOCK_PAGES: u64 = 16;
+    let opened = bench.cache.open(store, object, 0);
+    let file = opened.expect("the object opens");
+    async move {
+        let block = vec![1; BLOCK_PAGES as usize * PAGE];
+        let mut at = 0;
+        // Ends with the cache, or once its store has been silent for too long.
+        while file.write_at(&block, at).await.is_ok() {
+            at += block.len() as u64;
+            written.fetch_add(BLOCK_PAGES, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn of_two_stores_one_stops_and_the_other_keeps_its_rate() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 256);
+        let stops = Target::new(&bench, PAGES_PER_S, 0, 1);
+        let steady = Target::new(&bench, PAGES_PER_S, 100, 1);
+        rt.sleep(Span::from_secs(5)).await;
+        stops.medium.set_rate(Rate::bytes(0));
+        let kept = steady.pages_in(&rt, Span::from_secs(10)).await;
+        assert!(kept >= 9 * PAGES_PER_S, "{kept} pages in 10 s");
+    });
+}
+
+#[test]
+fn one_writer_beside_sixteen_on_an_equal_store_keeps_its_rate() {
+    simulate(2, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 256);
+        let many = Target::new(&bench, PAGES_PER_S, 0, 16);
+        let one = Target::new(&bench, PAGES_PER_S, 100, 1);
+        rt.sleep(Span::from_secs(1)).await;
+        let kept = one.pages_in(&rt, Span::from_secs(10)).await;
+        assert!(kept >= 9 * PAGES_PER_S, "{kept} pages in 10 s");
+        let of_many = many.pages_in(&rt, Span::from_secs(1)).await;
+        assert!(of_many * 10 >= 9 * PAGES_PER_S, "{of_many} pages in 1 s");
+    });
+}
+
+#[test]
+fn a_fast_store_that_starts_beside_a_slow_one_has_its_rate_at_once() {
+    simulate(3, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 256);
+        let slow = Target::new(&bench, 1_221, 0, 4);
+        rt.sleep(Span::from_secs(5)).await;
+        let fast = Target::new(&bench, PAGES_PER_S, 100, 1);
+        rt.sleep(Span::from_secs(1)).await;
+        let before = slow.pages();
+        let kept = fast.pages_in(&rt, Span::from_secs(4)).await;
+        assert!(kept * 100 >= 4 * 95 * PAGES_PER_S, "{kept} pages in 4 s");
+        // It is slowed, for it has more than its part now, and not stopped.
+        assert!(slow.pages() > before);
+    });
+}
+
+#[test]
+fn a_store_is_not_idle_while_its_writers_are_throttled() {
+    simulate(4, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 256);
+        let target = Target::new(&bench, PAGES_PER_S, 0, 4);
+        rt.sleep(Span::from_secs(10)).await;
+        let statistics = bench.cache.statistics();
+        let backing = &statistics.backings[1];
+        assert!(backing.throttled_us > 1_000_000, "{backing:?}");
+        let idle = backing.idle_while_throttled_us;
+        assert!(idle * 100 <= backing.throttled_us, "{backing:?}");
+        // The medium stands still: its writers are throttled, and its requests are under way.
+        target.medium.set_rate(Rate::bytes(0));
+        rt.sleep(Span::from_secs(1)).await;
+        let later = bench.cache.statistics().backings[1];
+        assert!(later.throttled_us > backing.throttled_us);
+        assert_eq!(later.idle_while_throttled_us, idle);
+        drop(target.tasks);
+    });
+}
