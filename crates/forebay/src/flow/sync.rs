@@ -108,6 +108,20 @@ impl Engine {
         result
     }
 
+    /// Waits for every cut that was asked for: none comes back when the store has other users.
+    pub(crate) async fn all_cuts_end(&self) -> Result<(), SyncError> {
+        for object in self.objects.all() {
+            let Some(last) = object.cuts.last_of(&ALL_PAGES) else {
+                continue;
+            };
+            if self.cuts_end(&object, last, &ALL_PAGES).await.is_err() {
+                let waited = self.settings.held_timeout + self.settings.answer_timeout;
+                return Err(unanswered(&object, waited));
+            }
+        }
+        Ok(())
+    }
+
     /// The first of `pages` that is still to be written.
     fn next_to_write(&self, object: &ObjectState, pages: &Range<u64>) -> Option<u64> {
         self.next_in(object, Tag::ToWrite, pages)

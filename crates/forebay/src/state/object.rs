@@ -3,6 +3,7 @@
 //! invariant O1: the length grows only inside a batch and shrinks only while no batch is open:
 //! no page behind a new end is put in by somebody who has not seen that end.
 
+use crate::state::cut_line::CutLine;
 use crate::state::dirty_index::DirtyIndex;
 use crate::state::errseq::ErrorSequence;
 use forebay_base::sync::{
@@ -124,6 +125,8 @@ pub(crate) struct ObjectState {
     /// none.
     discards_from: AtomicU64,
     discards_to: AtomicU64,
+    /// Who is to resize the object, in order.
+    pub(crate) cuts: CutLine,
     resized: WaitQueue,
 }
 
@@ -159,6 +162,7 @@ impl ObjectState {
             is_cut: AtomicBool::new(false),
             discards_from: AtomicU64::new(0),
             discards_to: AtomicU64::new(0),
+            cuts: CutLine::default(),
             resized: WaitQueue::new(),
         }
     }
@@ -248,11 +252,19 @@ impl ObjectState {
         self.commit_ended.wake_all();
     }
 
-    /// Starts a resize if none is under way.
-    pub(crate) fn begin_resize(&self) -> Option<ResizeGuard<'_>> {
-        let before = self.batches.fetch_or(RESIZING, Ordering::AcqRel);
-        // Not `then_some`: a guard that is made and dropped ends the resize of another.
-        (before & RESIZING == 0).then(|| ResizeGuard(self))
+    /// Takes a place in the line of those who resize the object, of which `pages` are given up.
+    /// None while the line is full.
+    pub(crate) fn join_cuts(self: &Arc<Self>, pages: Range<u64>) -> Option<CutPlace> {
+        self.cuts.join(pages).map(|number| CutPlace {
+            object: self.clone(),
+            number,
+        })
+    }
+
+    /// Asks to be told when a place in that line is left.
+    #[track_caller]
+    pub(crate) fn listen_for_cuts(&self) -> Listener<'_> {
+        self.resized.listen()
     }
 
     /// Asks to be told when a resize ends, and says whether one is under way.
@@ -306,7 +318,42 @@ impl Drop for BatchGuard<'_> {
     }
 }
 
-/// The right to resize an object.
+/// A place in the line of those who resize an object. Whoever drops it leaves the line.
+#[derive(Debug)]
+pub(crate) struct CutPlace {
+    object: Arc<ObjectState>,
+    number: u64,
+}
+
+impl CutPlace {
+    /// The object that is resized.
+    pub(crate) fn object(&self) -> &Arc<ObjectState> {
+        &self.object
+    }
+
+    /// Starts the resize if it is its turn (invariant O2).
+    pub(crate) fn begin(&self) -> Option<ResizeGuard<'_>> {
+        if !self.object.cuts.is_first(self.number) {
+            return None;
+        }
+        let before = self.object.batches.fetch_or(RESIZING, Ordering::AcqRel);
+        assert!(
+            before & RESIZING == 0,
+            "a resize ends before its place is left"
+        );
+        Some(ResizeGuard(&self.object))
+    }
+}
+
+impl Drop for CutPlace {
+    fn drop(&mut self) {
+        self.object.cuts.leave(self.number);
+        self.object.resized.wake_all();
+    }
+}
+
+/// The right to resize an object. Who waits for the end of the resize is woken when the place in
+/// line is left, which is next.
 #[derive(Debug)]
 pub(crate) struct ResizeGuard<'a>(&'a ObjectState);
 
@@ -340,6 +387,5 @@ impl Drop for ResizeGuard<'_> {
         self.0.is_cut.store(false, Ordering::Release);
         self.0.discards_to.store(0, Ordering::Release);
         self.0.batches.fetch_and(!RESIZING, Ordering::AcqRel);
-        self.0.resized.wake_all();
     }
 }
