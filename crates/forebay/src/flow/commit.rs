@@ -191,7 +191,8 @@ impl Engine {
     async fn for_unstable(&self, object: &ObjectState, act: impl Fn(&Engine, u32, u64)) {
         let mut from = 0;
         loop {
-            let next = lock(&object.dirty).next_tagged(&self.slab, Tag::InFlight, from);
+            let left = from..u64::MAX;
+            let next = lock(&object.dirty).next_tagged(&self.slab, Tag::InFlight, left);
             let Some(page) = next else { return };
             from = page + 1;
             let key = key(object.number, page);

@@ -320,6 +320,9 @@ impl Engine {
         let answer = self.ask(backing, request, Span::MAX).await;
         let result = answer.unwrap_or(Err(request.error(Failure::NoAnswer)));
         object.changed();
+        if result.is_ok() {
+            object.is_known_to_end_at(length_bytes);
+        }
         object
             .length_unsynced
             .store(result.is_err(), Ordering::Release);

@@ -92,6 +92,8 @@ pub(crate) struct ObjectState {
     /// The store may know another length: to be told before the next commit. Growing by a write
     /// needs none of it, for the write of the last page makes the store's object as long.
     pub(crate) length_unsynced: AtomicBool,
+    /// How long the store's object is at least.
+    known_bytes: AtomicU64,
     /// What the store did for the object so far, counted, and how much of it a commit has covered.
     changes: AtomicU64,
     committed: AtomicU64,
@@ -137,6 +139,7 @@ impl ObjectState {
             origin,
             length_bytes: AtomicU64::new(length_bytes),
             length_unsynced: AtomicBool::new(false),
+            known_bytes: AtomicU64::new(length_bytes),
             changes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             commits: Arc::new(Permits::new(1)),
@@ -169,6 +172,21 @@ impl ObjectState {
 
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)
+    }
+
+    /// A write that the store has done ends at `end_bytes`.
+    pub(crate) fn is_known_up_to(&self, end_bytes: u64) {
+        self.known_bytes.fetch_max(end_bytes, Ordering::AcqRel);
+    }
+
+    /// The store was told how long the object is.
+    pub(crate) fn is_known_to_end_at(&self, length_bytes: u64) {
+        self.known_bytes.store(length_bytes, Ordering::Release);
+    }
+
+    /// Whether it has grown by writes that the store has not done yet.
+    pub(crate) fn is_longer_than_known(&self) -> bool {
+        self.length_bytes() > self.known_bytes.load(Ordering::Acquire)
     }
 
     /// Whether a cut is about to change the page: it lies behind the end, or the new end is in it.
