@@ -11,7 +11,7 @@ use forebay_store::{
     ObjectId, Rate, RateStore, Store,
 };
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use support::{Bench, FILE, OfSize, PAGE, page_of, pages, simulate, write_pages};
@@ -47,15 +47,16 @@ fn versions(numbers: std::ops::Range<u64>, round: u64) -> Vec<u8> {
 /// One of several cuts that meet the pages 2 to 8, given up after `polls` polls.
 async fn dropped_cut(file: &File, kind: u64, polls: u32) {
     const AT: u64 = PAGE as u64;
-    match kind % 6 {
-        0 => give_up_after(polls, file.truncate(0)).await,
-        1 => give_up_after(polls, file.truncate(2 * AT + 17)).await,
-        2 => give_up_after(polls, file.truncate(2 * AT)).await,
+    let cut: Pin<Box<dyn Future<Output = _> + '_>> = match kind % 6 {
+        0 => Box::pin(file.truncate(0)),
+        1 => Box::pin(file.truncate(2 * AT + 17)),
+        2 => Box::pin(file.truncate(2 * AT)),
         // Longer when it is asked for, and shorter once more is written.
-        3 => give_up_after(polls, file.truncate(PAGES * AT + 9)).await,
-        4 => give_up_after(polls, file.discard(0..PAGES * AT)).await,
-        _ => give_up_after(polls, file.discard(AT + 5..9 * AT - 7)).await,
+        3 => Box::pin(file.truncate(PAGES * AT + 9)),
+        4 => Box::pin(file.discard(0..PAGES * AT)),
+        _ => Box::pin(file.discard(AT + 5..9 * AT - 7)),
     };
+    give_up_after(polls, cut).await;
 }
 
 /// What is under way when the cut is asked for.
