@@ -279,6 +279,10 @@ fn who_waits_behind_a_cut_of_a_silent_store_is_told() {
         write_pages(&file, 0..PAGES).await.expect("memory takes it");
         faults.inject(Fault::each(IoKind::SetLength, FaultAction::NeverAnswer));
         give_up_after(1, file.truncate(0)).await;
+        let began = rt.now();
+        let refused = file.write_at(&[1; 9], u64::MAX - 5).await;
+        let is_wrong = matches!(refused, Err(AccessError::TooFar { .. }));
+        assert!(is_wrong && rt.now() == began, "it waits for nobody");
         let refused = file.write_at(b"after", 0).await;
         let is_told = matches!(refused, Err(AccessError::NotAnswering { .. }));
         assert!(is_told, "{refused:?}");

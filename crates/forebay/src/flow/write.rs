@@ -133,7 +133,9 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let end_bytes = offset_bytes.saturating_add(content.bytes.len() as u64);
         let pages = page_of(offset_bytes)..pages_for(end_bytes);
-        if let Some(number) = handle.object.cuts.last_of(&pages) {
+        // One that is refused in any case waits for nobody.
+        let may_be_done = end_bytes <= LONGEST_BYTES && !handle.is_read_only;
+        if may_be_done && let Some(number) = handle.object.cuts.last_of(&pages) {
             // What was asked for before this write ends before it, also if nobody waits for it any
             // more. Cuts that come later are beside it.
             self.mark(Mark::WriteMetResize);
