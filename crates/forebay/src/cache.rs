@@ -268,6 +268,7 @@ impl Cache {
     /// # Errors
     /// As [`Cache::sync`]; then the cache stays open, so that nothing dirty is lost.
     pub async fn close(&self) -> Result<(), SyncError> {
+        self.engine.all_cuts_end().await?;
         self.sync().await?;
         self.engine.shut_down();
         Ok(())

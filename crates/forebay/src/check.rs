@@ -177,7 +177,8 @@ impl Engine {
         }
         let tagged = |tag| {
             let page = page_of(owner);
-            lock(&object.dirty).next_tagged(&self.slab, tag, page) == Some(page)
+            let found = lock(&object.dirty).next_tagged(&self.slab, tag, page..page + 1);
+            found == Some(page)
         };
         if word & flag::DIRTY != 0 && !tagged(Tag::Dirty) {
             wrong.push(format!(

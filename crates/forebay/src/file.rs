@@ -380,6 +380,8 @@ impl File {
     }
 
     /// Makes the object `length_bytes` long; what is behind is dropped, dirty or not.
+    /// If the call is dropped it may be carried out all the same, but before whatever is written to
+    /// that part afterwards.
     ///
     /// # Errors
     /// [`AccessError::Store`] if the store cannot, `Held` if a page behind the new end is held by
@@ -422,6 +424,7 @@ impl File {
 
     /// Gives a range of bytes up, in the cache and in the store: it reads as zeros. After an error
     /// each byte is zero or what it was; a discard that was not answered in time may still be done.
+    /// So may one that is dropped, before whatever is written there afterwards.
     ///
     /// # Errors
     /// As [`File::truncate`], and of [`File::write_at`] for the parts of pages at the ends.
@@ -460,10 +463,13 @@ impl File {
         lock(&self.handle.object.dirty).dirty_pages()
     }
 
-    /// Whether the store has every byte that was written and knows the length, durable or not.
+    /// Whether the store has every byte that was written and knows the length, durable or not, and
+    /// no truncate or discard is under way, also none whose caller has given up.
     pub fn is_written(&self) -> bool {
         let object = &self.handle.object;
-        lock(&object.dirty).is_clean() && !object.length_unsynced.load(Ordering::Acquire)
+        object.cuts.is_empty()
+            && lock(&object.dirty).is_clean()
+            && !object.length_unsynced.load(Ordering::Acquire)
     }
 
     /// Whether the store has yet to commit something that it was given, or to be told the length:

@@ -240,3 +240,57 @@ fn pages_far_out_are_written_like_others() {
         });
     }
 }
+
+#[test]
+fn the_length_is_durable_though_what_made_the_file_longer_is_not_written() {
+    for durability in [
+        Durability::OnFinish,
+        Durability::OnCommit,
+        Durability::Unstable,
+    ] {
+        simulate(7, |rt| async move {
+            let geometry = MemoryStore::new().geometry();
+            let memory = MemoryStore::with(Geometry {
+                durability,
+                ..geometry
+            });
+            let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
+            let file = bench.open(0);
+            write_pages(&file, 0..100).await.expect("memory takes it");
+            let end = 100 * PAGE as u64 + 5;
+            assert_eq!(file.write_at(b"a end", end - 5).await, Ok(()));
+            assert_eq!(file.sync_range(bytes(0..10)).await, Ok(()));
+            assert_eq!(bench.memory.length_bytes(FILE), end, "{durability:?}");
+            assert_eq!(bench.cache.statistics().dirty(), 91);
+            assert!(!file.owes_commit());
+            // Known once, it is not told again.
+            faults.inject(Fault::each(IoKind::SetLength, FaultAction::Fail(BROKEN)));
+            write_pages(&file, 0..20).await.expect("memory takes it");
+            assert_eq!(file.sync_range(bytes(0..10)).await, Ok(()));
+            assert_eq!(file.sync().await, Ok(()));
+            assert!(bench.has_stored(0..100));
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn objects_are_synced_side_by_side() {
+    simulate(8, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 16);
+        let late = FaultAction::Delay(Span::from_millis(10));
+        faults.inject(Fault::each(IoKind::Write, late));
+        let files: Vec<_> = (0..400)
+            .map(|number| bench.open_object(forebay_store::ObjectId(number), 0))
+            .collect();
+        for file in &files {
+            write_pages(file, 0..1).await.expect("memory takes it");
+        }
+        let began = bench.rt.now();
+        assert_eq!(bench.cache.sync().await, Ok(()));
+        let took = bench.rt.now().since(began);
+        assert!(took < Span::from_millis(4_000 / 8), "{took:?}");
+        assert_eq!(bench.cache.statistics().dirty(), 0);
+        bench.assert_consistent();
+    });
+}

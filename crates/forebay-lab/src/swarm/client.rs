@@ -175,10 +175,12 @@ impl Client {
     pub(super) async fn write(&mut self) {
         let limit = self.limit();
         let range = self.range(limit);
-        self.write_range(range).await;
+        // What it wrote is in the ledger.
+        let _ = self.write_range(range).await;
     }
 
-    async fn write_range(&mut self, range: Range<u64>) {
+    /// Writes a range. The version that it has now, if the call says so.
+    async fn write_range(&mut self, range: Range<u64>) -> Option<u64> {
         let waits = self.patience();
         let (ticket, version) = {
             let mut ledger = lock(&self.ledger);
@@ -220,12 +222,43 @@ impl Client {
                         "more is written beside what cannot be written",
                     );
                 }
+                return Some(version);
             }
             Some(Err(error)) => {
                 self.refused("write_at", &error);
                 self.clear_doubts(false).await;
             }
             None => self.clear_doubts(false).await,
+        }
+        None
+    }
+
+    /// A cut of `range` was dropped, and may be made yet. What is written there at once comes after
+    /// it, and is still there when nothing goes on any more.
+    async fn write_after_dropped_cut(&mut self, range: Range<u64>) {
+        let limit = self.limit();
+        let end = range
+            .end
+            .min(range.start + 6 * PAGE)
+            .min(lock(&self.ledger).start() + limit);
+        if range.start >= end || self.chance.chance(1, 2) {
+            return self.clear_doubts(true).await;
+        }
+        self.lingers = true;
+        let written = self.write_range(range.start..end).await;
+        self.clear_doubts(true).await;
+        let Some(version) = written else { return };
+        let ledger = lock(&self.ledger);
+        if ledger.in_doubt().is_some() || self.world.is_over() {
+            return;
+        }
+        let expected = bytes_of_version(version, range.start, end - range.start);
+        let at = (range.start - ledger.start()) as usize;
+        let is_there = ledger.bytes().get(at..at + expected.len()) == Some(&expected[..]);
+        drop(ledger);
+        if !is_there {
+            let what = format!("what was written to {range:?} after a dropped cut is lost");
+            self.broken(Oracle::Bytes, &what);
         }
     }
 
@@ -334,7 +367,7 @@ impl Client {
                 self.refused("truncate", &error);
                 self.clear_doubts(true).await;
             }
-            None => self.clear_doubts(true).await,
+            None => self.write_after_dropped_cut(length..u64::MAX).await,
         }
     }
 
@@ -363,7 +396,7 @@ impl Client {
         let start = lock(&self.ledger).len().next_multiple_of(PAGE);
         let range = start..start + PAGES * PAGE;
         if range.end <= self.limit() {
-            self.write_range(range.clone()).await;
+            let _ = self.write_range(range.clone()).await;
             self.discard_range(range).await;
         }
     }
@@ -379,7 +412,7 @@ impl Client {
         self.tell("discard", &(&range, waits));
         let discarded = self
             .world
-            .call("discard", waits, self.file.discard(range))
+            .call("discard", waits, self.file.discard(range.clone()))
             .await;
         self.tell("discard ended", &discarded);
         match discarded {
@@ -388,7 +421,7 @@ impl Client {
                 self.refused("discard", &error);
                 self.clear_doubts(true).await;
             }
-            None => self.clear_doubts(true).await,
+            None => self.write_after_dropped_cut(range).await,
         }
     }
 }

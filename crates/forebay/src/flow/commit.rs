@@ -87,7 +87,7 @@ impl Engine {
     async fn commit_alone(
         &self,
         backing: &Backing,
-        object: &ObjectState,
+        object: &Arc<ObjectState>,
         ticket: &Arc<Ticket>,
     ) -> Committed {
         if let Err(error) = self.settle_length(backing, object).await {
@@ -133,12 +133,18 @@ impl Engine {
     async fn settle_length(
         &self,
         backing: &Backing,
-        object: &ObjectState,
+        object: &Arc<ObjectState>,
     ) -> Result<(), StoreError> {
         if !object.length_unsynced.load(Ordering::Acquire) {
             return Ok(());
         }
-        let alone = self.resize_alone(object).await;
+        let place = loop {
+            // However long that takes: a commit is left to a task of its own.
+            if let Ok(place) = self.place_in_line(object, 0..0).await {
+                break place;
+            }
+        };
+        let alone = self.resize_alone(&place).await;
         if object.length_unsynced.load(Ordering::Acquire) {
             let length_bytes = object.length_bytes();
             self.tell_length(backing, object, length_bytes, &alone)
@@ -189,7 +195,8 @@ impl Engine {
     async fn for_unstable(&self, object: &ObjectState, act: impl Fn(&Engine, u32, u64)) {
         let mut from = 0;
         loop {
-            let next = lock(&object.dirty).next_tagged(&self.slab, Tag::InFlight, from);
+            let left = from..u64::MAX;
+            let next = lock(&object.dirty).next_tagged(&self.slab, Tag::InFlight, left);
             let Some(page) = next else { return };
             from = page + 1;
             let key = key(object.number, page);

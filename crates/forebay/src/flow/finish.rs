@@ -88,7 +88,10 @@ impl Engine {
         let backing = self.backing_of(object);
         let pages = io.pages.len() as u64;
         match io.result {
-            Ok(()) => self.pages_written(object, &backing, &io),
+            Ok(()) => {
+                object.is_known_up_to(io.request.offset_bytes + io.request.length_bytes);
+                self.pages_written(object, &backing, &io);
+            }
             Err(error) => self.pages_failed(object, &backing, &io, error),
         }
         backing.written.fetch_add(pages, Ordering::Relaxed);

@@ -50,6 +50,7 @@ mod rates;
 mod read;
 mod reclaim;
 mod resize;
+mod side_by_side;
 mod swap;
 mod swapahead;
 pub(crate) mod sync;

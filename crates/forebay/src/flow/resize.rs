@@ -16,7 +16,7 @@ use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{key, object_of, page_of as index_of};
-use crate::state::object::{ObjectState, Origin, ResizeGuard};
+use crate::state::object::{CutPlace, ObjectState, Origin, ResizeGuard};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_base::{PAGE_BYTES, Span};
@@ -39,14 +39,32 @@ impl Engine {
         if handle.object.is_anonymous() {
             return self.truncate_anonymous(handle, length_bytes).await;
         }
-        let (engine, object) = (self.clone(), handle.object.clone());
-        let backing = handle.backing.clone();
-        let cut = async move { engine.truncate_file(&object, &backing, length_bytes).await };
+        let (engine, backing) = (self.clone(), handle.backing.clone());
+        let given_up = page_of(length_bytes)..u64::MAX;
+        let place = self.place_in_line(&handle.object, given_up).await?;
+        let cut = async move { engine.truncate_file(&place, &backing, length_bytes).await };
         self.resize_apart("truncate", handle, page_of(length_bytes), cut)
             .await?
     }
 
-    /// Does a resize apart from its caller, who hears if the store is silent.
+    /// A place in the line of the object's cuts. It is taken at once unless very many are in line:
+    /// what the caller is told of after it has left is then behind the cut, and stays.
+    pub(crate) async fn place_in_line(
+        &self,
+        object: &Arc<ObjectState>,
+        pages: Range<u64>,
+    ) -> Result<CutPlace, AccessError> {
+        loop {
+            let listener = object.listen_for_cuts();
+            if let Some(place) = object.join_cuts(pages.clone()) {
+                return Ok(place);
+            }
+            self.a_cut_ends(object, listener).await?;
+        }
+    }
+
+    /// Does a resize apart from its caller, who hears if the store is silent. `work` has its place
+    /// in line already.
     async fn resize_apart<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -71,11 +89,12 @@ impl Engine {
     /// that nothing is lost if it does not (promise 2).
     async fn truncate_file(
         &self,
-        object: &ObjectState,
+        place: &CutPlace,
         backing: &Backing,
         length_bytes: u64,
     ) -> Result<(), AccessError> {
-        let guard = self.resize_alone(object).await;
+        let object = &**place.object();
+        let guard = self.resize_alone(place).await;
         if length_bytes >= object.length_bytes() {
             return self.extend(object, backing, length_bytes, &guard).await;
         }
@@ -124,18 +143,19 @@ impl Engine {
     /// Gives an object up that nobody will look for again: its pages are dropped, dirty or not, and
     /// nothing more is asked of the store for it.
     pub(crate) async fn abandon(self: &Arc<Self>, handle: &Handle) -> Result<(), AccessError> {
-        let (engine, object) = (self.clone(), handle.object.clone());
-        let backing = handle.backing.clone();
+        let (engine, backing) = (self.clone(), handle.backing.clone());
+        let place = self.place_in_line(&handle.object, ALL_PAGES).await?;
         let give_up = async move {
-            let guard = engine.resize_alone(&object).await;
+            let object = &**place.object();
+            let guard = engine.resize_alone(&place).await;
             let before = guard.set_length(0);
             let pages = 0..pages_for(before);
-            if let Err(error) = engine.guards_drop(&object, pages.clone()).await {
+            if let Err(error) = engine.guards_drop(object, pages.clone()).await {
                 guard.set_length(before);
                 return Err(error);
             }
-            engine.writes_end(&backing, &object, &(0..u64::MAX)).await;
-            engine.drop_surely(&object, &backing, &pages).await;
+            engine.writes_end(&backing, object, &ALL_PAGES).await;
+            engine.drop_surely(object, &backing, &pages).await;
             object.length_unsynced.store(false, Ordering::Release);
             if let Some(changes) = object.to_commit() {
                 object.note_committed(changes);
@@ -190,16 +210,17 @@ impl Engine {
         self.write_zeros(handle, range.start..byte_of(whole.start))
             .await?;
         self.write_zeros(handle, byte_of(whole.end)..end).await?;
+        let place = self.place_in_line(&handle.object, whole.clone()).await?;
         if object.is_anonymous() {
-            let guard = self.resize_alone(object).await;
+            let guard = self.resize_alone(&place).await;
             self.drop_pages(object, &handle.backing, whole).await?;
             drop(guard);
             return Ok(());
         }
         let bytes = byte_of(whole.start)..byte_of(whole.end);
-        let (engine, object) = (self.clone(), handle.object.clone());
-        let (backing, first) = (handle.backing.clone(), whole.start);
-        let give_up = async move { engine.discard_pages(&object, &backing, whole).await };
+        let (engine, backing) = (self.clone(), handle.backing.clone());
+        let first = whole.start;
+        let give_up = async move { engine.discard_pages(&place, &backing, whole).await };
         match self.resize_apart("discard", handle, first, give_up).await? {
             Err(AccessError::Store(error)) if error.failure == Failure::Unsupported => {
                 self.mark(Mark::DiscardUnsupported);
@@ -229,11 +250,12 @@ impl Engine {
     /// nothing is lost if it does not (promise 2).
     async fn discard_pages(
         &self,
-        object: &ObjectState,
+        place: &CutPlace,
         backing: &Backing,
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
-        let guard = self.resize_alone(object).await;
+        let object = &**place.object();
+        let guard = self.resize_alone(place).await;
         // What was cut off since somebody looked is gone.
         let end = pages.end.min(pages_for(object.length_bytes()));
         let pages = pages.start.min(end)..end;
@@ -298,6 +320,9 @@ impl Engine {
         let answer = self.ask(backing, request, Span::MAX).await;
         let result = answer.unwrap_or(Err(request.error(Failure::NoAnswer)));
         object.changed();
+        if result.is_ok() {
+            object.is_known_to_end_at(length_bytes);
+        }
         object
             .length_unsynced
             .store(result.is_err(), Ordering::Release);
@@ -319,15 +344,16 @@ impl Engine {
         self.check_changeable(handle)
     }
 
-    /// The right to resize, once every batch of insertions has ended. Batches wait for nothing,
-    /// so this takes their few microseconds.
-    pub(crate) async fn resize_alone<'o>(&self, object: &'o ObjectState) -> ResizeGuard<'o> {
+    /// The right to resize when it is the place's turn and every batch of insertions has ended.
+    /// Batches wait for nothing, so that takes their few microseconds.
+    pub(crate) async fn resize_alone<'p>(&self, place: &'p CutPlace) -> ResizeGuard<'p> {
         let guard = loop {
-            if let Some(guard) = object.begin_resize() {
+            let listener = place.object().listen_for_cuts();
+            if let Some(guard) = place.begin() {
                 break guard;
             }
             // However long that takes: who gives up a resize leaves it to a task of its own.
-            while self.resize_ends(object).await.is_err() {}
+            let _ = self.a_cut_ends(place.object(), listener).await;
         };
         while !guard.is_alone() {
             self.rt.yield_now().await;

@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::error::SyncError;
+use crate::flow::side_by_side::side_by_side;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
@@ -14,10 +15,14 @@ use crate::state::frame::{flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::{Committed, ObjectState};
 use forebay_base::Span;
-use forebay_base::sync::{Mutex, lock};
+use forebay_base::sync::{Mutex, atomic::Ordering, lock};
+use forebay_base::units::pages_for;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
+
+/// Objects that `Cache::sync` syncs at a time.
+const SYNCS: usize = 16;
 
 /// All pages of an object.
 pub(crate) const ALL_PAGES: Range<u64> = 0..u64::MAX;
@@ -41,6 +46,11 @@ impl Engine {
             dirty.tag_for_writing(&self.slab, pages.clone());
             object.errors.mark()
         };
+        if pages.end < pages_for(object.length_bytes()) && object.is_longer_than_known() {
+            // What made it longer lies behind the range and may not be written for long: the length
+            // is told by itself, before the commit.
+            object.length_unsynced.store(true, Ordering::Release);
+        }
         self.sync_tagged(object, &pages).await?;
         match object.errors.check_and_advance(&mut lock(cursor), mark) {
             None => Ok(()),
@@ -100,12 +110,26 @@ impl Engine {
 
     /// Syncs every object. The first failure is returned; the others are synced all the same.
     pub(crate) async fn sync_all(self: &Arc<Self>) -> Result<(), SyncError> {
-        let mut result = Ok(());
-        for object in self.objects.all() {
+        let objects = self.objects.all();
+        let syncs = objects.iter().map(|object| async move {
             let cursor = Mutex::new(object.errors.sample());
-            result = result.and(self.sync_pages(&object, ALL_PAGES, &cursor).await);
+            self.sync_pages(object, ALL_PAGES, &cursor).await
+        });
+        side_by_side(SYNCS, syncs).await
+    }
+
+    /// Waits for every cut that was asked for: none comes back when the store has other users.
+    pub(crate) async fn all_cuts_end(&self) -> Result<(), SyncError> {
+        for object in self.objects.all() {
+            let Some(last) = object.cuts.last_of(&ALL_PAGES) else {
+                continue;
+            };
+            if self.cuts_end(&object, last, &ALL_PAGES).await.is_err() {
+                let waited = self.settings.held_timeout + self.settings.answer_timeout;
+                return Err(unanswered(&object, waited));
+            }
         }
-        result
+        Ok(())
     }
 
     /// The first of `pages` that is still to be written.
@@ -114,8 +138,7 @@ impl Engine {
     }
 
     fn next_in(&self, object: &ObjectState, tag: Tag, pages: &Range<u64>) -> Option<u64> {
-        let next = lock(&object.dirty).next_tagged(&self.slab, tag, pages.start);
-        next.filter(|page| *page < pages.end)
+        lock(&object.dirty).next_tagged(&self.slab, tag, pages.clone())
     }
 
     /// Waits until every write of `pages` that was submitted up to now has ended.

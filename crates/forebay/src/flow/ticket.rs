@@ -58,7 +58,8 @@ impl Engine {
     }
 
     /// Does `work` on `object` as a task of its own: a caller that gives up, or that `longest` is
-    /// too long for, leaves it to come to its end, and not half done. None if it takes longer.
+    /// too long for, leaves it to come to its end, and not half done. None if it takes longer, and
+    /// no other cut of the object, which it may have to wait for, ends meanwhile.
     pub(crate) async fn apart<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -75,10 +76,15 @@ impl Engine {
             of.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
             teller.set(result);
         });
-        let result = self.rt.timeout(longest, slot.take()).await;
-        if result.is_err() {
-            self.overdue(name, longest);
+        loop {
+            let ended = object.cuts.ended();
+            if let Ok(result) = self.rt.timeout(longest, slot.take()).await {
+                return Some(result);
+            }
+            if object.cuts.ended() == ended {
+                self.overdue(name, longest);
+                return None;
+            }
         }
-        result.ok()
     }
 }

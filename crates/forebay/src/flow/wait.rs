@@ -16,7 +16,9 @@ use forebay_base::units::pages_for;
 use forebay_base::{Instant, Span};
 use forebay_law::history::early_timeout_ms;
 use forebay_law::throttle::{ThrottleReason, skips_sleep};
+use forebay_rt::wait::Listener;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 
 impl Engine {
@@ -86,23 +88,49 @@ impl Engine {
 
     /// Waits until the object is not being resized, which a silent store may prevent.
     pub(crate) async fn resize_ends(&self, object: &ObjectState) -> Result<(), AccessError> {
-        let waited = self.settings.held_timeout + self.settings.answer_timeout;
-        let deadline = self.rt.now() + waited;
         loop {
             let (listener, under_way) = object.listen_for_resize();
             if !under_way {
                 return Ok(());
             }
-            if self.until(deadline, listener).await.is_none() {
-                self.mark(Mark::ResizeWaitOverdue);
-                self.overdue("a resize", waited);
-                return Err(AccessError::NotAnswering {
-                    object: object.store_object().0,
-                    page_index: pages_for(object.length_bytes()),
-                    waited,
-                });
-            }
+            self.a_cut_ends(object, listener).await?;
         }
+    }
+
+    /// Waits until the cuts up to `number` that give up some of `pages` have left the line.
+    pub(crate) async fn cuts_end(
+        &self,
+        object: &ObjectState,
+        number: u64,
+        pages: &Range<u64>,
+    ) -> Result<(), AccessError> {
+        loop {
+            let listener = object.listen_for_cuts();
+            if !object.cuts.has_up_to(number, pages) {
+                return Ok(());
+            }
+            self.a_cut_ends(object, listener).await?;
+        }
+    }
+
+    /// Waits for the end of one cut. However long the line is, each has the time that a guard and
+    /// a store may take.
+    pub(crate) async fn a_cut_ends(
+        &self,
+        object: &ObjectState,
+        ended: Listener<'_>,
+    ) -> Result<(), AccessError> {
+        let waited = self.settings.held_timeout + self.settings.answer_timeout;
+        if self.rt.timeout(waited, ended).await.is_ok() {
+            return Ok(());
+        }
+        self.mark(Mark::ResizeWaitOverdue);
+        self.overdue("a resize", waited);
+        Err(AccessError::NotAnswering {
+            object: object.store_object().0,
+            page_index: pages_for(object.length_bytes()),
+            waited,
+        })
     }
 
     /// The future's output, or none if the deadline comes first.

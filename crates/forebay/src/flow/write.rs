@@ -16,7 +16,7 @@ use crate::state::index::key;
 use crate::state::object::{BatchGuard, Origin};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_base::units::{byte_of, page_of};
+use forebay_base::units::{byte_of, page_of, pages_for};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -131,6 +131,16 @@ impl Engine {
         content: Content<'_>,
         offset_bytes: u64,
     ) -> Result<(), AccessError> {
+        let end_bytes = offset_bytes.saturating_add(content.bytes.len() as u64);
+        let pages = page_of(offset_bytes)..pages_for(end_bytes);
+        // One that is refused in any case waits for nobody.
+        let may_be_done = end_bytes <= LONGEST_BYTES && !handle.is_read_only;
+        if may_be_done && let Some(number) = handle.object.cuts.last_of(&pages) {
+            // What was asked for before this write ends before it, also if nobody waits for it any
+            // more. Cuts that come later are beside it.
+            self.mark(Mark::WriteMetResize);
+            Box::pin(self.cuts_end(&handle.object, number, &pages)).await?;
+        }
         self.check_write(handle, content, offset_bytes)?;
         if handle.dirtier.owes_a_pause() {
             // Boxed: it is rare, and writers should not carry it twice.
@@ -165,7 +175,11 @@ impl Engine {
             bytes,
             keeps_length: false,
         };
-        if bytes.len() > PAGE_BYTES || self.check_write(handle, content, offset_bytes).is_err() {
+        let object = &*handle.object;
+        if bytes.len() > PAGE_BYTES || !object.cuts.is_empty() {
+            return 0;
+        }
+        if self.check_write(handle, content, offset_bytes).is_err() {
             return 0;
         }
         let mut done = 0;

@@ -241,7 +241,7 @@ impl DirtyIndex {
         range: std::ops::Range<u64>,
         limit: u64,
     ) -> Option<Run> {
-        let first = self.next(slab, range.start, |block| block.takeable(tag))?;
+        let first = self.next(slab, &range, |block| block.takeable(tag))?;
         let mut run = Run { first, pages: 0 };
         let stop = range.end.min(first.saturating_add(limit));
         let mut page = first;
@@ -274,10 +274,7 @@ impl DirtyIndex {
     pub(crate) fn tag_for_writing(&mut self, slab: &BlockSlab, range: std::ops::Range<u64>) -> u64 {
         let mut tagged = 0;
         let mut from = range.start;
-        while let Some(page) = self.next(slab, from, |block| block.bits(Tag::Dirty)) {
-            if page >= range.end {
-                break;
-            }
+        while let Some(page) = self.next(slab, &(from..range.end), |block| block.bits(Tag::Dirty)) {
             let (number, _) = split(page);
             let block = slab.at(self.find(slab, number).expect("a found page has its block"));
             let first = number * BLOCK_PAGES;
@@ -291,25 +288,42 @@ impl DirtyIndex {
         tagged
     }
 
-    /// The first page from `from` on with `tag`.
-    pub(crate) fn next_tagged(&self, slab: &BlockSlab, tag: Tag, from: u64) -> Option<u64> {
-        self.next(slab, from, |block| block.bits(tag))
+    /// The first page of `range` with `tag`.
+    pub(crate) fn next_tagged(
+        &self,
+        slab: &BlockSlab,
+        tag: Tag,
+        range: std::ops::Range<u64>,
+    ) -> Option<u64> {
+        self.next(slab, &range, |block| block.bits(tag))
     }
 
-    fn next(&self, slab: &BlockSlab, from: u64, bits: impl Fn(&Block) -> u64) -> Option<u64> {
-        let mut from = from;
-        loop {
+    /// The first page of `range` that is among `bits` of its block. No block behind the range is
+    /// looked at: there may be very many.
+    fn next(
+        &self,
+        slab: &BlockSlab,
+        range: &std::ops::Range<u64>,
+        bits: impl Fn(&Block) -> u64,
+    ) -> Option<u64> {
+        let mut from = range.start;
+        while from < range.end {
             let (number, _) = split(from);
             let at = self.at_or_after(slab, number)?;
             let block = slab.at(at);
             let first = block.number.load(Relaxed) * BLOCK_PAGES;
+            if first >= range.end {
+                return None;
+            }
             let skipped = from.saturating_sub(first);
             let found = bits(block) & (u64::MAX << skipped);
             if found != 0 {
-                return Some(first + u64::from(found.trailing_zeros()));
+                let page = first + u64::from(found.trailing_zeros());
+                return (page < range.end).then_some(page);
             }
             from = first + BLOCK_PAGES;
         }
+        None
     }
 
     fn change(

@@ -58,7 +58,7 @@ fn check(index: &DirtyIndex, slab: &BlockSlab, twin: &Twin) {
     ] {
         let mut found = Vec::new();
         let mut from = 0;
-        while let Some(page) = index.next_tagged(slab, tag, from) {
+        while let Some(page) = index.next_tagged(slab, tag, from..u64::MAX) {
             found.push(page);
             from = page + 1;
         }
@@ -187,4 +187,29 @@ fn a_run_crosses_blocks_and_stops_at_the_limit() {
         })
     );
     assert_eq!(index.take_run(&slab, Tag::Dirty, 0..u64::MAX, 150), None);
+}
+
+#[test]
+fn a_look_for_pages_of_a_range_meets_no_block_behind_it() {
+    let slab = BlockSlab::new(1_000);
+    let mut index = DirtyIndex::default();
+    for number in 0..1_000 {
+        let set = index.set_dirty(&slab, number * BLOCK_PAGES + 3);
+        assert_eq!(set, Ok(true));
+    }
+    let met = std::cell::Cell::new(0);
+    let look = |range| {
+        met.set(0);
+        let found = index.next(&slab, &range, |block| {
+            met.set(met.get() + 1);
+            block.bits(Tag::ToWrite)
+        });
+        assert_eq!(found, None);
+        met.get()
+    };
+    assert_eq!(look(0..BLOCK_PAGES), 1);
+    assert_eq!(look(10..3 * BLOCK_PAGES + 1), 4);
+    assert_eq!(look(5..5), 0);
+    let first = index.next_tagged(&slab, Tag::Dirty, 0..3);
+    assert_eq!(first, None, "the page behind the range is none of it");
 }

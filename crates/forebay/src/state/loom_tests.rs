@@ -9,7 +9,7 @@ use crate::settings::PageMemory;
 use crate::state::arena::Arena;
 use crate::state::frame::{FrameTable, HOLDS, claimable, flag};
 use crate::state::index::{Index, key};
-use crate::state::object::{ObjectState, Origin};
+use crate::state::object::{CutPlace, ObjectState, Origin};
 use crate::state::pause_turn::PauseTurn;
 use forebay_rt::block_on;
 use loom::cell::UnsafeCell;
@@ -304,19 +304,17 @@ fn invariant_o1_nobody_puts_pages_in_while_an_object_is_cut() {
         let origin = Origin::Anonymous {
             slots: Box::default(),
         };
-        let object = Arc::new(ObjectState::new(1, origin, 8));
+        let object = std::sync::Arc::new(ObjectState::new(1, origin, 8));
         let pages = Arc::new(UnsafeCell::new(()));
         let (cutter, cut_pages) = (object.clone(), pages.clone());
-        let cut = |object: &ObjectState, pages: &UnsafeCell<()>| {
-            let Some(guard) = object.begin_resize() else {
-                return false;
-            };
+        let cut = |object: &std::sync::Arc<ObjectState>, pages: &UnsafeCell<()>| {
+            let place = object.join_cuts(0..1).expect("nobody is in line");
+            let guard = place.begin().expect("it is first in line");
             while !guard.is_alone() {
                 thread::yield_now();
             }
             guard.set_length(4);
             pages.with_mut(|_| ());
-            true
         };
         let cutter = thread::spawn(move || cut(&cutter, &cut_pages));
         if let Some(batch) = object.begin_batch() {
@@ -334,8 +332,53 @@ fn invariant_o1_nobody_puts_pages_in_while_an_object_is_cut() {
                 listener.await;
             }
         });
-        assert!(cutter.join().unwrap());
+        cutter.join().unwrap();
         assert!(object.begin_batch().is_some(), "the cut has ended");
+    });
+}
+
+/// Two cuts are in line, and a writer comes after them: both have ended when it writes, and
+/// whoever waits for its turn or for their end is woken.
+#[test]
+fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
+    explore(|| {
+        let origin = Origin::Anonymous {
+            slots: Box::default(),
+        };
+        let object = std::sync::Arc::new(ObjectState::new(1, origin, 8));
+        let pages = Arc::new(UnsafeCell::new(()));
+        let cut = |place: CutPlace, pages: &UnsafeCell<()>| {
+            block_on(async {
+                loop {
+                    let listener = place.object().listen_for_cuts();
+                    if let Some(_guard) = place.begin() {
+                        pages.with_mut(|_| ());
+                        return;
+                    }
+                    listener.await;
+                }
+            });
+        };
+        let join = || object.join_cuts(0..1).expect("there is room");
+        let places = [join(), join()];
+        let last = object.cuts.last_of(&(0..1)).expect("two are in line");
+        let cutters = places.map(|place| {
+            let pages = pages.clone();
+            thread::spawn(move || cut(place, &pages))
+        });
+        block_on(async {
+            loop {
+                let listener = object.listen_for_cuts();
+                if !object.cuts.has_up_to(last, &(0..1)) {
+                    return;
+                }
+                listener.await;
+            }
+        });
+        pages.with_mut(|_| ());
+        for cutter in cutters {
+            cutter.join().unwrap();
+        }
     });
 }
 

@@ -13,7 +13,8 @@
 //! 4. the block slab
 //! 5. a bucket of the index
 //! 6. a zone's balloon, `Zone::lists`, `Zone::free`
-//! 7. `Backing::rates`, the cache's limits, a store's activity, counters, the error sequence of an object
+//! 7. `Backing::rates`, the cache's limits, a store's activity, counters, the error sequence of an
+//!    object, the line of its cuts
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
 //! is waited for under one.
@@ -22,6 +23,7 @@ pub(crate) mod activity;
 pub(crate) mod arena;
 pub(crate) mod backing;
 pub(crate) mod congestion;
+pub(crate) mod cut_line;
 pub(crate) mod dirty_index;
 pub(crate) mod errseq;
 pub(crate) mod flusher_lists;

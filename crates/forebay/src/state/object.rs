@@ -3,6 +3,7 @@
 //! invariant O1: the length grows only inside a batch and shrinks only while no batch is open:
 //! no page behind a new end is put in by somebody who has not seen that end.
 
+use crate::state::cut_line::CutLine;
 use crate::state::dirty_index::DirtyIndex;
 use crate::state::errseq::ErrorSequence;
 use forebay_base::sync::{
@@ -91,6 +92,8 @@ pub(crate) struct ObjectState {
     /// The store may know another length: to be told before the next commit. Growing by a write
     /// needs none of it, for the write of the last page makes the store's object as long.
     pub(crate) length_unsynced: AtomicBool,
+    /// How long the store's object is at least.
+    known_bytes: AtomicU64,
     /// What the store did for the object so far, counted, and how much of it a commit has covered.
     changes: AtomicU64,
     committed: AtomicU64,
@@ -124,6 +127,8 @@ pub(crate) struct ObjectState {
     /// none.
     discards_from: AtomicU64,
     discards_to: AtomicU64,
+    /// Who is to resize the object, in order.
+    pub(crate) cuts: CutLine,
     resized: WaitQueue,
 }
 
@@ -134,6 +139,7 @@ impl ObjectState {
             origin,
             length_bytes: AtomicU64::new(length_bytes),
             length_unsynced: AtomicBool::new(false),
+            known_bytes: AtomicU64::new(length_bytes),
             changes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             commits: Arc::new(Permits::new(1)),
@@ -159,12 +165,28 @@ impl ObjectState {
             is_cut: AtomicBool::new(false),
             discards_from: AtomicU64::new(0),
             discards_to: AtomicU64::new(0),
+            cuts: CutLine::default(),
             resized: WaitQueue::new(),
         }
     }
 
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)
+    }
+
+    /// A write that the store has done ends at `end_bytes`.
+    pub(crate) fn is_known_up_to(&self, end_bytes: u64) {
+        self.known_bytes.fetch_max(end_bytes, Ordering::AcqRel);
+    }
+
+    /// The store was told how long the object is.
+    pub(crate) fn is_known_to_end_at(&self, length_bytes: u64) {
+        self.known_bytes.store(length_bytes, Ordering::Release);
+    }
+
+    /// Whether it has grown by writes that the store has not done yet.
+    pub(crate) fn is_longer_than_known(&self) -> bool {
+        self.length_bytes() > self.known_bytes.load(Ordering::Acquire)
     }
 
     /// Whether a cut is about to change the page: it lies behind the end, or the new end is in it.
@@ -248,11 +270,19 @@ impl ObjectState {
         self.commit_ended.wake_all();
     }
 
-    /// Starts a resize if none is under way.
-    pub(crate) fn begin_resize(&self) -> Option<ResizeGuard<'_>> {
-        let before = self.batches.fetch_or(RESIZING, Ordering::AcqRel);
-        // Not `then_some`: a guard that is made and dropped ends the resize of another.
-        (before & RESIZING == 0).then(|| ResizeGuard(self))
+    /// Takes a place in the line of those who resize the object, of which `pages` are given up.
+    /// None while the line is full.
+    pub(crate) fn join_cuts(self: &Arc<Self>, pages: Range<u64>) -> Option<CutPlace> {
+        self.cuts.join(pages).map(|number| CutPlace {
+            object: self.clone(),
+            number,
+        })
+    }
+
+    /// Asks to be told when a place in that line is left.
+    #[track_caller]
+    pub(crate) fn listen_for_cuts(&self) -> Listener<'_> {
+        self.resized.listen()
     }
 
     /// Asks to be told when a resize ends, and says whether one is under way.
@@ -306,7 +336,42 @@ impl Drop for BatchGuard<'_> {
     }
 }
 
-/// The right to resize an object.
+/// A place in the line of those who resize an object. Whoever drops it leaves the line.
+#[derive(Debug)]
+pub(crate) struct CutPlace {
+    object: Arc<ObjectState>,
+    number: u64,
+}
+
+impl CutPlace {
+    /// The object that is resized.
+    pub(crate) fn object(&self) -> &Arc<ObjectState> {
+        &self.object
+    }
+
+    /// Starts the resize if it is its turn (invariant O2).
+    pub(crate) fn begin(&self) -> Option<ResizeGuard<'_>> {
+        if !self.object.cuts.is_first(self.number) {
+            return None;
+        }
+        let before = self.object.batches.fetch_or(RESIZING, Ordering::AcqRel);
+        assert!(
+            before & RESIZING == 0,
+            "a resize ends before its place is left"
+        );
+        Some(ResizeGuard(&self.object))
+    }
+}
+
+impl Drop for CutPlace {
+    fn drop(&mut self) {
+        self.object.cuts.leave(self.number);
+        self.object.resized.wake_all();
+    }
+}
+
+/// The right to resize an object. Who waits for the end of the resize is woken when the place in
+/// line is left, which is next.
 #[derive(Debug)]
 pub(crate) struct ResizeGuard<'a>(&'a ObjectState);
 
@@ -340,6 +405,5 @@ impl Drop for ResizeGuard<'_> {
         self.0.is_cut.store(false, Ordering::Release);
         self.0.discards_to.store(0, Ordering::Release);
         self.0.batches.fetch_and(!RESIZING, Ordering::AcqRel);
-        self.0.resized.wake_all();
     }
 }

@@ -8,7 +8,7 @@ use crate::flow::swap::slot_of;
 use crate::state::backing::Backing;
 use crate::state::frame::flag;
 use crate::state::index::key;
-use crate::state::object::ObjectState;
+use crate::state::object::{CutPlace, ObjectState};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{page_of, pages_for};
@@ -23,9 +23,9 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let first = page_of(length_bytes);
         loop {
-            let (engine, object) = (self.clone(), handle.object.clone());
-            let backing = handle.backing.clone();
-            let cut = async move { engine.cut_anonymous(&object, &backing, length_bytes).await };
+            let (engine, backing) = (self.clone(), handle.backing.clone());
+            let place = self.place_in_line(&handle.object, first..u64::MAX).await?;
+            let cut = async move { engine.cut_anonymous(&place, &backing, length_bytes).await };
             if self.resize_apart("truncate", handle, first, cut).await?? {
                 return Ok(());
             }
@@ -40,11 +40,12 @@ impl Engine {
     /// end. False if the page with the new end is in swap alone: then nothing is cut.
     async fn cut_anonymous(
         &self,
-        object: &ObjectState,
+        place: &CutPlace,
         backing: &Backing,
         length_bytes: u64,
     ) -> Result<bool, AccessError> {
-        let guard = self.resize_alone(object).await;
+        let object = &**place.object();
+        let guard = self.resize_alone(place).await;
         let before = guard.set_length(length_bytes);
         if length_bytes >= before {
             return Ok(true);
