@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `forebay mount` under clients that nobody here wrote: fio, dd, rsync, tar, git, SQLite,
-# PostgreSQL, and pjdfstest's several hundred cases of what POSIX asks of a file system.
+# PostgreSQL, fsx, and pjdfstest's several hundred cases of what POSIX asks of a file system.
 #
 # usage: tests/mount.sh FOREBAY
 # FOREBAY is the program. A check whose client is missing is named and counted as ignored, and so
@@ -11,6 +11,7 @@ unset CDPATH
 # shellcheck source=tests/checks.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
 forebay=$(realpath -- "$1")
+programs=$(realpath -- "$(dirname -- "${BASH_SOURCE[0]}")")/mapped
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
 cd -- "$scratch" || exit 1
 chmod 755 .
@@ -84,6 +85,62 @@ check_fio_verifies_mapped_writes() (
   trap kill_server EXIT
   serve --memory 32M
   run_fio --name=mapped --rw=randwrite --bs=4k --size=48M --ioengine=mmap
+  end
+)
+
+# One thread stores to a word of each page through a mapping, another writes another word of it.
+check_mapped_stores_and_writes_share_pages() (
+  set -e
+  trap kill_server EXIT
+  cc -O2 -pthread -o beside "$programs/beside.c"
+  serve --memory 64M
+  ./beside "$mnt/file" 40 2048
+  end
+  rm -f beside
+)
+
+# A mapping ends with SIGBUS where it does in the kernel's own file systems, and nowhere else.
+check_mappings_of_what_is_gone_are_signalled() (
+  set -e
+  trap kill_server EXIT
+  cc -O2 -o signalled "$programs/signalled.c"
+  serve --memory 16M
+  mkdir -p below
+  ./signalled below/file >in-the-folder
+  ./signalled "$mnt/file" >in-the-mount
+  diff in-the-folder in-the-mount
+  end
+  rm -rf signalled below in-the-folder in-the-mount
+)
+
+# Each operation against a model in memory, with mappings and syncs; other seeds every day.
+check_fsx_finds_what_it_wrote() (
+  set -e
+  trap kill_server EXIT
+  cat >fsx.toml <<CONFIGURATION
+flen = 262144
+nomsyncafter = false
+[opsize]
+max = 65536
+[weights]
+close_open = 1
+invalidate = 1
+mapread = 10
+mapwrite = 10
+read = 10
+write = 10
+fsync = 1
+fdatasync = 1
+truncate = 5
+punch_hole = 5
+copy_file_range = 1
+posix_fallocate = 1
+CONFIGURATION
+  serve --memory 16M
+  first=$(($(date -u +%s) / 86400 * 12))
+  for seed in $(seq "$first" $((first + 11))); do
+    fsx -q -f fsx.toml -N 20000 -S "$seed" -P . "$mnt/fsx" || { echo "seed $seed"; exit 1; }
+  done
   end
 )
 
@@ -509,6 +566,9 @@ if [ "$#" -gt 1 ]; then
 else
   check_mount fio_verifies_random_writes fio
   check_mount fio_verifies_mapped_writes fio
+  check_mount mapped_stores_and_writes_share_pages cc
+  check_mount mappings_of_what_is_gone_are_signalled cc
+  check_mount fsx_finds_what_it_wrote fsx
   check_mount fio_finds_its_data_after_a_restart fio
   check_mount dd_writes_what_it_read dd
   check_mount rsync_has_nothing_to_do_again rsync
