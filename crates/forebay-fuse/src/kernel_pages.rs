@@ -6,7 +6,7 @@
 //! it is stored to and returned. So a write stays here until the kernel was made to drop such
 //! pages, and what returns meanwhile does not cover it.
 //!
-//! invariant M3: no byte of a returned page replaces a change that was made after the page was
+//! invariant M4: no byte of a returned page replaces a change that was made after the page was
 //! filled.
 
 use forebay_base::sync::{Arc, Mutex, lock};

@@ -25,6 +25,7 @@ mod handles;
 mod inode;
 mod keeper;
 mod kernel_pages;
+mod largest;
 mod losses;
 mod mount;
 mod names;

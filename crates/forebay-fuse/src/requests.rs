@@ -361,6 +361,12 @@ impl Filesystem for Requests {
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_returned = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let folder = self.folder.clone();
+        // What lies past the largest length is not written, as below.
+        let fitting = match self.folder.fitting(&open.used, offset_bytes, data.len()) {
+            Ok(fitting) => fitting,
+            Err(errno) => return reply.error(told(errno)),
+        };
+        let data = &data[..fitting];
         let job = move |data: &[u8]| {
             let length_bytes = data.len() as u32;
             let done = move |written| {
