@@ -12,6 +12,7 @@ unset CDPATH
 . "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
 forebay=$(realpath -- "$1")
 programs=$(realpath -- "$(dirname -- "${BASH_SOURCE[0]}")")/mapped
+helper=$(realpath -- "$programs/../../contrib/mount.fuse.forebay")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
 cd -- "$scratch" || exit 1
 chmod 755 .
@@ -432,6 +433,24 @@ check_it_goes_to_the_background() (
   [ "$(cat "$src/file")" = there ]
 )
 
+# As mount(8) calls it for a line of /etc/fstab.
+check_a_line_of_fstab_mounts() (
+  set -e
+  trap 'kill "$(cat pid)" 2>/dev/null || true' EXIT
+  export FOREBAY=$forebay
+  "$helper" "$src" "$mnt" -o rw,memory=16M,nofail,x-systemd.automount 2>helper.log
+  mountpoint -q "$mnt"
+  pgrep -f "$forebay mount $src" >pid
+  echo there >"$mnt/file"
+  fusermount3 -u "$mnt"
+  tail --pid="$(cat pid)" -f /dev/null
+  [ "$(cat "$src/file")" = there ]
+  if "$helper" "$src" "$mnt" -o rw 2>refused.log; then exit 1; fi
+  grep -q 'memory=512M' refused.log
+  if "$helper" "$src" "$mnt" -o memory=16M,unheard_of 2>refused.log; then exit 1; fi
+  grep -q 'unheard_of' refused.log
+)
+
 # A disk that is full below: told at fsync, kept, and written when there is room.
 check_a_full_disk_loses_nothing() (
   set -e
@@ -581,6 +600,7 @@ else
   check_mount the_end_takes_what_is_stored_to_a_mapping python3
   check_mount a_mount_that_is_given_up_is_gone python3 fsfreeze mkfs.ext4 $as_root
   check_mount it_goes_to_the_background
+  check_mount a_line_of_fstab_mounts
   check_mount a_full_disk_loses_nothing $as_root
   check_mount metrics_are_told curl
   check_mount pgbench_runs_and_restarts pgbench
