@@ -96,6 +96,7 @@ check_mapped_stores_and_writes_share_pages() (
   cc -O2 -pthread -o beside "$programs/beside.c"
   serve --memory 64M
   ./beside "$mnt/file" 40 2048
+  ./beside "$mnt/file" 40 2048 punch
   end
   rm -f beside
 )

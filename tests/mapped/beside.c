@@ -1,8 +1,9 @@
 /* Stores through a shared mapping beside writes to the same pages: nothing of either may be lost.
  *
- * usage: beside FILE ROUNDS PAGES
+ * usage: beside FILE ROUNDS PAGES [punch]
  * In each round one thread stores a word of every page through the mapping while another writes
- * another word of it by pwrite. Both words are then read through the mapping and by pread, and after
+ * another word of it by pwrite, or punches
+ * it out. Both words are then read through the mapping and by pread, and after
  * an fsync again. The exit status is 0 if all were found, 1 if some were lost, 2 if nothing could
  * be tried.
  */
@@ -20,7 +21,7 @@
 enum { PAGE = 4096, STORED_AT = 64, WRITTEN_AT = 2048 };
 
 static long pages;
-static int file;
+static int file, punches;
 static char *mapped;
 static uint64_t round_now;
 static pthread_barrier_t both;
@@ -34,6 +35,23 @@ static uint64_t word_of(long page) {
   return round_now << 32 | (uint64_t)(page + 1);
 }
 
+/* What must be there in the end. */
+static uint64_t expected(long page, int at) {
+  return punches && at == WRITTEN_AT ? 0 : word_of(page);
+}
+
+static void write_word(long page) {
+  uint64_t word = word_of(page);
+  if (pwrite(file, &word, sizeof word, page * PAGE + WRITTEN_AT) != sizeof word)
+    give_up("pwrite");
+}
+
+static void punch_word(long page) {
+  int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  if (fallocate(file, mode, page * PAGE + WRITTEN_AT, sizeof(uint64_t)) != 0)
+    give_up("fallocate");
+}
+
 static void *store(void *unused) {
   pthread_barrier_wait(&both);
   for (long page = 0; page < pages; page++)
@@ -43,11 +61,8 @@ static void *store(void *unused) {
 
 static void *write_beside(void *unused) {
   pthread_barrier_wait(&both);
-  for (long page = 0; page < pages; page++) {
-    uint64_t word = word_of(page);
-    if (pwrite(file, &word, sizeof word, page * PAGE + WRITTEN_AT) != sizeof word)
-      give_up("pwrite");
-  }
+  for (long page = 0; page < pages; page++)
+    punches ? punch_word(page) : write_word(page);
   return unused;
 }
 
@@ -59,11 +74,11 @@ static long count_lost(const char *when) {
       uint64_t word = 0, seen = *(volatile uint64_t *)(mapped + page * PAGE + at);
       if (pread(file, &word, sizeof word, page * PAGE + at) != sizeof word)
         give_up("pread");
-      if (word == word_of(page) && seen == word)
+      if (word == expected(page, at) && seen == word)
         continue;
       if (lost++ == 0)
         printf("round %llu, %s: page %ld lacks what was %s; read %llx, mapped %llx\n",
-               (unsigned long long)round_now, when, page, at == STORED_AT ? "stored" : "written",
+               (unsigned long long)round_now, when, page, at == STORED_AT ? "stored" : punches ? "punched" : "written",
                (unsigned long long)word, (unsigned long long)seen);
     }
   }
@@ -75,6 +90,8 @@ static long one_round(const char *path) {
   file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || ftruncate(file, pages * PAGE) != 0)
     give_up(path);
+  for (long page = 0; punches && page < pages; page++)
+    write_word(page);
   mapped = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (mapped == MAP_FAILED)
     give_up("mmap");
@@ -92,8 +109,9 @@ static long one_round(const char *path) {
 }
 
 int main(int count, char **words) {
-  if (count != 4)
+  if (count != 4 && count != 5)
     return 2;
+  punches = count == 5 && strcmp(words[4], "punch") == 0;
   long rounds = atol(words[2]), lost = 0;
   pages = atol(words[3]);
   pthread_barrier_init(&both, NULL, 2);
