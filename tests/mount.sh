@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `forebay mount` under clients that nobody here wrote: fio, dd, rsync, tar, git, SQLite,
-# PostgreSQL, fsx, and pjdfstest's several hundred cases of what POSIX asks of a file system.
+# PostgreSQL, fsx, stress-ng, dbench, and pjdfstest's several hundred cases of what POSIX asks of a file system.
 #
 # usage: tests/mount.sh FOREBAY
 # FOREBAY is the program. A check whose client is missing is named and counted as ignored, and so
@@ -539,6 +539,36 @@ check_pgbench_runs_and_restarts() (
   as_postgres "$tools/pg_checksums" --check -D "$src/data"
 )
 
+# What stress-ng has for file systems, a second each and checked: nothing may fail here that does
+# not fail in the folder of the scratch files. LTP would be asked too, but no registry has it.
+check_stress_ng_fails_nowhere_else() (
+  set -e
+  trap kill_server EXIT
+  stressors="access chdir chmod chown copy-file dentry dir dirdeep dirmany dup fallocate fcntl
+    fiemap filename flock fpunch fstat getdent hdd io iomix lease link locka lockf lockofd metamix
+    mknod mmap msync open readahead rename revio seek sendfile splice symlink sync-file touch utime
+    unlink xattr"
+  serve --memory 32M --allow-other
+  mkdir -p beside
+  failed=
+  for stressor in $stressors; do
+    tried() { stress-ng --temp-path "$1" "--$stressor" 1 --timeout 1 --verify; }
+    if ! tried "$mnt" && tried "$scratch/beside"; then failed="$failed $stressor"; fi
+  done
+  echo "failed:$failed"
+  [ -z "$failed" ]
+  end
+  rm -rf beside
+)
+
+check_dbench_does_its_work() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 32M
+  dbench -D "$mnt" -t 8 4
+  end
+)
+
 check_pjdfstest_finds_a_file_system() (
   set -e
   trap kill_server EXIT
@@ -605,6 +635,8 @@ else
   check_mount a_full_disk_loses_nothing $as_root
   check_mount metrics_are_told curl
   check_mount pgbench_runs_and_restarts pgbench
+  check_mount stress_ng_fails_nowhere_else stress-ng $as_root
+  check_mount dbench_does_its_work dbench
   check_mount pjdfstest_finds_a_file_system pjdfstest $as_root
 fi
 

@@ -240,7 +240,11 @@ mod tests {
         drop(returned);
         pages.filling(0..4096);
         let (_, parts) = now(pages.take_back(0..4096)).unwrap();
-        assert_eq!(parts, std::slice::from_ref(&page), "filled after it (invariant M4)");
+        assert_eq!(
+            parts,
+            std::slice::from_ref(&page),
+            "filled after it (invariant M4)"
+        );
         let (_, parts) = now(pages.take_back(other.clone())).unwrap();
         assert_eq!(parts, [other], "no write touched it");
         drop(write);
