@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `forebay mount` under clients that nobody here wrote: fio, dd, rsync, tar, git, SQLite,
-# PostgreSQL, and pjdfstest's several hundred cases of what POSIX asks of a file system.
+# PostgreSQL, fsx, stress-ng, dbench, and pjdfstest's several hundred cases of what POSIX asks of a file system.
 #
 # usage: tests/mount.sh FOREBAY
 # FOREBAY is the program. A check whose client is missing is named and counted as ignored, and so
@@ -11,6 +11,8 @@ unset CDPATH
 # shellcheck source=tests/checks.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
 forebay=$(realpath -- "$1")
+programs=$(realpath -- "$(dirname -- "${BASH_SOURCE[0]}")")/mapped
+helper=$(realpath -- "$programs/../../contrib/mount.fuse.forebay")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
 cd -- "$scratch" || exit 1
 chmod 755 .
@@ -84,6 +86,63 @@ check_fio_verifies_mapped_writes() (
   trap kill_server EXIT
   serve --memory 32M
   run_fio --name=mapped --rw=randwrite --bs=4k --size=48M --ioengine=mmap
+  end
+)
+
+# One thread stores to a word of each page through a mapping, another writes another word of it.
+check_mapped_stores_and_writes_share_pages() (
+  set -e
+  trap kill_server EXIT
+  cc -O2 -pthread -o beside "$programs/beside.c"
+  serve --memory 64M
+  ./beside "$mnt/file" 40 2048
+  ./beside "$mnt/file" 40 2048 punch
+  end
+  rm -f beside
+)
+
+# A mapping ends with SIGBUS where it does in the kernel's own file systems, and nowhere else.
+check_mappings_of_what_is_gone_are_signalled() (
+  set -e
+  trap kill_server EXIT
+  cc -O2 -o signalled "$programs/signalled.c"
+  serve --memory 16M
+  mkdir -p below
+  ./signalled below/file >in-the-folder
+  ./signalled "$mnt/file" >in-the-mount
+  diff in-the-folder in-the-mount
+  end
+  rm -rf signalled below in-the-folder in-the-mount
+)
+
+# Each operation against a model in memory, with mappings and syncs; other seeds every day. It would
+# also call posix_fallocate, now and then for no bytes, and take the refusal for a fault.
+check_fsx_finds_what_it_wrote() (
+  set -e
+  trap kill_server EXIT
+  cat >fsx.toml <<CONFIGURATION
+flen = 262144
+nomsyncafter = false
+[opsize]
+max = 65536
+[weights]
+close_open = 1
+invalidate = 1
+mapread = 10
+mapwrite = 10
+read = 10
+write = 10
+fsync = 1
+fdatasync = 1
+truncate = 5
+punch_hole = 5
+copy_file_range = 1
+CONFIGURATION
+  serve --memory 16M
+  first=$(($(date -u +%s) / 86400 * 12))
+  for seed in $(seq "$first" $((first + 11))); do
+    fsx -q -f fsx.toml -N 20000 -S "$seed" -P . "$mnt/fsx" || { echo "seed $seed"; exit 1; }
+  done
   end
 )
 
@@ -375,6 +434,24 @@ check_it_goes_to_the_background() (
   [ "$(cat "$src/file")" = there ]
 )
 
+# As mount(8) calls it for a line of /etc/fstab.
+check_a_line_of_fstab_mounts() (
+  set -e
+  trap 'kill "$(cat pid)" 2>/dev/null || true' EXIT
+  export FOREBAY=$forebay
+  "$helper" "$src" "$mnt" -o rw,memory=16M,nofail,x-systemd.automount 2>helper.log
+  mountpoint -q "$mnt"
+  pgrep -f "$forebay mount $src" >pid
+  echo there >"$mnt/file"
+  fusermount3 -u "$mnt"
+  tail --pid="$(cat pid)" -f /dev/null
+  [ "$(cat "$src/file")" = there ]
+  if "$helper" "$src" "$mnt" -o rw 2>refused.log; then exit 1; fi
+  grep -q 'memory=512M' refused.log
+  if "$helper" "$src" "$mnt" -o memory=16M,unheard_of 2>refused.log; then exit 1; fi
+  grep -q 'unheard_of' refused.log
+)
+
 # A disk that is full below: told at fsync, kept, and written when there is room.
 check_a_full_disk_loses_nothing() (
   set -e
@@ -462,6 +539,36 @@ check_pgbench_runs_and_restarts() (
   as_postgres "$tools/pg_checksums" --check -D "$src/data"
 )
 
+# What stress-ng has for file systems, a second each and checked: nothing may fail here that does
+# not fail in the folder of the scratch files. LTP would be asked too, but no registry has it.
+check_stress_ng_fails_nowhere_else() (
+  set -e
+  trap kill_server EXIT
+  stressors="access chdir chmod chown copy-file dentry dir dirdeep dirmany dup fallocate fcntl
+    fiemap filename flock fpunch fstat getdent hdd io iomix lease link locka lockf lockofd metamix
+    mknod mmap msync open readahead rename revio seek sendfile splice symlink sync-file touch utime
+    unlink xattr"
+  serve --memory 32M --allow-other
+  mkdir -p beside
+  failed=
+  for stressor in $stressors; do
+    tried() { stress-ng --temp-path "$1" "--$stressor" 1 --timeout 1 --verify; }
+    if ! tried "$mnt" && tried "$scratch/beside"; then failed="$failed $stressor"; fi
+  done
+  echo "failed:$failed"
+  [ -z "$failed" ]
+  end
+  rm -rf beside
+)
+
+check_dbench_does_its_work() (
+  set -e
+  trap kill_server EXIT
+  serve --memory 32M
+  dbench -D "$mnt" -t 8 4
+  end
+)
+
 check_pjdfstest_finds_a_file_system() (
   set -e
   trap kill_server EXIT
@@ -509,6 +616,9 @@ if [ "$#" -gt 1 ]; then
 else
   check_mount fio_verifies_random_writes fio
   check_mount fio_verifies_mapped_writes fio
+  check_mount mapped_stores_and_writes_share_pages cc
+  check_mount mappings_of_what_is_gone_are_signalled cc
+  check_mount fsx_finds_what_it_wrote fsx
   check_mount fio_finds_its_data_after_a_restart fio
   check_mount dd_writes_what_it_read dd
   check_mount rsync_has_nothing_to_do_again rsync
@@ -521,9 +631,12 @@ else
   check_mount the_end_takes_what_is_stored_to_a_mapping python3
   check_mount a_mount_that_is_given_up_is_gone python3 fsfreeze mkfs.ext4 $as_root
   check_mount it_goes_to_the_background
+  check_mount a_line_of_fstab_mounts
   check_mount a_full_disk_loses_nothing $as_root
   check_mount metrics_are_told curl
   check_mount pgbench_runs_and_restarts pgbench
+  check_mount stress_ng_fails_nowhere_else stress-ng $as_root
+  check_mount dbench_does_its_work dbench
   check_mount pjdfstest_finds_a_file_system pjdfstest $as_root
 fi
 

@@ -96,10 +96,12 @@ impl Bench {
             cache: cache.clone(),
             files,
         };
-        let (crew, joiners) = Crew::start(1, 1).unwrap();
+        let (crew, mut joiners) = Crew::start(1, 1).unwrap();
+        let (droppers, dropping) = Crew::start(0, 1).unwrap();
+        joiners.extend(dropping);
         let root = open_folder(source.path()).unwrap();
         Bench {
-            folder: build(&settings, parts, &root, crew).unwrap(),
+            folder: build(&settings, parts, &root, (crew, droppers)).unwrap(),
             source,
             cache,
             faults,
@@ -134,6 +136,7 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         self.folder.crew.stop();
+        self.folder.droppers.stop();
         self.crew.drain(..).for_each(Joiner::join);
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! invariant M2: while a content has users it is not closed.
 
+use crate::kernel_pages::KernelPages;
 use crate::source::{CAPABILITY, Descriptors, OMITTED, PRESENT, PRIVILEGE_BITS};
 use forebay::{AccessError, File, SyncError};
 use forebay_base::PAGE_BYTES;
@@ -19,6 +20,7 @@ use forebay_store::ObjectId;
 use rustix::fd::AsFd;
 use rustix::fs::{Stat, Timespec};
 use rustix::io::Errno;
+use std::sync::OnceLock;
 
 /// The system's number for what a cache refused.
 pub(crate) fn access_errno(error: &AccessError) -> Errno {
@@ -37,6 +39,10 @@ pub(crate) struct Content {
     pub(crate) object: ObjectId,
     /// A handle that nobody reads or writes through; others are its clones.
     pub(crate) file: File,
+    /// The largest length that the source lets it have, once somebody has asked.
+    pub(crate) largest: OnceLock<u64>,
+    /// What the kernel has of it, and what passes that.
+    pub(crate) kernel_pages: Arc<KernelPages>,
     /// Written to since the times were last taken.
     modified: AtomicBool,
     /// Has set-user-ID or set-group-ID bits or capabilities, which a write takes away.
@@ -134,6 +140,8 @@ impl Content {
         Content {
             object,
             file,
+            largest: OnceLock::new(),
+            kernel_pages: Arc::default(),
             modified: AtomicBool::new(false),
             privileged: AtomicBool::new(is_privileged(fd, stat)),
             owes_commit: Mutex::new(true),

@@ -34,6 +34,10 @@ impl Drop for ContentUse {
     fn drop(&mut self) {
         let is_last = self.inode.content.with(|slot| {
             slot.users -= 1;
+            if slot.users == 0 {
+                // Under the lock, or it would forget what the next user has made the kernel fetch.
+                self.content.kernel_pages.closed();
+            }
             slot.users == 0
         });
         if is_last {

@@ -167,6 +167,7 @@ impl Folder {
         if !punches && !zeros && !kind.is_empty() {
             return Err(Errno::OPNOTSUPP);
         }
+        self.must_fit(&open.used, end)?;
         let (file, content) = (&open.file, &open.used.content);
         if punches || zeros {
             let discarded = file.discard(offset_bytes..end);

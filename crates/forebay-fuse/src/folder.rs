@@ -51,6 +51,8 @@ pub(crate) struct Folder {
     pub(crate) handles: HandleTable,
     pub(crate) through: Descriptors,
     pub(crate) crew: Arc<Crew>,
+    /// Who makes the kernel drop pages, and waits for it.
+    pub(crate) droppers: Arc<Crew>,
     pub(crate) door: Arc<Door>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) keeper: Keeper,

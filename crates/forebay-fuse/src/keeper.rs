@@ -61,6 +61,11 @@ impl Keeper {
         let _ = self.notifier.set(notifier);
     }
 
+    /// What the kernel is told with, once there is a session.
+    pub(crate) fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.get()
+    }
+
     /// A content has no users any more. `joins` says whether its file is not yet in line.
     pub(crate) fn closed(&self, inode: &Arc<Inode>, joins: bool, unsettled: bool, limits: Limits) {
         let mut work = lock(&self.work);

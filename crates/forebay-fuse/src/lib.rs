@@ -1,8 +1,8 @@
 //! A folder mounted through a Forebay cache.
 //!
 //! Names and attributes pass through to the folder behind; the data of regular files goes through
-//! one [`forebay::Cache`]. The kernel keeps no data of its own but for pages that somebody has
-//! mapped: files are opened past its cache, and what is mapped is kept in step by it.
+//! one [`forebay::Cache`]. The kernel keeps no data of its own except pages that somebody has
+//! mapped: files are opened past its cache, and both keep what is mapped in step with it.
 //!
 //! The rule of this crate: a thread that reads requests answers what it can at once and leaves to
 //! others what has to wait.
@@ -24,9 +24,12 @@ mod folder;
 mod handles;
 mod inode;
 mod keeper;
+mod kernel_pages;
+mod largest;
 mod losses;
 mod mount;
 mod names;
+mod passing;
 mod place;
 mod requests;
 mod source;

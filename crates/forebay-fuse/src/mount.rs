@@ -36,6 +36,9 @@ const SEATS: usize = 5;
 /// Threads for what finds no seat.
 const CREW_THREADS: usize = 8;
 
+/// Threads that make the kernel drop pages.
+const DROPPERS: usize = 4;
+
 /// What is mounted, and how.
 #[derive(Clone, Debug)]
 pub struct MountSettings {
@@ -182,7 +185,9 @@ impl Mount {
         let source = lock_source(settings)?;
         let (crew, mut joiners) =
             Crew::start(SEATS, CREW_THREADS).map_err(system("start threads"))?;
-        let folder = build(settings, parts, &source, crew)?;
+        let (droppers, dropping) = Crew::start(0, DROPPERS).map_err(system("start threads"))?;
+        joiners.extend(dropping);
+        let folder = build(settings, parts, &source, (crew, droppers))?;
         let requests = Requests {
             folder: folder.clone(),
         };
@@ -320,6 +325,7 @@ impl Drop for Mount {
         let _ = self.unmount();
         self.folder.keeper.stop();
         self.folder.crew.stop();
+        self.folder.droppers.stop();
         if let Some(keeper) = self.keeper.take() {
             keeper.join();
         }
@@ -360,7 +366,7 @@ pub(crate) fn build(
     settings: &MountSettings,
     parts: MountParts,
     source: &OwnedFd,
-    crew: Arc<Crew>,
+    (crew, droppers): (Arc<Crew>, Arc<Crew>),
 ) -> Result<Arc<Folder>, MountError> {
     let failed = |errno: Errno| MountError::Source {
         path: settings.source.clone(),
@@ -382,6 +388,7 @@ pub(crate) fn build(
         handles: HandleTable::default(),
         through,
         crew,
+        droppers,
         door: Arc::new(Door::default()),
         buffers: Arc::new(Buffers::new(MAX_REQUEST_BYTES as usize)),
         keeper: Keeper::new(),

@@ -267,6 +267,7 @@ impl Folder {
         }
         let inside = self.door.enter().ok_or(Errno::SHUTDOWN)?;
         let used = self.use_content(inode, true)?;
+        self.must_fit(&used, length_bytes)?;
         if caller.user != 0 {
             self.drop_privileges(&used)?;
         }

@@ -315,13 +315,18 @@ impl Filesystem for Requests {
         offset_bytes: u64,
         size_bytes: u32,
         _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
+        lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let open = match self.file(handle) {
             Ok(open) => open,
             Err(errno) => return reply.error(told(errno)),
         };
+        if lock_owner.is_none() {
+            // Programs that read are owners of locks: this is for a page that the kernel keeps.
+            let end = offset_bytes.saturating_add(u64::from(size_bytes));
+            self.folder.fills_pages(&open, offset_bytes..end);
+        }
         let buffers = self.folder.buffers.clone();
         let mut buffer = buffers.take(size_bytes as usize);
         self.folder.answer(async move {
@@ -354,14 +359,33 @@ impl Filesystem for Requests {
             return reply.error(told(Errno::SHUTDOWN));
         };
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let is_returned = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let folder = self.folder.clone();
+        // What lies past the largest length is not written, as below.
+        let fitting = match self.folder.fitting(&open.used, offset_bytes, data.len()) {
+            Ok(fitting) => fitting,
+            Err(errno) => return reply.error(told(errno)),
+        };
+        let data = &data[..fitting];
         let job = move |data: &[u8]| {
-            let written = folder.write(&open, data, offset_bytes, drops_privileges);
-            drop((open, inside));
-            match written {
-                Ok(()) => reply.written(data.len() as u32),
-                Err(errno) => reply.error(told(errno)),
+            let length_bytes = data.len() as u32;
+            let done = move |written| {
+                drop(inside);
+                match written {
+                    Ok(()) => reply.written(length_bytes),
+                    Err(errno) => reply.error(told(errno)),
+                }
+            };
+            if is_returned {
+                let taken = folder.take_returned(&open, data, offset_bytes, drops_privileges);
+                drop(open);
+                return done(taken);
             }
+            let range = offset_bytes..offset_bytes.saturating_add(data.len() as u64);
+            let write = |folder: &Folder, open: &OpenFile| {
+                folder.write(open, data, offset_bytes, drops_privileges)
+            };
+            folder.change_bytes(open, range, write, done);
         };
         if let Some(_seat) = self.folder.crew.seat() {
             return job(data);
@@ -589,10 +613,20 @@ impl Filesystem for Requests {
         let Some(inside) = self.folder.door.enter() else {
             return reply.error(told(Errno::SHUTDOWN));
         };
-        self.run(reply, handle, move |folder, open| {
-            let allocated = folder.allocate(open, offset_bytes, length_bytes, mode);
-            drop(inside);
-            allocated
+        let open = match self.file(handle) {
+            Ok(open) => open,
+            Err(errno) => return reply.error(told(errno)),
+        };
+        let folder = self.folder.clone();
+        self.folder.crew.run(move || {
+            let range = offset_bytes..offset_bytes.saturating_add(length_bytes);
+            let allocate = |folder: &Folder, open: &OpenFile| {
+                folder.allocate(open, offset_bytes, length_bytes, mode)
+            };
+            folder.change_bytes(open, range, allocate, move |allocated| {
+                drop(inside);
+                answer_empty(reply, allocated);
+            });
         });
     }
 

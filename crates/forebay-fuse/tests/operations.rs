@@ -498,3 +498,35 @@ fn privileges_end_when_another_user_writes() {
     bench.end();
     assert_eq!(read(&bench.behind("program")), b"xy");
 }
+
+/// Else the pages of one such write, which can never be written, would stop everybody's writes.
+#[test]
+fn what_no_file_below_can_hold_is_refused_as_below() {
+    if is_left_out("what_no_file_below_can_hold_is_refused_as_below") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let (ours, below) = (
+        read_write(&bench.path("ours")),
+        read_write(&bench.behind("below")),
+    );
+    for place in [1 << 33, 1 << 44, (1 << 44) - 4098, 1 << 62] {
+        let tried = |file: &File| {
+            let written = file.write_at(b"eight bytes, all of them", place);
+            let cut = file.set_len(place + 5000);
+            let number = |error: std::io::Error| error.raw_os_error();
+            (
+                written.map_err(number),
+                cut.map_err(number),
+                file.metadata().unwrap().len(),
+            )
+        };
+        assert_eq!(tried(&ours), tried(&below), "at {place}");
+    }
+    ours.set_len(0).unwrap();
+    ours.write_at(b"others go on", 0).unwrap();
+    ours.sync_all().unwrap();
+    drop((ours, below));
+    bench.end();
+    assert_eq!(read(&bench.behind("ours")), b"others go on");
+}

@@ -1,0 +1,91 @@
+//! Changes of bytes that pass the pages that the kernel has of a file, and these pages when it
+//! returns them.
+
+use crate::folder::Folder;
+use crate::handles::OpenFile;
+use crate::kernel_pages::Passage;
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::Arc;
+use fuser::{FopenFlags, INodeNo};
+use rustix::io::Errno;
+use std::ops::Range;
+
+impl Folder {
+    /// Whether files are opened past the kernel's cache. Where they are not, the kernel keeps its
+    /// pages in step itself, and holds them locked while it writes through.
+    fn passes_pages(&self) -> bool {
+        let flags = self.open_flags.get();
+        flags.is_some_and(|flags| flags.contains(FopenFlags::FOPEN_DIRECT_IO))
+    }
+
+    /// The kernel fetches pages to keep them; to be called before their bytes are read.
+    pub(crate) fn fills_pages(&self, open: &OpenFile, range: Range<u64>) {
+        if self.passes_pages() {
+            open.used.content.kernel_pages.filling(range);
+        }
+    }
+
+    /// Makes `change`, which is one of the bytes of `range`, and calls `done` with how it went when
+    /// the kernel has no page from before it any more.
+    pub(crate) fn change_bytes(
+        self: &Arc<Folder>,
+        open: Arc<OpenFile>,
+        range: Range<u64>,
+        change: impl FnOnce(&Folder, &OpenFile) -> Result<(), Errno>,
+        done: impl FnOnce(Result<(), Errno>) + Send + 'static,
+    ) {
+        if !self.passes_pages() {
+            let changed = change(self, &open);
+            drop(open);
+            return done(changed);
+        }
+        let pages = open.used.content.kernel_pages.clone();
+        let passage = forebay_rt::block_on(pages.change(range.clone()));
+        let changed = change(self, &open);
+        if changed.is_err() || !pages.changed(&passage) {
+            drop((passage, open));
+            return done(changed);
+        }
+        // The kernel waits for pages that it fetches and returns, which we answer: so no thread
+        // that answers may wait for it.
+        let folder = self.clone();
+        self.droppers.leave(Box::new(move || {
+            folder.drop_pages(&open, range, passage);
+            drop(open);
+            done(changed);
+        }));
+    }
+
+    /// Makes the kernel return and drop its pages of a range.
+    fn drop_pages(&self, open: &OpenFile, range: Range<u64>, passage: Passage) {
+        let page = PAGE_BYTES as u64;
+        let start = range.start / page * page;
+        let (offset, length) = (i64::try_from(start), i64::try_from(range.end - start));
+        if let (Some(notifier), Ok(offset), Ok(length)) = (self.keeper.notifier(), offset, length) {
+            // What the kernel does not know any more, it has no pages of.
+            let _ = notifier.inval_inode(INodeNo(open.used.inode.id), offset, length);
+        }
+        drop(passage);
+    }
+
+    /// Takes pages that the kernel returns, as far as nothing that came later is in the cache.
+    pub(crate) fn take_returned(
+        &self,
+        open: &OpenFile,
+        bytes: &[u8],
+        offset_bytes: u64,
+        drops_privileges: bool,
+    ) -> Result<(), Errno> {
+        if !self.passes_pages() {
+            return self.write(open, bytes, offset_bytes, drops_privileges);
+        }
+        let range = offset_bytes..offset_bytes + bytes.len() as u64;
+        let pages = &open.used.content.kernel_pages;
+        let (_passage, parts) = forebay_rt::block_on(pages.take_back(range));
+        let place = |at: u64| (at - offset_bytes) as usize;
+        parts.into_iter().try_for_each(|part| {
+            let bytes = &bytes[place(part.start)..place(part.end)];
+            self.write(open, bytes, part.start, drops_privileges)
+        })
+    }
+}
