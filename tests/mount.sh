@@ -10,6 +10,8 @@ unset CDPATH
 
 # shellcheck source=tests/checks.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
+# shellcheck source=tests/mount_permissions.bash
+. "$(dirname -- "${BASH_SOURCE[0]}")/mount_permissions.bash"
 forebay=$(realpath -- "$1")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
 cd -- "$scratch" || exit 1
@@ -525,6 +527,7 @@ else
   check_mount metrics_are_told curl
   check_mount pgbench_runs_and_restarts pgbench
   check_mount pjdfstest_finds_a_file_system pjdfstest $as_root
+  check_permissions
 fi
 
 conclude

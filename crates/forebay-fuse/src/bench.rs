@@ -6,6 +6,7 @@ use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
 use crate::mount::{MountParts, MountSettings, build};
 use crate::names::{Caller, Place};
+use crate::permissions::NewMode;
 use crate::source::open_folder;
 use forebay::{Cache, Settings};
 use forebay_base::Span;
@@ -25,6 +26,7 @@ const PATIENCE: Span = Span::from_secs(30);
 pub(crate) const CALLER: Caller = Caller {
     user: 65_534,
     group: 65_534,
+    thread: 0,
 };
 
 /// Calls `try_once` until it says that it is done.
@@ -115,6 +117,10 @@ impl Bench {
     /// Makes a file with the permissions `mode` and opens it for writing.
     pub(crate) fn create(&self, name: &str, mode: u32) -> Arc<OpenFile> {
         let flags = OFlags::WRONLY.bits() as i32;
+        let mode = NewMode {
+            bits: mode,
+            mask: 0,
+        };
         let made = self.folder.create(place(name), mode, flags, CALLER);
         let (_told, handle) = made.unwrap();
         // It is closed when the test drops it.

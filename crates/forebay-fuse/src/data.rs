@@ -5,9 +5,10 @@ use crate::contents::ContentUse;
 use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
 use crate::names::{Caller, Place};
+use crate::permissions::NewMode;
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::future::Future;
@@ -43,11 +44,11 @@ impl Folder {
             .insert(Handle::File(Arc::new(OpenFile { used, file })))
     }
 
-    /// Makes a file, or takes the one that is there, and opens it.
+    /// Makes a file and opens it.
     pub(crate) fn create(
         self: &Arc<Folder>,
         place: Place<'_>,
-        mode: u32,
+        mode: NewMode,
         flags: i32,
         caller: Caller,
     ) -> Result<(FileAttr, u64), Errno> {
@@ -55,21 +56,21 @@ impl Folder {
         const OURS: u32 = 0o600;
         let parent = self.inode(place.parent)?;
         let flags = OFlags::from_bits_retain(flags as u32);
-        let bits = Mode::from_raw_mode((mode & crate::source::PERMISSION_BITS) | OURS);
+        let birth = mode.in_folder(parent.as_fd())?;
+        let bits = Mode::from_raw_mode(birth.bits() | OURS);
         let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = rustix::fs::openat(parent.as_fd(), place.name, how | OFlags::RDWR, bits);
-        let is_new = match made {
-            Ok(_) => true,
-            Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => false,
-            Err(errno) => return Err(errno),
-        };
+        let made = made.map_err(|errno| match errno {
+            // Somebody was faster below. The kernel would let its caller use that file unasked; as
+            // it is it looks the file up, and asks whether its caller may.
+            Errno::EXIST if !flags.contains(OFlags::EXCL) => Errno::STALE,
+            other => other,
+        })?;
         let inode = self.look_up(place)?;
-        let opened = self.open_created(&inode, is_new, flags);
+        let opened = self.open_created(&inode, &made);
         let opened = opened.and_then(|used| {
-            if is_new {
-                let stat = rustix::fs::fstat(parent.as_fd())?;
-                self.adopt(&inode, &stat, Some(mode), caller)?;
-            }
+            let stat = rustix::fs::fstat(parent.as_fd())?;
+            self.adopt(&inode, &stat, Some((birth, OURS)), caller)?;
             self.describe(&inode)
                 .map(|told| (told, self.insert_file(used)))
         });
@@ -83,23 +84,18 @@ impl Folder {
     fn open_created(
         self: &Arc<Folder>,
         inode: &Arc<crate::inode::Inode>,
-        is_new: bool,
-        flags: OFlags,
+        made: &OwnedFd,
     ) -> Result<ContentUse, Errno> {
-        if inode.kind != FileType::RegularFile {
-            return Err(Errno::INVAL);
+        let (found, made) = (rustix::fs::fstat(&**inode)?, rustix::fs::fstat(made)?);
+        if (found.st_dev, found.st_ino) != (made.st_dev, made.st_ino) {
+            // Somebody has put something else in its place.
+            return Err(Errno::STALE);
         }
-        let writes = is_new || flags & OFlags::RWMODE != OFlags::RDONLY;
-        let used = self.use_content(inode, writes)?;
-        if !is_new && flags.contains(OFlags::TRUNC) {
-            let cut = used.content.file.blocking().truncate(0);
-            cut.map_err(|error| access_errno(&error))?;
-            used.content.mark_modified();
-        }
-        Ok(used)
+        self.use_content(inode, true)
     }
 
-    /// Writes bytes. `drops_privileges` says that the writer may not leave them to the file.
+    /// Writes bytes. `drops_privileges` says that the writer may not leave set-user-ID and
+    /// set-group-ID to the file.
     pub(crate) fn write(
         &self,
         open: &OpenFile,
@@ -108,9 +104,7 @@ impl Folder {
         drops_privileges: bool,
     ) -> Result<(), Errno> {
         let content = &open.used.content;
-        if drops_privileges {
-            self.drop_privileges(&open.used)?;
-        }
+        self.drop_privileges(&open.used.inode, content, drops_privileges)?;
         let written = open.file.write_at(bytes, offset_bytes);
         // A write that failed may have changed the bytes in front of where it did.
         content.mark_modified();

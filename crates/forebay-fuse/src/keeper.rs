@@ -61,6 +61,16 @@ impl Keeper {
         let _ = self.notifier.set(notifier);
     }
 
+    /// The kernel is told to ask for the attributes of a file again; nobody waits for it.
+    pub(crate) fn attributes_changed(&self, id: INodeNo) {
+        /// No place in the file: its pages stay.
+        const NOWHERE: i64 = -1;
+        if let Some(notifier) = self.notifier.get() {
+            // A kernel that does not know the file has no attributes of it.
+            let _ = notifier.inval_inode(id, NOWHERE, 0);
+        }
+    }
+
     /// A content has no users any more. `joins` says whether its file is not yet in line.
     pub(crate) fn closed(&self, inode: &Arc<Inode>, joins: bool, unsettled: bool, limits: Limits) {
         let mut work = lock(&self.work);

@@ -27,6 +27,7 @@ mod keeper;
 mod losses;
 mod mount;
 mod names;
+mod permissions;
 mod place;
 mod requests;
 mod source;

@@ -7,6 +7,7 @@ use crate::folder::{Folder, Limits, MAX_REQUEST_BYTES};
 use crate::handles::HandleTable;
 use crate::inode::InodeTable;
 use crate::keeper::Keeper;
+use crate::permissions::foreign_list;
 use crate::place::Place;
 use crate::requests::Requests;
 use crate::source::{Descriptors, open_folder};
@@ -87,6 +88,17 @@ pub enum MountError {
          or end it", .0.display()
     )]
     InUse(PathBuf),
+    /// Others were to be let in, and access lists say who may do what that cannot be heeded.
+    #[error(
+        "{} has access lists of its own kind ({attribute}), which a mount cannot heed, so that \
+         others could read what is denied to them; mount it without --allow-other", path.display()
+    )]
+    ForeignLists {
+        /// The source's path.
+        path: PathBuf,
+        /// The attribute that holds the lists.
+        attribute: &'static str,
+    },
     /// The system refuses the mount.
     #[error("cannot mount at {}: {source}{}", path.display(), advice(source))]
     Mount {
@@ -180,6 +192,12 @@ impl Mount {
     pub fn start(settings: &MountSettings, parts: MountParts) -> Result<Mount, MountError> {
         let system = |action| move |source| MountError::System { action, source };
         let source = lock_source(settings)?;
+        if settings.allow_other
+            && let Some(attribute) = foreign_list(&source)
+        {
+            let path = settings.source.clone();
+            return Err(MountError::ForeignLists { path, attribute });
+        }
         let (crew, mut joiners) =
             Crew::start(SEATS, CREW_THREADS).map_err(system("start threads"))?;
         let folder = build(settings, parts, &source, crew)?;

@@ -2,14 +2,14 @@
 
 use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
-use crate::contents::ContentUse;
 use crate::folder::Folder;
 use crate::inode::Inode;
-use crate::source::{CAPABILITY, Descriptors, PERMISSION_BITS, PRIVILEGE_BITS, look};
+use crate::permissions::{Birth, NewMode, refusal_to_show};
+use crate::source::{CAPABILITY, Descriptors, PRIVILEGE_BITS, look};
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType, TimeOrNow};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,14 +19,16 @@ use std::path::Path;
 pub(crate) struct Caller {
     pub(crate) user: u32,
     pub(crate) group: u32,
+    /// The thread, by the system's number.
+    pub(crate) thread: u32,
 }
 
 /// Something new that is to get a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fresh<'a> {
-    Folder { mode: u32 },
+    Folder { mode: NewMode },
     Link { target: &'a Path },
-    Node { mode: u32, device: u32 },
+    Node { mode: NewMode, device: u32 },
 }
 
 /// What is to be changed of a file.
@@ -75,62 +77,32 @@ impl Folder {
     ) -> Result<FileAttr, Errno> {
         let parent = self.inode(place.parent)?;
         let at = parent.as_fd();
-        let mode = match fresh {
+        let birth = match fresh {
             Fresh::Folder { mode } => {
-                rustix::fs::mkdirat(at, place.name, Mode::from_raw_mode(mode & PERMISSION_BITS))?;
-                Some(mode)
+                let birth = mode.in_folder(at)?;
+                rustix::fs::mkdirat(at, place.name, Mode::from_raw_mode(birth.bits()))?;
+                Some(birth)
             }
             Fresh::Link { target } => {
                 rustix::fs::symlinkat(target, at, place.name)?;
                 None
             }
             Fresh::Node { mode, device } => {
-                let file_type = rustix::fs::FileType::from_raw_mode(mode);
-                let bits = Mode::from_raw_mode(mode & PERMISSION_BITS);
+                let birth = mode.in_folder(at)?;
+                let file_type = rustix::fs::FileType::from_raw_mode(mode.bits);
+                let bits = Mode::from_raw_mode(birth.bits());
                 let device = unpack_device(device);
                 rustix::fs::mknodat(at, place.name, file_type, bits, device)?;
-                Some(mode)
+                Some(birth)
             }
         };
         let inode = self.look_up(place)?;
+        let birth = birth.map(|birth: Birth| (birth, 0));
         let told = rustix::fs::fstat(at)
-            .and_then(|stat| self.adopt(&inode, &stat, mode, caller))
+            .and_then(|stat| self.adopt(&inode, &stat, birth, caller))
             .and_then(|()| self.describe(&inode));
         // The kernel forgets only what it was told of.
         told.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
-    }
-
-    /// Gives a new file to who asked for it, with the mode that was asked for.
-    pub(crate) fn adopt(
-        &self,
-        inode: &Inode,
-        parent: &Stat,
-        mode: Option<u32>,
-        caller: Caller,
-    ) -> Result<(), Errno> {
-        const INHERITS_GROUP: u32 = 0o2000;
-        let stat = rustix::fs::fstat(inode)?;
-        let inherits = parent.st_mode & INHERITS_GROUP != 0;
-        let group = if inherits { stat.st_gid } else { caller.group };
-        let is_root = rustix::process::geteuid().is_root();
-        if is_root && (stat.st_uid != caller.user || stat.st_gid != group) {
-            let (user, group) = (Uid::from_raw(caller.user), Gid::from_raw(group));
-            rustix::fs::chownat(inode, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
-        }
-        let Some(mode) = mode else {
-            return Ok(());
-        };
-        let is_folder = inode.kind == FileType::Directory;
-        let kept = if is_folder {
-            stat.st_mode & INHERITS_GROUP
-        } else {
-            0
-        };
-        let wanted = (mode & PERMISSION_BITS) | kept;
-        if rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS != wanted {
-            self.through.change_mode(inode, wanted)?;
-        }
-        Ok(())
     }
 
     /// Takes a name away: of a folder if `is_folder`, else of anything else.
@@ -228,7 +200,7 @@ impl Folder {
             if mode & PRIVILEGE_BITS != 0
                 && let Some(content) = inode.content.get()
             {
-                content.mark_privileged();
+                content.mark_set_id();
             }
         }
         let sets_times = changes.accessed.is_some() || changes.modified.is_some();
@@ -267,9 +239,7 @@ impl Folder {
         }
         let inside = self.door.enter().ok_or(Errno::SHUTDOWN)?;
         let used = self.use_content(inode, true)?;
-        if caller.user != 0 {
-            self.drop_privileges(&used)?;
-        }
+        self.drop_privileges(inode, &used.content, caller.user != 0)?;
         let file = used.content.file.blocking();
         let cut = file
             .truncate(length_bytes)
@@ -277,33 +247,6 @@ impl Folder {
         used.content.mark_modified();
         drop(inside);
         cut
-    }
-
-    /// Takes set-user-ID, set-group-ID and capabilities from a file that somebody changes, unless
-    /// it is known to have none.
-    pub(crate) fn drop_privileges(&self, used: &ContentUse) -> Result<(), Errno> {
-        if !used.content.take_privileged() {
-            return Ok(());
-        }
-        let dropped = self.drop_privilege_bits(&used.inode);
-        let dropped = dropped.and_then(|()| drop_capabilities(&used.inode));
-        // The next one who writes has to try again.
-        dropped.inspect_err(|_| used.content.mark_privileged())
-    }
-
-    fn drop_privilege_bits(&self, inode: &Inode) -> Result<(), Errno> {
-        const EXECUTED_BY_GROUP: u32 = 0o010;
-        const SET_USER: u32 = 0o4000;
-        const SET_GROUP: u32 = 0o2000;
-        let mode = rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS;
-        let mut left = mode & !SET_USER;
-        if mode & EXECUTED_BY_GROUP != 0 {
-            left &= !SET_GROUP;
-        }
-        if left == mode {
-            return Ok(());
-        }
-        kernel_drops(self.through.change_mode(inode, left))
     }
 
     /// Opens a folder for reading its entries.
@@ -325,6 +268,7 @@ impl Folder {
         name: &OsStr,
         value: &[u8],
         flags: i32,
+        caller: Caller,
     ) -> Result<(), Errno> {
         let inode = self.inode(id)?;
         let flags = XattrFlags::from_bits(flags as u32).ok_or(Errno::INVAL)?;
@@ -332,8 +276,9 @@ impl Folder {
         if name == CAPABILITY
             && let Some(content) = inode.content.get()
         {
-            content.mark_privileged();
+            content.mark_capable();
         }
+        self.list_was_set(&inode, name, caller)?;
         metadata_changed(&inode)
     }
 
@@ -346,12 +291,13 @@ impl Folder {
     ) -> Result<AttributeAnswer, Errno> {
         let inode = self.inode(id)?;
         let path = Descriptors::path(&*inode);
+        let refused = |errno| refusal_to_show(name, errno);
         if size_bytes == 0 {
-            let length = rustix::fs::getxattr_query(path, name)?;
+            let length = rustix::fs::getxattr_query(path, name).map_err(refused)?;
             return Ok(AttributeAnswer::Length(length as u32));
         }
         let mut value = vec![0_u8; size_bytes];
-        let length = rustix::fs::getxattr(path, name, &mut value[..])?;
+        let length = rustix::fs::getxattr(path, name, &mut value[..]).map_err(refused)?;
         value.truncate(length);
         Ok(AttributeAnswer::Value(value))
     }
@@ -379,26 +325,6 @@ impl Folder {
         let inode = self.inode(id)?;
         rustix::fs::removexattr(Descriptors::path(&*inode), name)?;
         metadata_changed(&inode)
-    }
-}
-
-/// Takes capabilities from a file, if it has any: who may not give them is refused even where there
-/// are none to remove.
-fn drop_capabilities(inode: &Inode) -> Result<(), Errno> {
-    let path = Descriptors::path(inode);
-    let removed = rustix::fs::getxattr_query(&path, CAPABILITY)
-        .and_then(|_length| rustix::fs::removexattr(&path, CAPABILITY));
-    match removed {
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
-        other => kernel_drops(other),
-    }
-}
-
-/// Leaves it to the kernel to drop a privilege that we may not: it does so when one like us writes.
-fn kernel_drops(dropped: Result<(), Errno>) -> Result<(), Errno> {
-    match dropped {
-        Err(Errno::PERM) => Ok(()),
-        other => other,
     }
 }
 

@@ -6,6 +6,7 @@ use crate::directory::Room;
 use crate::folder::{Folder, MAX_REQUEST_BYTES};
 use crate::handles::{Handle, OpenFile};
 use crate::names::{AttributeAnswer, Caller, Changes, Fresh, Place};
+use crate::permissions::NewMode;
 use forebay_base::sync::Arc;
 use fuser::{
     BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -46,6 +47,7 @@ fn caller(request: &Request) -> Caller {
     Caller {
         user: request.uid(),
         group: request.gid(),
+        thread: request.pid(),
     }
 }
 
@@ -109,6 +111,10 @@ impl Filesystem for Requests {
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_CACHE_SYMLINKS;
+        // Without it the kernel would heed modes alone where the source has access lists too.
+        let lists = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
+        let lists = config.add_capabilities(lists);
+        lists.map_err(|_missing| io::Error::from(io::ErrorKind::Unsupported))?;
         let offered = config.capabilities();
         let added = config.add_capabilities(wanted & offered);
         added.expect("only what is offered was added");
@@ -203,10 +209,11 @@ impl Filesystem for Requests {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
+        let mode = NewMode { bits: mode, mask };
         let fresh = Fresh::Node { mode, device };
         let made = self
             .folder
@@ -220,9 +227,10 @@ impl Filesystem for Requests {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         reply: ReplyEntry,
     ) {
+        let mode = NewMode { bits: mode, mask };
         let fresh = Fresh::Folder { mode };
         let made = self
             .folder
@@ -291,10 +299,11 @@ impl Filesystem for Requests {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let mode = NewMode { bits: mode, mask };
         let made = self
             .folder
             .create(place(parent, name), mode, flags, caller(request));
@@ -538,7 +547,7 @@ impl Filesystem for Requests {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         id: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -546,7 +555,9 @@ impl Filesystem for Requests {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        answer_empty(reply, self.folder.set_attribute(id.0, name, value, flags));
+        let caller = caller(request);
+        let set = self.folder.set_attribute(id.0, name, value, flags, caller);
+        answer_empty(reply, set);
     }
 
     fn getxattr(

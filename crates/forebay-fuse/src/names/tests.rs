@@ -3,6 +3,7 @@
 use super::*;
 use crate::bench::{Bench, CALLER, place, without_privileges};
 use crate::inode::ROOT;
+use crate::source::PERMISSION_BITS;
 use forebay_rt::block_on;
 
 fn changes() -> Changes {
@@ -60,7 +61,11 @@ fn a_file_is_known_by_the_name_that_it_was_given_last() {
     let folder = &bench.folder;
     let [one, other] = ["one", "other"].map(|name| bench.create(name, 0o600));
     let (one, other) = (&one.used.inode, &other.used.inode);
-    let fresh = Fresh::Folder { mode: 0o700 };
+    let mode = NewMode {
+        bits: 0o700,
+        mask: 0,
+    };
+    let fresh = Fresh::Folder { mode };
     let below = folder.make(place("folder"), fresh, CALLER).unwrap().ino.0;
     let to = Place {
         parent: below,
