@@ -242,6 +242,11 @@ impl Content {
         Ok(self.is_stale(&times, &stat).then_some(stat))
     }
 
+    /// Whether something was written since the time was last taken.
+    pub(crate) fn is_modified(&self) -> bool {
+        self.modified.load(Ordering::Acquire)
+    }
+
     /// Takes the time of what was written since it was last taken.
     pub(crate) fn take_times(&self, fd: impl AsFd, through: &Descriptors) -> Result<(), Errno> {
         if !self.modified.load(Ordering::Acquire) {

@@ -5,6 +5,7 @@ use crate::buffers::Buffers;
 use crate::crew::Crew;
 use crate::door::Door;
 use crate::handles::HandleTable;
+use crate::held::{Held, Shelf};
 use crate::inode::{Inode, InodeTable};
 use crate::keeper::Keeper;
 use crate::source::Descriptors;
@@ -13,6 +14,7 @@ use forebay_base::sync::{Arc, atomic::AtomicU64};
 use forebay_rt::Rt;
 use forebay_store::FileStore;
 use fuser::{FileAttr, FileType, FopenFlags};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::fmt;
 use std::sync::OnceLock;
@@ -23,6 +25,8 @@ pub(crate) const MAX_REQUEST_BYTES: u32 = 1 << 20;
 /// How many descriptors may be held for what is not open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// Files that are held open by their path.
+    pub(crate) held: usize,
     /// Contents of closed files.
     pub(crate) closed_contents: usize,
     /// Files that the kernel knows before it is asked to forget some.
@@ -34,6 +38,7 @@ impl Limits {
     pub(crate) fn of(descriptors: u64) -> Limits {
         let descriptors = descriptors.min(1 << 20) as usize;
         Limits {
+            held: (descriptors / 8).clamp(16, 4_096),
             // Each takes two.
             closed_contents: (descriptors / 8).clamp(16, 16_384),
             inodes: (descriptors / 2).max(64),
@@ -54,6 +59,7 @@ pub(crate) struct Folder {
     pub(crate) door: Arc<Door>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) keeper: Keeper,
+    pub(crate) shelf: Shelf,
     pub(crate) limits: Limits,
     /// Contents that were let go though the source may not have all of them.
     pub(crate) losses: AtomicU64,
@@ -76,16 +82,31 @@ impl Folder {
     }
 
     /// What the kernel is told of a file.
-    pub(crate) fn describe(&self, inode: &Inode) -> Result<FileAttr, Errno> {
-        let mut stat = rustix::fs::fstat(inode)?;
+    pub(crate) fn describe(&self, held: &Held) -> Result<FileAttr, Errno> {
+        let stat = rustix::fs::fstat(held)?;
+        self.describe_as(held, stat, || Ok(held.clone()))
+    }
+
+    /// What the kernel is told of a file that was just found as in `stat`.
+    pub(crate) fn describe_found(&self, inode: &Arc<Inode>, stat: Stat) -> Result<FileAttr, Errno> {
+        self.describe_as(inode, stat, || self.hold(inode))
+    }
+
+    fn describe_as(
+        &self,
+        inode: &Inode,
+        mut stat: Stat,
+        hold: impl FnOnce() -> Result<Held, Errno>,
+    ) -> Result<FileAttr, Errno> {
         if inode.kind == FileType::RegularFile
             && let Some(content) = inode.content.get()
         {
-            content.take_times(inode, &self.through)?;
+            let held = hold()?;
+            content.take_times(&held, &self.through)?;
             let changed = if inode.content.is_in_use() {
                 None
             } else {
-                content.changed_below(inode, &stat)?
+                content.changed_below(&held, &stat)?
             };
             match changed {
                 Some(changed) => stat = changed,

@@ -22,6 +22,7 @@ mod directory;
 mod door;
 mod folder;
 mod handles;
+mod held;
 mod inode;
 mod keeper;
 mod losses;

@@ -10,12 +10,13 @@
 use crate::content::{Content, Slot};
 use crate::folder::Folder;
 use crate::handles::OpenFile;
-use crate::inode::{Inode, ROOT};
+use crate::held::Held;
+use crate::inode::Inode;
 use forebay_base::sync::{Arc, atomic::Ordering};
 use forebay_rt::say;
 use forebay_store::Failure;
 use rustix::io::Errno;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A content that is no one's any more, and what has failed.
 #[derive(Debug)]
@@ -27,14 +28,14 @@ pub(crate) struct Lost {
 impl Folder {
     /// Takes the content out if its commits fail for ever, nobody uses it (invariant M2) and the
     /// source was given all of it.
-    pub(crate) fn take_lost(&self, slot: &mut Slot, inode: &Inode) -> Option<Lost> {
+    pub(crate) fn take_lost(&self, slot: &mut Slot, held: &Held) -> Option<Lost> {
         if slot.users > 0 {
             return None;
         }
         let content = slot.content.as_ref()?;
         let failure = self.files.commit_failure(content.object)?;
         // If the time cannot be given, it is that of the write-back.
-        let _ = content.settle(inode, &self.through);
+        let _ = content.settle(held, &self.through);
         if content.is_dirty() {
             return None;
         }
@@ -79,7 +80,15 @@ impl Folder {
 
     /// Lets the content of a file go if it is lost, and says whether it was.
     pub(crate) fn give_up_if_lost(self: &Arc<Folder>, inode: &Arc<Inode>) -> bool {
-        let lost = inode.content.with(|slot| self.take_lost(slot, inode));
+        let content = inode.content.get();
+        let is_lost = content.is_some_and(|it| self.files.commit_failure(it.object).is_some());
+        if !is_lost {
+            return false;
+        }
+        let Ok(held) = self.hold(inode) else {
+            return false;
+        };
+        let lost = inode.content.with(|slot| self.take_lost(slot, &held));
         lost.map(|lost| self.let_lost_go(inode, lost)).is_some()
     }
 
@@ -122,12 +131,9 @@ impl Folder {
         let mut next = inode.name();
         while let Some((parent, name)) = next {
             names.push(name);
-            next = match self.inodes.get(parent) {
-                Some(folder) if parent != ROOT => folder.name(),
-                _ => None,
-            };
+            next = parent.name();
         }
-        names.into_iter().rev().collect()
+        names.iter().rev().map(Path::new).collect()
     }
 }
 

@@ -5,12 +5,13 @@ use crate::crew::Crew;
 use crate::door::Door;
 use crate::folder::{Folder, Limits, MAX_REQUEST_BYTES};
 use crate::handles::HandleTable;
+use crate::held::Shelf;
 use crate::inode::InodeTable;
 use crate::keeper::Keeper;
 use crate::permissions::foreign_list;
 use crate::place::Place;
 use crate::requests::Requests;
-use crate::source::{Descriptors, open_folder};
+use crate::source::{Descriptors, identity_of, open_folder};
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{
     Arc,
@@ -390,20 +391,22 @@ pub(crate) fn build(
     })?;
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let root = through.open(source, flags).map_err(failed)?;
-    let stat = rustix::fs::fstat(&root).map_err(failed)?;
+    let identity = identity_of(&root).map_err(failed)?;
+    let limits = Limits::of(raise_descriptor_limit());
     Ok(Arc::new(Folder {
         rt: parts.rt,
         cache: parts.cache,
         store: parts.store,
         files: parts.files,
-        inodes: InodeTable::new(root, &stat),
+        inodes: InodeTable::new(root, identity),
         handles: HandleTable::default(),
         through,
         crew,
         door: Arc::new(Door::default()),
         buffers: Arc::new(Buffers::new(MAX_REQUEST_BYTES as usize)),
         keeper: Keeper::new(),
-        limits: Limits::of(raise_descriptor_limit()),
+        shelf: Shelf::new(limits.held),
+        limits,
         losses: AtomicU64::new(0),
         open_flags: OnceLock::new(),
     }))

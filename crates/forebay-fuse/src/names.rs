@@ -3,13 +3,14 @@
 use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
 use crate::folder::Folder;
+use crate::held::Held;
 use crate::inode::Inode;
 use crate::permissions::{Birth, NewMode, refusal_to_show};
 use crate::source::{CAPABILITY, Descriptors, PRIVILEGE_BITS, look};
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType, TimeOrNow};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -51,18 +52,34 @@ pub(crate) struct Place<'a> {
 
 impl Folder {
     /// Finds a file by its name, and counts one more look-up of it.
-    pub(crate) fn look_up(&self, place: Place<'_>) -> Result<Arc<Inode>, Errno> {
-        let parent = self.inode(place.parent)?;
-        let (fd, stat) = look(parent.as_fd(), place.name)?;
-        let inode = self.inodes.look_up(fd, &stat, place.parent, place.name);
+    pub(crate) fn look_up(&self, place: Place<'_>) -> Result<(Arc<Inode>, Stat), Errno> {
+        let parent = self.held(place.parent)?;
+        self.look_up_in(&parent, place.name)
+    }
+
+    /// As [`Folder::look_up`], in a folder that is held.
+    fn look_up_in(&self, parent: &Held, name: &OsStr) -> Result<(Arc<Inode>, Stat), Errno> {
+        let (identity, stat) = look(parent.as_fd(), name)?;
+        let inode = self.inodes.look_up(identity, parent, name);
+        self.unpin(&inode);
         self.keeper.looked_up(self.inodes.len(), self.limits);
-        Ok(inode)
+        Ok((inode, stat))
     }
 
     /// As [`Folder::look_up`], with what the kernel is told.
     pub(crate) fn look_up_described(&self, place: Place<'_>) -> Result<FileAttr, Errno> {
-        let inode = self.look_up(place)?;
-        self.describe(&inode).inspect_err(|_| {
+        let parent = self.held(place.parent)?;
+        self.look_up_described_in(&parent, place.name)
+    }
+
+    /// As [`Folder::look_up_described`], in a folder that is held.
+    pub(crate) fn look_up_described_in(
+        &self,
+        parent: &Held,
+        name: &OsStr,
+    ) -> Result<FileAttr, Errno> {
+        let (inode, stat) = self.look_up_in(parent, name)?;
+        self.describe_found(&inode, stat).inspect_err(|_| {
             // Who is not told does not know it; it has no content that could be left.
             let _ = self.inodes.forget(inode.id, 1);
         })
@@ -75,7 +92,7 @@ impl Folder {
         fresh: Fresh<'_>,
         caller: Caller,
     ) -> Result<FileAttr, Errno> {
-        let parent = self.inode(place.parent)?;
+        let parent = self.held(place.parent)?;
         let at = parent.as_fd();
         let birth = match fresh {
             Fresh::Folder { mode } => {
@@ -96,32 +113,47 @@ impl Folder {
                 Some(birth)
             }
         };
-        let inode = self.look_up(place)?;
+        let (inode, _) = self.look_up_in(&parent, place.name)?;
         let birth = birth.map(|birth: Birth| (birth, 0));
-        let told = rustix::fs::fstat(at)
-            .and_then(|stat| self.adopt(&inode, &stat, birth, caller))
-            .and_then(|()| self.describe(&inode));
+        let adopted = |held: &Held| {
+            let parent = rustix::fs::fstat(at)?;
+            self.adopt(held, &parent, birth, caller)?;
+            self.describe(held)
+        };
+        let told = self.hold(&inode).and_then(|held| adopted(&held));
         // The kernel forgets only what it was told of.
         told.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
     }
 
     /// Takes a name away: of a folder if `is_folder`, else of anything else.
     pub(crate) fn remove(&self, place: Place<'_>, is_folder: bool) -> Result<(), Errno> {
-        let parent = self.inode(place.parent)?;
+        let parent = self.held(place.parent)?;
         let flags = if is_folder {
             AtFlags::REMOVEDIR
         } else {
             AtFlags::empty()
         };
-        let known = self.known_with_content(parent.as_fd(), place.name);
-        rustix::fs::unlinkat(parent.as_fd(), place.name, flags)?;
-        known.map_or(Ok(()), |inode| metadata_changed(&inode))
+        let known = self.known(parent.as_fd(), place.name);
+        let loses_name = self.pin_called(known.as_ref(), place);
+        let removed = rustix::fs::unlinkat(parent.as_fd(), place.name, flags);
+        if removed.is_err()
+            && let Some(inode) = loses_name
+        {
+            self.unpin(inode);
+        }
+        removed?;
+        known.map_or(Ok(()), |inode| self.metadata_changed(&inode))
     }
 
-    /// The file behind a name, if it has content here whose times have to be kept in step.
-    fn known_with_content(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<Arc<Inode>> {
-        let inode = self.known(parent, name)?;
-        (!inode.content.is_empty()).then_some(inode)
+    /// Keeps the descriptor of a file that may lose the name by which it would be found again
+    /// (invariant M4), and says whether it was done.
+    fn pin_called<'a>(
+        &self,
+        known: Option<&'a Arc<Inode>>,
+        place: Place<'_>,
+    ) -> Option<&'a Arc<Inode>> {
+        let called = known.filter(|inode| inode.is_called(place.parent, place.name));
+        called.inspect(|inode| self.pin(inode))
     }
 
     /// The file behind a name, if the kernel knows it.
@@ -132,9 +164,10 @@ impl Folder {
     }
 
     /// Remembers a name that a file was given, in the place of the one that it may have lost.
-    fn note_name(&self, parent: BorrowedFd<'_>, place: Place<'_>) {
-        if let Some(inode) = self.known(parent, place.name) {
-            inode.set_name(place.parent, place.name);
+    fn note_name(&self, parent: &Held, name: &OsStr) {
+        if let Some(inode) = self.known(parent.as_fd(), name) {
+            inode.set_name(parent, name);
+            self.unpin(&inode);
         }
     }
 
@@ -145,38 +178,49 @@ impl Folder {
         to: Place<'_>,
         flags: fuser::RenameFlags,
     ) -> Result<(), Errno> {
-        let (parent, new_parent) = (self.inode(from.parent)?, self.inode(to.parent)?);
+        let (parent, new_parent) = (self.held(from.parent)?, self.held(to.parent)?);
         let flags = RenameFlags::from_bits(flags.bits()).ok_or(Errno::INVAL)?;
-        let known = self.known_with_content(parent.as_fd(), from.name);
-        rustix::fs::renameat_with(
+        let moved = self.known(parent.as_fd(), from.name);
+        let replaced = self.known(new_parent.as_fd(), to.name);
+        let pinned = [
+            self.pin_called(moved.as_ref(), from),
+            self.pin_called(replaced.as_ref(), to),
+        ];
+        let renamed = rustix::fs::renameat_with(
             parent.as_fd(),
             from.name,
             new_parent.as_fd(),
             to.name,
             flags,
-        )?;
-        self.note_name(new_parent.as_fd(), to);
-        if flags.contains(RenameFlags::EXCHANGE) {
-            self.note_name(parent.as_fd(), from);
+        );
+        if renamed.is_err() {
+            for inode in pinned.into_iter().flatten() {
+                self.unpin(inode);
+            }
         }
-        known.map_or(Ok(()), |inode| metadata_changed(&inode))
+        renamed?;
+        self.note_name(&new_parent, to.name);
+        if flags.contains(RenameFlags::EXCHANGE) {
+            self.note_name(&parent, from.name);
+        }
+        moved.map_or(Ok(()), |inode| self.metadata_changed(&inode))
     }
 
     /// Gives a file one more name.
     pub(crate) fn link(&self, id: u64, to: Place<'_>) -> Result<FileAttr, Errno> {
-        let inode = self.inode(id)?;
-        let parent = self.inode(to.parent)?;
+        let inode = self.held(id)?;
+        let parent = self.held(to.parent)?;
         let is_symlink = inode.kind == FileType::Symlink;
         self.through
-            .link(&*inode, is_symlink, parent.as_fd(), to.name)?;
-        metadata_changed(&inode)?;
-        self.look_up_described(to)
+            .link(&inode, is_symlink, parent.as_fd(), to.name)?;
+        self.metadata_changed(&inode)?;
+        self.look_up_described_in(&parent, to.name)
     }
 
     /// The target of a symbolic link.
     pub(crate) fn read_link(&self, id: u64) -> Result<Vec<u8>, Errno> {
-        let inode = self.inode(id)?;
-        Ok(rustix::fs::readlinkat(&*inode, "", Vec::new())?.into_bytes())
+        let inode = self.held(id)?;
+        Ok(rustix::fs::readlinkat(&inode, "", Vec::new())?.into_bytes())
     }
 
     /// Changes what is known of a file.
@@ -186,17 +230,17 @@ impl Folder {
         changes: Changes,
         caller: Caller,
     ) -> Result<FileAttr, Errno> {
-        let inode = self.inode(id)?;
+        let inode = self.held(id)?;
         if let Some(length_bytes) = changes.length_bytes {
             self.cut(&inode, length_bytes, caller)?;
         }
         if changes.user.is_some() || changes.group.is_some() {
             let user = changes.user.map(Uid::from_raw);
             let group = changes.group.map(Gid::from_raw);
-            rustix::fs::chownat(&*inode, "", user, group, AtFlags::EMPTY_PATH)?;
+            rustix::fs::chownat(&inode, "", user, group, AtFlags::EMPTY_PATH)?;
         }
         if let Some(mode) = changes.mode {
-            self.through.change_mode(&*inode, mode)?;
+            self.through.change_mode(&inode, mode)?;
             if mode & PRIVILEGE_BITS != 0
                 && let Some(content) = inode.content.get()
             {
@@ -207,12 +251,12 @@ impl Folder {
         if sets_times {
             self.set_times(&inode, changes)?;
         } else {
-            metadata_changed(&inode)?;
+            self.metadata_changed(&inode)?;
         }
         self.describe(&inode)
     }
 
-    fn set_times(&self, inode: &Inode, changes: Changes) -> Result<(), Errno> {
+    fn set_times(&self, inode: &Held, changes: Changes) -> Result<(), Errno> {
         let (accessed, modified) = (time_to_set(changes.accessed), time_to_set(changes.modified));
         if let Some(content) = inode.content.get() {
             return content.set_times(inode, &self.through, accessed, modified);
@@ -230,7 +274,7 @@ impl Folder {
     /// Makes a file `length_bytes` long.
     fn cut(
         self: &Arc<Folder>,
-        inode: &Arc<Inode>,
+        inode: &Held,
         length_bytes: u64,
         caller: Caller,
     ) -> Result<(), Errno> {
@@ -249,16 +293,20 @@ impl Folder {
         cut
     }
 
+    /// Something of the file but its bytes has changed: its time of change is told anew.
+    fn metadata_changed(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
+        if let Some(content) = inode.content.get() {
+            content.metadata_changed(self.hold(inode)?)?;
+        }
+        Ok(())
+    }
+
     /// Opens a folder for reading its entries.
     pub(crate) fn open_directory(&self, id: u64) -> Result<crate::directory::Directory, Errno> {
-        let inode = self.inode(id)?;
-        let fd = rustix::fs::openat(
-            &*inode,
-            ".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        Ok(crate::directory::Directory::new(inode, fd))
+        let inode = self.held(id)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = self.sparing(|| rustix::fs::openat(&inode, ".", flags, Mode::empty()))?;
+        Ok(crate::directory::Directory::new((*inode).clone(), fd))
     }
 
     /// Sets an extended attribute.
@@ -270,16 +318,16 @@ impl Folder {
         flags: i32,
         caller: Caller,
     ) -> Result<(), Errno> {
-        let inode = self.inode(id)?;
+        let inode = self.held(id)?;
         let flags = XattrFlags::from_bits(flags as u32).ok_or(Errno::INVAL)?;
-        rustix::fs::setxattr(Descriptors::path(&*inode), name, value, flags)?;
+        rustix::fs::setxattr(Descriptors::path(&inode), name, value, flags)?;
         if name == CAPABILITY
             && let Some(content) = inode.content.get()
         {
             content.mark_capable();
         }
         self.list_was_set(&inode, name, caller)?;
-        metadata_changed(&inode)
+        self.metadata_changed(&inode)
     }
 
     /// The value of an extended attribute, of `size_bytes` at most; its length alone for 0.
@@ -289,8 +337,8 @@ impl Folder {
         name: &OsStr,
         size_bytes: usize,
     ) -> Result<AttributeAnswer, Errno> {
-        let inode = self.inode(id)?;
-        let path = Descriptors::path(&*inode);
+        let inode = self.held(id)?;
+        let path = Descriptors::path(&inode);
         let refused = |errno| refusal_to_show(name, errno);
         if size_bytes == 0 {
             let length = rustix::fs::getxattr_query(path, name).map_err(refused)?;
@@ -308,8 +356,8 @@ impl Folder {
         id: u64,
         size_bytes: usize,
     ) -> Result<AttributeAnswer, Errno> {
-        let inode = self.inode(id)?;
-        let path = Descriptors::path(&*inode);
+        let inode = self.held(id)?;
+        let path = Descriptors::path(&inode);
         if size_bytes == 0 {
             let length = rustix::fs::listxattr_query(path)?;
             return Ok(AttributeAnswer::Length(length as u32));
@@ -322,18 +370,10 @@ impl Folder {
 
     /// Removes an extended attribute.
     pub(crate) fn remove_attribute(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
-        let inode = self.inode(id)?;
-        rustix::fs::removexattr(Descriptors::path(&*inode), name)?;
-        metadata_changed(&inode)
+        let inode = self.held(id)?;
+        rustix::fs::removexattr(Descriptors::path(&inode), name)?;
+        self.metadata_changed(&inode)
     }
-}
-
-/// Something of the file but its bytes has changed: its time of change is told anew.
-fn metadata_changed(inode: &Inode) -> Result<(), Errno> {
-    if let Some(content) = inode.content.get() {
-        content.metadata_changed(inode)?;
-    }
-    Ok(())
 }
 
 /// What an extended attribute's reader is told.

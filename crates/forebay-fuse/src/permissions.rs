@@ -6,9 +6,11 @@
 
 use crate::content::Content;
 use crate::folder::Folder;
+use crate::held::Held;
 use crate::inode::Inode;
 use crate::names::Caller;
 use crate::source::{CAPABILITY, Descriptors, PERMISSION_BITS};
+use forebay_base::sync::Arc;
 use fuser::{FileType, INodeNo};
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, Gid, Stat, Uid};
@@ -99,7 +101,7 @@ impl Folder {
     /// it was made with beyond it.
     pub(crate) fn adopt(
         &self,
-        inode: &Inode,
+        inode: &Held,
         parent: &Stat,
         birth: Option<(Birth, u32)>,
         caller: Caller,
@@ -133,22 +135,23 @@ impl Folder {
     /// none.
     pub(crate) fn drop_privileges(
         &self,
-        inode: &Inode,
+        inode: &Arc<Inode>,
         content: &Content,
         drops_ids: bool,
     ) -> Result<(), Errno> {
         // Where one fails, the next one who writes has to try again.
         if content.take_capable() {
-            drop_capabilities(inode).inspect_err(|_| content.mark_capable())?;
+            let dropped = self.hold(inode).and_then(|held| drop_capabilities(&held));
+            dropped.inspect_err(|_| content.mark_capable())?;
         }
         if drops_ids && content.take_set_id() {
-            let dropped = self.drop_set_id(inode);
+            let dropped = self.hold(inode).and_then(|held| self.drop_set_id(&held));
             dropped.inspect_err(|_| content.mark_set_id())?;
         }
         Ok(())
     }
 
-    fn drop_set_id(&self, inode: &Inode) -> Result<(), Errno> {
+    fn drop_set_id(&self, inode: &Held) -> Result<(), Errno> {
         const EXECUTED_BY_GROUP: u32 = 0o010;
         let mode = rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS;
         let mut left = mode & !SET_USER;
@@ -169,7 +172,7 @@ impl Folder {
     /// read.
     pub(crate) fn list_was_set(
         &self,
-        inode: &Inode,
+        inode: &Held,
         name: &OsStr,
         caller: Caller,
     ) -> Result<(), Errno> {
@@ -204,7 +207,7 @@ fn groups_in(status: &str) -> Vec<u32> {
 
 /// Takes capabilities from a file, if it has any: who may not give them is refused even where there
 /// are none to remove.
-fn drop_capabilities(inode: &Inode) -> Result<(), Errno> {
+fn drop_capabilities(inode: &Held) -> Result<(), Errno> {
     let path = Descriptors::path(inode);
     let removed = rustix::fs::getxattr_query(&path, CAPABILITY)
         .and_then(|_length| rustix::fs::removexattr(&path, CAPABILITY));

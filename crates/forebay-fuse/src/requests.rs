@@ -153,8 +153,8 @@ impl Filesystem for Requests {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        let found = self.folder.inode(id.0);
-        match found.and_then(|inode| self.folder.describe(&inode)) {
+        let found = self.folder.held(id.0);
+        match found.and_then(|held| self.folder.describe(&held)) {
             Ok(attributes) => reply.attr(&VALID, &attributes),
             Err(errno) => reply.error(told(errno)),
         }
@@ -471,7 +471,10 @@ impl Filesystem for Requests {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
             return reply.error(told(Errno::BADF));
         };
-        let parent = INodeNo(directory.inode.id);
+        let parent = match self.folder.hold(&directory.inode) {
+            Ok(parent) => parent,
+            Err(errno) => return reply.error(told(errno)),
+        };
         let walked = directory.walk(offset, |entry| {
             let bytes = entry.file_name().to_bytes();
             let (name, next) = (OsStr::from_bytes(bytes), entry.next_entry_cookie());
@@ -480,7 +483,7 @@ impl Filesystem for Requests {
                 // The kernel knows these, and does not count them.
                 None
             } else {
-                self.folder.look_up_described(place(parent, name)).ok()
+                self.folder.look_up_described_in(&parent, name).ok()
             };
             let number = looked_up.map_or(INodeNo(0), |attributes| attributes.ino);
             let shown = looked_up.unwrap_or(unknown(entry.ino(), kind(entry.file_type())));
@@ -529,8 +532,8 @@ impl Filesystem for Requests {
     }
 
     fn statfs(&self, _request: &Request, id: INodeNo, reply: ReplyStatfs) {
-        let found = self.folder.inode(id.0);
-        match found.and_then(|inode| rustix::fs::fstatvfs(&*inode)) {
+        let found = self.folder.held(id.0);
+        match found.and_then(rustix::fs::fstatvfs) {
             Ok(room) => reply.statfs(
                 room.f_blocks,
                 room.f_bfree,

@@ -18,7 +18,8 @@ fn a_file_that_may_not_be_read_is_synced() {
             folder.write(&asked, b"more", 5, false).unwrap();
             assert_eq!(folder.sync(&asked, false), Ok(()), "{mode:o}");
         });
-        let told = bench.folder.describe(&open.used.inode).unwrap();
+        let held = bench.folder.hold(&open.used.inode).unwrap();
+        let told = bench.folder.describe(&held).unwrap();
         assert_eq!((told.size, u32::from(told.perm)), (9, mode));
     }
     block_on(bench.cache.close()).unwrap();
