@@ -12,6 +12,8 @@ unset CDPATH
 . "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
 # shellcheck source=tests/mount_permissions.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/mount_permissions.bash"
+# shellcheck source=tests/mount_limits.bash
+. "$(dirname -- "${BASH_SOURCE[0]}")/mount_limits.bash"
 forebay=$(realpath -- "$1")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
 cd -- "$scratch" || exit 1
@@ -528,6 +530,7 @@ else
   check_mount pgbench_runs_and_restarts pgbench
   check_mount pjdfstest_finds_a_file_system pjdfstest $as_root
   check_permissions
+  check_limits
 fi
 
 conclude

@@ -1,12 +1,13 @@
 //! A folder for one test that nobody has mounted: what the kernel would ask is called.
 
 use crate::crew::Crew;
-use crate::folder::Folder;
+use crate::folder::{Folder, Limits};
 use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
 use crate::mount::{MountParts, MountSettings, build};
 use crate::names::{Caller, Place};
 use crate::permissions::NewMode;
+use crate::shares::Shares;
 use crate::source::open_folder;
 use forebay::{Cache, Settings};
 use forebay_base::Span;
@@ -79,6 +80,7 @@ impl Bench {
             mount_point: PathBuf::new(),
             allow_other: false,
             read_only: false,
+            shares: Shares::of(256 << 20),
         };
         let rt = Rt::real();
         let parts = forebay::Parts {
@@ -100,8 +102,9 @@ impl Bench {
         };
         let (crew, joiners) = Crew::start(1, 1).unwrap();
         let root = open_folder(source.path()).unwrap();
+        let limits = Limits::of(1024, &settings.shares);
         Bench {
-            folder: build(&settings, parts, &root, crew).unwrap(),
+            folder: build(&settings, parts, &root, crew, limits).unwrap(),
             source,
             cache,
             faults,

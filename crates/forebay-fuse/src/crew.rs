@@ -4,15 +4,13 @@
 //! a call that waits (a write that is slowed down, a sync); what comes then is done by a crew of
 //! other threads, so that somebody is always left to answer reads.
 
+use crate::shares::COPIES;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::thread::Joiner;
 use forebay_rt::wait::{OwnedPermit, Permit, Permits, WaitQueue};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-
-/// Copies at once; each is of one request at most.
-const COPIES: usize = 32;
 
 /// Something to be done by the crew.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;

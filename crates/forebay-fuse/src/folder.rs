@@ -8,6 +8,7 @@ use crate::handles::HandleTable;
 use crate::held::{Held, Shelf};
 use crate::inode::{Inode, InodeTable};
 use crate::keeper::Keeper;
+use crate::shares::Shares;
 use crate::source::Descriptors;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{Arc, atomic::AtomicU64};
@@ -19,10 +20,7 @@ use rustix::io::Errno;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Bytes of one request at most.
-pub(crate) const MAX_REQUEST_BYTES: u32 = 1 << 20;
-
-/// How many descriptors may be held for what is not open.
+/// How much may be held for what is not open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Files that are held open by their path.
@@ -34,14 +32,16 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Shares of the descriptors that the process may open.
-    pub(crate) fn of(descriptors: u64) -> Limits {
+    /// Shares of the descriptors that the process may open, and of its memory.
+    pub(crate) fn of(descriptors: u64, shares: &Shares) -> Limits {
         let descriptors = descriptors.min(1 << 20) as usize;
         Limits {
             held: (descriptors / 8).clamp(16, 4_096),
             // Each takes two.
-            closed_contents: (descriptors / 8).clamp(16, 16_384),
-            inodes: (descriptors / 2).max(64),
+            closed_contents: (descriptors / 8)
+                .min(shares.objects() as usize / 4)
+                .clamp(16, 16_384),
+            inodes: shares.names() as usize,
         }
     }
 }
@@ -61,6 +61,8 @@ pub(crate) struct Folder {
     pub(crate) keeper: Keeper,
     pub(crate) shelf: Shelf,
     pub(crate) limits: Limits,
+    /// Bytes of one request at most.
+    pub(crate) request_bytes: u32,
     /// Contents that were let go though the source may not have all of them.
     pub(crate) losses: AtomicU64,
     /// How files are opened, which depends on what the kernel offers.

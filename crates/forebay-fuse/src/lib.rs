@@ -31,8 +31,10 @@ mod names;
 mod permissions;
 mod place;
 mod requests;
+mod shares;
 mod source;
 
 pub mod floor;
 
-pub use mount::{Mount, MountError, MountParts, MountSettings, can_mount};
+pub use mount::{Mount, MountError, MountParts, MountSettings, can_mount, grant_descriptors};
+pub use shares::Shares;

@@ -3,7 +3,7 @@
 use crate::buffers::Buffers;
 use crate::crew::Crew;
 use crate::door::Door;
-use crate::folder::{Folder, Limits, MAX_REQUEST_BYTES};
+use crate::folder::{Folder, Limits};
 use crate::handles::HandleTable;
 use crate::held::Shelf;
 use crate::inode::InodeTable;
@@ -11,6 +11,7 @@ use crate::keeper::Keeper;
 use crate::permissions::foreign_list;
 use crate::place::Place;
 use crate::requests::Requests;
+use crate::shares::{SESSION_THREADS, Shares};
 use crate::source::{Descriptors, identity_of, open_folder};
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{
@@ -31,9 +32,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Threads that read the kernel's requests.
-const SESSION_THREADS: usize = 8;
-/// How many of them may wait for something that takes longer.
+/// Descriptors without which no mount is begun: its own, and those of a few files at a time.
+const LEAST_DESCRIPTORS: u64 = 128;
+/// How many of its threads may wait for something that takes longer.
 const SEATS: usize = 5;
 /// Threads for what finds no seat.
 const CREW_THREADS: usize = 8;
@@ -49,6 +50,9 @@ pub struct MountSettings {
     pub allow_other: bool,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// How its memory is shared out; the cache is to be given [`Shares::cache_bytes`] and
+    /// [`Shares::objects`].
+    pub shares: Shares,
 }
 
 /// Through what a folder's data goes.
@@ -82,6 +86,17 @@ pub enum MountError {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// The process may open too few descriptors.
+    #[error(
+        "a mount needs at least {least} descriptors and may open {granted}; raise the limit \
+         (ulimit -n)"
+    )]
+    Descriptors {
+        /// How many it may open.
+        granted: u64,
+        /// How many it needs.
+        least: u64,
     },
     /// Another mount has the source.
     #[error(
@@ -138,10 +153,16 @@ fn advice(error: &io::Error) -> &'static str {
 ///
 /// ```no_run
 /// use forebay::{Cache, Settings};
-/// use forebay_fuse::{Mount, MountParts, MountSettings};
+/// use forebay_fuse::{Mount, MountParts, MountSettings, Shares};
 /// use forebay_store::{FileStore, FileStoreSettings};
 ///
-/// let cache = Cache::new(Settings::default())?;
+/// let shares = Shares::of(256 << 20);
+/// let settings = Settings {
+///     memory_bytes: shares.cache_bytes(),
+///     objects_limit: shares.objects(),
+///     ..Settings::default()
+/// };
+/// let cache = Cache::new(settings)?;
 /// let files = FileStore::new(FileStoreSettings::default())?;
 /// let store = cache.attach(files.clone())?;
 /// let parts = MountParts { rt: forebay_rt::Rt::real(), cache: cache.clone(), files, store };
@@ -151,6 +172,7 @@ fn advice(error: &io::Error) -> &'static str {
 ///         mount_point: "/mnt/data".into(),
 ///         allow_other: false,
 ///         read_only: false,
+///         shares,
 ///     },
 ///     parts,
 /// )?;
@@ -185,13 +207,14 @@ impl fmt::Debug for Mount {
 
 impl Mount {
     /// Mounts a folder; when this returns, requests are answered. As many descriptors as the system
-    /// grants are asked for, as each file that the kernel knows takes one.
+    /// grants are asked for.
     ///
     /// # Errors
     /// [`MountError`] if the source cannot be opened or has a mount already, or if the system
     /// refuses the mount or the threads.
     pub fn start(settings: &MountSettings, parts: MountParts) -> Result<Mount, MountError> {
         let system = |action| move |source| MountError::System { action, source };
+        let descriptors = grant_descriptors()?;
         let source = lock_source(settings)?;
         if settings.allow_other
             && let Some(attribute) = foreign_list(&source)
@@ -201,7 +224,8 @@ impl Mount {
         }
         let (crew, mut joiners) =
             Crew::start(SEATS, CREW_THREADS).map_err(system("start threads"))?;
-        let folder = build(settings, parts, &source, crew)?;
+        let limits = Limits::of(descriptors, &settings.shares);
+        let folder = build(settings, parts, &source, crew, limits)?;
         let requests = Requests {
             folder: folder.clone(),
         };
@@ -380,6 +404,7 @@ pub(crate) fn build(
     parts: MountParts,
     source: &OwnedFd,
     crew: Arc<Crew>,
+    limits: Limits,
 ) -> Result<Arc<Folder>, MountError> {
     let failed = |errno: Errno| MountError::Source {
         path: settings.source.clone(),
@@ -392,7 +417,6 @@ pub(crate) fn build(
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let root = through.open(source, flags).map_err(failed)?;
     let identity = identity_of(&root).map_err(failed)?;
-    let limits = Limits::of(raise_descriptor_limit());
     Ok(Arc::new(Folder {
         rt: parts.rt,
         cache: parts.cache,
@@ -403,13 +427,28 @@ pub(crate) fn build(
         through,
         crew,
         door: Arc::new(Door::default()),
-        buffers: Arc::new(Buffers::new(MAX_REQUEST_BYTES as usize)),
+        buffers: Arc::new(Buffers::new(settings.shares.request_bytes() as usize)),
         keeper: Keeper::new(),
         shelf: Shelf::new(limits.held),
         limits,
+        request_bytes: settings.shares.request_bytes(),
         losses: AtomicU64::new(0),
         open_flags: OnceLock::new(),
     }))
+}
+
+/// Lets the process open as many descriptors as it may, and says how many these are.
+/// [`Mount::start`] does it as well; a server asks first, before it opens anything else.
+///
+/// # Errors
+/// [`MountError::Descriptors`] if they are too few.
+pub fn grant_descriptors() -> Result<u64, MountError> {
+    let granted = raise_descriptor_limit();
+    if granted < LEAST_DESCRIPTORS {
+        let least = LEAST_DESCRIPTORS;
+        return Err(MountError::Descriptors { granted, least });
+    }
+    Ok(granted)
 }
 
 /// Lets the process open as many descriptors as it may, and says how many these are.

@@ -3,7 +3,7 @@
 use crate::attributes::{kind, unknown};
 use crate::data::Sought;
 use crate::directory::Room;
-use crate::folder::{Folder, MAX_REQUEST_BYTES};
+use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
 use crate::names::{AttributeAnswer, Caller, Changes, Fresh, Place};
 use crate::permissions::NewMode;
@@ -129,7 +129,8 @@ impl Filesystem for Requests {
         let set = self.folder.open_flags.set(flags);
         set.expect("a session is begun once");
         let nearest = |_nearest| io::Error::from(io::ErrorKind::InvalidInput);
-        config.set_max_write(MAX_REQUEST_BYTES).map_err(nearest)?;
+        let most = self.folder.request_bytes;
+        config.set_max_write(most).map_err(nearest)?;
         let background = config.set_max_background(BACKGROUND_REQUESTS);
         background
             .map(|_before| ())
@@ -332,14 +333,13 @@ impl Filesystem for Requests {
             Err(errno) => return reply.error(told(errno)),
         };
         let buffers = self.folder.buffers.clone();
-        let mut buffer = buffers.take(size_bytes as usize);
         self.folder.answer(async move {
+            let mut buffer = buffers.take(size_bytes as usize).await;
             let wanted = &mut buffer[..size_bytes as usize];
             match open.file.as_async().read_at(wanted, offset_bytes).await {
                 Ok(length_bytes) => reply.data(&wanted[..length_bytes]),
                 Err(error) => reply.error(fuser::Errno::from_i32(error.errno())),
             }
-            buffers.give(buffer);
         });
     }
 
