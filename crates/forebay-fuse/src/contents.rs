@@ -65,7 +65,7 @@ impl Folder {
         writable: bool,
         acceptable: impl Fn(&Content) -> bool,
     ) -> Result<ContentUse, Errno> {
-        let held = self.hold(inode)?;
+        let held = self.sparing_surely(|| self.hold(inode))?;
         let use_in = |slot: &mut Slot| {
             let content = self.content_in(slot, &held, writable)?;
             let is_refused = slot.users == 0 && !acceptable(&content);
@@ -73,7 +73,7 @@ impl Folder {
             Ok::<_, Errno>((content, is_refused))
         };
         // Descriptors are not to be looked for under the lock of a content.
-        let (content, is_refused) = self.sparing(|| inode.content.with(use_in))?;
+        let (content, is_refused) = self.sparing_surely(|| inode.content.with(&use_in))?;
         if is_refused {
             self.content_closed(inode, &content);
             return Err(Errno::STALE);

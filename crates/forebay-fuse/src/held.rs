@@ -239,16 +239,64 @@ impl Folder {
         }
     }
 
+    /// As [`Folder::sparing`], and waits for contents of closed files to be written if nothing else
+    /// helps. Not for tasks, which may be what that wait is for.
+    pub(crate) fn sparing_surely<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        /// Others may take what was spared.
+        const ATTEMPTS: u32 = 8;
+        let mut last = self.sparing(&mut attempt);
+        for _ in 0..ATTEMPTS {
+            if !matches!(last, Err(Errno::MFILE | Errno::NFILE)) {
+                return last;
+            }
+            self.spare_by_writing();
+            last = attempt();
+        }
+        last
+    }
+
     /// Gives back what descriptors can be: files that are not asked about, and contents that nobody
     /// uses and the source has all of.
     pub(crate) fn spare(&self) {
         self.shelf.clear();
         self.keeper.descriptors_missing();
         for inode in self.keeper.closed_files() {
-            if let Some(content) = inode.content.take_settled() {
-                self.let_go(&inode, &content);
+            self.let_go_if_settled(&inode);
+        }
+    }
+
+    /// Writes contents that nobody uses, the first closed first, and lets them go.
+    fn spare_by_writing(&self) {
+        /// So many at a time, of which one is enough for who asks.
+        const WRITTEN: usize = 8;
+        let mut written = 0;
+        for inode in self.keeper.closed_files() {
+            let content = inode.content.get();
+            let Some(content) = content.filter(|_| !inode.content.is_in_use()) else {
+                continue;
+            };
+            // Who syncs the file is told of a failure by the cache.
+            let synced = content.file.blocking().sync();
+            let held = self.hold(&inode);
+            let settled = held.and_then(|fd| content.settle(fd, &self.through));
+            drop(content);
+            if synced.is_ok() && settled.is_ok() && self.let_go_if_settled(&inode) {
+                written += 1;
+            }
+            if written == WRITTEN {
+                break;
             }
         }
+        self.shelf.clear();
+    }
+
+    /// Lets the content of a file go if nobody uses it and the source has all of it.
+    fn let_go_if_settled(&self, inode: &Inode) -> bool {
+        let content = inode.content.take_settled();
+        content.inspect(|it| self.let_go(inode, it)).is_some()
     }
 
     /// Keeps the descriptor of a file that is about to lose its name or get another (invariant M4).
@@ -266,5 +314,51 @@ impl Folder {
         if was_pinned {
             self.shelf.put(inode);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Bench;
+    use forebay_rt::block_on;
+
+    #[test]
+    fn descriptors_of_closed_files_are_found_for_whoever_has_none() {
+        let bench = Bench::new();
+        let open = bench.create("closed", 0o600);
+        let closed = open.used.inode.clone();
+        bench.folder.write(&open, b"bytes", 0, false).unwrap();
+        drop(open);
+        let attempt = || match closed.content.is_empty() {
+            false => Err(Errno::MFILE),
+            true => Ok(()),
+        };
+        assert_eq!(bench.folder.sparing(attempt), Err(Errno::MFILE));
+        assert!(lock(&closed.anchor).fd.is_none(), "it was given back");
+        assert_eq!(bench.folder.sparing_surely(attempt), Ok(()));
+        let behind = std::fs::read(bench.behind().join("closed"));
+        assert_eq!(behind.unwrap(), b"bytes");
+        block_on(bench.cache.close()).unwrap();
+    }
+
+    #[test]
+    fn a_shelf_keeps_what_is_used() {
+        let bench = Bench::new();
+        let (shelf, folder) = (Shelf::new(2), &bench.folder);
+        let held = |name| {
+            let inode = bench.create(name, 0o600).used.inode.clone();
+            folder.hold(&inode).unwrap();
+            lock(&inode.anchor).was_used = false;
+            inode
+        };
+        let [used, unused, new] = ["used", "unused", "new"].map(held);
+        let is_held = |inode: &Inode| lock(&inode.anchor).fd.is_some();
+        shelf.put(&used);
+        shelf.put(&unused);
+        lock(&used.anchor).was_used = true;
+        shelf.put(&new);
+        assert!(is_held(&used) && !is_held(&unused) && is_held(&new));
+        block_on(bench.cache.close()).unwrap();
     }
 }
