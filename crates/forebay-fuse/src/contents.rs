@@ -73,7 +73,7 @@ impl Folder {
             Ok::<_, Errno>((content, is_refused))
         };
         // Descriptors are not to be looked for under the lock of a content.
-        let (content, is_refused) = self.sparing_surely(|| inode.content.with(&use_in))?;
+        let (content, is_refused) = self.sparing_surely(|| inode.content.with(use_in))?;
         if is_refused {
             self.content_closed(inode, &content);
             return Err(Errno::STALE);
@@ -289,7 +289,7 @@ impl Folder {
 
     /// Whether a file has lost its last name.
     fn is_nameless(&self, inode: &Arc<Inode>) -> bool {
-        let stat = self.hold(inode).and_then(|held| rustix::fs::fstat(held));
+        let stat = self.hold(inode).and_then(rustix::fs::fstat);
         stat.is_ok_and(|stat| stat.st_nlink == 0)
     }
 

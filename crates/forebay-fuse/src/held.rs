@@ -6,8 +6,8 @@
 //! folder, and only if it still is the same file; what was moved in the source behind our back is
 //! stale until the kernel looks it up again.
 //!
-//! invariant M4: a file that lost the name by which it would be found again keeps its descriptor
-//! until it is looked up by another one.
+//! invariant M4: a file without content that lost the name by which it would be found again keeps its
+//! descriptor until it is looked up by another one.
 
 use crate::folder::Folder;
 use crate::inode::Inode;

@@ -53,7 +53,7 @@ impl Folder {
         let (folder, inode) = (self.clone(), inode.clone());
         self.rt.spawn("let lost go", async move {
             if is_new {
-                folder.say_loss(&inode, errno_of(lost.failure));
+                say_loss(&inode, errno_of(lost.failure));
             }
             // Nothing of it is dirty; the cache must not ask for its commit again.
             let _ = lost.content.file.abandon().await;
@@ -66,16 +66,7 @@ impl Folder {
         // Who sees it counted finds it at the next sync.
         inode.content.with(|slot| slot.untold_loss = Some(errno));
         self.losses.fetch_add(1, Ordering::Release);
-        self.say_loss(inode, errno);
-    }
-
-    fn say_loss(&self, inode: &Inode, errno: Errno) {
-        say(format_args!(
-            "{}: what was written since its last good sync may be lost (error {}); look at the \
-             device and write it again",
-            self.name_of(inode).display(),
-            errno.raw_os_error(),
-        ));
+        say_loss(inode, errno);
     }
 
     /// Lets the content of a file go if it is lost, and says whether it was.
@@ -103,7 +94,7 @@ impl Folder {
         };
         if inode.content.is_in_use() && !content.is_dirty() && content.waive_commit() {
             self.losses.fetch_add(1, Ordering::Release);
-            self.say_loss(inode, errno_of(failure));
+            say_loss(inode, errno_of(failure));
         }
     }
 
@@ -124,17 +115,26 @@ impl Folder {
         let earlier = inode.content.with(|slot| slot.untold_loss.take());
         synced.and(earlier.map_or(Ok(()), Err))
     }
+}
 
-    /// The path of a file in the folder, as far as it is known.
-    fn name_of(&self, inode: &Inode) -> PathBuf {
-        let mut names = Vec::new();
-        let mut next = inode.name();
-        while let Some((parent, name)) = next {
-            names.push(name);
-            next = parent.name();
-        }
-        names.iter().rev().map(Path::new).collect()
+fn say_loss(inode: &Inode, errno: Errno) {
+    say(format_args!(
+        "{}: what was written since its last good sync may be lost (error {}); look at the device \
+         and write it again",
+        name_of(inode).display(),
+        errno.raw_os_error(),
+    ));
+}
+
+/// The path of a file in the folder, as far as it is known.
+fn name_of(inode: &Inode) -> PathBuf {
+    let mut names = Vec::new();
+    let mut next = inode.name();
+    while let Some((parent, name)) = next {
+        names.push(name);
+        next = parent.name();
     }
+    names.iter().rev().map(Path::new).collect()
 }
 
 pub(crate) fn errno_of(failure: Failure) -> Errno {

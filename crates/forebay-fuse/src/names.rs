@@ -43,6 +43,15 @@ pub(crate) struct Changes {
     pub(crate) modified: Option<TimeOrNow>,
 }
 
+/// An extended attribute that is to be set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attribute<'a> {
+    pub(crate) name: &'a OsStr,
+    pub(crate) value: &'a [u8],
+    /// Whether it has to be there already, or must not be.
+    pub(crate) flags: i32,
+}
+
 /// A name in a folder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
@@ -313,11 +322,10 @@ impl Folder {
     pub(crate) fn set_attribute(
         &self,
         id: u64,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
+        attribute: Attribute<'_>,
         caller: Caller,
     ) -> Result<(), Errno> {
+        let Attribute { name, value, flags } = attribute;
         let inode = self.held(id)?;
         let flags = XattrFlags::from_bits(flags as u32).ok_or(Errno::INVAL)?;
         rustix::fs::setxattr(Descriptors::path(&inode), name, value, flags)?;

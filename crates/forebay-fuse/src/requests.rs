@@ -5,7 +5,7 @@ use crate::data::Sought;
 use crate::directory::Room;
 use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
-use crate::names::{AttributeAnswer, Caller, Changes, Fresh, Place};
+use crate::names::{Attribute, AttributeAnswer, Caller, Changes, Fresh, Place};
 use crate::permissions::NewMode;
 use forebay_base::sync::Arc;
 use fuser::{
@@ -559,7 +559,9 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let caller = caller(request);
-        let set = self.folder.set_attribute(id.0, name, value, flags, caller);
+        let set = self
+            .folder
+            .set_attribute(id.0, Attribute { name, value, flags }, caller);
         answer_empty(reply, set);
     }
 

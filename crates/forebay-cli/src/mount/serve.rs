@@ -138,9 +138,9 @@ fn announce(arguments: &MountArguments, shares: &Shares) {
         ""
     };
     say(format_args!(
-        "{} is mounted at {}{only}, {} of memory, {} of it for pages; the program and the stacks of \
-         its threads take up to {} beside it, and folders that the kernel knows {} bytes \
-         each beyond the first {}",
+        "{} is mounted at {}{only}, {} of memory, {} of it for pages; the program and the stacks \
+         of its threads take up to {} beside it, and folders that the kernel knows {} bytes each \
+         beyond the first {}",
         arguments.source.display(),
         arguments.mount_point.display(),
         show_bytes(arguments.memory_bytes),

@@ -130,9 +130,9 @@ fn files_are_found_again_when_their_descriptors_were_given_back() {
     block_on(bench.cache.close()).unwrap();
 }
 
-/// Somebody may still have a descriptor of it that only names it (invariant M4).
+/// Somebody may still have a descriptor of it that only names it.
 #[test]
-fn a_file_that_loses_its_name_keeps_its_descriptor() {
+fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
     let bench = Bench::new();
     let folder = &bench.folder;
     for name in ["removed", "replaced", "other", "kept"] {
@@ -151,8 +151,9 @@ fn a_file_that_loses_its_name_keeps_its_descriptor() {
     folder.spare();
     assert_eq!(size_of(folder, removed), Ok(7));
     assert_eq!(size_of(folder, replaced), Ok(8));
-    assert!(lock(&folder.inode(removed).unwrap().anchor).fd.is_some());
-    assert!(lock(&folder.inode(kept).unwrap().anchor).fd.is_none());
+    let fd_of = |id| lock(&folder.inode(id).unwrap().anchor).fd.clone();
+    assert!(fd_of(removed).is_some(), "invariant M4");
+    assert!(fd_of(kept).is_none());
     // What has content is found by that.
     let open = bench.create("open", 0o600);
     folder.write(&open, b"bytes", 0, false).unwrap();
