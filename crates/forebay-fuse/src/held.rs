@@ -6,8 +6,8 @@
 //! folder, and only if it still is the same file; what was moved in the source behind our back is
 //! stale until the kernel looks it up again.
 //!
-//! invariant M4: a file without content that lost the name by which it would be found again keeps its
-//! descriptor until it is looked up by another one.
+//! invariant M4: a file without content that lost the name by which it would be found again keeps
+//! its descriptor until it is looked up by another one.
 
 use crate::folder::Folder;
 use crate::inode::Inode;
@@ -330,15 +330,29 @@ mod tests {
         let closed = open.used.inode.clone();
         bench.folder.write(&open, b"bytes", 0, false).unwrap();
         drop(open);
-        let attempt = || match closed.content.is_empty() {
-            false => Err(Errno::MFILE),
-            true => Ok(()),
+        let attempt = || {
+            let is_spared = closed.content.is_empty();
+            is_spared.then_some(()).ok_or(Errno::MFILE)
         };
         assert_eq!(bench.folder.sparing(attempt), Err(Errno::MFILE));
         assert!(lock(&closed.anchor).fd.is_none(), "it was given back");
         assert_eq!(bench.folder.sparing_surely(attempt), Ok(()));
         let behind = std::fs::read(bench.behind().join("closed"));
         assert_eq!(behind.unwrap(), b"bytes");
+        block_on(bench.cache.close()).unwrap();
+    }
+
+    #[test]
+    fn what_loses_its_name_is_not_given_back() {
+        let bench = Bench::new();
+        let inode = bench.create("file", 0o600).used.inode.clone();
+        let is_held = || lock(&inode.anchor).fd.is_some();
+        bench.folder.pin(&inode);
+        bench.folder.spare();
+        assert!(is_held(), "invariant M4");
+        bench.folder.unpin(&inode);
+        bench.folder.spare();
+        assert!(!is_held());
         block_on(bench.cache.close()).unwrap();
     }
 
