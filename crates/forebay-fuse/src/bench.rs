@@ -100,7 +100,7 @@ impl Bench {
             cache: cache.clone(),
             files,
         };
-        let (crew, joiners) = Crew::start(1, 1).unwrap();
+        let (crew, joiners) = Crew::start(1, 1, 1 << 20).unwrap();
         let root = open_folder(source.path()).unwrap();
         let limits = Limits::of(1024, &settings.shares);
         Bench {

@@ -222,8 +222,9 @@ impl Mount {
             let path = settings.source.clone();
             return Err(MountError::ForeignLists { path, attribute });
         }
-        let (crew, mut joiners) =
-            Crew::start(SEATS, CREW_THREADS).map_err(system("start threads"))?;
+        let request_bytes = settings.shares.request_bytes();
+        let crew = Crew::start(SEATS, CREW_THREADS, request_bytes);
+        let (crew, mut joiners) = crew.map_err(system("start threads"))?;
         let limits = Limits::of(descriptors, &settings.shares);
         let folder = build(settings, parts, &source, crew, limits)?;
         let requests = Requests {

@@ -375,7 +375,7 @@ impl Filesystem for Requests {
         if let Some(_seat) = self.folder.crew.seat() {
             return job(data);
         }
-        let Some(room) = self.folder.crew.room_for_copy() else {
+        let Some(room) = self.folder.crew.room_for_copy(data.len()) else {
             // So many writers wait that this one does it here, and a reader may have to wait.
             return job(data);
         };

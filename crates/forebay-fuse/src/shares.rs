@@ -8,8 +8,9 @@ const REQUESTS: u64 = (SESSION_THREADS + COPIES + REPLIES) as u64;
 
 /// Threads that read the kernel's requests.
 pub(crate) const SESSION_THREADS: usize = 8;
-/// Copies of requests at once.
-pub(crate) const COPIES: usize = 8;
+/// Copies of the largest requests at once; of smaller ones there may be more. Each writer that finds
+/// no room for one holds up a thread that reads requests.
+pub(crate) const COPIES: usize = 32;
 /// Replies at once; reads beyond them wait for their turn.
 pub(crate) const REPLIES: usize = 16;
 
@@ -39,7 +40,7 @@ impl Shares {
         let eighth_bytes = memory_bytes / 8;
         let objects = (eighth_bytes / OBJECT_BYTES).clamp(64, 65_536);
         let names = (eighth_bytes / 2 / Shares::NAME_BYTES).clamp(64, 1 << 20);
-        let request_bytes = (eighth_bytes / REQUESTS).clamp(64 << 10, 1 << 20);
+        let request_bytes = (eighth_bytes / REQUESTS).clamp(32 << 10, 1 << 20);
         let mut shares = Shares {
             cache_bytes: 0,
             objects: objects as u32,
