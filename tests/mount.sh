@@ -393,7 +393,8 @@ check_a_full_disk_loses_nothing() (
   mkdir "$disk/src"
   src=$disk/src
   head -c 12M /dev/urandom >original
-  serve --memory 128M
+  # With so many pages nothing is written before it is asked for.
+  serve --memory 256M
   head -c 16M /dev/zero >"$src/ballast"
   cp original "$mnt/kept"
   if sync -d "$mnt/kept" 2>full.log; then exit 1; fi

@@ -130,9 +130,9 @@ check_a_source_without_lists_refuses_them() (
     umount "$src" 2>/dev/null || true
   }
   trap undo EXIT
-  truncate -s 32M disk
-  mkfs.ext4 -q -F disk
-  mount -o loop,noacl disk "$src" 2>/dev/null || mount -t ramfs ramfs "$src"
+  truncate -s 32M unlisted.img
+  mkfs.ext4 -q -F unlisted.img
+  mount -o loop,noacl unlisted.img "$src" 2>/dev/null || mount -t ramfs ramfs "$src"
   chmod 755 "$src"
   serve --memory 16M --allow-other
   install -m 640 -o 4001 -g 4002 /dev/stdin "$mnt/file" <<<text

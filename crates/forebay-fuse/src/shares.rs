@@ -8,8 +8,8 @@ const REQUESTS: u64 = (SESSION_THREADS + COPIES + REPLIES) as u64;
 
 /// Threads that read the kernel's requests.
 pub(crate) const SESSION_THREADS: usize = 8;
-/// Copies of the largest requests at once; of smaller ones there may be more. Each writer that finds
-/// no room for one holds up a thread that reads requests.
+/// Copies of the largest requests at once; of smaller ones there may be more. Each writer that
+/// finds no room for one holds up a thread that reads requests.
 pub(crate) const COPIES: usize = 32;
 /// Replies at once; reads beyond them wait for their turn.
 pub(crate) const REPLIES: usize = 16;
