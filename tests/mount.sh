@@ -10,6 +10,10 @@ unset CDPATH
 
 # shellcheck source=tests/checks.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/checks.bash"
+# shellcheck source=tests/mount_permissions.bash
+. "$(dirname -- "${BASH_SOURCE[0]}")/mount_permissions.bash"
+# shellcheck source=tests/mount_limits.bash
+. "$(dirname -- "${BASH_SOURCE[0]}")/mount_limits.bash"
 forebay=$(realpath -- "$1")
 programs=$(realpath -- "$(dirname -- "${BASH_SOURCE[0]}")")/mapped
 helper=$(realpath -- "$programs/../../contrib/mount.fuse.forebay")
@@ -466,7 +470,8 @@ check_a_full_disk_loses_nothing() (
   mkdir "$disk/src"
   src=$disk/src
   head -c 12M /dev/urandom >original
-  serve --memory 128M
+  # With so many pages nothing is written before it is asked for.
+  serve --memory 256M
   head -c 16M /dev/zero >"$src/ballast"
   cp original "$mnt/kept"
   if sync -d "$mnt/kept" 2>full.log; then exit 1; fi
@@ -638,6 +643,8 @@ else
   check_mount stress_ng_fails_nowhere_else stress-ng $as_root
   check_mount dbench_does_its_work dbench
   check_mount pjdfstest_finds_a_file_system pjdfstest $as_root
+  check_permissions
+  check_limits
 fi
 
 conclude

@@ -1,11 +1,13 @@
 //! A folder for one test that nobody has mounted: what the kernel would ask is called.
 
 use crate::crew::Crew;
-use crate::folder::Folder;
+use crate::folder::{Folder, Limits};
 use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
 use crate::mount::{MountParts, MountSettings, build};
 use crate::names::{Caller, Place};
+use crate::permissions::NewMode;
+use crate::shares::Shares;
 use crate::source::open_folder;
 use forebay::{Cache, Settings};
 use forebay_base::Span;
@@ -25,6 +27,7 @@ const PATIENCE: Span = Span::from_secs(30);
 pub(crate) const CALLER: Caller = Caller {
     user: 65_534,
     group: 65_534,
+    thread: 0,
 };
 
 /// Calls `try_once` until it says that it is done.
@@ -77,6 +80,7 @@ impl Bench {
             mount_point: PathBuf::new(),
             allow_other: false,
             read_only: false,
+            shares: Shares::of(256 << 20),
         };
         let rt = Rt::real();
         let parts = forebay::Parts {
@@ -96,12 +100,13 @@ impl Bench {
             cache: cache.clone(),
             files,
         };
-        let (crew, mut joiners) = Crew::start(1, 1).unwrap();
-        let (droppers, dropping) = Crew::start(0, 1).unwrap();
+        let (crew, mut joiners) = Crew::start(1, 1, 1 << 20).unwrap();
+        let (droppers, dropping) = Crew::start(0, 1, 0).unwrap();
         joiners.extend(dropping);
         let root = open_folder(source.path()).unwrap();
+        let limits = Limits::of(1024, &settings.shares);
         Bench {
-            folder: build(&settings, parts, &root, (crew, droppers)).unwrap(),
+            folder: build(&settings, parts, &root, (crew, droppers), limits).unwrap(),
             source,
             cache,
             faults,
@@ -117,6 +122,10 @@ impl Bench {
     /// Makes a file with the permissions `mode` and opens it for writing.
     pub(crate) fn create(&self, name: &str, mode: u32) -> Arc<OpenFile> {
         let flags = OFlags::WRONLY.bits() as i32;
+        let mode = NewMode {
+            bits: mode,
+            mask: 0,
+        };
         let made = self.folder.create(place(name), mode, flags, CALLER);
         let (_told, handle) = made.unwrap();
         // It is closed when the test drops it.

@@ -45,8 +45,10 @@ pub(crate) struct Content {
     pub(crate) kernel_pages: Arc<KernelPages>,
     /// Written to since the times were last taken.
     modified: AtomicBool,
-    /// Has set-user-ID or set-group-ID bits or capabilities, which a write takes away.
-    privileged: AtomicBool,
+    /// Has set-user-ID or set-group-ID bits, which a write of another user takes away.
+    has_set_id: AtomicBool,
+    /// Has capabilities, which every write takes away.
+    is_capable: AtomicBool,
     /// The next sync also makes durable what an earlier content of the file left uncommitted. Held
     /// while one does, so that no other returns before it is done.
     owes_commit: Mutex<bool>,
@@ -143,7 +145,8 @@ impl Content {
             largest: OnceLock::new(),
             kernel_pages: Arc::default(),
             modified: AtomicBool::new(false),
-            privileged: AtomicBool::new(is_privileged(fd, stat)),
+            has_set_id: AtomicBool::new(stat.st_mode & PRIVILEGE_BITS != 0),
+            is_capable: AtomicBool::new(is_capable(fd)),
             owes_commit: Mutex::new(true),
             loss_told: AtomicBool::new(false),
             is_waived: AtomicBool::new(false),
@@ -158,14 +161,24 @@ impl Content {
         }
     }
 
-    /// Notes that the file may have become privileged.
-    pub(crate) fn mark_privileged(&self) {
-        self.privileged.store(true, Ordering::Relaxed);
+    /// Notes that the file may have set-user-ID or set-group-ID bits.
+    pub(crate) fn mark_set_id(&self) {
+        self.has_set_id.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a write has to take privileges away; the caller does.
-    pub(crate) fn take_privileged(&self) -> bool {
-        self.privileged.load(Ordering::Relaxed) && self.privileged.swap(false, Ordering::Relaxed)
+    /// Notes that the file may have capabilities.
+    pub(crate) fn mark_capable(&self) {
+        self.is_capable.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the file may have set-user-ID or set-group-ID bits; the caller takes them away.
+    pub(crate) fn take_set_id(&self) -> bool {
+        take(&self.has_set_id)
+    }
+
+    /// Whether the file may have capabilities; the caller takes them away.
+    pub(crate) fn take_capable(&self) -> bool {
+        take(&self.is_capable)
     }
 
     /// Does `commit`, which makes durable what the source has of the file, if an earlier content
@@ -235,6 +248,11 @@ impl Content {
         }
         let stat = rustix::fs::fstat(fd)?;
         Ok(self.is_stale(&times, &stat).then_some(stat))
+    }
+
+    /// Whether something was written since the time was last taken.
+    pub(crate) fn is_modified(&self) -> bool {
+        self.modified.load(Ordering::Acquire)
     }
 
     /// Takes the time of what was written since it was last taken.
@@ -328,13 +346,14 @@ impl Content {
     }
 }
 
-fn is_privileged(fd: impl AsFd, stat: &Stat) -> bool {
-    if stat.st_mode & PRIVILEGE_BITS != 0 {
-        return true;
-    }
-    let mut value = [0_u8; 0];
-    // An empty buffer asks for the length alone; any refusal means that there is none.
-    rustix::fs::getxattr(Descriptors::path(fd), CAPABILITY, &mut value).is_ok()
+/// Lowers a flag that is seldom up, and says whether it was.
+fn take(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::Relaxed)
+}
+
+fn is_capable(fd: impl AsFd) -> bool {
+    // Any refusal means that there are none.
+    rustix::fs::getxattr_query(Descriptors::path(fd), CAPABILITY).is_ok()
 }
 
 /// Where a file keeps its content, if it has any.

@@ -6,6 +6,7 @@
 
 use crate::content::{Content, Slot};
 use crate::folder::Folder;
+use crate::held::Held;
 use crate::inode::{Inode, ROOT};
 use crate::losses::errno_of;
 use crate::source::Descriptors;
@@ -66,14 +67,17 @@ impl Folder {
         self: &Arc<Folder>,
         inode: &Arc<Inode>,
         writable: bool,
-        acceptable: impl FnOnce(&Content) -> bool,
+        acceptable: impl Fn(&Content) -> bool,
     ) -> Result<ContentUse, Errno> {
-        let (content, is_refused) = inode.content.with(|slot| {
-            let content = self.content_in(slot, inode, writable)?;
+        let held = self.sparing_surely(|| self.hold(inode))?;
+        let use_in = |slot: &mut Slot| {
+            let content = self.content_in(slot, &held, writable)?;
             let is_refused = slot.users == 0 && !acceptable(&content);
             slot.users += u32::from(!is_refused);
             Ok::<_, Errno>((content, is_refused))
-        })?;
+        };
+        // Descriptors are not to be looked for under the lock of a content.
+        let (content, is_refused) = self.sparing_surely(|| inode.content.with(use_in))?;
         if is_refused {
             self.content_closed(inode, &content);
             return Err(Errno::STALE);
@@ -88,19 +92,19 @@ impl Folder {
     fn content_in(
         self: &Arc<Folder>,
         slot: &mut Slot,
-        inode: &Arc<Inode>,
+        inode: &Held,
         writable: bool,
     ) -> Result<Arc<Content>, Errno> {
         if let Some(lost) = self.take_lost(slot, inode) {
             self.let_lost_go(inode, lost);
         }
         // Behind the end of a lost content, which gives the source its times.
-        let mut stat = rustix::fs::fstat(&**inode)?;
-        let path = Descriptors::path(&**inode);
+        let mut stat = rustix::fs::fstat(inode)?;
+        let path = Descriptors::path(inode);
         let path = Path::new(&path);
         if slot.users == 0
             && let Some(content) = &slot.content
-            && let Some(changed) = content.changed_below(&**inode, &stat)?
+            && let Some(changed) = content.changed_below(inode, &stat)?
         {
             stat = changed;
             if let Some(stale) = slot.content.take() {
@@ -131,7 +135,7 @@ impl Folder {
             self.files.close(opened.object);
             build_errno(&error)
         })?;
-        let content = Arc::new(Content::new(opened.object, file, &**inode, &stat));
+        let content = Arc::new(Content::new(opened.object, file, inode, &stat));
         slot.content = Some(content.clone());
         slot.writable = writable;
         Ok(content)
@@ -167,16 +171,16 @@ impl Folder {
     }
 
     /// Opens the file below for what needs to neither read nor write its bytes.
-    pub(crate) fn open_beside(&self, inode: &Inode) -> Result<OwnedFd, Errno> {
+    pub(crate) fn open_beside(&self, inode: &Arc<Inode>) -> Result<OwnedFd, Errno> {
+        let held = self.hold(inode)?;
+        let open = |flags| self.sparing(|| self.through.open(&held, flags));
         // We may be let in for writing alone, and the next moment may have a descriptor to spare.
-        self.through
-            .open(inode, OFlags::RDONLY)
-            .or_else(|_| self.through.open(inode, OFlags::WRONLY))
+        open(OFlags::RDONLY).or_else(|_| open(OFlags::WRONLY))
     }
 
     /// Makes durable what the source has of a file, by a descriptor beside the cache: the bytes
     /// alone if `data_only`.
-    pub(crate) fn commit_beside(&self, inode: &Inode, data_only: bool) -> Result<(), Errno> {
+    pub(crate) fn commit_beside(&self, inode: &Arc<Inode>, data_only: bool) -> Result<(), Errno> {
         match self.open_beside(inode) {
             Ok(fd) if data_only => rustix::fs::fdatasync(fd),
             Ok(fd) => rustix::fs::fsync(fd),
@@ -189,15 +193,15 @@ impl Folder {
     /// Makes durable what the source's file system has of all files, and so of this one that cannot
     /// be opened.
     fn commit_all(&self, inode: &Inode) -> Result<(), Errno> {
-        let root = self.inode(ROOT)?;
-        let device = |inode: &Inode| rustix::fs::fstat(inode).map(|stat| stat.st_dev);
-        if device(inode)? != device(&root)? {
+        let root = self.held(ROOT)?;
+        let (device, _) = inode.identity.place;
+        if device != root.identity.place.0 {
             // Its own file system may have no folder that we may open.
             return Err(Errno::ACCESS);
         }
         let folder = self
             .through
-            .open(&*root, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            .open(&root, OFlags::RDONLY | OFlags::DIRECTORY)?;
         rustix::fs::syncfs(folder)
     }
 
@@ -220,9 +224,9 @@ impl Folder {
     /// Nobody uses a content any more.
     fn content_closed(self: &Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
         // If the time cannot be taken now, it is taken when the content is settled.
-        let _ = content.take_times(inode, &self.through);
+        let _ = self.take_times(inode, content);
         // The kernel can open a file again that it knows, by a descriptor that only names it.
-        if is_nameless(inode) && !self.inodes.is_known(inode) {
+        if self.is_nameless(inode) && !self.inodes.is_known(inode) {
             self.discard(inode);
             return;
         }
@@ -238,7 +242,7 @@ impl Folder {
 
     /// The kernel knows a file no more whose content is here.
     pub(crate) fn forgotten(self: &Arc<Folder>, inode: &Arc<Inode>) {
-        if !inode.content.is_in_use() && is_nameless(inode) {
+        if !inode.content.is_in_use() && self.is_nameless(inode) {
             self.discard(inode);
         }
     }
@@ -268,7 +272,9 @@ impl Folder {
         if self.give_up_if_lost(&inode) {
             return;
         }
-        let settled = synced && content.settle(&*inode, &self.through).is_ok();
+        let held = self.hold(&inode);
+        let settled = held.and_then(|fd| content.settle(fd, &self.through));
+        let settled = synced && settled.is_ok();
         // What is written may be settled and not durable.
         if synced && let Some(content) = inode.content.take_settled() {
             self.let_go(&inode, &content);
@@ -285,15 +291,16 @@ impl Folder {
         }
     }
 
+    /// Whether a file has lost its last name.
+    fn is_nameless(&self, inode: &Arc<Inode>) -> bool {
+        let stat = self.hold(inode).and_then(rustix::fs::fstat);
+        stat.is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
         self.files.close(content.object);
         self.inodes.content_gone(inode);
     }
-}
-
-/// Whether a file has lost its last name.
-fn is_nameless(inode: &Inode) -> bool {
-    rustix::fs::fstat(inode).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
 fn open_errno(error: &OpenError) -> Errno {

@@ -4,15 +4,14 @@
 //! a call that waits (a write that is slowed down, a sync); what comes then is done by a crew of
 //! other threads, so that somebody is always left to answer reads.
 
+use crate::shares::COPIES;
+use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::thread::Joiner;
 use forebay_rt::wait::{OwnedPermit, Permit, Permits, WaitQueue};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-
-/// Copies at once; each is of one request at most.
-const COPIES: usize = 32;
 
 /// Something to be done by the crew.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -50,10 +49,14 @@ impl fmt::Debug for Crew {
 
 impl Crew {
     /// A crew of `threads`, beside `seats` seats.
-    pub(crate) fn start(seats: usize, threads: usize) -> io::Result<(Arc<Crew>, Vec<Joiner>)> {
+    pub(crate) fn start(
+        seats: usize,
+        threads: usize,
+        request_bytes: u32,
+    ) -> io::Result<(Arc<Crew>, Vec<Joiner>)> {
         let crew = Arc::new(Crew {
             seats: Permits::new(seats),
-            copies: Arc::new(Permits::new(COPIES)),
+            copies: Arc::new(Permits::new(COPIES * units(request_bytes as usize))),
             line: Mutex::new(Line::default()),
             arrivals: WaitQueue::new(),
         });
@@ -73,8 +76,8 @@ impl Crew {
     }
 
     /// Room for a copy of what a job is about, if there is some.
-    pub(crate) fn room_for_copy(&self) -> Option<OwnedPermit> {
-        self.copies.try_acquire_owned(1)
+    pub(crate) fn room_for_copy(&self, length_bytes: usize) -> Option<OwnedPermit> {
+        self.copies.try_acquire_owned(units(length_bytes))
     }
 
     /// Does `job` here if a seat is free, else leaves it to the crew.
@@ -126,6 +129,11 @@ impl Crew {
     }
 }
 
+/// What the memory of copies is counted in.
+fn units(length_bytes: usize) -> usize {
+    length_bytes.div_ceil(PAGE_BYTES).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_finds_no_seat_is_done_by_the_crew_while_the_first_still_waits() {
-        let (crew, joiners) = Crew::start(1, 1).unwrap();
+        let (crew, joiners) = Crew::start(1, 1, 1 << 20).unwrap();
         let seat = crew.seat().expect("nobody sits yet");
         let done = Arc::new(Slot::new());
         let told = done.clone();

@@ -4,10 +4,12 @@ use crate::content::{Content, access_errno, sync_errno};
 use crate::contents::ContentUse;
 use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
+use crate::inode::Inode;
 use crate::names::{Caller, Place};
+use crate::permissions::NewMode;
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::future::Future;
@@ -43,34 +45,37 @@ impl Folder {
             .insert(Handle::File(Arc::new(OpenFile { used, file })))
     }
 
-    /// Makes a file, or takes the one that is there, and opens it.
+    /// Makes a file and opens it.
     pub(crate) fn create(
         self: &Arc<Folder>,
         place: Place<'_>,
-        mode: u32,
+        mode: NewMode,
         flags: i32,
         caller: Caller,
     ) -> Result<(FileAttr, u64), Errno> {
         /// Without these we could not open what we just made.
         const OURS: u32 = 0o600;
-        let parent = self.inode(place.parent)?;
+        let parent = self.held(place.parent)?;
         let flags = OFlags::from_bits_retain(flags as u32);
-        let bits = Mode::from_raw_mode((mode & crate::source::PERMISSION_BITS) | OURS);
+        let birth = mode.in_folder(parent.as_fd())?;
+        let bits = Mode::from_raw_mode(birth.bits() | OURS);
         let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = rustix::fs::openat(parent.as_fd(), place.name, how | OFlags::RDWR, bits);
-        let is_new = match made {
-            Ok(_) => true,
-            Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => false,
-            Err(errno) => return Err(errno),
-        };
-        let inode = self.look_up(place)?;
-        let opened = self.open_created(&inode, is_new, flags);
+        let made = self
+            .sparing(|| rustix::fs::openat(parent.as_fd(), place.name, how | OFlags::RDWR, bits));
+        let made = made.map_err(|errno| match errno {
+            // Somebody was faster below. The kernel would let its caller use that file unasked; as
+            // it is it looks the file up, and asks whether its caller may.
+            Errno::EXIST if !flags.contains(OFlags::EXCL) => Errno::STALE,
+            other => other,
+        })?;
+        let (inode, _) = self.look_up(place)?;
+        let opened = self.open_created(&inode, &made);
+        drop(made);
         let opened = opened.and_then(|used| {
-            if is_new {
-                let stat = rustix::fs::fstat(parent.as_fd())?;
-                self.adopt(&inode, &stat, Some(mode), caller)?;
-            }
-            self.describe(&inode)
+            let stat = rustix::fs::fstat(parent.as_fd())?;
+            let held = self.hold(&inode)?;
+            self.adopt(&held, &stat, Some((birth, OURS)), caller)?;
+            self.describe(&held)
                 .map(|told| (told, self.insert_file(used)))
         });
         opened.inspect_err(|_| {
@@ -82,24 +87,19 @@ impl Folder {
 
     fn open_created(
         self: &Arc<Folder>,
-        inode: &Arc<crate::inode::Inode>,
-        is_new: bool,
-        flags: OFlags,
+        inode: &Arc<Inode>,
+        made: &OwnedFd,
     ) -> Result<ContentUse, Errno> {
-        if inode.kind != FileType::RegularFile {
-            return Err(Errno::INVAL);
+        let made = rustix::fs::fstat(made)?;
+        if inode.identity.place != (made.st_dev, made.st_ino) {
+            // Somebody has put something else in its place.
+            return Err(Errno::STALE);
         }
-        let writes = is_new || flags & OFlags::RWMODE != OFlags::RDONLY;
-        let used = self.use_content(inode, writes)?;
-        if !is_new && flags.contains(OFlags::TRUNC) {
-            let cut = used.content.file.blocking().truncate(0);
-            cut.map_err(|error| access_errno(&error))?;
-            used.content.mark_modified();
-        }
-        Ok(used)
+        self.use_content(inode, true)
     }
 
-    /// Writes bytes. `drops_privileges` says that the writer may not leave them to the file.
+    /// Writes bytes. `drops_privileges` says that the writer may not leave set-user-ID and
+    /// set-group-ID to the file.
     pub(crate) fn write(
         &self,
         open: &OpenFile,
@@ -108,9 +108,7 @@ impl Folder {
         drops_privileges: bool,
     ) -> Result<(), Errno> {
         let content = &open.used.content;
-        if drops_privileges {
-            self.drop_privileges(&open.used)?;
-        }
+        self.drop_privileges(&open.used.inode, content, drops_privileges)?;
         let written = open.file.write_at(bytes, offset_bytes);
         // A write that failed may have changed the bytes in front of where it did.
         content.mark_modified();
@@ -119,33 +117,39 @@ impl Folder {
 
     /// Makes what was written durable: the bytes and the length, and all else unless `data_only`.
     pub(crate) fn sync(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
-        let (content, inode) = (&open.used.content, &*open.used.inode);
+        let (content, inode) = (&open.used.content, &open.used.inode);
         let synced = open.file.sync().map_err(|error| sync_errno(&error));
         let synced = self.tell_loss(open, synced);
         let below = content.pay_commit(!data_only, || self.sync_below(open, data_only));
         if data_only {
             return synced.and(below);
         }
-        synced
-            .and(below)
-            .and(content.take_times(inode, &self.through))
+        synced.and(below).and(self.take_times(inode, content))
     }
 
     /// Makes durable what the source itself has of the file.
     fn sync_below(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
-        let (content, inode) = (&open.used.content, &*open.used.inode);
+        let (content, inode) = (&open.used.content, &open.used.inode);
         if !data_only {
-            content.settle(inode, &self.through)?;
+            content.settle(self.hold(inode)?, &self.through)?;
         }
         self.commit_beside(inode, data_only)
+    }
+
+    /// Takes the time of what was written, if there is one to take.
+    pub(crate) fn take_times(&self, inode: &Arc<Inode>, content: &Content) -> Result<(), Errno> {
+        if !content.is_modified() {
+            return Ok(());
+        }
+        content.take_times(self.hold(inode)?, &self.through)
     }
 
     /// What a program is told when it closes a file: whether a write failed that no sync of the
     /// handle has told. A process that was forked closes its copy as it starts a program, and
     /// must not hear in the place of the one that syncs.
     pub(crate) fn flush(&self, open: &OpenFile) -> Result<(), Errno> {
-        let (content, inode) = (&open.used.content, &*open.used.inode);
-        content.take_times(inode, &self.through)?;
+        let (content, inode) = (&open.used.content, &open.used.inode);
+        self.take_times(inode, content)?;
         let failure = open.file.as_async().untold_failure();
         failure.map_err(|error| sync_errno(&error))
     }
@@ -177,7 +181,8 @@ impl Folder {
         if punches {
             return Ok(());
         }
-        let fd = self.through.open(&*open.used.inode, OFlags::WRONLY)?;
+        let held = self.hold(&open.used.inode)?;
+        let fd = self.sparing(|| self.through.open(&held, OFlags::WRONLY))?;
         rustix::fs::fallocate(&fd, FallocateFlags::KEEP_SIZE, offset_bytes, length_bytes)?;
         if !keeps_size && end > file.len() {
             let grown = file.truncate(end);

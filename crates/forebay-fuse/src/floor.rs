@@ -5,7 +5,6 @@
 //! folder, without folders in it; names are never forgotten: it is for measuring.
 
 use crate::attributes::attributes;
-use crate::folder::MAX_REQUEST_BYTES;
 use crate::source::{look, open_folder};
 use forebay_base::sync::{Arc, Mutex, lock};
 use fuser::{
@@ -103,7 +102,7 @@ impl Filesystem for Files {
         let wanted = InitFlags::FUSE_ASYNC_DIO | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         let added = config.add_capabilities(wanted & config.capabilities());
         added.expect("only what is offered was added");
-        let set = config.set_max_write(MAX_REQUEST_BYTES);
+        let set = config.set_max_write(1 << 20);
         set.map(|_before| ())
             .map_err(|_nearest| io::ErrorKind::InvalidInput.into())
     }

@@ -5,24 +5,26 @@ use crate::buffers::Buffers;
 use crate::crew::Crew;
 use crate::door::Door;
 use crate::handles::HandleTable;
+use crate::held::{Held, Shelf};
 use crate::inode::{Inode, InodeTable};
 use crate::keeper::Keeper;
+use crate::shares::Shares;
 use crate::source::Descriptors;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{Arc, atomic::AtomicU64};
 use forebay_rt::Rt;
 use forebay_store::FileStore;
 use fuser::{FileAttr, FileType, FopenFlags};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Bytes of one request at most.
-pub(crate) const MAX_REQUEST_BYTES: u32 = 1 << 20;
-
-/// How many descriptors may be held for what is not open.
+/// How much may be held for what is not open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// Files that are held open by their path.
+    pub(crate) held: usize,
     /// Contents of closed files.
     pub(crate) closed_contents: usize,
     /// Files that the kernel knows before it is asked to forget some.
@@ -30,13 +32,16 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Shares of the descriptors that the process may open.
-    pub(crate) fn of(descriptors: u64) -> Limits {
+    /// Shares of the descriptors that the process may open, and of its memory.
+    pub(crate) fn of(descriptors: u64, shares: &Shares) -> Limits {
         let descriptors = descriptors.min(1 << 20) as usize;
         Limits {
+            held: (descriptors / 8).clamp(16, 4_096),
             // Each takes two.
-            closed_contents: (descriptors / 8).clamp(16, 16_384),
-            inodes: (descriptors / 2).max(64),
+            closed_contents: (descriptors / 8)
+                .min(shares.objects() as usize / 4)
+                .clamp(16, 16_384),
+            inodes: shares.names() as usize,
         }
     }
 }
@@ -56,7 +61,10 @@ pub(crate) struct Folder {
     pub(crate) door: Arc<Door>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) keeper: Keeper,
+    pub(crate) shelf: Shelf,
     pub(crate) limits: Limits,
+    /// Bytes of one request at most.
+    pub(crate) request_bytes: u32,
     /// Contents that were let go though the source may not have all of them.
     pub(crate) losses: AtomicU64,
     /// How files are opened, which depends on what the kernel offers.
@@ -78,16 +86,31 @@ impl Folder {
     }
 
     /// What the kernel is told of a file.
-    pub(crate) fn describe(&self, inode: &Inode) -> Result<FileAttr, Errno> {
-        let mut stat = rustix::fs::fstat(inode)?;
+    pub(crate) fn describe(&self, held: &Held) -> Result<FileAttr, Errno> {
+        let stat = rustix::fs::fstat(held)?;
+        self.describe_as(held, stat, || Ok(held.clone()))
+    }
+
+    /// What the kernel is told of a file that was just found as in `stat`.
+    pub(crate) fn describe_found(&self, inode: &Arc<Inode>, stat: Stat) -> Result<FileAttr, Errno> {
+        self.describe_as(inode, stat, || self.hold(inode))
+    }
+
+    fn describe_as(
+        &self,
+        inode: &Inode,
+        mut stat: Stat,
+        hold: impl FnOnce() -> Result<Held, Errno>,
+    ) -> Result<FileAttr, Errno> {
         if inode.kind == FileType::RegularFile
             && let Some(content) = inode.content.get()
         {
-            content.take_times(inode, &self.through)?;
+            let held = hold()?;
+            content.take_times(&held, &self.through)?;
             let changed = if inode.content.is_in_use() {
                 None
             } else {
-                content.changed_below(inode, &stat)?
+                content.changed_below(&held, &stat)?
             };
             match changed {
                 Some(changed) => stat = changed,

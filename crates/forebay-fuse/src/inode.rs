@@ -3,18 +3,18 @@
 //! invariant M1: a file is in the table while the kernel has looked it up more often than it has
 //! forgotten it, or while the cache has its content, or a loss of it that nobody was told.
 
-use crate::attributes::kind_of;
 use crate::content::ContentSlot;
+use crate::held::Anchor;
+use crate::source::Identity;
 use forebay_base::sync::{
     Arc, Mutex,
     atomic::{AtomicU64, Ordering},
     lock,
 };
 use fuser::FileType;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::Stat;
+use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::ops::Bound;
 
 /// The kernel's number of the mounted folder itself.
@@ -45,34 +45,28 @@ pub(crate) struct Inode {
     /// The kernel's number of it: its own, where that is unmistakable.
     pub(crate) id: u64,
     pub(crate) kind: FileType,
-    /// Its device and number below.
-    place: (u64, u64),
-    /// Held open by its path alone.
-    fd: OwnedFd,
+    /// What it is below.
+    pub(crate) identity: Identity,
+    /// What holds it open, as long as there are descriptors to spare.
+    pub(crate) anchor: Mutex<Anchor>,
     /// Look-ups that the kernel has not taken back. Changed under the table's lock.
     lookups: AtomicU64,
     /// The length that the kernel knows, as far as we know; `UNTOLD` if it was told none.
     told_length: AtomicU64,
     refusals: Mutex<Refusals>,
-    /// One of its names: the folder's number and the name there.
-    name: Mutex<Option<(u64, OsString)>>,
+    /// One of its names: the folder, and the name there.
+    name: Mutex<Option<(Arc<Inode>, Box<OsStr>)>>,
     pub(crate) content: ContentSlot,
-}
-
-impl AsFd for Inode {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
 }
 
 impl Inode {
     /// A file of which the kernel was told nothing yet.
-    fn new(id: u64, kind: FileType, place: (u64, u64), fd: OwnedFd) -> Inode {
+    fn new(id: u64, identity: Identity, anchor: Anchor) -> Inode {
         Inode {
             id,
-            kind,
-            place,
-            fd,
+            kind: crate::attributes::kind(identity.kind),
+            identity,
+            anchor: Mutex::new(anchor),
             lookups: AtomicU64::new(0),
             told_length: AtomicU64::new(UNTOLD),
             refusals: Mutex::default(),
@@ -109,13 +103,31 @@ impl Inode {
     }
 
     /// A name under which the file was found last, or that it was given since.
-    pub(crate) fn name(&self) -> Option<(u64, OsString)> {
+    pub(crate) fn name(&self) -> Option<(Arc<Inode>, Box<OsStr>)> {
         lock(&self.name).clone()
     }
 
     /// Notes that the file is called `name` in the folder `parent`.
-    pub(crate) fn set_name(&self, parent: u64, name: &OsStr) {
-        *lock(&self.name) = Some((parent, name.to_owned()));
+    pub(crate) fn set_name(&self, parent: &Arc<Inode>, name: &OsStr) {
+        let mut known = lock(&self.name);
+        if let Some((folder, called)) = &*known
+            && Arc::ptr_eq(folder, parent)
+            && **called == *name
+        {
+            return;
+        }
+        let before = known.replace((parent.clone(), name.into()));
+        drop(known);
+        // It may be the last of its folder.
+        drop(before);
+    }
+
+    /// Whether it was found last as `name` in the folder with the number `parent`.
+    pub(crate) fn is_called(&self, parent: u64, name: &OsStr) -> bool {
+        let known = lock(&self.name);
+        let is_it =
+            |(folder, called): &(Arc<Inode>, Box<OsStr>)| folder.id == parent && **called == *name;
+        known.as_ref().is_some_and(is_it)
     }
 }
 
@@ -135,16 +147,15 @@ struct Table {
 
 impl InodeTable {
     /// A table with the root alone.
-    pub(crate) fn new(root: OwnedFd, stat: &Stat) -> InodeTable {
-        let place = (stat.st_dev, stat.st_ino);
-        let inode = Inode::new(ROOT, FileType::Directory, place, root);
+    pub(crate) fn new(root: OwnedFd, identity: Identity) -> InodeTable {
+        let inode = Inode::new(ROOT, identity, Anchor::pinned(root));
         // It is never forgotten.
         inode.lookups.store(1, Ordering::Relaxed);
         InodeTable {
-            root_device: stat.st_dev,
+            root_device: identity.place.0,
             table: Mutex::new(Table {
                 by_id: BTreeMap::from([(ROOT, Arc::new(inode))]),
-                by_place: BTreeMap::from([(place, ROOT)]),
+                by_place: BTreeMap::from([(identity.place, ROOT)]),
                 next_made_up: FIRST_MADE_UP,
             }),
         }
@@ -170,25 +181,29 @@ impl InodeTable {
         lock(&self.table).by_place.get(&place).copied()
     }
 
-    /// Counts one more look-up of the file that `fd` names and `stat` describes, found as `name`
-    /// in the folder `parent`.
+    /// The file that the kernel may know now and that was `inode` before it was forgotten.
+    pub(crate) fn successor(&self, inode: &Inode) -> Option<Arc<Inode>> {
+        let table = lock(&self.table);
+        let id = table.by_place.get(&inode.identity.place)?;
+        let found = table.by_id.get(id)?;
+        (found.identity == inode.identity).then(|| found.clone())
+    }
+
+    /// Counts one more look-up of the file `identity`, found as `name` in the folder `parent`.
     pub(crate) fn look_up(
         &self,
-        fd: OwnedFd,
-        stat: &Stat,
-        parent: u64,
+        identity: Identity,
+        parent: &Arc<Inode>,
         name: &OsStr,
     ) -> Arc<Inode> {
-        let place = (stat.st_dev, stat.st_ino);
         let mut table = lock(&self.table);
-        let inode = if let Some(id) = table.by_place.get(&place) {
-            table.by_id[id].clone()
-        } else {
-            let id = table.number_for(place, self.root_device);
-            let inode = Arc::new(Inode::new(id, kind_of(stat), place, fd));
-            table.by_place.insert(place, id);
-            table.by_id.insert(id, inode.clone());
-            inode
+        let known = table.by_place.get(&identity.place);
+        let known = known.map(|id| table.by_id[id].clone());
+        // One of the same number that was removed below is another file, which the kernel may
+        // still know.
+        let inode = match known.filter(|inode| inode.identity == identity) {
+            Some(inode) => inode,
+            None => table.insert(identity, self.root_device),
         };
         inode.lookups.fetch_add(1, Ordering::Relaxed);
         drop(table);
@@ -245,13 +260,30 @@ impl InodeTable {
 }
 
 impl Table {
+    fn insert(&mut self, identity: Identity, root_device: u64) -> Arc<Inode> {
+        let own = self.number_for(identity.place, root_device);
+        let id = if self.by_id.contains_key(&own) {
+            self.make_up()
+        } else {
+            own
+        };
+        let inode = Arc::new(Inode::new(id, identity, Anchor::default()));
+        self.by_place.insert(identity.place, id);
+        self.by_id.insert(id, inode.clone());
+        inode
+    }
+
+    fn make_up(&mut self) -> u64 {
+        self.next_made_up += 1;
+        self.next_made_up
+    }
+
     fn number_for(&mut self, place: (u64, u64), root_device: u64) -> u64 {
         let (device, own) = place;
         if device == root_device && own > ROOT && own < FIRST_MADE_UP {
             return own;
         }
-        self.next_made_up += 1;
-        self.next_made_up
+        self.make_up()
     }
 
     fn remove(&mut self, inode: &Inode) {
@@ -261,25 +293,30 @@ impl Table {
             return;
         }
         self.by_id.remove(&inode.id);
-        self.by_place.remove(&inode.place);
+        let place = inode.identity.place;
+        if self.by_place.get(&place) == Some(&inode.id) {
+            self.by_place.remove(&place);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{look, open_folder};
+    use crate::source::{identity_of, look, open_folder};
+    use rustix::fd::AsFd;
 
     fn table(folder: &std::path::Path) -> InodeTable {
         let root = open_folder(folder).unwrap();
-        let stat = rustix::fs::fstat(&root).unwrap();
-        InodeTable::new(root, &stat)
+        let identity = identity_of(&root).unwrap();
+        InodeTable::new(root, identity)
     }
 
     fn find(table: &InodeTable, name: &str) -> Arc<Inode> {
         let root = table.get(ROOT).unwrap();
-        let (fd, stat) = look(root.as_fd(), name.as_ref()).unwrap();
-        table.look_up(fd, &stat, ROOT, name.as_ref())
+        let fd = lock(&root.anchor).fd.clone().unwrap();
+        let (identity, _) = look(fd.as_fd(), name.as_ref()).unwrap();
+        table.look_up(identity, &root, name.as_ref())
     }
 
     #[test]
@@ -345,6 +382,27 @@ mod tests {
             one > FIRST_MADE_UP && other > one,
             "and so does another device's"
         );
+    }
+
+    #[test]
+    fn a_file_with_the_number_of_a_removed_one_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), b"f").unwrap();
+        std::fs::create_dir(folder.path().join("d")).unwrap();
+        let table = table(folder.path());
+        let (old, other) = (find(&table, "f"), find(&table, "d").identity);
+        let root = table.get(ROOT).unwrap();
+        let reused = Identity {
+            place: old.identity.place,
+            ..other
+        };
+        let new = table.look_up(reused, &root, "new".as_ref());
+        assert!(new.id != old.id && table.get(old.id).is_some());
+        assert_eq!(table.id_at(old.identity.place), Some(new.id));
+        table.forget(old.id, 1);
+        assert_eq!(table.id_at(new.identity.place), Some(new.id));
+        table.forget(new.id, 1);
+        assert_eq!(table.id_at(new.identity.place), None);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Keeper {
     work: Mutex<Work>,
     news: WaitQueue,
     stopped: AtomicBool,
+    /// No content of a closed file may stay until the line is empty.
+    lets_all_go: AtomicBool,
     retiring: Arc<Permits>,
     /// Where the search for names to forget goes on.
     pruned_up_to: AtomicU64,
@@ -49,6 +51,7 @@ impl Keeper {
             work: Mutex::new(Work::default()),
             news: WaitQueue::new(),
             stopped: AtomicBool::new(false),
+            lets_all_go: AtomicBool::new(false),
             retiring: Arc::new(Permits::new(RETIRING)),
             pruned_up_to: AtomicU64::new(0),
             notifier: OnceLock::new(),
@@ -64,6 +67,16 @@ impl Keeper {
     /// What the kernel is told with, once there is a session.
     pub(crate) fn notifier(&self) -> Option<&Notifier> {
         self.notifier.get()
+    }
+
+    /// The kernel is told to ask for the attributes of a file again; nobody waits for it.
+    pub(crate) fn attributes_changed(&self, id: INodeNo) {
+        /// No place in the file: its pages stay.
+        const NOWHERE: i64 = -1;
+        if let Some(notifier) = self.notifier.get() {
+            // A kernel that does not know the file has no attributes of it.
+            let _ = notifier.inval_inode(id, NOWHERE, 0);
+        }
     }
 
     /// A content has no users any more. `joins` says whether its file is not yet in line.
@@ -83,6 +96,18 @@ impl Keeper {
         }
     }
 
+    /// Somebody found no descriptor left: contents that nobody uses are let go, all of them.
+    pub(crate) fn descriptors_missing(&self) {
+        self.lets_all_go.store(true, Ordering::Release);
+        self.news.wake_all();
+    }
+
+    /// The files whose content nobody uses, as far as they are in line.
+    pub(crate) fn closed_files(&self) -> Vec<Arc<Inode>> {
+        let work = lock(&self.work);
+        work.line.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// The kernel has looked up one more file, and knows `known` now.
     pub(crate) fn looked_up(&self, known: usize, limits: Limits) {
         if known > limits.inodes && known.is_multiple_of(PRUNED / 2) {
@@ -97,7 +122,17 @@ impl Keeper {
     }
 
     fn next_to_retire(&self, limits: Limits) -> Option<Arc<Inode>> {
-        lock(&self.work).next_to_retire(limits.closed_contents)
+        let lets_all_go = self.lets_all_go.load(Ordering::Acquire);
+        let most = if lets_all_go {
+            0
+        } else {
+            limits.closed_contents
+        };
+        let next = lock(&self.work).next_to_retire(most);
+        if next.is_none() {
+            self.lets_all_go.store(false, Ordering::Release);
+        }
+        next
     }
 
     /// Takes the files out that were closed before the source had all of them. Whoever closes one
@@ -181,11 +216,12 @@ impl Folder {
 
     /// Gives the source the times of a file that is written, and says whether there is nothing to
     /// be done before it is closed again.
-    fn settle_if_closed(&self, inode: &Inode) -> bool {
+    fn settle_if_closed(&self, inode: &Arc<Inode>) -> bool {
         match inode.content.get() {
             Some(content) if !inode.content.is_in_use() => {
                 // What cannot be settled now is tried again when it is let go.
-                let settled = content.settle(inode, &self.through);
+                let held = self.hold(inode);
+                let settled = held.and_then(|fd| content.settle(fd, &self.through));
                 settled.is_err() || content.is_settled()
             }
             // It is gone, or comes again when it is closed.
@@ -199,7 +235,8 @@ impl Folder {
             if let Some(content) = inode.content.get() {
                 // At the end there is nobody left to tell; the bytes are safe, the time is that
                 // of the write-back.
-                let _ = content.settle(&*inode, &self.through);
+                let held = self.hold(&inode);
+                let _ = held.and_then(|fd| content.settle(fd, &self.through));
             }
         }
     }
@@ -279,7 +316,7 @@ impl Folder {
         for inode in found {
             if let Some((parent, name)) = inode.name() {
                 // A name that is not there any more needs not be forgotten.
-                let _ = notifier.inval_entry(INodeNo(parent), &name);
+                let _ = notifier.inval_entry(INodeNo(parent.id), &name);
             }
         }
     }

@@ -22,6 +22,7 @@ mod directory;
 mod door;
 mod folder;
 mod handles;
+mod held;
 mod inode;
 mod keeper;
 mod kernel_pages;
@@ -30,10 +31,13 @@ mod losses;
 mod mount;
 mod names;
 mod passing;
+mod permissions;
 mod place;
 mod requests;
+mod shares;
 mod source;
 
 pub mod floor;
 
-pub use mount::{Mount, MountError, MountParts, MountSettings, can_mount};
+pub use mount::{Mount, MountError, MountParts, MountSettings, can_mount, grant_descriptors};
+pub use shares::Shares;

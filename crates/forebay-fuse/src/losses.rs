@@ -10,12 +10,13 @@
 use crate::content::{Content, Slot};
 use crate::folder::Folder;
 use crate::handles::OpenFile;
-use crate::inode::{Inode, ROOT};
+use crate::held::Held;
+use crate::inode::Inode;
 use forebay_base::sync::{Arc, atomic::Ordering};
 use forebay_rt::say;
 use forebay_store::Failure;
 use rustix::io::Errno;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A content that is no one's any more, and what has failed.
 #[derive(Debug)]
@@ -27,14 +28,14 @@ pub(crate) struct Lost {
 impl Folder {
     /// Takes the content out if its commits fail for ever, nobody uses it (invariant M2) and the
     /// source was given all of it.
-    pub(crate) fn take_lost(&self, slot: &mut Slot, inode: &Inode) -> Option<Lost> {
+    pub(crate) fn take_lost(&self, slot: &mut Slot, held: &Held) -> Option<Lost> {
         if slot.users > 0 {
             return None;
         }
         let content = slot.content.as_ref()?;
         let failure = self.files.commit_failure(content.object)?;
         // If the time cannot be given, it is that of the write-back.
-        let _ = content.settle(inode, &self.through);
+        let _ = content.settle(held, &self.through);
         if content.is_dirty() {
             return None;
         }
@@ -52,7 +53,7 @@ impl Folder {
         let (folder, inode) = (self.clone(), inode.clone());
         self.rt.spawn("let lost go", async move {
             if is_new {
-                folder.say_loss(&inode, errno_of(lost.failure));
+                say_loss(&inode, errno_of(lost.failure));
             }
             // Nothing of it is dirty; the cache must not ask for its commit again.
             let _ = lost.content.file.abandon().await;
@@ -65,21 +66,20 @@ impl Folder {
         // Who sees it counted finds it at the next sync.
         inode.content.with(|slot| slot.untold_loss = Some(errno));
         self.losses.fetch_add(1, Ordering::Release);
-        self.say_loss(inode, errno);
-    }
-
-    fn say_loss(&self, inode: &Inode, errno: Errno) {
-        say(format_args!(
-            "{}: what was written since its last good sync may be lost (error {}); look at the \
-             device and write it again",
-            self.name_of(inode).display(),
-            errno.raw_os_error(),
-        ));
+        say_loss(inode, errno);
     }
 
     /// Lets the content of a file go if it is lost, and says whether it was.
     pub(crate) fn give_up_if_lost(self: &Arc<Folder>, inode: &Arc<Inode>) -> bool {
-        let lost = inode.content.with(|slot| self.take_lost(slot, inode));
+        let content = inode.content.get();
+        let is_lost = content.is_some_and(|it| self.files.commit_failure(it.object).is_some());
+        if !is_lost {
+            return false;
+        }
+        let Ok(held) = self.hold(inode) else {
+            return false;
+        };
+        let lost = inode.content.with(|slot| self.take_lost(slot, &held));
         lost.map(|lost| self.let_lost_go(inode, lost)).is_some()
     }
 
@@ -94,7 +94,7 @@ impl Folder {
         };
         if inode.content.is_in_use() && !content.is_dirty() && content.waive_commit() {
             self.losses.fetch_add(1, Ordering::Release);
-            self.say_loss(inode, errno_of(failure));
+            say_loss(inode, errno_of(failure));
         }
     }
 
@@ -115,20 +115,26 @@ impl Folder {
         let earlier = inode.content.with(|slot| slot.untold_loss.take());
         synced.and(earlier.map_or(Ok(()), Err))
     }
+}
 
-    /// The path of a file in the folder, as far as it is known.
-    fn name_of(&self, inode: &Inode) -> PathBuf {
-        let mut names = Vec::new();
-        let mut next = inode.name();
-        while let Some((parent, name)) = next {
-            names.push(name);
-            next = match self.inodes.get(parent) {
-                Some(folder) if parent != ROOT => folder.name(),
-                _ => None,
-            };
-        }
-        names.into_iter().rev().collect()
+fn say_loss(inode: &Inode, errno: Errno) {
+    say(format_args!(
+        "{}: what was written since its last good sync may be lost (error {}); look at the device \
+         and write it again",
+        name_of(inode).display(),
+        errno.raw_os_error(),
+    ));
+}
+
+/// The path of a file in the folder, as far as it is known.
+fn name_of(inode: &Inode) -> PathBuf {
+    let mut names = Vec::new();
+    let mut next = inode.name();
+    while let Some((parent, name)) = next {
+        names.push(name);
+        next = parent.name();
     }
+    names.iter().rev().map(Path::new).collect()
 }
 
 pub(crate) fn errno_of(failure: Failure) -> Errno {

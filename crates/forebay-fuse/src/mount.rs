@@ -3,13 +3,16 @@
 use crate::buffers::Buffers;
 use crate::crew::Crew;
 use crate::door::Door;
-use crate::folder::{Folder, Limits, MAX_REQUEST_BYTES};
+use crate::folder::{Folder, Limits};
 use crate::handles::HandleTable;
+use crate::held::Shelf;
 use crate::inode::InodeTable;
 use crate::keeper::Keeper;
+use crate::permissions::foreign_list;
 use crate::place::Place;
 use crate::requests::Requests;
-use crate::source::{Descriptors, open_folder};
+use crate::shares::{SESSION_THREADS, Shares};
+use crate::source::{Descriptors, identity_of, open_folder};
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{
     Arc,
@@ -29,9 +32,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Threads that read the kernel's requests.
-const SESSION_THREADS: usize = 8;
-/// How many of them may wait for something that takes longer.
+/// Descriptors without which no mount is begun: its own, and those of a few files at a time.
+const LEAST_DESCRIPTORS: u64 = 128;
+/// How many of its threads may wait for something that takes longer.
 const SEATS: usize = 5;
 /// Threads for what finds no seat.
 const CREW_THREADS: usize = 8;
@@ -50,6 +53,9 @@ pub struct MountSettings {
     pub allow_other: bool,
     /// Whether nothing may be changed.
     pub read_only: bool,
+    /// How its memory is shared out; the cache is to be given [`Shares::cache_bytes`] and
+    /// [`Shares::objects`].
+    pub shares: Shares,
 }
 
 /// Through what a folder's data goes.
@@ -84,12 +90,34 @@ pub enum MountError {
         /// What the system says.
         source: io::Error,
     },
+    /// The process may open too few descriptors.
+    #[error(
+        "a mount needs at least {least} descriptors and may open {granted}; raise the limit \
+         (ulimit -n)"
+    )]
+    Descriptors {
+        /// How many it may open.
+        granted: u64,
+        /// How many it needs.
+        least: u64,
+    },
     /// Another mount has the source.
     #[error(
         "{} is mounted already, or an ended mount still writes what it held; wait for that one, \
          or end it", .0.display()
     )]
     InUse(PathBuf),
+    /// Others were to be let in, and access lists say who may do what that cannot be heeded.
+    #[error(
+        "{} has access lists of its own kind ({attribute}), which a mount cannot heed, so that \
+         others could read what is denied to them; mount it without --allow-other", path.display()
+    )]
+    ForeignLists {
+        /// The source's path.
+        path: PathBuf,
+        /// The attribute that holds the lists.
+        attribute: &'static str,
+    },
     /// The system refuses the mount.
     #[error("cannot mount at {}: {source}{}", path.display(), advice(source))]
     Mount {
@@ -128,10 +156,16 @@ fn advice(error: &io::Error) -> &'static str {
 ///
 /// ```no_run
 /// use forebay::{Cache, Settings};
-/// use forebay_fuse::{Mount, MountParts, MountSettings};
+/// use forebay_fuse::{Mount, MountParts, MountSettings, Shares};
 /// use forebay_store::{FileStore, FileStoreSettings};
 ///
-/// let cache = Cache::new(Settings::default())?;
+/// let shares = Shares::of(256 << 20);
+/// let settings = Settings {
+///     memory_bytes: shares.cache_bytes(),
+///     objects_limit: shares.objects(),
+///     ..Settings::default()
+/// };
+/// let cache = Cache::new(settings)?;
 /// let files = FileStore::new(FileStoreSettings::default())?;
 /// let store = cache.attach(files.clone())?;
 /// let parts = MountParts { rt: forebay_rt::Rt::real(), cache: cache.clone(), files, store };
@@ -141,6 +175,7 @@ fn advice(error: &io::Error) -> &'static str {
 ///         mount_point: "/mnt/data".into(),
 ///         allow_other: false,
 ///         read_only: false,
+///         shares,
 ///     },
 ///     parts,
 /// )?;
@@ -175,19 +210,28 @@ impl fmt::Debug for Mount {
 
 impl Mount {
     /// Mounts a folder; when this returns, requests are answered. As many descriptors as the system
-    /// grants are asked for, as each file that the kernel knows takes one.
+    /// grants are asked for.
     ///
     /// # Errors
     /// [`MountError`] if the source cannot be opened or has a mount already, or if the system
     /// refuses the mount or the threads.
     pub fn start(settings: &MountSettings, parts: MountParts) -> Result<Mount, MountError> {
         let system = |action| move |source| MountError::System { action, source };
+        let descriptors = grant_descriptors()?;
         let source = lock_source(settings)?;
-        let (crew, mut joiners) =
-            Crew::start(SEATS, CREW_THREADS).map_err(system("start threads"))?;
-        let (droppers, dropping) = Crew::start(0, DROPPERS).map_err(system("start threads"))?;
+        if settings.allow_other
+            && let Some(attribute) = foreign_list(&source)
+        {
+            let path = settings.source.clone();
+            return Err(MountError::ForeignLists { path, attribute });
+        }
+        let request_bytes = settings.shares.request_bytes();
+        let crew = Crew::start(SEATS, CREW_THREADS, request_bytes);
+        let (crew, mut joiners) = crew.map_err(system("start threads"))?;
+        let (droppers, dropping) = Crew::start(0, DROPPERS, 0).map_err(system("start threads"))?;
         joiners.extend(dropping);
-        let folder = build(settings, parts, &source, (crew, droppers))?;
+        let limits = Limits::of(descriptors, &settings.shares);
+        let folder = build(settings, parts, &source, (crew, droppers), limits)?;
         let requests = Requests {
             folder: folder.clone(),
         };
@@ -367,6 +411,7 @@ pub(crate) fn build(
     parts: MountParts,
     source: &OwnedFd,
     (crew, droppers): (Arc<Crew>, Arc<Crew>),
+    limits: Limits,
 ) -> Result<Arc<Folder>, MountError> {
     let failed = |errno: Errno| MountError::Source {
         path: settings.source.clone(),
@@ -378,24 +423,40 @@ pub(crate) fn build(
     })?;
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let root = through.open(source, flags).map_err(failed)?;
-    let stat = rustix::fs::fstat(&root).map_err(failed)?;
+    let identity = identity_of(&root).map_err(failed)?;
     Ok(Arc::new(Folder {
         rt: parts.rt,
         cache: parts.cache,
         store: parts.store,
         files: parts.files,
-        inodes: InodeTable::new(root, &stat),
+        inodes: InodeTable::new(root, identity),
         handles: HandleTable::default(),
         through,
         crew,
         droppers,
         door: Arc::new(Door::default()),
-        buffers: Arc::new(Buffers::new(MAX_REQUEST_BYTES as usize)),
+        buffers: Arc::new(Buffers::new(settings.shares.request_bytes() as usize)),
         keeper: Keeper::new(),
-        limits: Limits::of(raise_descriptor_limit()),
+        shelf: Shelf::new(limits.held),
+        limits,
+        request_bytes: settings.shares.request_bytes(),
         losses: AtomicU64::new(0),
         open_flags: OnceLock::new(),
     }))
+}
+
+/// Lets the process open as many descriptors as it may, and says how many these are.
+/// [`Mount::start`] does it as well; a server asks first, before it opens anything else.
+///
+/// # Errors
+/// [`MountError::Descriptors`] if they are too few.
+pub fn grant_descriptors() -> Result<u64, MountError> {
+    let granted = raise_descriptor_limit();
+    if granted < LEAST_DESCRIPTORS {
+        let least = LEAST_DESCRIPTORS;
+        return Err(MountError::Descriptors { granted, least });
+    }
+    Ok(granted)
 }
 
 /// Lets the process open as many descriptors as it may, and says how many these are.

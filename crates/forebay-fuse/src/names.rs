@@ -2,10 +2,11 @@
 
 use crate::attributes::{time_to_set, unpack_device};
 use crate::content::access_errno;
-use crate::contents::ContentUse;
 use crate::folder::Folder;
+use crate::held::Held;
 use crate::inode::Inode;
-use crate::source::{CAPABILITY, Descriptors, PERMISSION_BITS, PRIVILEGE_BITS, look};
+use crate::permissions::{Birth, NewMode, refusal_to_show};
+use crate::source::{CAPABILITY, Descriptors, PRIVILEGE_BITS, look};
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType, TimeOrNow};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -19,14 +20,16 @@ use std::path::Path;
 pub(crate) struct Caller {
     pub(crate) user: u32,
     pub(crate) group: u32,
+    /// The thread, by the system's number.
+    pub(crate) thread: u32,
 }
 
 /// Something new that is to get a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fresh<'a> {
-    Folder { mode: u32 },
+    Folder { mode: NewMode },
     Link { target: &'a Path },
-    Node { mode: u32, device: u32 },
+    Node { mode: NewMode, device: u32 },
 }
 
 /// What is to be changed of a file.
@@ -40,6 +43,15 @@ pub(crate) struct Changes {
     pub(crate) modified: Option<TimeOrNow>,
 }
 
+/// An extended attribute that is to be set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attribute<'a> {
+    pub(crate) name: &'a OsStr,
+    pub(crate) value: &'a [u8],
+    /// Whether it has to be there already, or must not be.
+    pub(crate) flags: i32,
+}
+
 /// A name in a folder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
@@ -49,18 +61,34 @@ pub(crate) struct Place<'a> {
 
 impl Folder {
     /// Finds a file by its name, and counts one more look-up of it.
-    pub(crate) fn look_up(&self, place: Place<'_>) -> Result<Arc<Inode>, Errno> {
-        let parent = self.inode(place.parent)?;
-        let (fd, stat) = look(parent.as_fd(), place.name)?;
-        let inode = self.inodes.look_up(fd, &stat, place.parent, place.name);
+    pub(crate) fn look_up(&self, place: Place<'_>) -> Result<(Arc<Inode>, Stat), Errno> {
+        let parent = self.held(place.parent)?;
+        self.look_up_in(&parent, place.name)
+    }
+
+    /// As [`Folder::look_up`], in a folder that is held.
+    fn look_up_in(&self, parent: &Held, name: &OsStr) -> Result<(Arc<Inode>, Stat), Errno> {
+        let (identity, stat) = look(parent.as_fd(), name)?;
+        let inode = self.inodes.look_up(identity, parent, name);
+        self.unpin(&inode);
         self.keeper.looked_up(self.inodes.len(), self.limits);
-        Ok(inode)
+        Ok((inode, stat))
     }
 
     /// As [`Folder::look_up`], with what the kernel is told.
     pub(crate) fn look_up_described(&self, place: Place<'_>) -> Result<FileAttr, Errno> {
-        let inode = self.look_up(place)?;
-        self.describe(&inode).inspect_err(|_| {
+        let parent = self.held(place.parent)?;
+        self.look_up_described_in(&parent, place.name)
+    }
+
+    /// As [`Folder::look_up_described`], in a folder that is held.
+    pub(crate) fn look_up_described_in(
+        &self,
+        parent: &Held,
+        name: &OsStr,
+    ) -> Result<FileAttr, Errno> {
+        let (inode, stat) = self.look_up_in(parent, name)?;
+        self.describe_found(&inode, stat).inspect_err(|_| {
             // Who is not told does not know it; it has no content that could be left.
             let _ = self.inodes.forget(inode.id, 1);
         })
@@ -73,83 +101,68 @@ impl Folder {
         fresh: Fresh<'_>,
         caller: Caller,
     ) -> Result<FileAttr, Errno> {
-        let parent = self.inode(place.parent)?;
+        let parent = self.held(place.parent)?;
         let at = parent.as_fd();
-        let mode = match fresh {
+        let birth = match fresh {
             Fresh::Folder { mode } => {
-                rustix::fs::mkdirat(at, place.name, Mode::from_raw_mode(mode & PERMISSION_BITS))?;
-                Some(mode)
+                let birth = mode.in_folder(at)?;
+                rustix::fs::mkdirat(at, place.name, Mode::from_raw_mode(birth.bits()))?;
+                Some(birth)
             }
             Fresh::Link { target } => {
                 rustix::fs::symlinkat(target, at, place.name)?;
                 None
             }
             Fresh::Node { mode, device } => {
-                let file_type = rustix::fs::FileType::from_raw_mode(mode);
-                let bits = Mode::from_raw_mode(mode & PERMISSION_BITS);
+                let birth = mode.in_folder(at)?;
+                let file_type = rustix::fs::FileType::from_raw_mode(mode.bits);
+                let bits = Mode::from_raw_mode(birth.bits());
                 let device = unpack_device(device);
                 rustix::fs::mknodat(at, place.name, file_type, bits, device)?;
-                Some(mode)
+                Some(birth)
             }
         };
-        let inode = self.look_up(place)?;
-        let told = rustix::fs::fstat(at)
-            .and_then(|stat| self.adopt(&inode, &stat, mode, caller))
-            .and_then(|()| self.describe(&inode));
+        let (inode, _) = self.look_up_in(&parent, place.name)?;
+        let birth = birth.map(|birth: Birth| (birth, 0));
+        let adopted = |held: &Held| {
+            let parent = rustix::fs::fstat(at)?;
+            self.adopt(held, &parent, birth, caller)?;
+            self.describe(held)
+        };
+        let told = self.hold(&inode).and_then(|held| adopted(&held));
         // The kernel forgets only what it was told of.
         told.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
     }
 
-    /// Gives a new file to who asked for it, with the mode that was asked for.
-    pub(crate) fn adopt(
-        &self,
-        inode: &Inode,
-        parent: &Stat,
-        mode: Option<u32>,
-        caller: Caller,
-    ) -> Result<(), Errno> {
-        const INHERITS_GROUP: u32 = 0o2000;
-        let stat = rustix::fs::fstat(inode)?;
-        let inherits = parent.st_mode & INHERITS_GROUP != 0;
-        let group = if inherits { stat.st_gid } else { caller.group };
-        let is_root = rustix::process::geteuid().is_root();
-        if is_root && (stat.st_uid != caller.user || stat.st_gid != group) {
-            let (user, group) = (Uid::from_raw(caller.user), Gid::from_raw(group));
-            rustix::fs::chownat(inode, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
-        }
-        let Some(mode) = mode else {
-            return Ok(());
-        };
-        let is_folder = inode.kind == FileType::Directory;
-        let kept = if is_folder {
-            stat.st_mode & INHERITS_GROUP
-        } else {
-            0
-        };
-        let wanted = (mode & PERMISSION_BITS) | kept;
-        if rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS != wanted {
-            self.through.change_mode(inode, wanted)?;
-        }
-        Ok(())
-    }
-
     /// Takes a name away: of a folder if `is_folder`, else of anything else.
     pub(crate) fn remove(&self, place: Place<'_>, is_folder: bool) -> Result<(), Errno> {
-        let parent = self.inode(place.parent)?;
+        let parent = self.held(place.parent)?;
         let flags = if is_folder {
             AtFlags::REMOVEDIR
         } else {
             AtFlags::empty()
         };
-        let known = self.known_with_content(parent.as_fd(), place.name);
-        rustix::fs::unlinkat(parent.as_fd(), place.name, flags)?;
-        known.map_or(Ok(()), |inode| metadata_changed(&inode))
+        let known = self.known(parent.as_fd(), place.name);
+        let loses_name = self.pin_called(known.as_ref(), place);
+        let removed = rustix::fs::unlinkat(parent.as_fd(), place.name, flags);
+        if removed.is_err()
+            && let Some(inode) = loses_name
+        {
+            self.unpin(inode);
+        }
+        removed?;
+        known.map_or(Ok(()), |inode| self.metadata_changed(&inode))
     }
 
-    /// The file behind a name, if it has content here whose times have to be kept in step.
-    fn known_with_content(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<Arc<Inode>> {
-        let inode = self.known(parent, name)?;
-        (!inode.content.is_empty()).then_some(inode)
+    /// Keeps the descriptor of a file that may lose the name by which it would be found again
+    /// (invariant M4), and says whether it was done.
+    fn pin_called<'a>(
+        &self,
+        known: Option<&'a Arc<Inode>>,
+        place: Place<'_>,
+    ) -> Option<&'a Arc<Inode>> {
+        let called = known.filter(|inode| inode.is_called(place.parent, place.name));
+        called.inspect(|inode| self.pin(inode))
     }
 
     /// The file behind a name, if the kernel knows it.
@@ -160,9 +173,10 @@ impl Folder {
     }
 
     /// Remembers a name that a file was given, in the place of the one that it may have lost.
-    fn note_name(&self, parent: BorrowedFd<'_>, place: Place<'_>) {
-        if let Some(inode) = self.known(parent, place.name) {
-            inode.set_name(place.parent, place.name);
+    fn note_name(&self, parent: &Held, name: &OsStr) {
+        if let Some(inode) = self.known(parent.as_fd(), name) {
+            inode.set_name(parent, name);
+            self.unpin(&inode);
         }
     }
 
@@ -173,38 +187,49 @@ impl Folder {
         to: Place<'_>,
         flags: fuser::RenameFlags,
     ) -> Result<(), Errno> {
-        let (parent, new_parent) = (self.inode(from.parent)?, self.inode(to.parent)?);
+        let (parent, new_parent) = (self.held(from.parent)?, self.held(to.parent)?);
         let flags = RenameFlags::from_bits(flags.bits()).ok_or(Errno::INVAL)?;
-        let known = self.known_with_content(parent.as_fd(), from.name);
-        rustix::fs::renameat_with(
+        let moved = self.known(parent.as_fd(), from.name);
+        let replaced = self.known(new_parent.as_fd(), to.name);
+        let pinned = [
+            self.pin_called(moved.as_ref(), from),
+            self.pin_called(replaced.as_ref(), to),
+        ];
+        let renamed = rustix::fs::renameat_with(
             parent.as_fd(),
             from.name,
             new_parent.as_fd(),
             to.name,
             flags,
-        )?;
-        self.note_name(new_parent.as_fd(), to);
-        if flags.contains(RenameFlags::EXCHANGE) {
-            self.note_name(parent.as_fd(), from);
+        );
+        if renamed.is_err() {
+            for inode in pinned.into_iter().flatten() {
+                self.unpin(inode);
+            }
         }
-        known.map_or(Ok(()), |inode| metadata_changed(&inode))
+        renamed?;
+        self.note_name(&new_parent, to.name);
+        if flags.contains(RenameFlags::EXCHANGE) {
+            self.note_name(&parent, from.name);
+        }
+        moved.map_or(Ok(()), |inode| self.metadata_changed(&inode))
     }
 
     /// Gives a file one more name.
     pub(crate) fn link(&self, id: u64, to: Place<'_>) -> Result<FileAttr, Errno> {
-        let inode = self.inode(id)?;
-        let parent = self.inode(to.parent)?;
+        let inode = self.held(id)?;
+        let parent = self.held(to.parent)?;
         let is_symlink = inode.kind == FileType::Symlink;
         self.through
-            .link(&*inode, is_symlink, parent.as_fd(), to.name)?;
-        metadata_changed(&inode)?;
-        self.look_up_described(to)
+            .link(&inode, is_symlink, parent.as_fd(), to.name)?;
+        self.metadata_changed(&inode)?;
+        self.look_up_described_in(&parent, to.name)
     }
 
     /// The target of a symbolic link.
     pub(crate) fn read_link(&self, id: u64) -> Result<Vec<u8>, Errno> {
-        let inode = self.inode(id)?;
-        Ok(rustix::fs::readlinkat(&*inode, "", Vec::new())?.into_bytes())
+        let inode = self.held(id)?;
+        Ok(rustix::fs::readlinkat(&inode, "", Vec::new())?.into_bytes())
     }
 
     /// Changes what is known of a file.
@@ -214,33 +239,33 @@ impl Folder {
         changes: Changes,
         caller: Caller,
     ) -> Result<FileAttr, Errno> {
-        let inode = self.inode(id)?;
+        let inode = self.held(id)?;
         if let Some(length_bytes) = changes.length_bytes {
             self.cut(&inode, length_bytes, caller)?;
         }
         if changes.user.is_some() || changes.group.is_some() {
             let user = changes.user.map(Uid::from_raw);
             let group = changes.group.map(Gid::from_raw);
-            rustix::fs::chownat(&*inode, "", user, group, AtFlags::EMPTY_PATH)?;
+            rustix::fs::chownat(&inode, "", user, group, AtFlags::EMPTY_PATH)?;
         }
         if let Some(mode) = changes.mode {
-            self.through.change_mode(&*inode, mode)?;
+            self.through.change_mode(&inode, mode)?;
             if mode & PRIVILEGE_BITS != 0
                 && let Some(content) = inode.content.get()
             {
-                content.mark_privileged();
+                content.mark_set_id();
             }
         }
         let sets_times = changes.accessed.is_some() || changes.modified.is_some();
         if sets_times {
             self.set_times(&inode, changes)?;
         } else {
-            metadata_changed(&inode)?;
+            self.metadata_changed(&inode)?;
         }
         self.describe(&inode)
     }
 
-    fn set_times(&self, inode: &Inode, changes: Changes) -> Result<(), Errno> {
+    fn set_times(&self, inode: &Held, changes: Changes) -> Result<(), Errno> {
         let (accessed, modified) = (time_to_set(changes.accessed), time_to_set(changes.modified));
         if let Some(content) = inode.content.get() {
             return content.set_times(inode, &self.through, accessed, modified);
@@ -258,7 +283,7 @@ impl Folder {
     /// Makes a file `length_bytes` long.
     fn cut(
         self: &Arc<Folder>,
-        inode: &Arc<Inode>,
+        inode: &Held,
         length_bytes: u64,
         caller: Caller,
     ) -> Result<(), Errno> {
@@ -268,9 +293,7 @@ impl Folder {
         let inside = self.door.enter().ok_or(Errno::SHUTDOWN)?;
         let used = self.use_content(inode, true)?;
         self.must_fit(&used, length_bytes)?;
-        if caller.user != 0 {
-            self.drop_privileges(&used)?;
-        }
+        self.drop_privileges(inode, &used.content, caller.user != 0)?;
         let file = used.content.file.blocking();
         let cut = file
             .truncate(length_bytes)
@@ -280,62 +303,40 @@ impl Folder {
         cut
     }
 
-    /// Takes set-user-ID, set-group-ID and capabilities from a file that somebody changes, unless
-    /// it is known to have none.
-    pub(crate) fn drop_privileges(&self, used: &ContentUse) -> Result<(), Errno> {
-        if !used.content.take_privileged() {
-            return Ok(());
+    /// Something of the file but its bytes has changed: its time of change is told anew.
+    fn metadata_changed(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
+        if let Some(content) = inode.content.get() {
+            content.metadata_changed(self.hold(inode)?)?;
         }
-        let dropped = self.drop_privilege_bits(&used.inode);
-        let dropped = dropped.and_then(|()| drop_capabilities(&used.inode));
-        // The next one who writes has to try again.
-        dropped.inspect_err(|_| used.content.mark_privileged())
-    }
-
-    fn drop_privilege_bits(&self, inode: &Inode) -> Result<(), Errno> {
-        const EXECUTED_BY_GROUP: u32 = 0o010;
-        const SET_USER: u32 = 0o4000;
-        const SET_GROUP: u32 = 0o2000;
-        let mode = rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS;
-        let mut left = mode & !SET_USER;
-        if mode & EXECUTED_BY_GROUP != 0 {
-            left &= !SET_GROUP;
-        }
-        if left == mode {
-            return Ok(());
-        }
-        kernel_drops(self.through.change_mode(inode, left))
+        Ok(())
     }
 
     /// Opens a folder for reading its entries.
     pub(crate) fn open_directory(&self, id: u64) -> Result<crate::directory::Directory, Errno> {
-        let inode = self.inode(id)?;
-        let fd = rustix::fs::openat(
-            &*inode,
-            ".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        Ok(crate::directory::Directory::new(inode, fd))
+        let inode = self.held(id)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = self.sparing(|| rustix::fs::openat(&inode, ".", flags, Mode::empty()))?;
+        Ok(crate::directory::Directory::new((*inode).clone(), fd))
     }
 
     /// Sets an extended attribute.
     pub(crate) fn set_attribute(
         &self,
         id: u64,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
+        attribute: Attribute<'_>,
+        caller: Caller,
     ) -> Result<(), Errno> {
-        let inode = self.inode(id)?;
+        let Attribute { name, value, flags } = attribute;
+        let inode = self.held(id)?;
         let flags = XattrFlags::from_bits(flags as u32).ok_or(Errno::INVAL)?;
-        rustix::fs::setxattr(Descriptors::path(&*inode), name, value, flags)?;
+        rustix::fs::setxattr(Descriptors::path(&inode), name, value, flags)?;
         if name == CAPABILITY
             && let Some(content) = inode.content.get()
         {
-            content.mark_privileged();
+            content.mark_capable();
         }
-        metadata_changed(&inode)
+        self.list_was_set(&inode, name, caller)?;
+        self.metadata_changed(&inode)
     }
 
     /// The value of an extended attribute, of `size_bytes` at most; its length alone for 0.
@@ -345,14 +346,15 @@ impl Folder {
         name: &OsStr,
         size_bytes: usize,
     ) -> Result<AttributeAnswer, Errno> {
-        let inode = self.inode(id)?;
-        let path = Descriptors::path(&*inode);
+        let inode = self.held(id)?;
+        let path = Descriptors::path(&inode);
+        let refused = |errno| refusal_to_show(name, errno);
         if size_bytes == 0 {
-            let length = rustix::fs::getxattr_query(path, name)?;
+            let length = rustix::fs::getxattr_query(path, name).map_err(refused)?;
             return Ok(AttributeAnswer::Length(length as u32));
         }
         let mut value = vec![0_u8; size_bytes];
-        let length = rustix::fs::getxattr(path, name, &mut value[..])?;
+        let length = rustix::fs::getxattr(path, name, &mut value[..]).map_err(refused)?;
         value.truncate(length);
         Ok(AttributeAnswer::Value(value))
     }
@@ -363,8 +365,8 @@ impl Folder {
         id: u64,
         size_bytes: usize,
     ) -> Result<AttributeAnswer, Errno> {
-        let inode = self.inode(id)?;
-        let path = Descriptors::path(&*inode);
+        let inode = self.held(id)?;
+        let path = Descriptors::path(&inode);
         if size_bytes == 0 {
             let length = rustix::fs::listxattr_query(path)?;
             return Ok(AttributeAnswer::Length(length as u32));
@@ -377,38 +379,10 @@ impl Folder {
 
     /// Removes an extended attribute.
     pub(crate) fn remove_attribute(&self, id: u64, name: &OsStr) -> Result<(), Errno> {
-        let inode = self.inode(id)?;
-        rustix::fs::removexattr(Descriptors::path(&*inode), name)?;
-        metadata_changed(&inode)
+        let inode = self.held(id)?;
+        rustix::fs::removexattr(Descriptors::path(&inode), name)?;
+        self.metadata_changed(&inode)
     }
-}
-
-/// Takes capabilities from a file, if it has any: who may not give them is refused even where there
-/// are none to remove.
-fn drop_capabilities(inode: &Inode) -> Result<(), Errno> {
-    let path = Descriptors::path(inode);
-    let removed = rustix::fs::getxattr_query(&path, CAPABILITY)
-        .and_then(|_length| rustix::fs::removexattr(&path, CAPABILITY));
-    match removed {
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
-        other => kernel_drops(other),
-    }
-}
-
-/// Leaves it to the kernel to drop a privilege that we may not: it does so when one like us writes.
-fn kernel_drops(dropped: Result<(), Errno>) -> Result<(), Errno> {
-    match dropped {
-        Err(Errno::PERM) => Ok(()),
-        other => other,
-    }
-}
-
-/// Something of the file but its bytes has changed: its time of change is told anew.
-fn metadata_changed(inode: &Inode) -> Result<(), Errno> {
-    if let Some(content) = inode.content.get() {
-        content.metadata_changed(inode)?;
-    }
-    Ok(())
 }
 
 /// What an extended attribute's reader is told.

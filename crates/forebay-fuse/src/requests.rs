@@ -3,9 +3,10 @@
 use crate::attributes::{kind, unknown};
 use crate::data::Sought;
 use crate::directory::Room;
-use crate::folder::{Folder, MAX_REQUEST_BYTES};
+use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
-use crate::names::{AttributeAnswer, Caller, Changes, Fresh, Place};
+use crate::names::{Attribute, AttributeAnswer, Caller, Changes, Fresh, Place};
+use crate::permissions::NewMode;
 use forebay_base::sync::Arc;
 use fuser::{
     BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -46,6 +47,7 @@ fn caller(request: &Request) -> Caller {
     Caller {
         user: request.uid(),
         group: request.gid(),
+        thread: request.pid(),
     }
 }
 
@@ -109,6 +111,10 @@ impl Filesystem for Requests {
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_CACHE_SYMLINKS;
+        // Without it the kernel would heed modes alone where the source has access lists too.
+        let lists = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
+        let lists = config.add_capabilities(lists);
+        lists.map_err(|_missing| io::Error::from(io::ErrorKind::Unsupported))?;
         let offered = config.capabilities();
         let added = config.add_capabilities(wanted & offered);
         added.expect("only what is offered was added");
@@ -123,7 +129,8 @@ impl Filesystem for Requests {
         let set = self.folder.open_flags.set(flags);
         set.expect("a session is begun once");
         let nearest = |_nearest| io::Error::from(io::ErrorKind::InvalidInput);
-        config.set_max_write(MAX_REQUEST_BYTES).map_err(nearest)?;
+        let most = self.folder.request_bytes;
+        config.set_max_write(most).map_err(nearest)?;
         let background = config.set_max_background(BACKGROUND_REQUESTS);
         background
             .map(|_before| ())
@@ -147,8 +154,8 @@ impl Filesystem for Requests {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        let found = self.folder.inode(id.0);
-        match found.and_then(|inode| self.folder.describe(&inode)) {
+        let found = self.folder.held(id.0);
+        match found.and_then(|held| self.folder.describe(&held)) {
             Ok(attributes) => reply.attr(&VALID, &attributes),
             Err(errno) => reply.error(told(errno)),
         }
@@ -203,10 +210,11 @@ impl Filesystem for Requests {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
+        let mode = NewMode { bits: mode, mask };
         let fresh = Fresh::Node { mode, device };
         let made = self
             .folder
@@ -220,9 +228,10 @@ impl Filesystem for Requests {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         reply: ReplyEntry,
     ) {
+        let mode = NewMode { bits: mode, mask };
         let fresh = Fresh::Folder { mode };
         let made = self
             .folder
@@ -291,10 +300,11 @@ impl Filesystem for Requests {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let mode = NewMode { bits: mode, mask };
         let made = self
             .folder
             .create(place(parent, name), mode, flags, caller(request));
@@ -328,14 +338,13 @@ impl Filesystem for Requests {
             self.folder.fills_pages(&open, offset_bytes..end);
         }
         let buffers = self.folder.buffers.clone();
-        let mut buffer = buffers.take(size_bytes as usize);
         self.folder.answer(async move {
+            let mut buffer = buffers.take(size_bytes as usize).await;
             let wanted = &mut buffer[..size_bytes as usize];
             match open.file.as_async().read_at(wanted, offset_bytes).await {
                 Ok(length_bytes) => reply.data(&wanted[..length_bytes]),
                 Err(error) => reply.error(fuser::Errno::from_i32(error.errno())),
             }
-            buffers.give(buffer);
         });
     }
 
@@ -390,7 +399,7 @@ impl Filesystem for Requests {
         if let Some(_seat) = self.folder.crew.seat() {
             return job(data);
         }
-        let Some(room) = self.folder.crew.room_for_copy() else {
+        let Some(room) = self.folder.crew.room_for_copy(data.len()) else {
             // So many writers wait that this one does it here, and a reader may have to wait.
             return job(data);
         };
@@ -486,7 +495,10 @@ impl Filesystem for Requests {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
             return reply.error(told(Errno::BADF));
         };
-        let parent = INodeNo(directory.inode.id);
+        let parent = match self.folder.hold(&directory.inode) {
+            Ok(parent) => parent,
+            Err(errno) => return reply.error(told(errno)),
+        };
         let walked = directory.walk(offset, |entry| {
             let bytes = entry.file_name().to_bytes();
             let (name, next) = (OsStr::from_bytes(bytes), entry.next_entry_cookie());
@@ -495,7 +507,7 @@ impl Filesystem for Requests {
                 // The kernel knows these, and does not count them.
                 None
             } else {
-                self.folder.look_up_described(place(parent, name)).ok()
+                self.folder.look_up_described_in(&parent, name).ok()
             };
             let number = looked_up.map_or(INodeNo(0), |attributes| attributes.ino);
             let shown = looked_up.unwrap_or(unknown(entry.ino(), kind(entry.file_type())));
@@ -544,8 +556,8 @@ impl Filesystem for Requests {
     }
 
     fn statfs(&self, _request: &Request, id: INodeNo, reply: ReplyStatfs) {
-        let found = self.folder.inode(id.0);
-        match found.and_then(|inode| rustix::fs::fstatvfs(&*inode)) {
+        let found = self.folder.held(id.0);
+        match found.and_then(rustix::fs::fstatvfs) {
             Ok(room) => reply.statfs(
                 room.f_blocks,
                 room.f_bfree,
@@ -562,7 +574,7 @@ impl Filesystem for Requests {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         id: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -570,7 +582,11 @@ impl Filesystem for Requests {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        answer_empty(reply, self.folder.set_attribute(id.0, name, value, flags));
+        let caller = caller(request);
+        let set = self
+            .folder
+            .set_attribute(id.0, Attribute { name, value, flags }, caller);
+        answer_empty(reply, set);
     }
 
     fn getxattr(

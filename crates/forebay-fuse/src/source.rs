@@ -1,11 +1,14 @@
 //! The folder below, by system calls relative to descriptors.
 //!
-//! Every file is held by an `O_PATH` descriptor: it names the file itself, whatever becomes of its
+//! A file is held by an `O_PATH` descriptor: it names the file itself, whatever becomes of its
 //! names, and needs no permission on its data. What such a descriptor cannot do is done through
 //! its entry in `/proc/self/fd`.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, Statx, StatxFlags, Timespec, Timestamps, UTIME_NOW,
+    UTIME_OMIT, makedev,
+};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 use std::ffi::OsStr;
@@ -113,10 +116,58 @@ pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(CWD, path, flags, Mode::empty())
 }
 
-/// The file with the name `name` in `parent`, and what it is like.
-pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, Stat), Errno> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(parent, name, flags, Mode::empty())?;
-    let stat = rustix::fs::fstat(&fd)?;
-    Ok((fd, stat))
+/// How a file is opened that is only named.
+pub(crate) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What tells a file from every other one, also from a later one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Its device and number.
+    pub(crate) place: (u64, u64),
+    pub(crate) kind: FileType,
+    /// When it was made, where the file system knows.
+    pub(crate) born: Option<(i64, u32)>,
+}
+
+impl Identity {
+    fn of(told: &Statx) -> Identity {
+        let mask = StatxFlags::from_bits_retain(told.stx_mask);
+        let born = (told.stx_btime.tv_sec, told.stx_btime.tv_nsec);
+        Identity {
+            place: (
+                makedev(told.stx_dev_major, told.stx_dev_minor),
+                told.stx_ino,
+            ),
+            kind: FileType::from_raw_mode(u32::from(told.stx_mode)),
+            born: mask.contains(StatxFlags::BTIME).then_some(born),
+        }
+    }
+}
+
+const IDENTIFYING: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::INO)
+    .union(StatxFlags::BTIME);
+
+/// What tells the file `fd` from others.
+pub(crate) fn identity_of(fd: impl AsFd) -> Result<Identity, Errno> {
+    let told = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, IDENTIFYING)?;
+    Ok(Identity::of(&told))
+}
+
+/// What the file with the name `name` in `parent` is and what it is like, without a descriptor.
+pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Identity, Stat), Errno> {
+    /// Others may put a new file in the place of one; who does so all the time is not waited for.
+    const TRIES: u32 = 8;
+    for _ in 0..TRIES {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let told = rustix::fs::statx(parent, name, flags, IDENTIFYING)?;
+        let (identity, stat) = (
+            Identity::of(&told),
+            rustix::fs::statat(parent, name, flags)?,
+        );
+        if identity.place == (stat.st_dev, stat.st_ino) {
+            return Ok((identity, stat));
+        }
+    }
+    Err(Errno::STALE)
 }

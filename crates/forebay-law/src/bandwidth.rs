@@ -71,8 +71,8 @@
 //!
 //! After a gap longer than the window the old estimate says nothing and is dropped. A store that
 //! wrote nothing because nothing was asked of it must not be measured: the caller skips idle gaps.
-//! One that answers in no time at all has written in a microsecond. A store that became slower while
-//! it had little to do is known to be slower once it has enough to do, which is when it matters.
+//! One that answers in no time at all has written in a microsecond. A store that became slower
+//! while it had little to do is known to be slower once it has enough to do, when it matters.
 //! An estimate of 0 would stop every writer for good, so the average is at least 1. An elapsed
 //! time of 0 counts as 1 ms.
 //!

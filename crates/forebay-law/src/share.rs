@@ -41,7 +41,7 @@
 //! 7. No store gets more than its maximum.
 //! 8. The writers of a store answer for all of its own pages, and for no more than there are.
 //! 9. As long as nobody answers for more than `thresh`, a quarter of the memory stays clean.
-//! 10. What a store has above its part does not count against the writers of another, up to `thresh`.
+//! 10. What a store has above its part does not count against others, up to `thresh`.
 //!
 //! # Picture
 //!

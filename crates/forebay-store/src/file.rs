@@ -10,6 +10,8 @@ use crate::transfer::Addressed;
 use crate::uring::Ring;
 use crate::{Durability, Failure, Geometry, Store};
 use forebay_base::PAGE_BYTES;
+
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -158,6 +160,26 @@ impl FileStore {
     /// ```
     pub fn make_writable(&self, object: ObjectId, path: &Path) -> Result<bool, OpenError> {
         self.files.make_writable(object, path, self.settings.direct)
+    }
+
+    /// A descriptor that only names the file `object` (`O_PATH`), whatever became of its names.
+    ///
+    /// ```
+    /// use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+    ///
+    /// let file = tempfile::NamedTempFile::new()?;
+    /// let store = FileStore::new(FileStoreSettings::default())?;
+    /// let opened = store.open(file.path(), OpenMode::ReadOnly)?;
+    /// std::fs::remove_file(file.path())?;
+    /// assert!(store.named(opened.object).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the system says, or [`std::io::ErrorKind::NotFound`] if it is not open.
+    pub fn named(&self, object: ObjectId) -> std::io::Result<OwnedFd> {
+        let file = self.files.get(object).ok_or(std::io::ErrorKind::NotFound)?;
+        Ok(file.named()?)
     }
 
     /// Forgets `object`, and says whether it was open. Requests that were submitted are carried

@@ -12,7 +12,7 @@ use crate::io::{IoKind, ObjectId, Request};
 use crate::stable;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -106,6 +106,13 @@ impl OpenFile {
     /// The descriptor that goes through the page cache.
     pub(crate) fn buffered(&self) -> &OwnedFd {
         &self.buffered
+    }
+
+    /// A descriptor that only names it.
+    pub(crate) fn named(&self) -> Result<OwnedFd, Errno> {
+        // The entry leads to the file and is no name of it.
+        let path = format!("/proc/self/fd/{}", self.buffered.as_raw_fd());
+        rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
     }
 
     pub(crate) fn is_device(&self) -> bool {

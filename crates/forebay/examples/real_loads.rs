@@ -8,6 +8,7 @@ use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use forebay_store::{FileStore, FileStoreSettings, MemoryStore, OpenMode, Rate, RateStore, Store};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -222,11 +223,12 @@ fn watch(cache: &Cache, targets: &[Target], load: &Load) {
             let rate = (written - before[index]) / elapsed_us;
             before[index] = written;
             let backing = &statistics.backings[index];
-            line += &format!(
-                "  {rate:5} MB/s (bandwidth {:7} ratelimit {:7} pages/s, dirty {:6})",
-                backing.write_bandwidth,
-                backing.dirty_ratelimit,
-                backing.reclaimable + backing.writeback,
+            let dirty = backing.reclaimable + backing.writeback;
+            let (bandwidth, ratelimit) = (backing.write_bandwidth, backing.dirty_ratelimit);
+            let _ = write!(
+                line,
+                "  {rate:5} MB/s (bandwidth {bandwidth:7} ratelimit {ratelimit:7} pages/s, \
+                 dirty {dirty:6})"
             );
         }
         println!("{line}  of {}", statistics.dirty_limit);

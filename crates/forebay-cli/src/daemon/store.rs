@@ -11,12 +11,20 @@ pub(crate) fn cache_before_files(
     memory_bytes: u64,
     rt: &Rt,
 ) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
-    let failed =
-        |action: &'static str| move |reason: String| CommandError::Cache { action, reason };
     let settings = Settings {
         memory_bytes,
         ..Settings::default()
     };
+    cache_with(settings, rt)
+}
+
+/// As [`cache_before_files`], with more said about the cache.
+pub(crate) fn cache_with(
+    settings: Settings,
+    rt: &Rt,
+) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
+    let failed =
+        |action: &'static str| move |reason: String| CommandError::Cache { action, reason };
     let parts = Parts {
         rt: rt.clone(),
         ..Parts::default()

@@ -4,14 +4,14 @@ use super::arguments::MountArguments;
 use super::background;
 use crate::daemon::ending::{Ending, write_all};
 use crate::daemon::say::{say, say_ready};
-use crate::daemon::store::cache_before_files;
+use crate::daemon::store::cache_with;
 use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
-use forebay::Cache;
+use forebay::{Cache, Settings};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
-use forebay_fuse::{Mount, MountError, MountParts, MountSettings};
+use forebay_fuse::{Mount, MountError, MountParts, MountSettings, Shares, grant_descriptors};
 use forebay_rt::{Rt, block_on};
 use std::future::poll_fn;
 use std::path::Path;
@@ -20,6 +20,8 @@ use std::task::Poll;
 
 /// Who still has files open when the end was asked for is cut off after so long.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
+/// What the program and the stacks of its threads take beside the memory that was asked for.
+const PROGRAM_BYTES: u64 = 16 << 20;
 /// Before another look whether an ended mount has written everything.
 const RETRY_AFTER: Span = Span::from_millis(200);
 
@@ -31,9 +33,16 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     }
     // New files have the mode that their maker asked for, less the maker's own mask.
     rustix::process::umask(rustix::fs::Mode::empty());
+    grant_descriptors().map_err(|error| CommandError::Served(error.to_string()))?;
     let unmarked = memory::become_flusher();
     let rt = Rt::real();
-    let (cache, files, store) = cache_before_files(arguments.memory_bytes, &rt)?;
+    let shares = Shares::of(arguments.memory_bytes);
+    let budget = Settings {
+        memory_bytes: shares.cache_bytes(),
+        objects_limit: shares.objects(),
+        ..Settings::default()
+    };
+    let (cache, files, store) = cache_with(budget, &rt)?;
     let parts = MountParts {
         rt: rt.clone(),
         cache: cache.clone(),
@@ -45,6 +54,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         mount_point: arguments.mount_point.clone(),
         allow_other: arguments.allow_other,
         read_only: arguments.read_only,
+        shares,
     };
     let mount = Arc::new(start(&settings, &parts)?);
     let is_written = Arc::new(Mutex::new(false));
@@ -52,7 +62,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let abort = move || drop(served.upgrade().inspect(|mount| mount.abort()));
     let ending = Ending::listen(&cache, is_written.clone(), abort)?;
     let unlocked = memory::lock_what_is_used();
-    announce(arguments, &cache);
+    announce(arguments, &shares);
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
     }
@@ -121,17 +131,23 @@ fn shows(list: &str, source: &Path) -> bool {
     })
 }
 
-fn announce(arguments: &MountArguments, cache: &Cache) {
+fn announce(arguments: &MountArguments, shares: &Shares) {
     let only = if arguments.read_only {
         ", read-only"
     } else {
         ""
     };
     say(format_args!(
-        "{} is mounted at {}{only}, {} of memory",
+        "{} is mounted at {}{only}, {} of memory, {} of it for pages; the program and the stacks \
+         of its threads take up to {} beside it, and folders that the kernel knows {} bytes each \
+         beyond the first {}",
         arguments.source.display(),
         arguments.mount_point.display(),
-        show_bytes(cache.statistics().memory_bytes),
+        show_bytes(arguments.memory_bytes),
+        show_bytes(shares.cache_bytes()),
+        show_bytes(PROGRAM_BYTES),
+        Shares::NAME_BYTES,
+        shares.names(),
     ));
 }
 

@@ -1,7 +1,7 @@
 //! Bytes of files that the mount may not open for everything.
 
 use super::*;
-use crate::bench::{Bench, without_privileges};
+use crate::bench::{Bench, CALLER, place, without_privileges};
 use forebay_rt::block_on;
 
 /// Its owner may write to a file that it may not read, and may forbid itself both while it has it
@@ -18,7 +18,8 @@ fn a_file_that_may_not_be_read_is_synced() {
             folder.write(&asked, b"more", 5, false).unwrap();
             assert_eq!(folder.sync(&asked, false), Ok(()), "{mode:o}");
         });
-        let told = bench.folder.describe(&open.used.inode).unwrap();
+        let held = bench.folder.hold(&open.used.inode).unwrap();
+        let told = bench.folder.describe(&held).unwrap();
         assert_eq!((told.size, u32::from(told.perm)), (9, mode));
     }
     block_on(bench.cache.close()).unwrap();
@@ -33,5 +34,24 @@ fn a_hole_is_found_in_a_file_that_may_not_be_read() {
         folder.write(&open, &[7; 4096], 0, false).unwrap();
         assert_eq!(folder.seek(&open, 0, Sought::Hole), Ok(4096));
     });
+    block_on(bench.cache.close()).unwrap();
+}
+
+/// The kernel asks nobody whether the maker of a file may open it.
+#[test]
+fn a_file_that_somebody_else_makes_first_is_not_opened_unasked() {
+    let bench = Bench::new();
+    std::fs::write(bench.behind().join("secret"), b"secret").unwrap();
+    let mode = NewMode {
+        bits: 0o666,
+        mask: 0o022,
+    };
+    let flags = OFlags::RDWR | OFlags::CREATE;
+    let made = |flags: OFlags| {
+        let flags = flags.bits() as i32;
+        bench.folder.create(place("secret"), mode, flags, CALLER)
+    };
+    assert_eq!(made(flags).map(|_| ()), Err(Errno::STALE));
+    assert_eq!(made(flags | OFlags::EXCL).map(|_| ()), Err(Errno::EXIST));
     block_on(bench.cache.close()).unwrap();
 }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::bench::{Bench, CALLER, place, without_privileges};
 use crate::inode::ROOT;
+use crate::source::PERMISSION_BITS;
+use forebay_base::sync::lock;
 use forebay_rt::block_on;
 
 fn changes() -> Changes {
@@ -16,8 +18,9 @@ fn changes() -> Changes {
     }
 }
 
-fn mode_of(inode: &Inode) -> u32 {
-    rustix::fs::fstat(inode).unwrap().st_mode & PERMISSION_BITS
+fn mode_of(folder: &Folder, inode: &Arc<Inode>) -> u32 {
+    let held = folder.hold(inode).unwrap();
+    rustix::fs::fstat(held).unwrap().st_mode & PERMISSION_BITS
 }
 
 /// Who is not root may remove no capabilities, also where there are none.
@@ -39,18 +42,19 @@ fn a_program_is_written_and_cut_by_a_mount_without_privileges() {
     without_privileges(move || {
         folder.change(asked.id, privileged, CALLER).unwrap();
         folder.write(&open, b"bytes", 0, true).unwrap();
-        assert_eq!(mode_of(&asked), 0o755);
+        assert_eq!(mode_of(&folder, &asked), 0o755);
         folder.change(asked.id, privileged, CALLER).unwrap();
         folder.change(asked.id, cut, CALLER).unwrap();
-        assert_eq!(mode_of(&asked), 0o755);
+        assert_eq!(mode_of(&folder, &asked), 0o755);
     });
-    assert_eq!(other.describe(&inode).unwrap().size, 3);
+    let held = other.hold(&inode).unwrap();
+    assert_eq!(other.describe(&held).unwrap().size, 3);
     block_on(bench.cache.close()).unwrap();
 }
 
 fn name_of(inode: &Inode) -> (u64, String) {
     let (parent, name) = inode.name().unwrap();
-    (parent, name.into_string().unwrap())
+    (parent.id, name.to_str().unwrap().into())
 }
 
 /// By its name a loss is told, and the kernel is asked to forget a file.
@@ -60,7 +64,11 @@ fn a_file_is_known_by_the_name_that_it_was_given_last() {
     let folder = &bench.folder;
     let [one, other] = ["one", "other"].map(|name| bench.create(name, 0o600));
     let (one, other) = (&one.used.inode, &other.used.inode);
-    let fresh = Fresh::Folder { mode: 0o700 };
+    let mode = NewMode {
+        bits: 0o700,
+        mask: 0,
+    };
+    let fresh = Fresh::Folder { mode };
     let below = folder.make(place("folder"), fresh, CALLER).unwrap().ino.0;
     let to = Place {
         parent: below,
@@ -76,4 +84,82 @@ fn a_file_is_known_by_the_name_that_it_was_given_last() {
     let gone = folder.rename(place("none"), place("other"), plain);
     assert_eq!(gone, Err(Errno::NOENT));
     assert_eq!(name_of(one), (ROOT, "other".into()));
+}
+
+/// Asks about a file as the kernel does that knows it as `id`.
+fn size_of(folder: &Folder, id: u64) -> Result<u64, Errno> {
+    let held = folder.held(id)?;
+    folder.describe(&held).map(|told| told.size)
+}
+
+#[test]
+fn files_are_found_again_when_their_descriptors_were_given_back() {
+    let bench = Bench::new();
+    let folder = &bench.folder;
+    std::fs::create_dir_all(bench.behind().join("a/b")).unwrap();
+    std::fs::write(bench.behind().join("a/b/file"), b"bytes").unwrap();
+    let look = |parent, name: &str| {
+        let name = name.as_ref();
+        let told = folder.look_up_described(Place { parent, name });
+        told.unwrap().ino.0
+    };
+    let a = look(ROOT, "a");
+    let b = look(a, "b");
+    let file = look(b, "file");
+    folder.spare();
+    assert_eq!(size_of(folder, file), Ok(5));
+    // A folder on the way is moved, and the file too, by us.
+    let plain = fuser::RenameFlags::empty();
+    folder.rename(place("a"), place("other"), plain).unwrap();
+    let from = Place {
+        parent: b,
+        name: "file".as_ref(),
+    };
+    folder.rename(from, place("moved"), plain).unwrap();
+    folder.spare();
+    assert_eq!(size_of(folder, file), Ok(5));
+    // Somebody puts another in its place below: it is not taken for it.
+    let behind = bench.behind();
+    std::fs::write(behind.join("new"), b"another").unwrap();
+    std::fs::rename(behind.join("new"), behind.join("moved")).unwrap();
+    folder.spare();
+    assert_eq!(size_of(folder, file), Err(Errno::STALE));
+    let found = folder.look_up_described(place("moved")).unwrap();
+    assert_eq!(found.size, 7);
+    assert_ne!(found.ino.0, file);
+    block_on(bench.cache.close()).unwrap();
+}
+
+/// Somebody may still have a descriptor of it that only names it.
+#[test]
+fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
+    let bench = Bench::new();
+    let folder = &bench.folder;
+    for name in ["removed", "replaced", "other", "kept"] {
+        std::fs::write(bench.behind().join(name), name).unwrap();
+    }
+    let look = |name| folder.look_up_described(place(name)).unwrap().ino.0;
+    let [removed, replaced, kept] = ["removed", "replaced", "kept"].map(look);
+    folder.remove(place("removed"), false).unwrap();
+    let plain = fuser::RenameFlags::empty();
+    let moved = folder.rename(place("other"), place("replaced"), plain);
+    moved.unwrap();
+    assert!(
+        folder.remove(place("kept"), true).is_err(),
+        "it is no folder"
+    );
+    folder.spare();
+    assert_eq!(size_of(folder, removed), Ok(7));
+    assert_eq!(size_of(folder, replaced), Ok(8));
+    let fd_of = |id| lock(&folder.inode(id).unwrap().anchor).fd.clone();
+    assert!(fd_of(removed).is_some(), "invariant M4");
+    assert!(fd_of(kept).is_none());
+    // What has content is found by that.
+    let open = bench.create("open", 0o600);
+    folder.write(&open, b"bytes", 0, false).unwrap();
+    std::fs::remove_file(bench.behind().join("open")).unwrap();
+    folder.spare();
+    assert_eq!(size_of(folder, open.used.inode.id), Ok(5));
+    drop(open);
+    block_on(bench.cache.close()).unwrap();
 }

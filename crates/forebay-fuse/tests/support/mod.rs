@@ -4,7 +4,7 @@
 
 use forebay::{AttachedStore, Cache, Settings};
 use forebay_base::Span;
-use forebay_fuse::{Mount, MountParts, MountSettings, can_mount};
+use forebay_fuse::{Mount, MountParts, MountSettings, Shares, can_mount};
 use forebay_rt::thread::Stopwatch;
 use forebay_rt::{Rt, block_on};
 use forebay_store::{
@@ -97,6 +97,7 @@ impl Bench {
             mount_point: folder.path().join("mount"),
             allow_other: rustix::process::geteuid().is_root(),
             read_only: false,
+            shares: Shares::of(256 << 20),
         };
         let mount = Mount::start(&settings, parts).expect("it is mounted");
         Bench {

@@ -60,7 +60,7 @@ impl World {
             let dirty = backing.reclaimable + backing.writeback;
             if dirty > of_store {
                 let what = format!(
-                    "{dirty} pages of store {number} are dirty or under writeback; the limit is {limit}"
+                    "{dirty} pages of store {number} are dirty or under writeback; limit {limit}"
                 );
                 self.broken(Oracle::Bounds, what);
             }

@@ -1,0 +1,378 @@
+//! Files that are held open, as many as there are descriptors to spare.
+//!
+//! A file that is asked about is held by an `O_PATH` descriptor: it names the file itself, whatever
+//! becomes of its names. The descriptors of those that were not asked about for longest are given
+//! back. Such a file is found again through its content, if that is open, else by its name in its
+//! folder, and only if it still is the same file; what was moved in the source behind our back is
+//! stale until the kernel looks it up again.
+//!
+//! invariant M4: a file without content that lost the name by which it would be found again keeps
+//! its descriptor until it is looked up by another one.
+
+use crate::folder::Folder;
+use crate::inode::Inode;
+use crate::source::{PATH_ONLY, identity_of};
+use forebay_base::sync::{Arc, Mutex, lock};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::Weak;
+
+/// Folders of folders through which a file is found; more are a circle.
+const DEEPEST: usize = 1 << 16;
+
+/// A file, and the descriptor that names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    inode: Arc<Inode>,
+    fd: Arc<OwnedFd>,
+}
+
+impl Deref for Held {
+    type Target = Arc<Inode>;
+
+    fn deref(&self) -> &Arc<Inode> {
+        &self.inode
+    }
+}
+
+impl AsFd for Held {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The descriptor of a file, while it is not given back.
+#[derive(Debug, Default)]
+pub(crate) struct Anchor {
+    pub(crate) fd: Option<Arc<OwnedFd>>,
+    /// It must not be given back.
+    pub(crate) is_pinned: bool,
+    /// It was asked for since it last came to the front of the shelf.
+    was_used: bool,
+}
+
+impl Anchor {
+    /// That of a file which is held for good.
+    pub(crate) fn pinned(fd: OwnedFd) -> Anchor {
+        Anchor {
+            fd: Some(Arc::new(fd)),
+            is_pinned: true,
+            was_used: false,
+        }
+    }
+}
+
+/// The files whose descriptors may be given back, the first to be looked at in front.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    most: usize,
+    line: Mutex<VecDeque<Weak<Inode>>>,
+}
+
+impl Shelf {
+    /// A shelf for `most` descriptors.
+    pub(crate) fn new(most: usize) -> Shelf {
+        Shelf {
+            most,
+            line: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Puts a file on it whose descriptor is new.
+    fn put(&self, inode: &Arc<Inode>) {
+        let mut line = lock(&self.line);
+        line.push_back(Arc::downgrade(inode));
+        // Each is asked once, for two threads that use all of them would else never end.
+        for _ in 0..line.len() {
+            if line.len() <= self.most {
+                return;
+            }
+            let Some(first) = line.pop_front() else {
+                return;
+            };
+            let Some(inode) = first.upgrade() else {
+                continue;
+            };
+            if inode.is_used_again() {
+                line.push_back(first);
+            }
+        }
+        let surplus = line.len().saturating_sub(self.most);
+        for inode in line.drain(..surplus) {
+            inode.upgrade().inspect(|inode| inode.give_back());
+        }
+    }
+
+    /// Gives back all that can be, because somebody found none left.
+    fn clear(&self) {
+        let line = std::mem::take(&mut *lock(&self.line));
+        for inode in line {
+            inode.upgrade().inspect(|inode| inode.give_back());
+        }
+    }
+}
+
+impl Inode {
+    fn held(self: &Arc<Inode>) -> Option<Held> {
+        let mut anchor = lock(&self.anchor);
+        anchor.was_used = true;
+        let fd = anchor.fd.clone()?;
+        let inode = self.clone();
+        Some(Held { inode, fd })
+    }
+
+    /// Whether it was used since it was last asked; if not, its descriptor is given back.
+    fn is_used_again(&self) -> bool {
+        if std::mem::take(&mut lock(&self.anchor).was_used) {
+            return true;
+        }
+        self.give_back();
+        false
+    }
+
+    fn give_back(&self) {
+        let mut anchor = lock(&self.anchor);
+        if !anchor.is_pinned {
+            // To close it may take a while.
+            let fd = anchor.fd.take();
+            drop(anchor);
+            drop(fd);
+        }
+    }
+
+    fn anchor_at(self: &Arc<Inode>, fd: OwnedFd) -> Held {
+        let fd = Arc::new(fd);
+        lock(&self.anchor).fd = Some(fd.clone());
+        let inode = self.clone();
+        Held { inode, fd }
+    }
+}
+
+impl Folder {
+    /// The file that the kernel knows as `id`, held open.
+    pub(crate) fn held(&self, id: u64) -> Result<Held, Errno> {
+        self.hold(&self.inode(id)?)
+    }
+
+    /// Holds a file open. It must not be called under the lock of the file's content.
+    pub(crate) fn hold(&self, inode: &Arc<Inode>) -> Result<Held, Errno> {
+        if let Some(held) = inode.held() {
+            return Ok(held);
+        }
+        // The folders on the way that have to be opened first, the nearest in front.
+        let mut way = vec![inode.clone()];
+        let mut start = None;
+        while let Some(last) = way.last() {
+            if let Some(fd) = self.through_content(last) {
+                start = Some(self.keep_open(last, fd));
+                way.pop();
+                break;
+            }
+            let (parent, _) = last.name().ok_or(Errno::STALE)?;
+            // Its name may have been changed since it was forgotten and found again.
+            let parent = self.inodes.successor(&parent).unwrap_or(parent);
+            start = parent.held();
+            if start.is_some() {
+                break;
+            }
+            if way.len() >= DEEPEST {
+                return Err(Errno::STALE);
+            }
+            way.push(parent);
+        }
+        let mut held = start;
+        while let Some(next) = way.pop() {
+            let parent = held.ok_or(Errno::STALE)?;
+            held = Some(self.hold_in(&parent, &next)?);
+        }
+        held.ok_or(Errno::STALE)
+    }
+
+    fn keep_open(&self, inode: &Arc<Inode>, fd: OwnedFd) -> Held {
+        let held = inode.anchor_at(fd);
+        self.shelf.put(inode);
+        held
+    }
+
+    /// Opens a file by its name in the folder `parent`, if it still is that file.
+    fn hold_in(&self, parent: &Held, inode: &Arc<Inode>) -> Result<Held, Errno> {
+        let (_, name) = inode.name().ok_or(Errno::STALE)?;
+        let opened = self.sparing(|| {
+            let flags = PATH_ONLY;
+            rustix::fs::openat(parent.as_fd(), &*name, flags, Mode::empty())
+        });
+        let fd = opened.map_err(|errno| match errno {
+            Errno::NOENT | Errno::NOTDIR => Errno::STALE,
+            other => other,
+        })?;
+        if identity_of(&fd)? != inode.identity {
+            return Err(Errno::STALE);
+        }
+        Ok(self.keep_open(inode, fd))
+    }
+
+    /// Opens a file through its content, whatever became of its names.
+    fn through_content(&self, inode: &Inode) -> Option<OwnedFd> {
+        let content = inode.content.get()?;
+        let named = || self.files.named(content.object);
+        let opened = self.sparing(|| {
+            named().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::STALE))
+        });
+        opened.ok()
+    }
+
+    /// Does what takes a descriptor, and does it once more with those that can be given back if
+    /// there are none left.
+    pub(crate) fn sparing<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match attempt() {
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.spare();
+                attempt()
+            }
+            other => other,
+        }
+    }
+
+    /// As [`Folder::sparing`], and waits for contents of closed files to be written if nothing else
+    /// helps. Not for tasks, which may be what that wait is for.
+    pub(crate) fn sparing_surely<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        /// Others may take what was spared.
+        const ATTEMPTS: u32 = 8;
+        let mut last = self.sparing(&mut attempt);
+        for _ in 0..ATTEMPTS {
+            if !matches!(last, Err(Errno::MFILE | Errno::NFILE)) {
+                return last;
+            }
+            self.spare_by_writing();
+            last = attempt();
+        }
+        last
+    }
+
+    /// Gives back what descriptors can be: files that are not asked about, and contents that nobody
+    /// uses and the source has all of.
+    pub(crate) fn spare(&self) {
+        self.shelf.clear();
+        self.keeper.descriptors_missing();
+        for inode in self.keeper.closed_files() {
+            self.let_go_if_settled(&inode);
+        }
+    }
+
+    /// Writes contents that nobody uses, the first closed first, and lets them go.
+    fn spare_by_writing(&self) {
+        /// So many at a time, of which one is enough for who asks.
+        const WRITTEN: usize = 8;
+        let mut written = 0;
+        for inode in self.keeper.closed_files() {
+            let content = inode.content.get();
+            let Some(content) = content.filter(|_| !inode.content.is_in_use()) else {
+                continue;
+            };
+            // Who syncs the file is told of a failure by the cache.
+            let synced = content.file.blocking().sync();
+            let held = self.hold(&inode);
+            let settled = held.and_then(|fd| content.settle(fd, &self.through));
+            drop(content);
+            if synced.is_ok() && settled.is_ok() && self.let_go_if_settled(&inode) {
+                written += 1;
+            }
+            if written == WRITTEN {
+                break;
+            }
+        }
+        self.shelf.clear();
+    }
+
+    /// Lets the content of a file go if nobody uses it and the source has all of it.
+    fn let_go_if_settled(&self, inode: &Inode) -> bool {
+        let content = inode.content.take_settled();
+        content.inspect(|it| self.let_go(inode, it)).is_some()
+    }
+
+    /// Keeps the descriptor of a file that is about to lose its name or get another (invariant M4).
+    pub(crate) fn pin(&self, inode: &Arc<Inode>) {
+        if let Ok(held) = self.hold(inode) {
+            let mut anchor = lock(&inode.anchor);
+            anchor.is_pinned = true;
+            anchor.fd = Some(held.fd);
+        }
+    }
+
+    /// The file can be found by its name again.
+    pub(crate) fn unpin(&self, inode: &Arc<Inode>) {
+        let was_pinned = std::mem::replace(&mut lock(&inode.anchor).is_pinned, false);
+        if was_pinned {
+            self.shelf.put(inode);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Bench;
+    use forebay_rt::block_on;
+
+    #[test]
+    fn descriptors_of_closed_files_are_found_for_whoever_has_none() {
+        let bench = Bench::new();
+        let open = bench.create("closed", 0o600);
+        let closed = open.used.inode.clone();
+        bench.folder.write(&open, b"bytes", 0, false).unwrap();
+        drop(open);
+        let attempt = || {
+            let is_spared = closed.content.is_empty();
+            is_spared.then_some(()).ok_or(Errno::MFILE)
+        };
+        assert_eq!(bench.folder.sparing(attempt), Err(Errno::MFILE));
+        assert!(lock(&closed.anchor).fd.is_none(), "it was given back");
+        assert_eq!(bench.folder.sparing_surely(attempt), Ok(()));
+        let behind = std::fs::read(bench.behind().join("closed"));
+        assert_eq!(behind.unwrap(), b"bytes");
+        block_on(bench.cache.close()).unwrap();
+    }
+
+    #[test]
+    fn what_loses_its_name_is_not_given_back() {
+        let bench = Bench::new();
+        let inode = bench.create("file", 0o600).used.inode.clone();
+        let is_held = || lock(&inode.anchor).fd.is_some();
+        bench.folder.pin(&inode);
+        bench.folder.spare();
+        assert!(is_held(), "invariant M4");
+        bench.folder.unpin(&inode);
+        bench.folder.spare();
+        assert!(!is_held());
+        block_on(bench.cache.close()).unwrap();
+    }
+
+    #[test]
+    fn a_shelf_keeps_what_is_used() {
+        let bench = Bench::new();
+        let (shelf, folder) = (Shelf::new(2), &bench.folder);
+        let held = |name| {
+            let inode = bench.create(name, 0o600).used.inode.clone();
+            folder.hold(&inode).unwrap();
+            lock(&inode.anchor).was_used = false;
+            inode
+        };
+        let [used, unused, new] = ["used", "unused", "new"].map(held);
+        let is_held = |inode: &Inode| lock(&inode.anchor).fd.is_some();
+        shelf.put(&used);
+        shelf.put(&unused);
+        lock(&used.anchor).was_used = true;
+        shelf.put(&new);
+        assert!(is_held(&used) && !is_held(&unused) && is_held(&new));
+        block_on(bench.cache.close()).unwrap();
+    }
+}
