@@ -6,7 +6,7 @@
 use forebay::{Cache, Counter, Settings};
 use forebay_base::Span;
 use forebay_rt::Rt;
-use forebay_rt::thread::{Stopwatch, pause_current};
+use forebay_rt::thread::{Stopwatch, pause_current, spawn};
 use forebay_store::{FileStore, FileStoreSettings, MemoryStore, OpenMode, Rate, RateStore, Store};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -127,22 +127,19 @@ fn target(
 }
 
 /// Writes a part of the file in order, over and over, until `ends`.
-fn write_on(file: &forebay::File, part: (u64, u64), written: &AtomicU64, ends: &AtomicBool) -> u64 {
+fn write_on(file: &forebay::File, part: (u64, u64), written: &AtomicU64, ends: &AtomicBool) {
     let file = file.blocking();
     let block = vec![7_u8; BLOCK_BYTES];
     let (start, length) = (part.0, part.1 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64);
-    let (mut at, mut longest_us) = (0, 0);
+    let mut at = 0;
     while !ends.load(Ordering::Relaxed) {
-        let watch = Stopwatch::start();
         if file.write_at(&block, start + at).is_err() {
             pause_current(Span::from_millis(10));
             continue;
         }
-        longest_us = longest_us.max(watch.elapsed().as_micros());
         written.fetch_add(BLOCK_BYTES as u64, Ordering::Relaxed);
         at = (at + BLOCK_BYTES as u64) % length;
     }
-    longest_us
 }
 
 fn run(load: &Load, folder: &Path) -> Result<(), Failure> {
@@ -157,30 +154,29 @@ fn run(load: &Load, folder: &Path) -> Result<(), Failure> {
         .enumerate()
         .map(|(index, &of)| target(&cache, folder, index, of))
         .collect::<Result<_, _>>()?;
-    let ends = AtomicBool::new(false);
+    let ends = Arc::new(AtomicBool::new(false));
     println!("{}", load.name);
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for target in &targets {
-            let length = STORE_BYTES / target.writers as u64;
-            for writer in 0..target.writers as u64 {
-                let file = target.file.clone();
-                let (written, ends) = (&target.written_bytes, &ends);
-                threads.push(
-                    scope.spawn(move || write_on(&file, (writer * length, length), written, ends)),
-                );
-            }
+    let mut threads = Vec::new();
+    for target in &targets {
+        let length = STORE_BYTES / target.writers as u64;
+        for writer in 0..target.writers as u64 {
+            let file = target.file.clone();
+            let (written, ends) = (target.written_bytes.clone(), ends.clone());
+            threads.push(spawn("writer", move || {
+                write_on(&file, (writer * length, length), &written, &ends);
+            })?);
         }
-        watch(&cache, &targets, load);
-        ends.store(true, Ordering::Relaxed);
-        for target in &targets {
-            if let Some(rated) = &target.rated {
-                rated.set_rate(Rate::UNLIMITED);
-            }
+    }
+    watch(&cache, &targets, load);
+    ends.store(true, Ordering::Relaxed);
+    for target in &targets {
+        if let Some(rated) = &target.rated {
+            rated.set_rate(Rate::UNLIMITED);
         }
-        let longest = threads.into_iter().filter_map(|one| one.join().ok()).max();
-        println!("  longest write {} us", longest.unwrap_or(0));
-    });
+    }
+    for thread in threads {
+        thread.join();
+    }
     let statistics = cache.statistics();
     println!(
         "  pauses {} in {} us, overdue {}",
