@@ -6,7 +6,7 @@
 //! it is stored to and returned. So a write stays here until the kernel was made to drop such
 //! pages, and what returns meanwhile does not cover it.
 //!
-//! invariant M4: no byte of a returned page replaces a change that was made after the page was
+//! invariant M6: no byte of a returned page replaces a change that was made after the page was
 //! filled.
 
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(
             parts,
             std::slice::from_ref(&page),
-            "filled after it (invariant M4)"
+            "filled after it (invariant M6)"
         );
         let (_, parts) = now(pages.take_back(other.clone())).unwrap();
         assert_eq!(parts, [other], "no write touched it");
