@@ -29,7 +29,6 @@ mod roles;
 mod run;
 mod scatter;
 mod settle;
-mod shares;
 mod shrink;
 mod squeeze;
 mod store;

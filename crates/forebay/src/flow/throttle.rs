@@ -17,7 +17,7 @@ use crate::state::backing::Backing;
 use crate::state::pause_turn::PauseTurn;
 use forebay_base::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicBool, Ordering},
     lock,
 };
 use forebay_base::{Instant, Span};
@@ -34,12 +34,9 @@ use forebay_rt::Work;
 use std::sync::Arc;
 
 /// A writer, as the throttle knows it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Dirtier {
     state: Mutex<DirtierState>,
-    /// What is left of its quota, as of when its state last changed: a write looks at it before
-    /// each stretch, and takes no lock for that.
-    left_pages: AtomicU64,
     is_counted: AtomicBool,
     /// What it dirtied lately, for the policies under which that counts.
     dirtied_lately: Mutex<StoreCompletions>,
@@ -49,36 +46,7 @@ pub(crate) struct Dirtier {
     owes: AtomicBool,
 }
 
-impl Default for Dirtier {
-    fn default() -> Dirtier {
-        let state = DirtierState::default();
-        Dirtier {
-            left_pages: AtomicU64::new(state.clock.quota_pages(false)),
-            state: Mutex::new(state),
-            is_counted: AtomicBool::default(),
-            dirtied_lately: Mutex::default(),
-            turn: PauseTurn::default(),
-            owes: AtomicBool::default(),
-        }
-    }
-}
-
 impl Dirtier {
-    /// Begins a new quota.
-    fn renew(&self, state: DirtierState, is_exceeded: bool) {
-        let mut own = lock(&self.state);
-        *own = state;
-        self.note_left(&own.clock, is_exceeded);
-    }
-
-    /// Notes what its clock leaves of its quota, and returns that.
-    fn note_left(&self, clock: &DirtierClock, is_exceeded: bool) -> u64 {
-        let quota = clock.quota_pages(is_exceeded);
-        let left = quota.saturating_sub(clock.nr_dirtied);
-        self.left_pages.store(left, Ordering::Relaxed);
-        left
-    }
-
     /// Whether it has to pause before it dirties anything: else a caller that is refused or drops
     /// its call, and comes back, would be ahead by one more stretch each time.
     pub(crate) fn owes_a_pause(&self) -> bool {
@@ -129,8 +97,6 @@ struct Decision {
     task_ratelimit: u64,
     sizing: PauseSizing,
     pause_us: u64,
-    /// Whether it owes so much after the pause that it is asked once more.
-    asks_again: bool,
     after: DirtierState,
 }
 
@@ -153,13 +119,9 @@ impl Engine {
         if self.throttles_in_foreground() {
             return self.note_dirtied_in_foreground(backing, dirtier, pages);
         }
-        let mut own = lock(&dirtier.state);
-        own.clock.nr_dirtied += pages;
-        let left = dirtier.note_left(&own.clock, backing.exceeded.load(Ordering::Relaxed));
-        drop(own);
-        // At the hard limit everybody is asked: the first quotas of many writers are more than
-        // what is left.
-        let due = left == 0 || self.global.is_full.load(Ordering::Relaxed);
+        let clock = &mut lock(&dirtier.state).clock;
+        clock.nr_dirtied += pages;
+        let due = clock.nr_dirtied >= clock.quota_pages(backing.exceeded.load(Ordering::Relaxed));
         // Writers that never reach their own quota are caught by a common one: together they
         // cannot dirty more than a small part of the limit unseen.
         let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
@@ -168,18 +130,6 @@ impl Engine {
             self.global.unevaluated.store(0, Ordering::Relaxed);
         }
         due || common_due
-    }
-
-    /// Pages that a writer may make dirty before it has to be asked, at least 1. A write stops
-    /// there, however long it is: pages past the quota would cost more than the longest pauses
-    /// take back, and the base rate would have to fall for all.
-    pub(crate) fn pages_until_asked(&self, backing: &Backing, dirtier: &Dirtier) -> u64 {
-        let left = if self.throttles_in_foreground() {
-            self.pages_until_asked_in_foreground(backing)
-        } else {
-            dirtier.left_pages.load(Ordering::Relaxed)
-        };
-        left.max(1)
     }
 
     /// A writer is gone: what it dirtied unseen is left to the others.
@@ -206,7 +156,7 @@ impl Engine {
             }
             if is_free_run(backing, &snapshot) {
                 let inputs = &snapshot.inputs;
-                dirtier.renew(free_run(snapshot.now, inputs.dirty, inputs.thresh), false);
+                *lock(&dirtier.state) = free_run(snapshot.now, inputs.dirty, inputs.thresh);
                 // Else quotas would stay short until somebody is asked above the free run.
                 backing.exceeded.store(false, Ordering::Relaxed);
                 return;
@@ -245,7 +195,7 @@ impl Engine {
     ) -> bool {
         let before = *lock(&dirtier.state);
         let decision = self.decide(backing, before, snapshot);
-        dirtier.renew(decision.after, snapshot.exceeded);
+        *lock(&dirtier.state) = decision.after;
         if decision.pause_us == 0 {
             return true;
         }
@@ -254,7 +204,7 @@ impl Engine {
         self.sleep_counted(Span::from_micros(decision.pause_us))
             .await;
         drop(paused);
-        !decision.asks_again && may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
+        may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
 
     fn decide(&self, backing: &Backing, before: DirtierState, snapshot: &Snapshot) -> Decision {
@@ -263,13 +213,11 @@ impl Engine {
         let task = task_ratelimit(dirty_ratelimit, snapshot.position.ratio);
         let average = inputs.average_pages_per_s;
         let sizing = size_pause(average, dirty_ratelimit, inputs.store_dirty, task);
-        let is_paced = self.settings.policy.dirty_throttle == DirtyThrottle::Paced;
-        let (pace, after) = if is_paced && task > 0 {
-            paced(before, &sizing, task, snapshot.now)
-        } else {
-            // Linux's as the laws say, for whoever compares: a timer that is late may pass 200 ms.
-            let longest_us = if is_paced { LONGEST_US } else { u64::MAX };
-            paused(before, &sizing, task, snapshot.now, longest_us)
+        let (pause_us, after) = match self.settings.policy.dirty_throttle {
+            DirtyThrottle::Paced if task > 0 => paced(before, &sizing, task, snapshot.now),
+            DirtyThrottle::Paced => paused(before, &sizing, task, snapshot.now, LONGEST_US),
+            // As the laws say, for whoever compares: a timer that is late may pass their bound.
+            _ => paused(before, &sizing, task, snapshot.now, u64::MAX),
         };
         let limit = match (task, inputs.strict) {
             (0, _) => PauseLimit::Hard,
@@ -282,8 +230,7 @@ impl Engine {
             dirty_ratelimit,
             task_ratelimit: task,
             sizing,
-            pause_us: pace.sleep_us,
-            asks_again: pace.asks_again,
+            pause_us,
             after,
         }
     }
@@ -324,7 +271,7 @@ impl Engine {
             || may_leave(0, backing.file_pages(), 1);
         if may_go {
             let inputs = &snapshot.inputs;
-            dirtier.renew(free_run(now, dirty, inputs.thresh), snapshot.exceeded);
+            *lock(&dirtier.state) = free_run(now, dirty, inputs.thresh);
         }
         may_go || self.is_closing()
     }
@@ -354,12 +301,6 @@ impl Engine {
             limits.thresh,
             inputs.strict,
         );
-        let is_full = dirty >= inputs.hard_limit;
-        if self.settings.policy.dirty_throttle == DirtyThrottle::Paced
-            && self.global.is_full.load(Ordering::Relaxed) != is_full
-        {
-            self.global.is_full.store(is_full, Ordering::Relaxed);
-        }
         // Linux counts for each processor; here all writers share one count.
         let ratelimit = pause::ratelimit_pages(limits.thresh, 1);
         self.global
@@ -428,7 +369,6 @@ impl Engine {
             task_ratelimit: 0,
             sizing: PauseSizing::default(),
             pause_us: paused.as_micros(),
-            asks_again: false,
             after: before,
         };
         self.record_pause(backing, snapshot, &decision);
@@ -507,24 +447,20 @@ fn paused(
     task_ratelimit: u64,
     now: Instant,
     longest_us: u64,
-) -> (Pace, DirtierState) {
+) -> (u64, DirtierState) {
     let now_ms = now.as_millis();
     let (decision, clock) = decide_pause(before.clock, sizing, task_ratelimit, now_ms);
     let pause_ms = match decision {
         PauseDecision::NoSleep => 0,
         PauseDecision::Sleep { pause_ms, .. } => pause_ms,
     };
-    let sleep_us = (pause_ms * 1_000).min(longest_us);
-    let pace = Pace {
-        sleep_us,
-        paused_when_us: now.as_nanos() / 1_000 + sleep_us,
-        asks_again: false,
-    };
+    let pause_us = (pause_ms * 1_000).min(longest_us);
+    let paused_when_us = Some(now.as_nanos() / 1_000 + pause_us);
     (
-        pace,
+        pause_us,
         DirtierState {
             clock,
-            paused_when_us: Some(pace.paused_when_us),
+            paused_when_us,
         },
     )
 }
@@ -535,7 +471,7 @@ fn paced(
     sizing: &PauseSizing,
     task_ratelimit: u64,
     now: Instant,
-) -> (Pace, DirtierState) {
+) -> (u64, DirtierState) {
     let inputs = PaceInputs {
         dirtied_pages: before.clock.nr_dirtied,
         task_ratelimit,
@@ -543,17 +479,20 @@ fn paced(
         now_us: now.as_nanos() / 1_000,
         max_pause_us: sizing.max_pause_ms * 1_000,
     };
-    let pace = pace(&inputs);
+    let Pace {
+        sleep_us,
+        paused_when_us,
+    } = pace(&inputs);
     let clock = DirtierClock {
-        paused_when_ms: Some(pace.paused_when_us / 1_000),
+        paused_when_ms: Some(paused_when_us / 1_000),
         nr_dirtied: 0,
         nr_dirtied_pause: pace_quota(task_ratelimit, sizing.next_quota_pages),
     };
     (
-        pace,
+        sleep_us,
         DirtierState {
             clock,
-            paused_when_us: Some(pace.paused_when_us),
+            paused_when_us: Some(paused_when_us),
         },
     )
 }

@@ -20,8 +20,7 @@ use forebay_base::units::{byte_of, page_of, pages_for};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Pages that are written without asking whether a resize or a pause is due, of which no more
-/// become dirty than the writer has left of its quota.
+/// Pages that are written without asking whether a resize or a pause is due.
 const STRETCH_PAGES: usize = 64;
 
 /// What a write cannot do without waiting.
@@ -305,11 +304,10 @@ impl Engine {
             bytes,
             keeps_length,
         } = content;
-        let most_dirtied = self.pages_until_asked(&handle.backing, &handle.dirtier);
         let (mut done, mut dirtied) = (0, 0);
         let mut batch = None;
         for _ in 0..STRETCH_PAGES {
-            if done == bytes.len() || dirtied >= most_dirtied {
+            if done == bytes.len() {
                 break;
             }
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);
