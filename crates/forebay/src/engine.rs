@@ -278,6 +278,13 @@ impl Engine {
         lock(&self.backings).clone()
     }
 
+    /// Calls `look` with each store, without the memory of a list of them.
+    pub(crate) fn for_each_backing(&self, mut look: impl FnMut(&Backing)) {
+        for backing in lock(&self.backings).iter() {
+            look(backing);
+        }
+    }
+
     pub(crate) fn backing(&self, number: usize) -> Arc<Backing> {
         lock(&self.backings)[number].clone()
     }

@@ -33,6 +33,9 @@ use forebay_law::share::{StoreCompletions, answerable_pages, store_background};
 use forebay_rt::Work;
 use std::sync::Arc;
 
+/// A store that has requests and has answered none for so long stands still.
+const STANDS_STILL: Span = Span::from_millis(500);
+
 /// A writer, as the throttle knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Dirtier {
@@ -317,20 +320,21 @@ impl Engine {
         }
     }
 
-    /// The dirty pages for which the writers of `backing` answer. What another store has above its
-    /// own part of the limit is its own affair, within bounds: a store that stands still is not to
-    /// stop the writers of the others (promise 6).
+    /// The dirty pages for which the writers of `backing` answer. What a store that stands still has
+    /// above its own part of the limit is left out, within bounds: it is not to stop the writers of
+    /// the others (promise 6).
     fn answerable_pages(&self, backing: &Backing, limits: &DirtyLimits) -> u64 {
-        let all = self.global.pages();
-        let is_alone = all <= backing.dirty_pages();
-        if is_alone || self.settings.policy.dirty_throttle != DirtyThrottle::Paced {
+        let (all, now) = (self.global.pages(), self.rt.now());
+        if self.settings.policy.dirty_throttle != DirtyThrottle::Paced {
             return all;
         }
-        let excess_of = |store: &Backing| {
-            let part = self.store_thresh(store, limits.thresh);
-            store.dirty_pages().saturating_sub(part)
-        };
-        let excess = self.backings().iter().map(|store| excess_of(store)).sum();
+        let mut excess = 0;
+        self.for_each_backing(|other| {
+            if other.number != backing.number && other.activity.silent(now) > STANDS_STILL {
+                let part = self.store_thresh(other, limits.thresh);
+                excess += other.dirty_pages().saturating_sub(part);
+            }
+        });
         let own = backing.dirty_pages();
         answerable_pages(all, own, excess, limits.thresh, self.dirtyable_pages())
     }

@@ -37,6 +37,8 @@ struct Now {
     times: ActivityTimes,
     /// Until when `times` are.
     until: Instant,
+    /// When a request ended last, or the first of those under way began.
+    answered: Instant,
     /// When the last request or round ended.
     idle_since: Instant,
 }
@@ -90,6 +92,9 @@ impl Activity {
     pub(crate) fn begins(&self, part: Part, now: Instant) -> bool {
         let mut inner = lock(&self.0);
         inner.advance(now);
+        if part == Part::Request && inner.requests == 0 {
+            inner.answered = now;
+        }
         *inner.count(part) += 1;
         inner.is_idle_while_throttled()
     }
@@ -100,6 +105,9 @@ impl Activity {
         inner.advance(now);
         let count = inner.count(part);
         *count = count.checked_sub(1).expect("what ends has begun");
+        if part == Part::Request {
+            inner.answered = now;
+        }
         if !inner.is_busy() {
             inner.idle_since = now;
         }
@@ -116,6 +124,16 @@ impl Activity {
         let mut inner = lock(&self.0);
         inner.advance(now);
         inner.times
+    }
+
+    /// For how long it has had requests and answered none.
+    pub(crate) fn silent(&self, now: Instant) -> Span {
+        let inner = lock(&self.0);
+        if inner.requests == 0 {
+            Span::ZERO
+        } else {
+            now.since(inner.answered)
+        }
     }
 
     /// For how long nobody has been at work; nothing if somebody is.
