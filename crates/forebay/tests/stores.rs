@@ -89,20 +89,6 @@ fn of_two_stores_one_stops_and_the_other_keeps_its_rate() {
 }
 
 #[test]
-fn one_writer_beside_sixteen_on_an_equal_store_keeps_its_rate() {
-    simulate(2, |rt| async move {
-        let bench = Bench::plain(rt.clone(), 256);
-        let many = Target::new(&bench, PAGES_PER_S, 0, 16);
-        let one = Target::new(&bench, PAGES_PER_S, 100, 1);
-        rt.sleep(Span::from_secs(1)).await;
-        let kept = one.pages_in(&rt, Span::from_secs(10)).await;
-        assert!(kept >= 9 * PAGES_PER_S, "{kept} pages in 10 s");
-        let of_many = many.pages_in(&rt, Span::from_secs(1)).await;
-        assert!(of_many * 10 >= 9 * PAGES_PER_S, "{of_many} pages in 1 s");
-    });
-}
-
-#[test]
 fn a_fast_store_that_starts_beside_a_slow_one_has_its_rate_at_once() {
     simulate(3, |rt| async move {
         let bench = Bench::plain(rt.clone(), 256);
