@@ -39,6 +39,7 @@ mod listener;
 mod opening;
 mod option_fields;
 mod pipeline;
+mod pool;
 mod queue;
 mod server;
 mod slots;
