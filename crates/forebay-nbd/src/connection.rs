@@ -38,6 +38,9 @@ pub(crate) const OWN_BYTES: usize = INPUT_BYTES
     + SLOTS * REQUEST_BYTES
     + forebay_rt::thread::SMALL_STACK_BYTES;
 
+/// Shared buffers that a connection can use at most.
+pub(crate) const REQUESTS_BYTES: usize = SLOTS * PIECE_BYTES;
+
 /// A pool for connections that share so many bytes beside what each has for itself.
 pub(crate) fn pool(shared_bytes: usize) -> Arc<Pool> {
     Arc::new(Pool::new(shared_bytes, INPUT_BYTES, OUTPUT_BYTES))

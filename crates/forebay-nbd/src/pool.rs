@@ -201,8 +201,9 @@ impl Drop for Share {
     }
 }
 
+/// Not of zeros: those the system would give only when they are first written over.
 fn new_buffer(bytes: usize) -> Buffer {
-    vec![0; bytes].into_boxed_slice()
+    vec![u8::MAX; bytes].into_boxed_slice()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A listener, its clients, and how both end.
 
-use crate::clients::{Client, Clients};
+use crate::clients::{Client, Clients, STRANGERS_LIMIT};
 use crate::connection::{self, ConnectionError};
 use crate::export::Export;
 use crate::listener::Listener;
@@ -12,7 +12,7 @@ use crate::tls::TlsCredentials;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::thread;
+use forebay_rt::thread::{self, SMALL_STACK_BYTES};
 use forebay_rt::wait::WaitQueue;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -25,6 +25,12 @@ use thiserror::Error;
 
 /// Memory that each client takes for itself, its thread included, bytes.
 pub const CONNECTION_BYTES: usize = connection::OWN_BYTES;
+/// Bytes of shared buffers that one client can use at most.
+pub const REQUESTS_BYTES: usize = connection::REQUESTS_BYTES;
+/// Memory that a client takes beside that where it uses TLS, bytes.
+pub const TLS_BYTES: usize = 192 << 10;
+/// Memory that all connections take together that have still to show who they are, bytes.
+pub const STRANGERS_BYTES: usize = 2 * STRANGERS_LIMIT * (SMALL_STACK_BYTES + TLS_BYTES);
 
 /// The pause after the system refused a client, so that the refusal is not asked for in a loop.
 const AFTER_REFUSAL: Span = Span::from_millis(100);
