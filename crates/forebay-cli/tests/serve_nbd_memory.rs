@@ -25,7 +25,7 @@ fn ask_for_much(mut client: Client) {
     }
     client
         .stream
-        .read_exact(&mut [0; 100_000])
+        .read_exact(&mut vec![0; 100_000])
         .expect("the server answers");
 }
 

@@ -82,33 +82,36 @@ pub(crate) fn serve(
     let opening = Opening::new(&mut channel, &mut input, &facts, gate, &mut furnish);
     let agreed = opening.run();
     let Some((output, share)) = furnished else {
+        if agreed.is_ok() {
+            channel.close();
+        }
         return Ok(agreed.map(drop)?);
     };
-    let Ok(Some(agreement)) = agreed else {
-        pool.leave(input, output, share);
-        channel.close();
-        return Ok(agreed.map(drop)?);
+    let room = (input, output, share);
+    let (result, (input, output, share)) = match agreed {
+        Ok(Some(agreement)) => transmit(&mut channel, exports, agreement, room, standing)?,
+        Ok(None) => (Ok(()), room),
+        Err(error) => (Err(error.into()), room),
     };
-    let export = &exports[agreement.export];
-    let queues = (input, output);
-    let (result, (input, output), share) =
-        transmit(&mut channel, export, agreement, queues, share, standing)?;
     pool.leave(input, output, share);
-    channel.close();
+    if !matches!(result, Err(ConnectionError::Opening(_))) {
+        channel.close();
+    }
     result
 }
 
-type Queues = (ByteQueue, ByteQueue);
+/// Queues of what was heard and of what is to be said, and a part of the buffers.
+type Room = (ByteQueue, ByteQueue, Share);
 
 /// Serves requests until the end, and gives back what it was given.
 fn transmit(
     channel: &mut Channel<'_>,
-    export: &Export,
+    exports: &[Export],
     agreement: Agreement,
-    (input, output): Queues,
-    share: Share,
+    (input, output, share): Room,
     standing: &Standing,
-) -> Result<(Result<(), ConnectionError>, Queues, Share), Errno> {
+) -> Result<(Result<(), ConnectionError>, Room), Errno> {
+    let export = &exports[agreement.export];
     let file = export.file.clone();
     let session = Session {
         length_bytes: export.length_bytes(),
@@ -140,7 +143,7 @@ fn transmit(
         output,
         ..
     } = transmission;
-    Ok((result, (input, output), pipeline.into_share()))
+    Ok((result, (input, output, pipeline.into_share())))
 }
 
 /// The transmission phase of a connection.

@@ -1,7 +1,7 @@
 //! The program's heap, kept within a bound.
 //!
-//! The usual allocator of Linux makes a heap for nearly every thread and keeps what was freed in it:
-//! memory that no number counts, and more of it with every processor. A server allocates its
+//! The usual allocator of Linux makes a heap for nearly every thread and keeps what was freed in
+//! it: memory that no number counts, and more of it with every processor. A server allocates its
 //! buffers once and little else; two heaps are enough for that, and what is large is better a
 //! mapping of its own, which goes back to the system as soon as it is freed.
 

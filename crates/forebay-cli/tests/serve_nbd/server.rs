@@ -15,9 +15,9 @@ pub(crate) struct Served {
     pub(crate) socket: PathBuf,
 }
 
-/// The call that serves `image` with `more` flags and 16 MiB.
+/// The call that serves `image` with `more` flags and a cache of some 16 MiB.
 pub(crate) fn command(image: &Path, socket: &Path, more: &[&str]) -> Command {
-    command_without_memory(image, socket, &[&["--memory", "16M"], more].concat())
+    command_without_memory(image, socket, &[&["--memory", "32M"], more].concat())
 }
 
 /// The call that serves `image` with `more` flags, `--memory` among them.
