@@ -92,7 +92,7 @@ check_nbdcopy_brings_back_what_it_took() (
 check_nbdinfo_sees_what_is_offered() (
   set -e
   trap kill_server EXIT
-  serve --create 64M --memory 16M --export disk
+  serve --create 64M --memory 32M --export disk
   nbdinfo --json "nbd+unix:///disk?socket=$socket" >info.json
   grep -q '"export-size": 67108864' info.json
   for can in can_cache can_df can_flush can_fua can_multi_conn can_trim can_zero; do
@@ -123,7 +123,7 @@ check_qemu_img_converts_and_compares() (
 check_a_qcow2_inside_stays_whole() (
   set -e
   trap kill_server EXIT
-  serve --create 256M --memory 16M
+  serve --create 256M --memory 32M
   qemu-img create -q -f qcow2 "$uri" 128M
   for at in 3 21 77 90; do
     qemu-io -f qcow2 -c "write -P $at ${at}M 9M" "$uri"
@@ -141,7 +141,7 @@ check_nbdkit_passes_it_on() (
   set -e
   trap kill_server EXIT
   head -c 32M /dev/urandom >original
-  serve --create 32M --memory 16M
+  serve --create 32M --memory 32M
   # Through nbdkit's client plugin, with simple replies and with chunks.
   nbdkit -U - nbd socket="$socket" --run 'nbdcopy original "$uri" && nbdcopy "$uri" copy'
   cmp original copy
@@ -160,7 +160,7 @@ check_ext4_is_clean() (
   done
   truncate -s 128M plain.img
   mke2fs -q -t ext4 -d tree plain.img
-  serve --create 128M --memory 16M
+  serve --create 128M --memory 32M
   nbdcopy --flush plain.img "$uri"
   end
   e2fsck -fn disk.img
@@ -180,7 +180,7 @@ check_ext4_through_the_kernel() (
     kill_server
   }
   trap undo EXIT
-  serve --create 128M --memory 16M
+  serve --create 128M --memory 32M
   nbd-client -unix "$socket" /dev/nbd0 && device=/dev/nbd0
   mke2fs -q -t ext4 "$device"
   mkdir -p mnt
@@ -200,7 +200,7 @@ check_ext4_through_the_kernel() (
 check_metrics_are_told() (
   set -e
   trap kill_server EXIT
-  serve --create 64M --memory 16M --metrics 127.0.0.1:0
+  serve --create 64M --memory 32M --metrics 127.0.0.1:0
   run_fio --name=some --rw=write --bs=64k --size=8M
   address=$(sed -n 's/.*metrics at //p' server.log)
   curl -sf "$address" >metrics.txt
@@ -243,7 +243,7 @@ check_tls_is_spoken_and_demanded() (
   mkdir -p pki other
   make_certificates pki
   make_certificates other
-  serve_tls --create 64M --memory 16M
+  serve_tls --create 64M --memory 32M
   secured="nbds://localhost:$port/?tls-certificates=$PWD/pki"
   [ "$(nbdinfo --size "$secured")" = 67108864 ]
   head -c 64M /dev/urandom >original
@@ -267,7 +267,7 @@ check_qemu_speaks_tls() (
   trap kill_server EXIT
   mkdir -p pki
   make_certificates pki
-  serve_tls --create 64M --memory 16M
+  serve_tls --create 64M --memory 32M
   credentials="tls-creds-x509,id=tls,dir=$PWD/pki,endpoint=client,verify-peer=on"
   image="driver=nbd,host=localhost,port=$port,tls-creds=tls"
   qemu-io --object "$credentials" --image-opts "$image" -c 'write -P 9 1000 3000000' -c flush \

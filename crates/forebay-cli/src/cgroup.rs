@@ -62,10 +62,15 @@ impl Group {
     /// What the group's processes can still have before its limit is reached; none without a
     /// limit.
     fn available_bytes(&self) -> Option<u64> {
-        let limit_bytes = self.number_in(self.version.limit_file())?;
+        let limit_bytes = self.limit_bytes()?;
         let used_bytes = self.number_in(self.version.usage_file())?;
         let cold_bytes = self.statistic(self.version.cold_files()).unwrap_or(0);
         Some(limit_bytes.saturating_sub(used_bytes.saturating_sub(cold_bytes)))
+    }
+
+    /// What the group's processes may have at all; none without a limit.
+    fn limit_bytes(&self) -> Option<u64> {
+        self.number_in(self.version.limit_file())
     }
 
     fn number_in(&self, file: &str) -> Option<u64> {
@@ -88,6 +93,12 @@ pub(crate) fn own_groups() -> Result<Vec<Group>, String> {
 pub(crate) fn available_bytes() -> Option<u64> {
     let groups = own_groups().ok()?;
     groups.iter().filter_map(Group::available_bytes).min()
+}
+
+/// The least limit of this process's groups; none where there is no limit.
+pub(crate) fn limit_bytes() -> Option<u64> {
+    let groups = own_groups().ok()?;
+    groups.iter().filter_map(Group::limit_bytes).min()
 }
 
 fn read(path: &str) -> Result<String, String> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Most connections at once that have still to show who they are. They take a thread and a part of
 /// a connection's memory each, and nobody vouches for them.
-const STRANGERS_LIMIT: usize = 16;
+pub(crate) const STRANGERS_LIMIT: usize = 8;
 
 /// A client as the server sees it.
 pub(crate) struct Client {

@@ -3,13 +3,14 @@
 use crate::alarm::Alarm;
 use crate::channel::Channel;
 use crate::export::Export;
-use crate::handshake::{ExportFacts, OPTION_LIMIT_BYTES};
+use crate::handshake::{Agreement, ExportFacts, OPTION_LIMIT_BYTES};
 use crate::job::{Finished, Job, perform};
 use crate::opening::{Gate, Opening, OpeningError};
 use crate::pipeline::{Pipeline, TransmissionError};
+use crate::pool::{Buffer, Pool, Share};
 use crate::queue::ByteQueue;
 use crate::session::{PIECE_BYTES, Session};
-use crate::slots::{Buffer, SLOTS, Slots};
+use crate::slots::{SLOTS, Slots};
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -19,14 +20,31 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// Bytes of requests that are read at once at most.
-const INPUT_BYTES: usize = 256 << 10;
+const INPUT_BYTES: usize = 128 << 10;
 /// Bytes of replies that wait for their client at most.
-const OUTPUT_BYTES: usize = 256 << 10;
+const OUTPUT_BYTES: usize = 128 << 10;
+/// The same of requests as long as the client has to show who it is.
+const STRANGER_INPUT_BYTES: usize = 4 << 10;
+/// A request under way, with all that waits inside it, takes at most so much beside its buffer.
+const REQUEST_BYTES: usize = 4 << 10;
 
 const _: () = assert!(INPUT_BYTES >= 2 * OPTION_LIMIT_BYTES && INPUT_BYTES >= 2 * PIECE_BYTES);
 
-/// Memory that a connection takes when it begins; it takes no more later.
-pub(crate) const BUFFER_BYTES: usize = INPUT_BYTES + OUTPUT_BYTES + SLOTS * PIECE_BYTES;
+/// Memory that a connection has for itself, its thread's stack included; the rest of its buffers
+/// it shares with others.
+pub(crate) const OWN_BYTES: usize = INPUT_BYTES
+    + OUTPUT_BYTES
+    + PIECE_BYTES
+    + SLOTS * REQUEST_BYTES
+    + forebay_rt::thread::SMALL_STACK_BYTES;
+
+/// Shared buffers that a connection can use at most.
+pub(crate) const REQUESTS_BYTES: usize = SLOTS * PIECE_BYTES;
+
+/// A pool for connections that share so many bytes beside what each has for itself.
+pub(crate) fn pool(shared_bytes: usize) -> Arc<Pool> {
+    Arc::new(Pool::new(shared_bytes, INPUT_BYTES, OUTPUT_BYTES))
+}
 
 /// Why a connection ended out of order.
 #[derive(Debug, Error)]
@@ -45,18 +63,54 @@ pub(crate) enum ConnectionError {
 pub(crate) fn serve(
     socket: &Socket,
     exports: &[Export],
+    pool: &Arc<Pool>,
     gate: Option<&Gate<'_>>,
     standing: &Standing,
 ) -> Result<(), ConnectionError> {
     let facts: Vec<ExportFacts> = exports.iter().map(|export| export.facts.clone()).collect();
-    let mut input = ByteQueue::new(INPUT_BYTES);
-    let mut channel = Channel::new(socket, standing);
-    let opening = Opening::new(&mut channel, &mut input, &facts, gate);
-    let agreed = opening.run()?;
-    let Some(agreement) = agreed else {
-        channel.close();
-        return Ok(());
+    let mut furnished = None;
+    let mut furnish = || {
+        let (input, output, share) = pool.enter();
+        furnished = Some((output, share));
+        input
     };
+    let mut input = match gate {
+        Some(_) => ByteQueue::new(STRANGER_INPUT_BYTES),
+        None => furnish(),
+    };
+    let mut channel = Channel::new(socket, standing);
+    let opening = Opening::new(&mut channel, &mut input, &facts, gate, &mut furnish);
+    let agreed = opening.run();
+    let Some((output, share)) = furnished else {
+        if agreed.is_ok() {
+            channel.close();
+        }
+        return Ok(agreed.map(drop)?);
+    };
+    let room = (input, output, share);
+    let (result, (input, output, share)) = match agreed {
+        Ok(Some(agreement)) => transmit(&mut channel, exports, agreement, room, standing)?,
+        Ok(None) => (Ok(()), room),
+        Err(error) => (Err(error.into()), room),
+    };
+    pool.leave(input, output, share);
+    if !matches!(result, Err(ConnectionError::Opening(_))) {
+        channel.close();
+    }
+    result
+}
+
+/// Queues of what was heard and of what is to be said, and a part of the buffers.
+type Room = (ByteQueue, ByteQueue, Share);
+
+/// Serves requests until the end, and gives back what it was given.
+fn transmit(
+    channel: &mut Channel<'_>,
+    exports: &[Export],
+    agreement: Agreement,
+    (input, output, share): Room,
+    standing: &Standing,
+) -> Result<(Result<(), ConnectionError>, Room), Errno> {
     let export = &exports[agreement.export];
     let file = export.file.clone();
     let session = Session {
@@ -66,22 +120,30 @@ pub(crate) fn serve(
         allocation: agreement.allocation,
     };
     let alarm = Arc::new(Alarm::new()?);
-    let make = |job: Job, buffer: Buffer| perform(export, &file, job, buffer, standing);
-    let slots = Slots::new(make, &alarm);
-    let transmission = Transmission {
-        channel: &mut channel,
+    let make = |job: Job, buffer: Buffer| {
+        let future = perform(export, &file, job, buffer, standing);
+        debug_assert!(size_of_val(&future) <= REQUEST_BYTES);
+        future
+    };
+    let mut transmission = Transmission {
+        channel,
         standing,
         alarm: &alarm,
-        pipeline: Pipeline::new(session, slots),
+        pipeline: Pipeline::new(session, Slots::new(make, &alarm, share)),
         input,
-        output: ByteQueue::new(OUTPUT_BYTES),
+        output,
         has_input: true,
         goes_on: false,
         is_broken: false,
     };
     let result = transmission.run();
-    channel.close();
-    result
+    let Transmission {
+        pipeline,
+        input,
+        output,
+        ..
+    } = transmission;
+    Ok((result, (input, output, pipeline.into_share())))
 }
 
 /// The transmission phase of a connection.
@@ -107,7 +169,7 @@ where
 {
     /// Turns until the client has left and all that it asked for has ended. What a request began
     /// is never broken off: a write that is half in the cache goes on without its client.
-    fn run(mut self) -> Result<(), ConnectionError> {
+    fn run(&mut self) -> Result<(), ConnectionError> {
         let mut result = Ok(());
         loop {
             let rung = self.alarm.take();
@@ -279,13 +341,14 @@ mod tests {
             structured: false,
             allocation: false,
         };
-        let transmission = Transmission {
+        let (input, output, share) = pool(SLOTS * PIECE_BYTES).enter();
+        let mut transmission = Transmission {
             channel: &mut Channel::new(socket, &standing),
             standing: &standing,
             alarm: &alarm,
-            pipeline: Pipeline::new(session, Slots::new(make, &alarm)),
-            input: ByteQueue::new(INPUT_BYTES),
-            output: ByteQueue::new(OUTPUT_BYTES),
+            pipeline: Pipeline::new(session, Slots::new(make, &alarm, share)),
+            input,
+            output,
             has_input: true,
             goes_on: false,
             is_broken: false,

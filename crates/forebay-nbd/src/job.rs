@@ -2,8 +2,8 @@
 
 use crate::export::Export;
 use crate::holes::Extent;
+use crate::pool::Buffer;
 use crate::session::PIECE_BYTES;
-use crate::slots::Buffer;
 use crate::standing::Standing;
 use crate::wire::{ALLOCATION_CONTEXT_ID, Errno, PAYLOAD_LIMIT_BYTES, extent_flag};
 use forebay::{AccessError, Advice, File, SyncError};
@@ -32,6 +32,17 @@ pub(crate) enum Job {
         range: Range<u64>,
         one_extent: bool,
     },
+}
+
+impl Job {
+    /// Bytes of the buffer that it needs.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        match self {
+            Job::Read(range) | Job::Write(range) => (range.end - range.start) as usize,
+            Job::Status { .. } => PIECE_BYTES,
+            Job::Flush(_) | Job::Trim(_) | Job::Zero { .. } | Job::Prefetch(_) => 0,
+        }
+    }
 }
 
 /// A job that ended, with the buffer that it was given.

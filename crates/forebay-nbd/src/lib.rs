@@ -39,6 +39,7 @@ mod listener;
 mod opening;
 mod option_fields;
 mod pipeline;
+mod pool;
 mod queue;
 mod server;
 mod slots;
@@ -54,5 +55,8 @@ pub mod wire;
 pub use export::Export;
 pub use holes::{Extent, FileHoles, Holes};
 pub use listener::{ListenError, Listener};
-pub use server::{CONNECTION_BYTES, Notice, Server, ServerSettings, StartError};
+pub use server::{
+    CONNECTION_BYTES, Notice, REQUESTS_BYTES, STRANGERS_BYTES, Server, ServerSettings, StartError,
+    TLS_BYTES,
+};
 pub use tls::{TlsCredentials, TlsError};

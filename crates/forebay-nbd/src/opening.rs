@@ -54,18 +54,22 @@ pub(crate) struct Opening<'o, 'c> {
     input: &'o mut ByteQueue,
     handshake: Handshake<'o>,
     gate: Option<&'o Gate<'o>>,
+    /// Gives a client the room for its requests.
+    furnish: &'o mut dyn FnMut() -> ByteQueue,
     /// Since the client came.
     watch: Stopwatch,
     is_stranger: bool,
 }
 
 impl<'o, 'c> Opening<'o, 'c> {
-    /// With a client that has to show who it is if there is a `gate`.
+    /// With a client that has to show who it is if there is a `gate`; `furnish` then gives it the
+    /// `input` of one that did.
     pub(crate) fn new(
         channel: &'o mut Channel<'c>,
         input: &'o mut ByteQueue,
         facts: &'o [ExportFacts],
         gate: Option<&'o Gate<'o>>,
+        furnish: &'o mut dyn FnMut() -> ByteQueue,
     ) -> Opening<'o, 'c> {
         let handshake = Handshake::new(facts);
         Opening {
@@ -76,6 +80,7 @@ impl<'o, 'c> Opening<'o, 'c> {
                 None => handshake,
             },
             gate,
+            furnish,
             watch: Stopwatch::start(),
             is_stranger: gate.is_some(),
         }
@@ -128,6 +133,7 @@ impl<'o, 'c> Opening<'o, 'c> {
             }
         }
         (gate.welcome)().map_err(OpeningError::Full)?;
+        *self.input = (self.furnish)();
         self.handshake.secured();
         self.is_stranger = false;
         Ok(true)

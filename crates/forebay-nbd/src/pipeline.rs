@@ -8,9 +8,10 @@
 //! invariant N4: between the head and the last byte of a simple reply nothing else is sent.
 
 use crate::job::{Finished, Job, Trouble};
+use crate::pool::{Buffer, Share};
 use crate::queue::ByteQueue;
 use crate::session::{Command, PIECE_BYTES, Session};
-use crate::slots::{Buffer, SLOTS, Slots};
+use crate::slots::{SLOTS, Slots};
 use crate::wire::{
     CHUNK_HEAD_BYTES, REQUEST_BYTES, Request, chunk, chunk_head, command, simple_reply, u32_at,
 };
@@ -69,9 +70,24 @@ struct Asked {
 /// The request that is being taken apart.
 #[derive(Clone, Debug)]
 enum Issuing {
-    Read { request: usize, left: Range<u64> },
-    Write { request: usize, left: Range<u64> },
-    Refused { request: usize, payload_bytes: u64 },
+    Read {
+        request: usize,
+        left: Range<u64>,
+    },
+    Write {
+        request: usize,
+        left: Range<u64>,
+    },
+    Refused {
+        request: usize,
+        payload_bytes: u64,
+    },
+    /// A request of one piece.
+    Whole {
+        request: usize,
+        offset_bytes: u64,
+        job: Job,
+    },
 }
 
 /// What a busy slot works for.
@@ -164,8 +180,14 @@ where
         }
     }
 
+    /// The share of the pool, when nothing runs any more.
+    pub(crate) fn into_share(self) -> Share {
+        self.slots.into_share()
+    }
+
     fn note(&mut self, slot: usize, finished: Finished) {
-        self.slots.put_buffer(slot, finished.buffer);
+        let is_wanted = matches!(finished.outcome, Ok(length) if length > 0);
+        self.slots.put_buffer(slot, finished.buffer, is_wanted);
         self.outcomes[slot] = Some(finished.outcome);
         self.finished |= 1 << slot;
     }
@@ -272,6 +294,11 @@ where
             None => self.take_request(input),
             Some(Issuing::Read { request, left }) => Ok(self.issue_read(request, left)),
             Some(Issuing::Write { request, left }) => Ok(self.issue_write(request, left, input)),
+            Some(Issuing::Whole {
+                request,
+                offset_bytes,
+                job,
+            }) => Ok(self.issue_whole(request, offset_bytes, job)),
             Some(Issuing::Refused {
                 request,
                 payload_bytes,
@@ -358,7 +385,7 @@ where
             Command::Cache(range) => self.begin_one(cookie, None, Job::Prefetch(range)),
             Command::BlockStatus { range, one_extent } => {
                 let request = self.ask(cookie, Answer::Extents, 1, None);
-                self.start(request, range.start, Job::Status { range, one_extent });
+                self.issue_whole(request, range.start, Job::Status { range, one_extent });
             }
             Command::Disconnect => self.is_over = true,
         }
@@ -366,7 +393,7 @@ where
 
     fn begin_one(&mut self, cookie: u64, durable: Option<Range<u64>>, job: Job) {
         let request = self.ask(cookie, Answer::Plain, 1, durable);
-        self.start(request, 0, job);
+        self.issue_whole(request, 0, job);
     }
 
     /// A new entry in the table of requests.
@@ -394,9 +421,17 @@ where
         request
     }
 
-    fn start(&mut self, request: usize, offset_bytes: u64, job: Job) {
-        let slot = self.slots.take().expect("the caller saw a free slot");
+    fn issue_whole(&mut self, request: usize, offset_bytes: u64, job: Job) -> bool {
+        let Some(slot) = self.slots.take(job.buffer_bytes()) else {
+            self.issuing = Some(Issuing::Whole {
+                request,
+                offset_bytes,
+                job,
+            });
+            return false;
+        };
         self.start_in(slot, request, offset_bytes, job);
+        true
     }
 
     fn start_in(&mut self, slot: usize, request: usize, offset_bytes: u64, job: Job) {
@@ -410,18 +445,19 @@ where
     }
 
     fn issue_read(&mut self, request: usize, left: Range<u64>) -> bool {
-        let Some(slot) = self.slots.take() else {
+        let piece = left.start..left.end.min(left.start + PIECE_BYTES as u64);
+        let job = Job::Read(piece.clone());
+        let Some(slot) = self.slots.take(job.buffer_bytes()) else {
             self.issuing = Some(Issuing::Read { request, left });
             return false;
         };
-        let piece = left.start..left.end.min(left.start + PIECE_BYTES as u64);
         if piece.end < left.end {
             self.issuing = Some(Issuing::Read {
                 request,
                 left: piece.end..left.end,
             });
         }
-        self.start_in(slot, request, piece.start, Job::Read(piece));
+        self.start_in(slot, request, piece.start, job);
         true
     }
 
@@ -431,7 +467,7 @@ where
         let slot = if input.len() < length {
             None
         } else {
-            self.slots.take()
+            self.slots.take(length)
         };
         let Some(slot) = slot else {
             self.issuing = Some(Issuing::Write { request, left });

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::alarm::Alarm;
+use crate::pool::Pool;
 use crate::wire::{Errno, chunk, command_flag, u16_at, u32_at, u64_at};
 use forebay_rt::wait::Gate;
 use proptest::prelude::*;
@@ -91,6 +92,11 @@ struct Talk<M, F> {
 }
 
 fn talk(structured: bool) -> Talk<impl Fn(Job, Buffer) -> MediumJob, MediumJob> {
+    let (_, _, share) = Arc::new(Pool::new(SLOTS * PIECE_BYTES * 2, 0, 0)).enter();
+    talk_with(structured, share)
+}
+
+fn talk_with(structured: bool, share: Share) -> Talk<impl Fn(Job, Buffer) -> MediumJob, MediumJob> {
     let medium = Rc::new(Medium {
         bytes: RefCell::new((0..LENGTH_BYTES).map(|at| (at / 512) as u8).collect()),
         gate: Gate::new(true),
@@ -109,7 +115,7 @@ fn talk(structured: bool) -> Talk<impl Fn(Job, Buffer) -> MediumJob, MediumJob> 
     let make = move |job, buffer| -> MediumJob { Box::pin(perform(of.clone(), job, buffer)) };
     Talk {
         medium,
-        pipeline: Pipeline::new(session, Slots::new(make, &alarm)),
+        pipeline: Pipeline::new(session, Slots::new(make, &alarm, share)),
         alarm,
         input: ByteQueue::new(256 << 10),
         output: ByteQueue::new(256 << 10),
@@ -447,4 +453,50 @@ proptest! {
             prop_assert_eq!(of_it.filter(is_end).count(), expected, "request {}", at);
         }
     }
+}
+
+#[test]
+fn a_connection_with_one_buffer_answers_everything() {
+    for structured in [false, true] {
+        let (_, _, share) = Arc::new(Pool::new(0, 0, 0)).enter();
+        let mut talk = talk_with(structured, share);
+        let length = 5 * PIECE_BYTES as u32 + 7;
+        let mut asked = simple_read(1, 9, length);
+        asked.extend(request(command::WRITE, command_flag::FUA, 2, 3, length));
+        asked.extend(vec![8; length as usize]);
+        asked.extend(request(command::FLUSH, 0, 3, 0, 0));
+        asked.extend(simple_read(4, 3, 100));
+        if structured {
+            asked.extend(request(command::BLOCK_STATUS, 0, 5, 0, 4096));
+        }
+        asked.extend(request(command::WRITE_ZEROES, 0, 6, 0, 4096));
+        talk.say(&asked).unwrap();
+        let answered: std::collections::BTreeSet<u64> = talk
+            .replies()
+            .iter()
+            .map(|reply| reply.cookie & 0xffff)
+            .collect();
+        let expected = if structured { 6 } else { 5 };
+        assert_eq!(answered.len(), expected, "{answered:?}");
+        assert_eq!(talk.medium.bytes.borrow()[4096..][..10], [8; 10]);
+        assert!(talk.pipeline.is_idle());
+    }
+}
+
+/// A client whose reads wait keeps one of two connections from nothing but the shared buffers.
+#[test]
+fn a_connection_goes_on_while_another_holds_every_shared_buffer() {
+    let pool = Arc::new(Pool::new(4 * PIECE_BYTES, 0, 0));
+    let mut slow = talk_with(true, pool.enter().2);
+    let mut quick = talk_with(true, pool.enter().2);
+    slow.medium.gate.close();
+    let piece = PIECE_BYTES as u32;
+    slow.say(&simple_read(1, 0, 16 * piece)).unwrap();
+    assert!(slow.replies().is_empty());
+    quick.say(&simple_read(2, 0, 16 * piece)).unwrap();
+    let pieces = quick.replies();
+    assert_eq!(pieces.len(), 16);
+    slow.medium.gate.open();
+    slow.say(&[]).unwrap();
+    assert_eq!(slow.replies().len(), 16);
 }

@@ -11,7 +11,8 @@ pub(crate) struct ByteQueue {
 impl ByteQueue {
     pub(crate) fn new(capacity_bytes: usize) -> ByteQueue {
         ByteQueue {
-            bytes: vec![0; capacity_bytes].into_boxed_slice(),
+            // Not zeros: those the system would give only when they are first written over.
+            bytes: vec![u8::MAX; capacity_bytes].into_boxed_slice(),
             start: 0,
             end: 0,
         }

@@ -1,17 +1,18 @@
 //! A listener, its clients, and how both end.
 
-use crate::clients::{Client, Clients};
+use crate::clients::{Client, Clients, STRANGERS_LIMIT};
 use crate::connection::{self, ConnectionError};
 use crate::export::Export;
 use crate::listener::Listener;
 use crate::opening::{Gate, OpeningError};
+use crate::pool::Pool;
 use crate::socket::Socket;
 use crate::standing::Standing;
 use crate::tls::TlsCredentials;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::thread;
+use forebay_rt::thread::{self, SMALL_STACK_BYTES};
 use forebay_rt::wait::WaitQueue;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -22,8 +23,14 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Memory that each connection takes beside the cache, bytes.
-pub const CONNECTION_BYTES: usize = connection::BUFFER_BYTES;
+/// Memory that each client takes for itself, its thread included, bytes.
+pub const CONNECTION_BYTES: usize = connection::OWN_BYTES;
+/// Bytes of shared buffers that one client can use at most.
+pub const REQUESTS_BYTES: usize = connection::REQUESTS_BYTES;
+/// Memory that a client takes beside that where it uses TLS, bytes.
+pub const TLS_BYTES: usize = 192 << 10;
+/// Memory that all connections take together that have still to show who they are, bytes.
+pub const STRANGERS_BYTES: usize = 2 * STRANGERS_LIMIT * (SMALL_STACK_BYTES + TLS_BYTES);
 
 /// The pause after the system refused a client, so that the refusal is not asked for in a loop.
 const AFTER_REFUSAL: Span = Span::from_millis(100);
@@ -71,6 +78,9 @@ pub struct ServerSettings {
     /// Most clients at once; each takes [`CONNECTION_BYTES`] (16). Who has still to show who it
     /// is counts apart.
     pub connections_limit: usize,
+    /// Bytes of buffers that all clients share, taken at the start (4 MiB). They bound how many
+    /// requests wait for the store at once.
+    pub shared_bytes: usize,
     /// Where notices go; called on the connections' threads.
     pub notify: Arc<dyn Fn(Notice) + Send + Sync>,
 }
@@ -79,6 +89,7 @@ impl Default for ServerSettings {
     fn default() -> ServerSettings {
         ServerSettings {
             connections_limit: 16,
+            shared_bytes: 4 << 20,
             notify: Arc::new(|_| ()),
         }
     }
@@ -88,6 +99,7 @@ impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerSettings")
             .field("connections_limit", &self.connections_limit)
+            .field("shared_bytes", &self.shared_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -112,6 +124,7 @@ pub struct Server {
 struct Shared {
     exports: Vec<Export>,
     settings: ServerSettings,
+    pool: Arc<Pool>,
     clients: Mutex<Clients>,
     is_accepting: AtomicBool,
     /// Clients that are gone wake who waits for the end.
@@ -144,6 +157,7 @@ impl Server {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let shared = Arc::new(Shared {
             exports,
+            pool: connection::pool(settings.shared_bytes),
             settings,
             clients: Mutex::default(),
             is_accepting: AtomicBool::new(true),
@@ -153,7 +167,7 @@ impl Server {
         });
         let door = shared.clone();
         // It ends by itself when the server drains.
-        drop(thread::spawn("nbd-accept", move || {
+        drop(thread::spawn_small("nbd-accept", move || {
             accept_all(&door, &listener);
         })?);
         Ok(Server { shared })
@@ -261,7 +275,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         shared: shared.clone(),
         number,
     };
-    let started = thread::spawn("nbd-client", move || {
+    let started = thread::spawn_small("nbd-client", move || {
         let gate = credentials.map(|credentials| Gate {
             credentials,
             welcome: Box::new(|| place.welcome()),
@@ -270,7 +284,13 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
             place.tell_of_coming();
         }
         let exports = &place.shared.exports;
-        let outcome = connection::serve(&socket, exports, gate.as_ref(), &standing);
+        let outcome = connection::serve(
+            &socket,
+            exports,
+            &place.shared.pool,
+            gate.as_ref(),
+            &standing,
+        );
         drop(gate);
         socket.shut_down(Shutdown::Both);
         place.end(outcome);

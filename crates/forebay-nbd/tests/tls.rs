@@ -64,6 +64,7 @@ impl Served {
         let failures = Arc::new(Mutex::new(Vec::new()));
         let heard = failures.clone();
         let settings = ServerSettings {
+            shared_bytes: 1 << 20,
             connections_limit,
             notify: Arc::new(move |notice| {
                 if let Notice::Failed { reason } | Notice::Refused { reason } = notice {

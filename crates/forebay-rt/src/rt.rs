@@ -44,8 +44,9 @@ pub(crate) enum Body {
 
 impl Rt {
     /// A runtime in real time. Its threads, at least two and one for each processor, and one more
-    /// for timers, start when they are first needed. They end when the last handle is dropped;
-    /// tasks that have not ended by then are dropped where they wait.
+    /// for timers, start when they are first needed, each with
+    /// [`SMALL_STACK_BYTES`](crate::thread::SMALL_STACK_BYTES) of stack. They end when the last
+    /// handle is dropped; tasks that have not ended by then are dropped where they wait.
     pub fn real() -> Rt {
         Rt {
             body: Body::Real(Arc::new(Real::new())),

@@ -25,6 +25,29 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Joi
     Ok(Joiner { handle })
 }
 
+/// Bytes of stack of a thread that [`spawn_small`] starts.
+pub const SMALL_STACK_BYTES: usize = 256 << 10;
+
+/// Starts a thread as [`spawn`] does, with a stack of [`SMALL_STACK_BYTES`] in place of the
+/// system's usual megabytes: for threads whose stacks count as memory of the program.
+///
+/// # Errors
+/// If the system has no thread left to give.
+///
+/// ```
+/// let joiner = forebay_rt::thread::spawn_small("greeter", || println!("hello"))?;
+/// joiner.join();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[allow(clippy::disallowed_methods, reason = "see above")]
+pub fn spawn_small(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Joiner> {
+    let builder = Builder::new()
+        .name(name.into())
+        .stack_size(SMALL_STACK_BYTES);
+    let handle = builder.spawn(body)?;
+    Ok(Joiner { handle })
+}
+
 /// A running thread, to be waited for.
 #[derive(Debug)]
 pub struct Joiner {

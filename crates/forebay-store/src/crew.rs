@@ -24,7 +24,7 @@ impl Crew {
         body: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<()> {
         let members = Arc::clone(&self.members);
-        let joiner = forebay_rt::thread::spawn(name, move || {
+        let joiner = forebay_rt::thread::spawn_small(name, move || {
             lock(&members).push(std::thread::current().id());
             body();
         })?;

@@ -19,6 +19,7 @@ const ANYWHERE: &[&str] = &[
 const MACHINE: &[&str] = &[
     "target_arch",
     "target_endian",
+    "target_env",
     "target_has_atomic",
     "target_os",
     "target_pointer_width",
@@ -27,6 +28,7 @@ const MACHINE: &[&str] = &[
 const MACHINE_PLACES: &[&str] = &[
     "crates/forebay-base/",
     "crates/forebay-rt/",
+    "crates/forebay-cli/src/daemon/heap.rs",
     "crates/forebay/src/state/arena.rs",
 ];
 

@@ -7,6 +7,10 @@ use crate::source::Source;
 /// The files that may hold unsafe code, and what for.
 const ALLOWED: &[(&str, &str)] = &[
     (
+        "crates/forebay-cli/src/daemon/heap.rs",
+        "a setting of the allocator",
+    ),
+    (
         "crates/forebay/src/state/arena.rs",
         "the memory of the pages",
     ),

@@ -56,7 +56,7 @@ impl Ending {
             before_exit,
             is_written,
         };
-        let listener = forebay_rt::thread::spawn("signals", move || {
+        let listener = forebay_rt::thread::spawn_small("signals", move || {
             let mut interrupts = 0;
             for signal in signals.forever() {
                 interrupts += u32::from(signal == SIGINT);

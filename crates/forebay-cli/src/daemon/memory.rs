@@ -16,20 +16,11 @@ pub(crate) fn become_flusher() -> Option<String> {
         .map(|errno| format!("not marked as part of write-back ({errno}): needs CAP_SYS_RESOURCE"))
 }
 
-/// Locks memory as soon as it is used: for servers whose threads have large buffers that they
-/// hardly use. Says what was refused.
+/// Locks memory as soon as it is used: whoever needs something for sure touches it first. What is
+/// hardly used, as most of a thread's stack and of the program's code, then takes no memory.
+/// Says what was refused.
 pub(crate) fn lock_what_is_used() -> Option<String> {
-    lock_memory(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
-}
-
-/// Locks all memory, also what connections will take. Call it when the cache has its own. Says
-/// what was refused.
-pub(crate) fn lock_all() -> Option<String> {
-    lock_memory(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
-}
-
-fn lock_memory(which: MlockAllFlags) -> Option<String> {
-    mlockall(which)
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
         .err()
         .map(|errno| format!("memory not locked ({errno}): needs CAP_IPC_LOCK or a higher limit"))
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod budget;
 pub(crate) mod ending;
+pub(crate) mod heap;
+pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod say;

@@ -23,7 +23,7 @@ pub(crate) fn serve(
     let bound = listener
         .local_addr()
         .map_err(CommandError::system(action))?;
-    let server = forebay_rt::thread::spawn("metrics", move || {
+    let server = forebay_rt::thread::spawn_small("metrics", move || {
         for stream in listener.incoming() {
             // A scraper that breaks off has itself to blame; the next one is served.
             let _ = stream.and_then(|stream| answer(stream, &render));

@@ -6,10 +6,12 @@ mod serve;
 
 pub(crate) use arguments::{MountArguments, TypedMount};
 
+use crate::daemon::machine;
 use crate::error::CommandError;
 
 /// Mounts and serves until the end, here or in the background.
 pub(crate) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
+    machine::check_memory(arguments.memory_bytes)?;
     if arguments.foreground || background::is_child() {
         return serve::run(arguments);
     }

@@ -39,7 +39,7 @@ struct TypedNbd {
     listen: Option<SocketAddr>,
     #[command(flatten)]
     tls: TypedTls,
-    /// Memory of the cache, all in
+    /// Memory of the server, all in: pages, clients' buffers, threads
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     memory: u64,
     /// Name of the export, once for each PATH; without it a single PATH has the empty name and
@@ -55,10 +55,9 @@ struct TypedNbd {
     /// Answer OpenMetrics requests at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
-    /// Most clients at once
-    #[arg(long, value_name = "COUNT", default_value = "16",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    clients: u16,
+    /// Most clients at once: 16, or as many as a quarter of a small memory is enough for
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    clients: Option<u16>,
 }
 
 #[derive(Args)]
@@ -121,7 +120,8 @@ pub(crate) struct ServeArguments {
     /// Length of images that are not there yet.
     pub(crate) create_bytes: Option<u64>,
     pub(crate) metrics: Option<SocketAddr>,
-    pub(crate) clients: usize,
+    /// Most clients at once, if it was said.
+    pub(crate) clients: Option<u64>,
 }
 
 impl TypedServe {
@@ -154,7 +154,7 @@ impl TypedServe {
             read_only: typed.read_only,
             create_bytes: typed.create,
             metrics: typed.metrics,
-            clients: usize::from(typed.clients),
+            clients: typed.clients.map(u64::from),
         })
     }
 }
@@ -236,7 +236,7 @@ mod tests {
             read_only: false,
             create_bytes: None,
             metrics: None,
-            clients: 16,
+            clients: None,
         };
         let words = ["disk.img", "--socket", "s", "--memory", "64M"];
         assert_eq!(typed(&words).unwrap(), expected);

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod images;
+mod memory;
 mod nbd;
 
 pub(crate) use arguments::{ServeArguments, TypedServe};

@@ -2,18 +2,17 @@
 
 use super::arguments::{Place, ServeArguments, TlsFiles};
 use super::images;
+use super::memory::{Plan, code_bytes};
 use crate::daemon::ending::{Ending, show_left, telling, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::store::cache_before_files;
-use crate::daemon::{memory, metrics, scrape};
+use crate::daemon::{heap, machine, memory, metrics, scrape};
 use crate::error::CommandError;
 use forebay::Cache;
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
-use forebay_nbd::{
-    CONNECTION_BYTES, Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials,
-};
+use forebay_nbd::{Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials};
 use forebay_rt::{Rt, block_on};
 
 /// A client that does not take the answers to its last requests for so long is cut off.
@@ -21,20 +20,24 @@ const DRAIN_PATIENCE: Span = Span::from_secs(10);
 
 /// Serves until a signal asks for the end.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
+    machine::check_memory(arguments.memory_bytes)?;
+    let plan = plan(arguments)?;
+    heap::bound();
     let unmarked = memory::become_flusher();
     let listener = listen(&arguments.place)?;
     let uri = listener.uri();
     let rt = Rt::real();
-    let (cache, exports) = build(arguments, &rt)?;
-    let unlocked = memory::lock_all();
+    let (cache, exports) = build(arguments, &plan, &rt)?;
+    let unlocked = memory::lock_what_is_used();
     let is_written = Arc::new(Mutex::new(false));
     let ending = Ending::listen(&cache, is_written.clone(), || {})?;
-    announce(arguments, &exports, &cache);
+    announce(arguments, &exports, &plan);
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
     }
     let settings = ServerSettings {
-        connections_limit: arguments.clients,
+        connections_limit: plan.clients as usize,
+        shared_bytes: plan.shared_bytes as usize,
         notify: Arc::new(|notice| {
             if matches!(notice, Notice::Failed { .. } | Notice::Refused { .. }) {
                 say(notice);
@@ -88,14 +91,29 @@ fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
     credentials.map_err(|error| CommandError::Served(error.to_string()))
 }
 
+fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
+    let has_tls = matches!(arguments.place, Place::Tls(..));
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    Plan::new(
+        arguments.memory_bytes,
+        arguments.clients,
+        has_tls,
+        processors,
+    )
+}
+
 /// The cache and what it serves.
-fn build(arguments: &ServeArguments, rt: &Rt) -> Result<(Cache, Vec<Export>), CommandError> {
-    let (cache, files, store) = cache_before_files(arguments.memory_bytes, rt)?;
+fn build(
+    arguments: &ServeArguments,
+    plan: &Plan,
+    rt: &Rt,
+) -> Result<(Cache, Vec<Export>), CommandError> {
+    let (cache, files, store) = cache_before_files(plan.cache_bytes, rt)?;
     let exports = images::open(arguments, &cache, &store, &files)?;
     Ok((cache, exports))
 }
 
-fn announce(arguments: &ServeArguments, exports: &[Export], cache: &Cache) {
+fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {
     for (export, image) in exports.iter().zip(&arguments.images) {
         let name = match export.name() {
             "" => String::new(),
@@ -113,10 +131,20 @@ fn announce(arguments: &ServeArguments, exports: &[Export], cache: &Cache) {
         ));
     }
     say(format_args!(
-        "{} of memory, and {} for each of at most {} clients",
-        show_bytes(cache.statistics().memory_bytes),
-        show_bytes(CONNECTION_BYTES as u64),
-        arguments.clients,
+        "{} of memory, all in: {} of cache, {} for each of at most {} clients, {} that they share, \
+         {} of the program's own",
+        show_bytes(arguments.memory_bytes),
+        show_bytes(plan.cache_bytes),
+        show_bytes(plan.client_bytes),
+        plan.clients,
+        show_bytes(plan.shared_bytes),
+        show_bytes(plan.program_bytes),
+    ));
+    // Where the system does not show it there is nothing to say.
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    say(format_args!(
+        "beside it the code of the program, {} at most",
+        show_bytes(code_bytes(&maps))
     ));
 }
 

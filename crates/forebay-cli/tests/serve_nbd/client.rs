@@ -1,5 +1,7 @@
 //! A small NBD client: simple replies, one request at a time unless told otherwise.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use forebay_nbd::wire::{
     OPTION_MAGIC, REQUEST_BYTES, Request, SIMPLE_REPLY_MAGIC, command, command_flag, option,
 };

@@ -1,5 +1,7 @@
 //! `forebay serve nbd` as a process of its own.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use super::client::Client;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -13,11 +15,16 @@ pub(crate) struct Served {
     pub(crate) socket: PathBuf,
 }
 
-/// The call that serves `image` with `more` flags.
+/// The call that serves `image` with `more` flags and a cache of some 16 MiB.
 pub(crate) fn command(image: &Path, socket: &Path, more: &[&str]) -> Command {
+    command_without_memory(image, socket, &[&["--memory", "32M"], more].concat())
+}
+
+/// The call that serves `image` with `more` flags, `--memory` among them.
+pub(crate) fn command_without_memory(image: &Path, socket: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     command
-        .args(["serve", "nbd", "--memory", "16M", "--socket"])
+        .args(["serve", "nbd", "--socket"])
         .arg(socket)
         .args(more)
         .arg(image)
@@ -123,6 +130,16 @@ impl Served {
             assert!(count > 0, "the server ended without saying '{text}'");
         }
         self.child.stderr = Some(lines.into_inner());
+    }
+
+    /// The most memory that was ever resident.
+    pub(crate) fn most_resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).expect("the server runs");
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix("kB"));
+        let kib = kib.and_then(|kib| kib.trim().parse::<u64>().ok());
+        kib.expect("the kernel's format") << 10
     }
 
     /// Resident memory now.

@@ -101,7 +101,7 @@ impl Timers {
 
     fn start(self: &Arc<Self>) -> Joiner {
         let timers = Arc::clone(self);
-        thread::spawn("forebay-timer", move || timers.run())
+        thread::spawn_small("forebay-timer", move || timers.run())
             .expect("the system gives the runtime its one timer thread")
     }
 

@@ -102,7 +102,7 @@ impl Workers {
         }
         for number in 0..processors().max(MIN_THREADS) {
             let workers = Arc::clone(self);
-            thread::spawn(&format!("forebay-{number}"), move || workers.run())
+            thread::spawn_small(&format!("forebay-{number}"), move || workers.run())
                 .expect("the system gives the runtime a thread for each processor");
         }
     }

@@ -58,13 +58,13 @@ impl Arena {
     /// addresses only.
     pub(crate) fn new(frames: u32, memory: PageMemory, prefault: bool) -> std::io::Result<Arena> {
         let bytes = frames as usize * PAGE_BYTES;
-        let mapped_bytes = (bytes + HUGE_PAGE_BYTES).next_multiple_of(HUGE_PAGE_BYTES);
+        let roomy_bytes = bytes + HUGE_PAGE_BYTES;
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
         // memory that anybody else knows of.
         let start = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
-                mapped_bytes,
+                roomy_bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )?
@@ -78,11 +78,17 @@ impl Arena {
             // SAFETY: the bytes before the aligned start belong to the mapping and are not used.
             unsafe { rustix::mm::munmap(start, slack)? };
         }
+        // A program that locks its memory would pay for what is left behind the last page too.
+        let rest = roomy_bytes - slack - bytes;
+        if rest > 0 {
+            // SAFETY: the bytes past the last page belong to the mapping and are not used.
+            unsafe { rustix::mm::munmap(aligned.wrapping_add(bytes).cast(), rest)? };
+        }
         let base = NonNull::new(aligned).expect("a mapping is never at address zero");
         let arena = Arena {
             base,
             frames,
-            mapped_bytes: mapped_bytes - slack,
+            mapped_bytes: bytes,
             is_phantom,
         };
         arena.want_huge_pages(true);

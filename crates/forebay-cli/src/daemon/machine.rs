@@ -1,0 +1,121 @@
+//! What memory there is at all, before any of it is taken.
+
+use crate::cgroup;
+use crate::daemon::say::say;
+use crate::error::CommandError;
+use forebay_base::units::show_bytes;
+use std::fs;
+
+/// Beside the memory that was asked for there is code, and what the kernel keeps for a process:
+/// page tables, rings, sockets. A memory cgroup counts both.
+const BESIDE_BYTES: u64 = 16 << 20;
+
+/// Refuses a budget that the machine or a memory cgroup of this process can never hold: it would be
+/// killed in the middle of its work. Says so where a cgroup has hardly room for it.
+pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), CommandError> {
+    let limits = Limits {
+        machine_bytes: fs::read_to_string("/proc/meminfo")
+            .ok()
+            .and_then(|text| total(&text)),
+        group_bytes: cgroup::limit_bytes(),
+    };
+    if let Some(warning) = limits.judge(memory_bytes)? {
+        say(warning);
+    }
+    Ok(())
+}
+
+/// What cannot be exceeded, as far as the system shows it.
+struct Limits {
+    machine_bytes: Option<u64>,
+    group_bytes: Option<u64>,
+}
+
+impl Limits {
+    /// An error for what cannot be, a text for what is close.
+    fn judge(&self, memory_bytes: u64) -> Result<Option<String>, CommandError> {
+        let least = |limit: Option<u64>| limit.filter(|&bytes| bytes < memory_bytes);
+        let refuse = |owner: &str, limit_bytes: u64| {
+            Err(CommandError::BadCall(format!(
+                "--memory {} is more than {owner}, which is {}: give a smaller one",
+                show_bytes(memory_bytes),
+                show_bytes(limit_bytes),
+            )))
+        };
+        if let Some(bytes) = least(self.machine_bytes) {
+            return refuse("the machine has", bytes);
+        }
+        if let Some(bytes) = least(self.group_bytes) {
+            return refuse("the memory cgroup of this process allows", bytes);
+        }
+        let wanted_bytes = memory_bytes.saturating_add(BESIDE_BYTES);
+        let close = self.group_bytes.filter(|&bytes| bytes < wanted_bytes);
+        Ok(close.map(|bytes| {
+            format!(
+                "the memory cgroup of this process allows {}, hardly more than --memory: allow {} \
+                 more than that, or this process may be killed",
+                show_bytes(bytes),
+                show_bytes(BESIDE_BYTES),
+            )
+        }))
+    }
+}
+
+/// The memory of the machine, from the words of `/proc/meminfo`.
+fn total(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1 << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn judged(machine_mib: u64, group_mib: u64, memory_mib: u64) -> Result<Option<String>, String> {
+        let limits = Limits {
+            machine_bytes: Some(machine_mib * MIB),
+            group_bytes: Some(group_mib * MIB),
+        };
+        limits
+            .judge(memory_mib * MIB)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn more_than_there_is_is_refused_and_hardly_enough_is_said() {
+        assert_eq!(judged(1024, 200, 184), Ok(None));
+        assert!(
+            judged(1024, 200, 185)
+                .unwrap()
+                .unwrap()
+                .contains("allow 16 MiB more")
+        );
+        assert!(
+            judged(1024, 200, 201)
+                .unwrap_err()
+                .contains("cgroup of this process allows")
+        );
+        assert!(
+            judged(1024, 4096, 1025)
+                .unwrap_err()
+                .contains("the machine has, which is 1 GiB")
+        );
+        let unknown = Limits {
+            machine_bytes: None,
+            group_bytes: None,
+        };
+        assert!(unknown.judge(u64::MAX).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_machines_memory_is_found_in_the_systems_words() {
+        let text = "MemFree: 7 kB\nMemTotal:       24684036 kB\n";
+        assert_eq!(total(text), Some(24_684_036 << 10));
+        assert_eq!(total("MemFree: 7 kB\n"), None);
+    }
+}

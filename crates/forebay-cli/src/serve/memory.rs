@@ -1,0 +1,150 @@
+//! What `--memory` is made of: the cache is what the clients and the program itself leave of it.
+
+use crate::error::CommandError;
+use forebay_base::units::show_bytes;
+use forebay_nbd::{CONNECTION_BYTES, REQUESTS_BYTES, STRANGERS_BYTES, TLS_BYTES};
+use forebay_rt::thread::SMALL_STACK_BYTES;
+
+/// Everything small that is allocated while a server runs: tables of objects, of statistics, texts.
+const HEAP_BYTES: u64 = 2 << 20;
+/// Threads beside the runtime's one for each processor: its timer, the store's, and those that
+/// accept, answer for metrics, listen for signals, and wait for the end.
+const THREADS: u64 = 1 + 8 + 4;
+/// A smaller cache is none.
+const LEAST_CACHE_BYTES: u64 = 2 << 20;
+/// Of the memory, one part in so many is buffers that the clients share.
+const SHARED_PART: u64 = 16;
+/// As few shared buffers as still help.
+const LEAST_SHARED_BYTES: u64 = 512 << 10;
+/// Unless it is said how many clients may come, they have one part in so many of the memory.
+const CLIENTS_PART: u64 = 4;
+const USUAL_CLIENTS: u64 = 16;
+
+/// How the memory of a server is shared out, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Clients at once.
+    pub(super) clients: u64,
+    /// For each of them.
+    pub(super) client_bytes: u64,
+    /// Buffers that they share.
+    pub(super) shared_bytes: u64,
+    /// The program's own: stacks, heap, connections that have still to show who they are.
+    pub(super) program_bytes: u64,
+    /// Pages and what is kept about them.
+    pub(super) cache_bytes: u64,
+}
+
+impl Plan {
+    /// Shares `memory_bytes` out on a machine with so many processors.
+    ///
+    /// # Errors
+    /// A bad call if it is too little, with the least that would do.
+    pub(super) fn new(
+        memory_bytes: u64,
+        clients: Option<u64>,
+        has_tls: bool,
+        processors: u64,
+    ) -> Result<Plan, CommandError> {
+        let stack_bytes = SMALL_STACK_BYTES as u64;
+        let threads = processors.max(2) + THREADS;
+        let mut program_bytes = HEAP_BYTES + threads * stack_bytes;
+        let mut client_bytes = CONNECTION_BYTES as u64;
+        if has_tls {
+            program_bytes += STRANGERS_BYTES as u64;
+            client_bytes += TLS_BYTES as u64;
+        }
+        let usual = (memory_bytes / CLIENTS_PART / client_bytes).clamp(1, USUAL_CLIENTS);
+        let clients = clients.unwrap_or(usual);
+        let most_shared = clients * REQUESTS_BYTES as u64;
+        let shared_bytes = (memory_bytes / SHARED_PART).clamp(LEAST_SHARED_BYTES, most_shared);
+        let needed = |shared: u64| program_bytes + clients * client_bytes + shared;
+        let Some(cache_bytes) = memory_bytes
+            .checked_sub(needed(shared_bytes))
+            .filter(|&bytes| bytes >= LEAST_CACHE_BYTES)
+        else {
+            // With more memory the shared part grows too: 15 parts of 16 are for the rest.
+            let rest = needed(0) + LEAST_CACHE_BYTES;
+            let least = (rest * SHARED_PART).div_ceil(SHARED_PART - 1);
+            let least = least
+                .max(rest + LEAST_SHARED_BYTES)
+                .next_multiple_of(1 << 20);
+            return Err(CommandError::BadCall(format!(
+                "--memory {} is too little for {clients} clients at once and a cache: give {} at \
+                 least, or fewer --clients",
+                show_bytes(memory_bytes),
+                show_bytes(least),
+            )));
+        };
+        Ok(Plan {
+            clients,
+            client_bytes,
+            shared_bytes,
+            program_bytes,
+            cache_bytes,
+        })
+    }
+}
+
+/// The bytes of files that this process has mapped, which are its code: more of them cannot be in
+/// memory. By the words of `/proc/self/maps`.
+pub(super) fn code_bytes(maps: &str) -> u64 {
+    let mapped = maps.lines().filter(|line| line.contains(" /"));
+    let bytes_of = |line: &str| {
+        let (start, rest) = line.split_once('-')?;
+        let end = rest.split(' ').next()?;
+        let [start, end] = [start, end].map(|hex| u64::from_str_radix(hex, 16).ok());
+        end?.checked_sub(start?)
+    };
+    mapped.filter_map(bytes_of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn sum(plan: &Plan) -> u64 {
+        plan.clients * plan.client_bytes + plan.shared_bytes + plan.program_bytes + plan.cache_bytes
+    }
+
+    #[test]
+    fn every_byte_is_somebodys() {
+        for (mib, clients, has_tls) in [(64, None, false), (64, Some(4), true), (4096, None, true)]
+        {
+            let plan = Plan::new(mib * MIB, clients, has_tls, 2).unwrap();
+            assert_eq!(sum(&plan), mib * MIB);
+            assert!(plan.cache_bytes > mib * MIB / 2, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn little_memory_is_for_fewer_clients_unless_they_were_asked_for() {
+        let plan = Plan::new(64 * MIB, None, false, 2).unwrap();
+        assert_eq!(plan.clients, 16);
+        let plan = Plan::new(16 * MIB, None, false, 2).unwrap();
+        assert!((1..16).contains(&plan.clients), "{plan:?}");
+        assert_eq!(Plan::new(64 * MIB, Some(20), false, 2).unwrap().clients, 20);
+    }
+
+    #[test]
+    fn too_little_is_refused_with_the_least_that_would_do() {
+        for (clients, has_tls, processors) in [(16, false, 2), (16, true, 2), (1000, true, 64)] {
+            let plan = |mib: u64| Plan::new(mib * MIB, Some(clients), has_tls, processors);
+            let least = (1..100_000).find(|&mib| plan(mib).is_ok()).unwrap();
+            let text = plan(least - 1).unwrap_err().to_string();
+            let told = format!("give {} at least", show_bytes(least * MIB));
+            assert!(text.contains(&told), "{least}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_mapped_of_files_is_counted_and_nothing_else() {
+        let maps = "1000-3000 r-xp 00000000 fe:00 99 /usr/bin/forebay\n\
+                    3000-9000 rw-p 00000000 00:00 0 \n\
+                    9000-a000 rw-p 00000000 00:00 0 [heap]\n\
+                    a000-b000 r--p 00000000 fe:00 98 /usr/lib/libc.so.6\n";
+        assert_eq!(code_bytes(maps), 0x3000);
+    }
+}

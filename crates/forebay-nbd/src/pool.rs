@@ -1,0 +1,303 @@
+//! The memory of all clients: buffers that they share, and what each has for itself.
+//!
+//! Everything is made once and used again. A connection has one large buffer of its own, so that it
+//! gets on whatever the others do. Of the shared ones it may hold as many as are left: one client
+//! alone has half of them, and some that take no answers, and so keep what they hold, never have
+//! all.
+//!
+//! Nobody waits for a shared buffer alone: who finds none has its own in use, and tries again when
+//! that is free. Being woken when a shared one is given back makes it faster.
+
+use crate::queue::ByteQueue;
+use crate::session::PIECE_BYTES;
+use forebay_base::sync::{Mutex, lock};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Bytes of a small buffer: most requests at random places are no longer.
+pub(crate) const SMALL_BYTES: usize = 8 << 10;
+/// Of so many parts of the shared bytes one is small buffers.
+const SMALL_PART: usize = 4;
+
+/// The bytes of one piece; none for a job that needs none.
+pub(crate) type Buffer = Box<[u8]>;
+
+/// What a connection has for itself while it lasts.
+#[derive(Debug)]
+pub(crate) struct Furniture {
+    pub(crate) input: ByteQueue,
+    pub(crate) output: ByteQueue,
+    reserve: Buffer,
+}
+
+/// Shared by the connections of one server.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    input_bytes: usize,
+    output_bytes: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    small: Vec<Buffer>,
+    large: Vec<Buffer>,
+    furniture: Vec<Furniture>,
+    /// Who found no buffer, the longest first.
+    waiting: VecDeque<(u64, Waker)>,
+    has_come: u64,
+}
+
+impl State {
+    fn shelf(&mut self, is_small: bool) -> &mut Vec<Buffer> {
+        if is_small {
+            &mut self.small
+        } else {
+            &mut self.large
+        }
+    }
+}
+
+impl Pool {
+    /// A pool of `shared_bytes` for connections with queues of these lengths.
+    pub(crate) fn new(shared_bytes: usize, input_bytes: usize, output_bytes: usize) -> Pool {
+        let small = shared_bytes / SMALL_PART / SMALL_BYTES;
+        let large = (shared_bytes - small * SMALL_BYTES) / PIECE_BYTES;
+        let shelf = |count, bytes| (0..count).map(|_| new_buffer(bytes)).collect();
+        Pool {
+            state: Mutex::new(State {
+                small: shelf(small, SMALL_BYTES),
+                large: shelf(large, PIECE_BYTES),
+                furniture: Vec::new(),
+                waiting: VecDeque::new(),
+                has_come: 0,
+            }),
+            input_bytes,
+            output_bytes,
+        }
+    }
+
+    /// A newcomer's queues, and its part of the buffers. What an earlier client had is used again.
+    pub(crate) fn enter(self: &Arc<Pool>) -> (ByteQueue, ByteQueue, Share) {
+        let mut state = lock(&self.state);
+        state.has_come += 1;
+        let (number, found) = (state.has_come, state.furniture.pop());
+        drop(state);
+        let furniture = found.unwrap_or_else(|| Furniture {
+            input: ByteQueue::new(self.input_bytes),
+            output: ByteQueue::new(self.output_bytes),
+            reserve: new_buffer(PIECE_BYTES),
+        });
+        let share = Share {
+            pool: self.clone(),
+            number,
+            reserve: Some(furniture.reserve),
+            held: [0; 2],
+        };
+        (furniture.input, furniture.output, share)
+    }
+
+    /// Takes back what [`Pool::enter`] gave.
+    pub(crate) fn leave(&self, mut input: ByteQueue, mut output: ByteQueue, mut share: Share) {
+        input.clear();
+        output.clear();
+        let furniture = Furniture {
+            input,
+            output,
+            // A job that was broken off took it along.
+            reserve: share
+                .reserve
+                .take()
+                .unwrap_or_else(|| new_buffer(PIECE_BYTES)),
+        };
+        drop(share);
+        lock(&self.state).furniture.push(furniture);
+    }
+}
+
+/// One connection's part of the buffers.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pool: Arc<Pool>,
+    number: u64,
+    reserve: Option<Buffer>,
+    /// Shared buffers that this connection has: large ones, small ones.
+    held: [usize; 2],
+}
+
+impl Share {
+    /// A buffer for `bytes`; none now if the shared ones are in use and the own one too. Then
+    /// `bell` rings when one is given back.
+    pub(crate) fn take(&mut self, bytes: usize, bell: &Waker) -> Option<Buffer> {
+        debug_assert!(bytes <= PIECE_BYTES);
+        if bytes == 0 {
+            return Some(Buffer::default());
+        }
+        if let Some(buffer) = self.reserve.take() {
+            return Some(buffer);
+        }
+        let mut state = lock(&self.pool.state);
+        for is_small in [true, false] {
+            if is_small && bytes > SMALL_BYTES {
+                continue;
+            }
+            let shelf = state.shelf(is_small);
+            if self.held[usize::from(is_small)] < shelf.len() {
+                self.held[usize::from(is_small)] += 1;
+                return shelf.pop();
+            }
+        }
+        if !state.large.is_empty() {
+            // Some are left for others who hold fewer; who waits first looks again.
+            let next = state.waiting.pop_front();
+            drop(state);
+            if let Some((_, waker)) = next {
+                waker.wake();
+            }
+        } else if state
+            .waiting
+            .iter()
+            .all(|(number, _)| *number != self.number)
+        {
+            state.waiting.push_back((self.number, bell.clone()));
+        }
+        None
+    }
+
+    /// Gives a buffer back.
+    pub(crate) fn put(&mut self, buffer: Buffer) {
+        if buffer.is_empty() {
+            return;
+        }
+        let is_small = buffer.len() == SMALL_BYTES;
+        if !is_small && self.reserve.is_none() {
+            self.reserve = Some(buffer);
+            return;
+        }
+        self.held[usize::from(is_small)] -= 1;
+        let mut state = lock(&self.pool.state);
+        state.shelf(is_small).push(buffer);
+        // Whoever gives one back looks again anyway.
+        state.waiting.retain(|(number, _)| *number != self.number);
+        let next = state.waiting.pop_front();
+        drop(state);
+        if let Some((_, waker)) = next {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut state = lock(&self.pool.state);
+        state.waiting.retain(|(number, _)| *number != self.number);
+        // Jobs that were broken off by a panic took theirs along.
+        for (is_small, bytes) in [(false, PIECE_BYTES), (true, SMALL_BYTES)] {
+            for _ in 0..self.held[usize::from(is_small)] {
+                state.shelf(is_small).push(new_buffer(bytes));
+            }
+        }
+    }
+}
+
+/// Not of zeros: those the system would give only when they are first written over.
+fn new_buffer(bytes: usize) -> Buffer {
+    vec![u8::MAX; bytes].into_boxed_slice()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_base::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Bell(AtomicUsize);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn take_all(share: &mut Share, bytes: usize) -> Vec<Buffer> {
+        std::iter::from_fn(|| share.take(bytes, Waker::noop())).collect()
+    }
+
+    #[test]
+    fn who_keeps_all_it_gets_leaves_some_for_every_newcomer() {
+        let pool = Arc::new(Pool::new(64 * PIECE_BYTES, 0, 0));
+        let mut kept = Vec::new();
+        for number in 0..5 {
+            let (_, _, mut share) = pool.enter();
+            let found = take_all(&mut share, PIECE_BYTES).len();
+            assert!(
+                found >= 2,
+                "client {number} gets its own and a shared one, not {found}"
+            );
+            kept.push(share);
+        }
+    }
+
+    #[test]
+    fn one_alone_has_half_of_the_buffers_and_small_requests_take_large_ones_too() {
+        let pool = Arc::new(Pool::new(64 * PIECE_BYTES, 0, 0));
+        let (_, _, mut share) = pool.enter();
+        // A quarter of the bytes are 128 small buffers. Of 48 large ones half, and the own one.
+        let large = take_all(&mut share, PIECE_BYTES);
+        assert_eq!(large.len(), 25);
+        let small = take_all(&mut share, 1);
+        assert_eq!(small.len(), 64);
+        large
+            .into_iter()
+            .chain(small)
+            .for_each(|buffer| share.put(buffer));
+        assert_eq!(take_all(&mut share, 1).len(), 1 + 64 + 24);
+    }
+
+    #[test]
+    fn who_found_none_is_woken_by_one_that_comes_back_and_each_in_turn() {
+        let pool = Arc::new(Pool::new(2 * PIECE_BYTES, 0, 0));
+        let (_, _, mut holder) = pool.enter();
+        let held = take_all(&mut holder, PIECE_BYTES);
+        assert_eq!(held.len(), 2, "its own, and the only large one");
+        let bells: [Arc<Bell>; 2] = Default::default();
+        let mut shares: Vec<Share> = (0..2).map(|_| pool.enter().2).collect();
+        for (share, bell) in shares.iter_mut().zip(&bells) {
+            let own = share
+                .take(PIECE_BYTES, Waker::noop())
+                .expect("its own is free");
+            assert!(share.take(PIECE_BYTES, &bell.clone().into()).is_none());
+            assert!(share.take(PIECE_BYTES, &bell.clone().into()).is_none());
+            drop(own);
+        }
+        let rung = || bells.each_ref().map(|bell| bell.0.load(Ordering::Relaxed));
+        let mut held = held.into_iter();
+        holder.put(held.next().expect("two are held"));
+        assert_eq!(rung(), [0, 0], "that one became the holder's own");
+        holder.put(held.next().expect("two are held"));
+        assert_eq!(rung(), [1, 0]);
+        let found = shares[0]
+            .take(PIECE_BYTES, Waker::noop())
+            .expect("it came back");
+        shares[0].put(found);
+        assert_eq!(rung(), [1, 0], "it became the first one's own");
+    }
+
+    #[test]
+    fn what_a_client_took_along_is_there_again_when_it_is_gone() {
+        let pool = Arc::new(Pool::new(8 * PIECE_BYTES, 64, 64));
+        let count = || {
+            let (input, output, mut share) = pool.enter();
+            let found = take_all(&mut share, 1).len();
+            pool.leave(input, output, share);
+            found
+        };
+        let before = count();
+        for _ in 0..3 {
+            assert_eq!(count(), before);
+        }
+        assert_eq!(lock(&pool.state).furniture.len(), 1, "used again and again");
+    }
+}
