@@ -175,6 +175,49 @@ fn a_thousand_writers_stay_within_the_limit_and_share_alike() {
 }
 
 #[test]
+fn writers_of_large_blocks_share_alike_and_each_call_takes_about_as_long() {
+    // Blocks of many quotas: a writer has 64 pages a second and is asked after 8.
+    for pages in [64, 256] {
+        simulate(1, |rt| async move {
+            let bench = paced(rt.clone(), 128, 5_120);
+            let writers = Writers::start(&bench, 80, pages);
+            rt.sleep(Span::from_secs(30)).await;
+            let settled = writers.pages();
+            rt.sleep(Span::from_secs(120)).await;
+            let shares = difference(&writers.pages(), &settled);
+            // Each is in the midst of a call at both ends.
+            let slack = 100 * pages / (120 * 64) + 1;
+            assert!(
+                are_equal_within(slack, &shares),
+                "{pages} pages: {shares:?}"
+            );
+            writers.end().await;
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn a_light_writer_beside_writers_of_large_blocks_gets_what_it_asks_for() {
+    simulate(7, |rt| async move {
+        let bench = paced(rt.clone(), 128, 5_120);
+        let heavy = Writers::start(&bench, 16, 256);
+        rt.sleep(Span::from_secs(20)).await;
+        let light = bench.open_object(ObjectId(1_000), 0);
+        let began = rt.now();
+        for number in 0..500 {
+            rt.sleep(Span::from_millis(20)).await;
+            let written = light.write_at(&[1; PAGE], number * PAGE as u64).await;
+            assert_eq!(written, Ok(()));
+        }
+        // 50 pages a second of 5 120, where an equal share is 300.
+        let took = rt.now().since(began);
+        assert!(took < Span::from_secs(11), "{took} for 500 writes");
+        heavy.end().await;
+    });
+}
+
+#[test]
 fn every_pause_can_be_computed_again_from_its_record() {
     for throttle in [DirtyThrottle::Paced, DirtyThrottle::IoLess] {
         simulate(2, |rt| async move {

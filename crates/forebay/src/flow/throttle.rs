@@ -17,7 +17,7 @@ use crate::state::backing::Backing;
 use crate::state::pause_turn::PauseTurn;
 use forebay_base::sync::{
     Mutex,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
 use forebay_base::{Instant, Span};
@@ -37,9 +37,12 @@ use std::sync::Arc;
 const STANDS_STILL: Span = Span::from_millis(500);
 
 /// A writer, as the throttle knows it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Dirtier {
     state: Mutex<DirtierState>,
+    /// What is left of its quota, as of when its state last changed: a write looks at it before
+    /// each stretch, and takes no lock for that.
+    left_pages: AtomicU64,
     is_counted: AtomicBool,
     /// What it dirtied lately, for the policies under which that counts.
     dirtied_lately: Mutex<StoreCompletions>,
@@ -49,7 +52,36 @@ pub(crate) struct Dirtier {
     owes: AtomicBool,
 }
 
+impl Default for Dirtier {
+    fn default() -> Dirtier {
+        let state = DirtierState::default();
+        Dirtier {
+            left_pages: AtomicU64::new(state.clock.quota_pages(false)),
+            state: Mutex::new(state),
+            is_counted: AtomicBool::default(),
+            dirtied_lately: Mutex::default(),
+            turn: PauseTurn::default(),
+            owes: AtomicBool::default(),
+        }
+    }
+}
+
 impl Dirtier {
+    /// Begins a new quota.
+    fn renew(&self, state: DirtierState, is_exceeded: bool) {
+        let mut own = lock(&self.state);
+        *own = state;
+        self.note_left(&own.clock, is_exceeded);
+    }
+
+    /// Notes what its clock leaves of its quota, and returns that.
+    fn note_left(&self, clock: &DirtierClock, is_exceeded: bool) -> u64 {
+        let quota = clock.quota_pages(is_exceeded);
+        let left = quota.saturating_sub(clock.nr_dirtied);
+        self.left_pages.store(left, Ordering::Relaxed);
+        left
+    }
+
     /// Whether it has to pause before it dirties anything: else a caller that is refused or drops
     /// its call, and comes back, would be ahead by one more stretch each time.
     pub(crate) fn owes_a_pause(&self) -> bool {
@@ -122,9 +154,10 @@ impl Engine {
         if self.throttles_in_foreground() {
             return self.note_dirtied_in_foreground(backing, dirtier, pages);
         }
-        let clock = &mut lock(&dirtier.state).clock;
-        clock.nr_dirtied += pages;
-        let due = clock.nr_dirtied >= clock.quota_pages(backing.exceeded.load(Ordering::Relaxed));
+        let mut own = lock(&dirtier.state);
+        own.clock.nr_dirtied += pages;
+        let due = dirtier.note_left(&own.clock, backing.exceeded.load(Ordering::Relaxed)) == 0;
+        drop(own);
         // Writers that never reach their own quota are caught by a common one: together they
         // cannot dirty more than a small part of the limit unseen.
         let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
@@ -133,6 +166,18 @@ impl Engine {
             self.global.unevaluated.store(0, Ordering::Relaxed);
         }
         due || common_due
+    }
+
+    /// Pages that a writer may make dirty before it has to be asked, at least 1. A write stops
+    /// there, however long it is: pages past the quota would cost more than the longest pauses
+    /// take back, and the base rate would have to fall for all.
+    pub(crate) fn pages_until_asked(&self, backing: &Backing, dirtier: &Dirtier) -> u64 {
+        let left = if self.throttles_in_foreground() {
+            self.pages_until_asked_in_foreground(backing)
+        } else {
+            dirtier.left_pages.load(Ordering::Relaxed)
+        };
+        left.max(1)
     }
 
     /// A writer is gone: what it dirtied unseen is left to the others.
@@ -159,7 +204,7 @@ impl Engine {
             }
             if is_free_run(backing, &snapshot) {
                 let inputs = &snapshot.inputs;
-                *lock(&dirtier.state) = free_run(snapshot.now, inputs.dirty, inputs.thresh);
+                dirtier.renew(free_run(snapshot.now, inputs.dirty, inputs.thresh), false);
                 // Else quotas would stay short until somebody is asked above the free run.
                 backing.exceeded.store(false, Ordering::Relaxed);
                 return;
@@ -198,7 +243,7 @@ impl Engine {
     ) -> bool {
         let before = *lock(&dirtier.state);
         let decision = self.decide(backing, before, snapshot);
-        *lock(&dirtier.state) = decision.after;
+        dirtier.renew(decision.after, snapshot.exceeded);
         if decision.pause_us == 0 {
             return true;
         }
@@ -274,7 +319,7 @@ impl Engine {
             || may_leave(0, backing.file_pages(), 1);
         if may_go {
             let inputs = &snapshot.inputs;
-            *lock(&dirtier.state) = free_run(now, dirty, inputs.thresh);
+            dirtier.renew(free_run(now, dirty, inputs.thresh), snapshot.exceeded);
         }
         may_go || self.is_closing()
     }

@@ -20,7 +20,8 @@ use forebay_base::units::{byte_of, page_of, pages_for};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Pages that are written without asking whether a resize or a pause is due.
+/// Pages that are written without asking whether a resize or a pause is due, of which no more
+/// become dirty than the writer has left of its quota.
 const STRETCH_PAGES: usize = 64;
 
 /// What a write cannot do without waiting.
@@ -304,10 +305,11 @@ impl Engine {
             bytes,
             keeps_length,
         } = content;
+        let most_dirtied = self.pages_until_asked(&handle.backing, &handle.dirtier);
         let (mut done, mut dirtied) = (0, 0);
         let mut batch = None;
         for _ in 0..STRETCH_PAGES {
-            if done == bytes.len() {
+            if done == bytes.len() || dirtied >= most_dirtied {
                 break;
             }
             let piece = Piece::first_of(&bytes[done..], offset_bytes + done as u64);

@@ -64,6 +64,12 @@ impl Engine {
         true
     }
 
+    /// What the common count leaves to whoever writes next.
+    pub(super) fn pages_until_asked_in_foreground(&self, backing: &Backing) -> u64 {
+        let unseen = self.global.unevaluated.load(Ordering::Relaxed);
+        self.foreground_ratelimit(backing).saturating_sub(unseen)
+    }
+
     fn foreground_ratelimit(&self, backing: &Backing) -> u64 {
         let is_exceeded = backing.exceeded.load(Ordering::Relaxed);
         foreground_ratelimit(u64::from(self.frames.len()), 1, is_exceeded)
