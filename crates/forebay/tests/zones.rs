@@ -161,11 +161,21 @@ fn an_allocation_that_finds_no_zone_to_dirty_gets_a_frame_all_the_same() {
             Arc::new(RateStore::new(rt, Arc::new(Void), Rate::bytes(2 << 20)))
         });
         let file = bench.open(0);
-        // Scattered writes before the throttle knows the store go over both zones' limits.
-        let bytes = vec![1; 700 * PAGE];
-        assert_eq!(file.write_at(&bytes, 0).await, Ok(()));
+        // Many writers, each within its quota, go over both zones' limits together.
+        let writer = |number: u64| {
+            let file = bench.open(0);
+            bench.rt.spawn("writer", async move {
+                let at = number * 16 * PAGE as u64;
+                let written = file.write_at(&vec![1; 16 * PAGE], at).await;
+                assert_eq!(written, Ok(()));
+            })
+        };
+        let writers: Vec<_> = (0..64).map(writer).collect();
+        for writer in writers {
+            writer.join().await;
+        }
         let counted = bench.count(Counter::AllocDirtyFallback);
-        assert!(counted > 0, "700 pages are more than both zones may have");
+        assert!(counted > 0, "1,024 pages are more than both zones may have");
         assert_eq!(file.sync().await, Ok(()));
         bench.assert_consistent();
     });
