@@ -409,7 +409,7 @@ impl Engine {
             if word & flag::ANON != 0 {
                 self.anonymous_is_dropped(word);
             }
-            hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED);
+            hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED | flag::PIECE);
             self.release_page(hold);
             break;
         }

@@ -267,6 +267,8 @@ impl Engine {
         let thresh = self.dirty_limits().thresh;
         if of_object > thresh / 4 || of_store > thresh / 2 {
             self.mark(Mark::TooManyFailed);
+            // Whoever asks again later may be lucky.
+            handle.backing.ask_for_retry(self.now_ms());
             return Err(AccessError::TooManyFailed {
                 object: handle.object.store_object().0,
                 failed_pages: of_object,

@@ -1,5 +1,5 @@
-//! The dirty index against a naive twin: three ordered sets of page numbers. For the twin the
-//! invariants D3 and D4 hold by themselves.
+//! The dirty index against a naive twin: four ordered sets of page numbers. For the twin the
+//! invariants D3, D4 and D5 hold by themselves.
 
 use super::*;
 use crate::state::index::INDEX_BITS;
@@ -11,6 +11,7 @@ struct Twin {
     dirty: BTreeSet<u64>,
     towrite: BTreeSet<u64>,
     in_flight: BTreeSet<u64>,
+    refused: BTreeSet<u64>,
 }
 
 impl Twin {
@@ -20,7 +21,10 @@ impl Twin {
         } else {
             &self.towrite
         };
-        let takeable: BTreeSet<u64> = tagged.difference(&self.in_flight).copied().collect();
+        let mut takeable: BTreeSet<u64> = tagged.difference(&self.in_flight).copied().collect();
+        if tag == Tag::Dirty {
+            takeable.retain(|page| !self.refused.contains(page));
+        }
         let first = *takeable.range(range.start..).next()?;
         let end = range.end.min(first + limit);
         let taken: Vec<u64> = (first..end)
@@ -51,6 +55,8 @@ fn draw_page(prng: &mut Prng) -> u64 {
 
 fn check(index: &DirtyIndex, slab: &BlockSlab, twin: &Twin) {
     assert_eq!(index.dirty_pages(), twin.dirty.len() as u64);
+    let has_untried = !twin.dirty.is_subset(&twin.refused);
+    assert_eq!(index.has_untried(), has_untried, "invariant D5");
     for (tag, set) in [
         (Tag::Dirty, &twin.dirty),
         (Tag::ToWrite, &twin.towrite),
@@ -97,6 +103,11 @@ fn random_changes_agree_with_the_twin() {
                     index.cancel(&slab, page);
                     twin.dirty.remove(&page);
                     twin.towrite.remove(&page);
+                    twin.refused.remove(&page);
+                    if prng.chance(1, 32) {
+                        index.retry_refused(&slab);
+                        twin.refused.clear();
+                    }
                 }
                 4 => {
                     let end = page + prng.below(300);
@@ -105,6 +116,7 @@ fn random_changes_agree_with_the_twin() {
                         index.tag_for_writing(&slab, page..end),
                         expected.len() as u64
                     );
+                    twin.refused.retain(|page| !expected.contains(page));
                     twin.towrite.extend(expected);
                 }
                 5 => {
@@ -127,6 +139,12 @@ fn random_changes_agree_with_the_twin() {
                     twin.in_flight.remove(&page);
                     if prng.chance(1, 2) {
                         index.landed(&slab, page);
+                    } else if prng.chance(1, 2) {
+                        index.refuse(&slab, page);
+                        twin.dirty.insert(page);
+                        if !twin.towrite.contains(&page) {
+                            twin.refused.insert(page);
+                        }
                     } else {
                         index.untake(&slab, page, Tag::Dirty);
                         twin.dirty.insert(page);
