@@ -6,11 +6,12 @@ use forebay::event::Event;
 use forebay::{AccessError, Counter};
 use forebay_base::Span;
 use forebay_rt::Rt;
-use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind};
+use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind, ObjectId};
 use std::ops::Range;
 use std::sync::Arc;
 use support::{Bench, FILE, PAGE, page_of, simulate, write_pages};
 
+const OTHER: ObjectId = ObjectId(2);
 const BROKEN: Failure = Failure::Device(5);
 
 fn bytes_of(pages: Range<u64>) -> Range<u64> {
@@ -93,10 +94,7 @@ fn a_discard_or_a_truncate_makes_room_for_others() {
     for cuts in [true, false] {
         simulate(3, |rt| async move {
             let (bench, faults) = Bench::faulty(rt, 8);
-            let (file, other) = (
-                bench.open(0),
-                bench.open_object(forebay_store::ObjectId(2), 0),
-            );
+            let (file, other) = (bench.open(0), bench.open_object(OTHER, 0));
             write_pages(&other, 0..4).await.expect("memory takes it");
             other.sync().await.expect("there is room");
             refuse(&faults, 0..u64::MAX >> 12, Failure::NoSpace);
@@ -196,6 +194,35 @@ fn a_store_that_refuses_everything_is_asked_a_bounded_number_of_times() {
         assert_eq!(bench.count(Counter::WaitsOverdue), 0);
         assert_eq!(bench.memory.length_bytes(FILE), 0);
         assert_eq!(page_of(0).len(), PAGE);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn an_object_that_cannot_be_written_stops_nobody_else() {
+    simulate(7, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt, 8);
+        let (file, other) = (bench.open(0), bench.open_object(OTHER, 0));
+        faults.inject(Fault {
+            object: Some(FILE),
+            ..Fault::each(IoKind::Write, FaultAction::Fail(Failure::Device(27)))
+        });
+        let mut refused = 0;
+        for number in 0..1_500 {
+            refused += u64::from(write_pages(&file, number..number + 1).await.is_err());
+            let began = bench.rt.now();
+            let written = write_pages(&other, number..number + 1).await;
+            assert_eq!(written, Ok(()), "page {number}");
+            let took = bench.rt.now().since(began);
+            assert!(took <= Span::from_millis(400), "page {number} took {took}");
+            if number % 10 == 0 {
+                bench.rt.sleep(Span::from_millis(20)).await;
+            }
+        }
+        assert!(refused > 100, "its own writer is refused: {refused}");
+        assert_eq!(other.sync().await, Ok(()));
+        let failed = bench.cache.sync().await.expect_err("it cannot be written");
+        assert!(matches!(failed, forebay::SyncError::Store(_)), "{failed}");
         bench.assert_consistent();
     });
 }

@@ -131,21 +131,24 @@ impl Engine {
     pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
         let limits = self.dirty_limits();
         let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
+        let (aside, of_store) = self.set_aside(backing, limits.thresh);
         let reclaimable = backing.reclaimable.load(Ordering::Relaxed) + uncommitted;
+        let reclaimable = reclaimable.saturating_sub(of_store);
         if reclaimable == 0 {
             return false;
         }
-        if self.global.reclaimable() > limits.background {
+        if self.global.reclaimable().saturating_sub(aside) > limits.background {
             return true;
         }
         // Others have all that may be dirty, on its way: the writers of this store are stopped, and
         // nobody else would write the few pages that they left here.
         let is_idle = backing.pages_in_flight.load(Ordering::Acquire) == 0;
-        if is_idle && self.global.pages() >= limits.thresh {
+        let pages = self.global.pages().saturating_sub(aside);
+        if is_idle && pages >= limits.thresh {
             return true;
         }
         // A store that was idle has no share yet; it gets the start that the position law gives.
-        let floor = limits.thresh.saturating_sub(self.global.pages()) / 8;
+        let floor = limits.thresh.saturating_sub(pages) / 8;
         let of_store = self.store_thresh(backing, limits.thresh).max(floor);
         reclaimable > store_background(of_store, limits.thresh, limits.background)
     }

@@ -9,7 +9,6 @@ mod anonymous;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
-use crate::flow::accounts::account_failure_over;
 use crate::flow::commit::of_object;
 use crate::flow::sync::ALL_PAGES;
 use crate::marks::Mark;
@@ -400,7 +399,7 @@ impl Engine {
                     self.account_cancelled(backing, frame);
                 }
                 if word & flag::FAILED != 0 {
-                    account_failure_over(backing, object);
+                    self.account_failure_over(backing, object);
                 }
                 if word & flag::UNSTABLE != 0 {
                     self.account_unstable_ends(backing, frame);

@@ -4,7 +4,6 @@
 //! call it, and reclaim only under historic policies.
 
 use crate::engine::Engine;
-use crate::flow::accounts::account_failure_over;
 use crate::marks::Mark;
 use crate::policy::WriteDepth;
 use crate::state::backing::Backing;
@@ -329,7 +328,7 @@ impl Engine {
             return if is_dirty { Claim::Busy } else { Claim::Clean };
         }
         if found & flag::FAILED != 0 {
-            account_failure_over(backing, object);
+            self.account_failure_over(backing, object);
         }
         Claim::Taken(self.frames.arena().pointer(frame))
     }

@@ -287,6 +287,12 @@ impl Backing {
         }
     }
 
+    /// Whether every write that ended lately has failed.
+    pub(crate) fn refuses_all(&self, now_ms: u64) -> bool {
+        let since_ms = self.refusing_since_ms.load(Ordering::Relaxed);
+        since_ms != 0 && now_ms.saturating_sub(since_ms) >= REFUSING_MS
+    }
+
     /// A caller that was refused asks for another try, which it gets a few times a second.
     pub(crate) fn ask_for_retry(&self, now_ms: u64) {
         let last = self.asked_ms.load(Ordering::Relaxed);
