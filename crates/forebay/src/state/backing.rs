@@ -397,6 +397,11 @@ impl Backing {
         lock(&self.outstanding).next()
     }
 
+    /// The oldest write of `object` that has not ended.
+    pub(crate) fn oldest_write(&self, object: u32) -> Option<u64> {
+        lock(&self.outstanding).oldest(object)
+    }
+
     /// Whether a write of `object` whose number is one of `sequences` has not ended.
     pub(crate) fn has_writes(&self, object: u32, sequences: Range<u64>) -> bool {
         lock(&self.outstanding).has_one_of(object, sequences)
