@@ -85,7 +85,7 @@ impl Engine {
         let pages = io.pages.len() as u64;
         match io.result {
             Ok(()) => self.pages_written(object, &backing, &io),
-            Err(error) => self.pages_failed(object, &backing, &io, error, sequence),
+            Err(error) => self.pages_failed(object, &backing, &io, error),
         }
         backing.written.fetch_add(pages, Ordering::Relaxed);
         self.global.complete(&backing, pages, self.now_ms());
@@ -171,7 +171,6 @@ impl Engine {
         backing: &Backing,
         io: &FinishedIo,
         error: StoreError,
-        sequence: u64,
     ) {
         // Some of them may be good: they are tried again in halves, down to single ones.
         let is_split = io.pages.len() > 1;
@@ -213,7 +212,7 @@ impl Engine {
         let asks = !waits || {
             let (next, pardons) = (backing.next_sequence(), backing.pardons());
             let retry = &mut lock(&object.queueing).retry;
-            retry.write_refused(self.now_ms(), sequence, next, pardons)
+            retry.write_refused(self.now_ms(), of_token(io.token).1, next, pardons)
         };
         self.requeue_dirty(object, backing);
         if asks {

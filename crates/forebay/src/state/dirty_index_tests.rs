@@ -15,6 +15,13 @@ struct Twin {
 }
 
 impl Twin {
+    fn refuse(&mut self, page: u64) {
+        self.dirty.insert(page);
+        if !self.towrite.contains(&page) {
+            self.refused.insert(page);
+        }
+    }
+
     fn take_run(&mut self, tag: Tag, range: std::ops::Range<u64>, limit: u64) -> Option<Run> {
         let tagged = if tag == Tag::Dirty {
             &self.dirty
@@ -137,17 +144,16 @@ fn random_changes_agree_with_the_twin() {
                         continue;
                     };
                     twin.in_flight.remove(&page);
-                    if prng.chance(1, 2) {
-                        index.landed(&slab, page);
-                    } else if prng.chance(1, 2) {
-                        index.refuse(&slab, page);
-                        twin.dirty.insert(page);
-                        if !twin.towrite.contains(&page) {
-                            twin.refused.insert(page);
+                    match prng.below(4) {
+                        0 => {
+                            index.refuse(&slab, page);
+                            twin.refuse(page);
                         }
-                    } else {
-                        index.untake(&slab, page, Tag::Dirty);
-                        twin.dirty.insert(page);
+                        1 => {
+                            index.untake(&slab, page, Tag::Dirty);
+                            twin.dirty.insert(page);
+                        }
+                        _ => index.landed(&slab, page),
                     }
                 }
             }
