@@ -328,8 +328,8 @@ impl Engine {
     }
 
     /// The dirty pages for which the writers of `backing` answer. What a store that stands still
-    /// has above its own part of the limit is left out, within bounds: it is not to stop the writers
-    /// of the others (promise 6).
+    /// has above its own part of the limit is left out, within bounds: it must not stop the
+    /// writers of the others (promise 6).
     fn answerable_pages(&self, backing: &Backing, limits: &DirtyLimits) -> u64 {
         let (all, now) = (self.global.pages(), self.rt.now());
         if self.settings.policy.dirty_throttle != DirtyThrottle::Paced {
