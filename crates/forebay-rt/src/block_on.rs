@@ -16,14 +16,27 @@ struct Entry {
 #[cfg(not(loom))]
 thread_local! {
     static ENTRY: Cell<Option<Entry>> = const { Cell::new(None) };
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 #[cfg(loom)]
 loom::thread_local! {
     static ENTRY: Cell<Option<Entry>> = Cell::new(None);
+    static IS_OWN: Cell<bool> = Cell::new(false);
+}
+
+/// This thread runs tasks: those that would end the wait of a [`block_on`] may be among them.
+pub(crate) fn this_thread_runs_tasks() {
+    IS_OWN.with(|is_own| is_own.set(true));
+}
+
+fn is_own_thread() -> bool {
+    IS_OWN.with(Cell::get)
 }
 
 /// Polls `future` on this thread until it is ready, and sleeps in between. A future that is ready
 /// at once is one poll: no other thread, no lock, no allocation but the first time.
+///
+/// It panics where it would sleep on a thread of a runtime, whose tasks would have to wake it.
 ///
 /// ```
 /// assert_eq!(forebay_rt::block_on(async { 6 * 7 }), 42);
@@ -36,7 +49,14 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let output = loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => break output,
-            Poll::Pending => entry.parker.park(),
+            Poll::Pending => {
+                assert!(
+                    !is_own_thread(),
+                    "a call that blocks would stop the threads of the runtime, which have to end \
+                     it: await the call here, or make it on a thread of your own"
+                );
+                entry.parker.park();
+            }
         }
     };
     ENTRY.with(|kept| kept.set(Some(entry)));
@@ -74,6 +94,23 @@ mod tests {
             Poll::Pending
         });
         assert_eq!(block_on(waited), 3);
+    }
+
+    #[test]
+    fn a_task_that_would_block_its_thread_is_refused() {
+        let rt = crate::Rt::real();
+        let slot = Arc::new(Slot::new());
+        let never = Arc::clone(&slot);
+        let task = rt.spawn("blocks", async move {
+            assert_eq!(block_on(async { 6 }), 6, "what is ready blocks nobody");
+            block_on(never.take());
+        });
+        let joined =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| block_on(task.join())));
+        let reason = joined.expect_err("it would sleep for ever");
+        let reason = reason.downcast_ref::<&str>().expect("a message");
+        assert!(reason.contains("await the call here"), "{reason}");
+        slot.set(());
     }
 
     #[test]

@@ -248,6 +248,8 @@ impl Engine {
             .sum();
         let marked = frames_with(|word| word & (flag::FAILED | flag::ANON) == flag::FAILED);
         compare(wrong, "failed pages", failed, marked);
+        let of_cache = read(&self.global.failed);
+        compare(wrong, "failed pages of the cache", of_cache, marked);
         let Some(swap) = self.swap.get() else { return };
         let clean = frames_with(|word| {
             word & (flag::MAPPED | flag::ANON | flag::DIRTY) == flag::MAPPED | flag::ANON

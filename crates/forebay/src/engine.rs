@@ -34,6 +34,7 @@ use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
 use forebay_store::{ObjectId, Store};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Writers that may pause at a time before the queue of those who wait grows.
@@ -50,6 +51,8 @@ pub(crate) struct Engine {
     pub(crate) budget: Budget,
     pub(crate) rt: Rt,
     sink: Option<Arc<dyn EventSink>>,
+    /// The sink panicked: it is not called any more.
+    sink_failed: AtomicBool,
     pub(crate) counters: Counters,
     marks: Marks,
     pub(crate) frames: FrameTable,
@@ -141,6 +144,7 @@ impl Engine {
             vectors: IoVectors::new(budget.io_vectors, budget.io_vector_pages),
             rt: parts.rt,
             sink: parts.sink,
+            sink_failed: AtomicBool::new(false),
             counters: Counters::new(),
             marks: Marks::new(),
             frames,
@@ -178,6 +182,14 @@ impl Engine {
             return Err(BuildError::Closed);
         }
         settings.check()?;
+        let geometry = store.geometry();
+        if geometry.max_io_pages == 0 {
+            return Err(BuildError::BadSetting {
+                setting: "max_io_pages of the store",
+                given: geometry.max_io_pages.to_string(),
+                allowed: "at least 1",
+            });
+        }
         let mut backings = lock(&self.backings);
         let min_sum: u64 = backings
             .iter()
@@ -261,6 +273,8 @@ impl Engine {
     pub(crate) fn shut_down(&self) {
         self.closing.store(true, Ordering::Release);
         self.closed.wake_all();
+        // The task that fills the balloons waits for writes that end.
+        self.slab.freed.wake_all();
         for node in &self.nodes {
             node.wake_kswapd.wake_all();
         }
@@ -307,8 +321,14 @@ impl Engine {
     }
 
     pub(crate) fn record(&self, event: &Event) {
-        if let Some(sink) = &self.sink {
-            sink.record(self.rt.now(), event);
+        let Some(sink) = &self.sink else { return };
+        if self.sink_failed.load(Ordering::Relaxed) {
+            return;
+        }
+        // Somebody else's code, in the middle of ours: the flusher does not end with it.
+        let record = AssertUnwindSafe(|| sink.record(self.rt.now(), event));
+        if catch_unwind(record).is_err() && !self.sink_failed.swap(true, Ordering::Relaxed) {
+            forebay_rt::say("the sink for events panicked; it gets no more of them");
         }
     }
 

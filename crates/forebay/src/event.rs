@@ -282,7 +282,8 @@ pub enum WritebackReason {
     Foreground,
 }
 
-/// Takes events. It is called from hot paths and must be quick; it must not call the cache.
+/// Takes events. It is called from hot paths and must be quick; it must not call the cache. One
+/// that panics is not called again, and the cache goes on without it.
 pub trait EventSink: Send + Sync {
     /// One event, at the time `at`.
     fn record(&self, at: Instant, event: &Event);

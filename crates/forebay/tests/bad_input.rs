@@ -2,17 +2,19 @@
 
 mod support;
 
+use forebay::event::{Event, EventSink};
 use forebay::{
     AccessError, BackingSettings, BuildError, Cache, DirtyKnobs, NodeSettings, Parts, Settings,
     SyncError, Watermarks, ZoneSettings,
 };
-use forebay_base::Span;
+use forebay_base::{Instant, Span};
 use forebay_store::{
     Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
     Store,
 };
 use std::io::IoSliceMut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
 /// The longest that a call may keep its caller waiting for what never comes: the two timeouts of
@@ -437,4 +439,63 @@ fn a_closed_cache_serves_what_it_has_and_takes_nothing() {
         assert!(another.is_ok(), "another one can be built");
         bench.assert_consistent();
     });
+}
+
+#[test]
+fn a_store_that_takes_no_page_at_a_time_is_refused() {
+    simulate(41, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let geometry = Geometry {
+            max_io_pages: 0,
+            ..MemoryStore::new().geometry()
+        };
+        let attached = bench.cache.attach(Arc::new(MemoryStore::with(geometry)));
+        let refused = attached.expect_err("nothing could be written");
+        assert!(
+            matches!(refused, BuildError::BadSetting { .. }),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains("max_io_pages"), "{refused}");
+    });
+}
+
+/// A sink that panics at the event number `0`, counted down.
+struct Panics(AtomicU64);
+
+impl EventSink for Panics {
+    fn record(&self, _at: Instant, _event: &Event) {
+        assert_ne!(
+            self.0.fetch_sub(1, Ordering::Relaxed),
+            0,
+            "a sink that fails"
+        );
+    }
+}
+
+#[test]
+fn a_sink_that_panics_stops_neither_flusher_nor_callers() {
+    for events in 0..8 {
+        simulate(42, |rt| async move {
+            let sink = Arc::new(Panics(AtomicU64::new(events)));
+            let parts = Parts {
+                rt: rt.clone(),
+                sink: Some(sink.clone()),
+            };
+            let cache = Cache::with_parts(Settings::of_mib(8), parts).expect("it is built");
+            let memory = Arc::new(MemoryStore::new());
+            let store = cache.attach(memory.clone()).expect("it is attached");
+            let file = cache.open(&store, FILE, 0).expect("it opens");
+            for round in 0..3 {
+                write_pages(&file, 0..100).await.expect("memory takes it");
+                rt.sleep(Span::from_secs(60)).await;
+                assert!(file.is_written(), "round {round} after {events} events");
+            }
+            assert_eq!(
+                sink.0.load(Ordering::Relaxed),
+                u64::MAX,
+                "it is called no more"
+            );
+            assert_eq!(cache.check(), Vec::<String>::new());
+        });
+    }
 }

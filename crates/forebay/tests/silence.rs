@@ -372,3 +372,53 @@ fn reclaim_behind_a_full_queue_that_is_never_emptied_gives_up_and_says_so() {
         bench.assert_consistent();
     });
 }
+
+#[test]
+fn a_sync_does_not_wait_for_a_lost_request_while_others_end() {
+    simulate(31, |rt| async move {
+        let settings = Settings {
+            answer_timeout: Span::from_secs(1),
+            ..Settings::of_mib(8)
+        };
+        let (bench, faults) = Bench::faulty_over(rt, settings, MemoryStore::new());
+        let other = bench.open_object(ObjectId(2), 0);
+        let file = bench.open(0);
+        write_pages(&file, 0..4).await.expect("memory takes it");
+        faults.inject(Fault {
+            object: Some(FILE),
+            when: FaultWhen::First(1),
+            ..silence(IoKind::Write)
+        });
+        let busy = async {
+            // The other object, and later pages of this one, are written all the time.
+            for number in 0_u64.. {
+                for written in [&other, &file] {
+                    let page = 10 + number % 50;
+                    let done = write_pages(written, page..page + 1).await;
+                    done.expect("memory takes it");
+                }
+                other.sync().await.expect("the store answers");
+                bench.rt.sleep(Span::from_millis(50)).await;
+            }
+        };
+        let began = bench.rt.now();
+        let synced = {
+            let (mut busy, mut sync) = (pin!(busy), pin!(file.sync()));
+            std::future::poll_fn(|context| {
+                let _ = busy.as_mut().poll(context);
+                sync.as_mut().poll(context)
+            })
+            .await
+        };
+        assert!(
+            matches!(synced, Err(SyncError::NotAnswering { object: 1, .. })),
+            "{synced:?}"
+        );
+        let took = bench.rt.now().since(began);
+        assert!(took <= Span::from_secs(8), "{took}");
+        assert!(bench.count(Counter::WaitsOverdue) > 0, "it was reported");
+        speak(&bench, &faults).await;
+        assert_eq!(file.sync().await, Ok(()));
+        bench.assert_consistent();
+    });
+}

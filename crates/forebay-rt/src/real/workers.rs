@@ -1,5 +1,6 @@
 //! The threads that run tasks: one queue, and the threads that have nothing to do asleep.
 
+use crate::block_on::this_thread_runs_tasks;
 use crate::park::Parker;
 use crate::task::{Ending, Outcome, TaskFuture, poll_task, say_panicked};
 use crate::thread;
@@ -124,6 +125,7 @@ impl Workers {
     }
 
     fn run(&self) {
+        this_thread_runs_tasks();
         let parker = Arc::new(Parker::of_this_thread());
         let mut is_searching = false;
         loop {

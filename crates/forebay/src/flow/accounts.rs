@@ -21,13 +21,23 @@ pub(crate) fn less(gauge: &AtomicU64, pages: u64) {
     );
 }
 
-/// A page whose last write failed is written again, or dropped.
-pub(crate) fn account_failure_over(backing: &Backing, object: &ObjectState) {
-    less(&backing.failed_pages, 1);
-    less(&object.failed_pages, 1);
-}
-
 impl Engine {
+    /// Of the pages of all stores that could not be written those that the limit on dirty pages
+    /// leaves out, and of those of `backing`: no writer is to wait for pages that nothing makes
+    /// clean. They get as much again as the limit, within half of what is left beside it, so that
+    /// memory stays reclaimable.
+    pub(crate) fn set_aside(&self, backing: &Backing, thresh: u64) -> (u64, u64) {
+        let all = self.global.failed.load(Ordering::Relaxed);
+        if all == 0 {
+            return (0, 0);
+        }
+        let frames = u64::from(self.frames.len());
+        let most = thresh.min(frames.saturating_sub(thresh) / 2);
+        let aside = all.min(most);
+        let of_store = backing.failed_pages.load(Ordering::Relaxed);
+        (aside, of_store.min(aside))
+    }
+
     /// T1 of `pages` that [`Engine::account_dirty`] has in the books: somebody wrote to them.
     pub(crate) fn account_written_to(&self, backing: &Backing, pages: u64) {
         backing.dirtied.fetch_add(pages, Ordering::Relaxed);
@@ -94,7 +104,15 @@ impl Engine {
     pub(crate) fn account_failed(&self, backing: &Backing, object: &ObjectState, pages: u64) {
         backing.failed_pages.fetch_add(pages, Ordering::Relaxed);
         object.failed_pages.fetch_add(pages, Ordering::Relaxed);
+        self.global.failed.fetch_add(pages, Ordering::Relaxed);
         self.count(Counter::NrWriteFailed, pages);
+    }
+
+    /// A page whose last write failed is written again, or dropped.
+    pub(crate) fn account_failure_over(&self, backing: &Backing, object: &ObjectState) {
+        less(&self.global.failed, 1);
+        less(&backing.failed_pages, 1);
+        less(&object.failed_pages, 1);
     }
 
     /// Calls `move_books` with a zone and how many pages in a row lie in it, until all of `pages`

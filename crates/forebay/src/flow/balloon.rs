@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// First sleep of the task after a run in vain, and the longest, ms.
 const REST_MS: (u64, u64) = (100, 5_000);
+/// It looks no more often than this while writes end.
+const LEAST_REST: Span = Span::from_millis(5);
 
 /// What may be dirtied of `pages` while `over` are to be given up. A quarter stays, for it may be
 /// other pages that are over, and for long: writers of files are not stopped for those.
@@ -143,9 +145,12 @@ impl Engine {
                 rest_ms = REST_MS.0;
                 self.rt.yield_now().await;
             } else {
-                // All that is left is held, or dirty, or has nowhere to go.
+                // All that is left is held, or dirty, or has nowhere to go. Pages that come clean
+                // end the wait; not each of them, for a look costs a scan.
+                let listener = self.slab.freed.listen();
                 self.kick_flushers();
-                self.rest(Span::from_millis(rest_ms)).await;
+                self.rest(LEAST_REST).await;
+                let _ = self.rt.timeout(Span::from_millis(rest_ms), listener).await;
                 rest_ms = (rest_ms * 2).min(REST_MS.1);
             }
         }

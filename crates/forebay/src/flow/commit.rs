@@ -184,7 +184,7 @@ impl Engine {
         })
         .await;
         if matches!(result, Committed::Failed(_)) {
-            self.put_off(object);
+            self.put_off(object, backing);
             self.requeue_dirty(object, backing);
         }
         object.written.wake_all();

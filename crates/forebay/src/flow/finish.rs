@@ -10,15 +10,13 @@ use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
-use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::flusher_requests::FlusherWork;
+use crate::state::frame::{ExclusiveHold, flag, halved};
 use crate::state::index::page_of as index_of;
 use crate::state::object::ObjectState;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
 use forebay_store::{Durability, Finish, FinishedIo, IoKind, PagePointer, StoreError};
-
-/// First wait before a failed write is tried again, and the longest, ms.
-const RETRY_MS: (u64, u64) = (1_000, 60_000);
 
 impl Finish for Engine {
     fn finished(&self, io: FinishedIo) {
@@ -126,7 +124,7 @@ impl Engine {
     }
 
     fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
-        backing.forget_failures(object);
+        backing.write_taken(object, self.now_ms());
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
         if unstable {
@@ -180,11 +178,15 @@ impl Engine {
         io: &FinishedIo,
         error: StoreError,
     ) {
+        // Some of them may be good: they are tried again in halves, down to single ones.
+        let is_split = io.pages.len() > 1;
+        let piece = if is_split { halved(io.pages.len()) } else { 0 };
+        let waits = !(is_split && lock(&object.queueing).retry.takes_split());
         let frames = || io.pages.iter().map(|&page| self.frames.frame_at(page));
         for frame in frames() {
             // The flag before the tag: a flusher that takes a tagged page without it believes it
             // clean.
-            if self.frames.set(frame, flag::DIRTY | flag::FAILED) & flag::DIRTY == 0 {
+            if self.frames.set(frame, flag::DIRTY | flag::FAILED | piece) & flag::DIRTY == 0 {
                 self.account_dirty(backing, frame);
             } else {
                 self.mark(Mark::WriteFailedDirtyAgain);
@@ -197,19 +199,34 @@ impl Engine {
             // Together: a sync finds its pages dirty again or is told of the failure.
             let mut dirty = lock(&object.dirty);
             for page in first..first + pages {
-                dirty.untake(&self.slab, page, Tag::Dirty);
+                if waits {
+                    dirty.refuse(&self.slab, page);
+                } else {
+                    dirty.untake(&self.slab, page, Tag::Dirty);
+                }
             }
             object.errors.set(error);
         }
         self.account_written(backing, &io.pages);
-        backing.note_failure(error.failure);
+        backing.note_failure(error.failure, self.now_ms());
         // Before anybody can take them again, who counts them out.
         self.account_failed(backing, object, pages);
         for frame in frames() {
             self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
-        self.put_off(object);
+        // The flusher tries the halves, or sees to it that the object has its next try in time.
+        let asks = !waits || {
+            let (next, pardons) = (backing.next_sequence(), backing.pardons());
+            let retry = &mut lock(&object.queueing).retry;
+            retry.write_refused(self.now_ms(), of_token(io.token).1, next, pardons)
+        };
         self.requeue_dirty(object, backing);
+        if asks {
+            backing.requests.ask(FlusherWork {
+                retry: true,
+                ..FlusherWork::default()
+            });
+        }
         self.record(&Event::WritebackFailed {
             bdi: backing.number,
             ino: object.store_object().0,
@@ -218,10 +235,10 @@ impl Engine {
         });
     }
 
-    /// The next try of a failed write waits twice as long as the last one did.
-    pub(crate) fn put_off(&self, object: &ObjectState) {
-        let mut queueing = lock(&object.queueing);
-        queueing.retry_after_ms = (queueing.retry_after_ms * 2).clamp(RETRY_MS.0, RETRY_MS.1);
-        queueing.retry_at_ms = self.now_ms() + queueing.retry_after_ms;
+    /// The object waits twice as long as it did last before its next try.
+    pub(crate) fn put_off(&self, object: &ObjectState, backing: &Backing) {
+        let (next, pardons) = (backing.next_sequence(), backing.pardons());
+        let retry = &mut lock(&object.queueing).retry;
+        retry.put_off(self.now_ms(), next, pardons);
     }
 }

@@ -90,10 +90,16 @@ impl Engine {
     ) -> u64 {
         let mut progress = 0;
         let work = backing.requests.take();
-        if work.all || work.pages > 0 {
-            let pages = if work.all { u64::MAX } else { work.pages };
+        if work.all || work.retry || work.pages > 0 {
+            let is_all = work.all || work.retry;
+            let pages = if is_all { u64::MAX } else { work.pages };
             let reason = WritebackReason::Vmscan;
             progress += self.flush_round(backing, reason, pages).await;
+        }
+        if self.is_retry_due(backing) {
+            progress += self
+                .flush_round(backing, WritebackReason::Periodic, u64::MAX)
+                .await;
         }
         let interval = self.settings.writeback_interval;
         let now = self.rt.now();
@@ -109,6 +115,12 @@ impl Engine {
                 .await;
         }
         progress
+    }
+
+    /// Whether writes that failed are to be tried again by now.
+    fn is_retry_due(&self, backing: &Backing) -> bool {
+        let first = lock(&backing.lists).first_due_ms();
+        first.is_some_and(|due_ms| due_ms <= self.now_ms())
     }
 
     /// Sleeps until there may be something to do. Whoever asks for work from now on wakes it.
@@ -136,7 +148,10 @@ impl Engine {
         } else if self.settings.writeback_interval == Span::ZERO {
             asked.await;
         } else {
-            let next = last_old_flush + self.settings.writeback_interval;
+            let mut next = last_old_flush + self.settings.writeback_interval;
+            if let Some(due_ms) = lock(&backing.lists).first_due_ms() {
+                next = next.min(Instant::ZERO + Span::from_millis(due_ms));
+            }
             let _ = self.until(next, asked).await;
         }
     }
@@ -147,21 +162,24 @@ impl Engine {
     pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
         let limits = self.dirty_limits();
         let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
+        let (aside, of_store) = self.set_aside(backing, limits.thresh);
         let reclaimable = backing.reclaimable.load(Ordering::Relaxed) + uncommitted;
+        let reclaimable = reclaimable.saturating_sub(of_store);
         if reclaimable == 0 {
             return false;
         }
-        if self.global.reclaimable() > limits.background {
+        if self.global.reclaimable().saturating_sub(aside) > limits.background {
             return true;
         }
         // Others have all that may be dirty, on its way: the writers of this store are stopped, and
         // nobody else would write the few pages that they left here.
         let is_idle = backing.pages_in_flight.load(Ordering::Acquire) == 0;
-        if is_idle && self.global.pages() >= limits.thresh {
+        let pages = self.global.pages().saturating_sub(aside);
+        if is_idle && pages >= limits.thresh {
             return true;
         }
         // A store that was idle has no share yet; it gets the start that the position law gives.
-        let floor = limits.thresh.saturating_sub(self.global.pages()) / 8;
+        let floor = limits.thresh.saturating_sub(pages) / 8;
         let of_store = self.store_thresh(backing, limits.thresh).max(floor);
         reclaimable > store_background(of_store, limits.thresh, limits.background)
     }
@@ -294,14 +312,10 @@ impl Engine {
         object: &Arc<ObjectState>,
         pages_left: u64,
     ) -> (u64, Turn) {
-        let (next_page, retry_at_ms) = {
-            let queueing = lock(&object.queueing);
-            (queueing.next_page, queueing.retry_at_ms)
-        };
-        if self.now_ms() < retry_at_ms {
+        let Some(next_page) = self.begin_turn(backing, object) else {
             self.mark(Mark::FlushPutOff);
             return (0, Turn::Blocked);
-        }
+        };
         if !has_work_left(backing, object) {
             // It may be forgotten by now, and its number another's, whose writes it is not to wait
             // for. Of one that has work that cannot be, now that it has its turn.
@@ -340,6 +354,22 @@ impl Engine {
         (written, turn)
     }
 
+    /// Where the turn of an object starts; none if it has to wait for its next try. If that is due
+    /// it begins.
+    fn begin_turn(&self, backing: &Backing, object: &ObjectState) -> Option<u64> {
+        let mut queueing = lock(&object.queueing);
+        let mut dirty = lock(&object.dirty);
+        let (now_ms, pardons) = (self.now_ms(), backing.pardons());
+        if queueing.retry.waits(now_ms, pardons, dirty.has_untried()) {
+            return None;
+        }
+        if queueing.retry.due_ms(pardons) <= now_ms {
+            queueing.retry.begin_try();
+            dirty.retry_refused(&self.slab);
+        }
+        Some(queueing.next_page)
+    }
+
     /// An unstable store's pages are freed by commits alone, so the flusher asks for them once
     /// the writes of a turn have ended, whose numbers are `of_turn`. What others began before or
     /// after it is not waited for, nor is a store that is silent: no object is to keep the rest of
@@ -359,12 +389,12 @@ impl Engine {
             }
             if self.until(deadline, listener).await.is_none() {
                 self.overdue("a store's answer", longest);
-                self.put_off(object);
+                self.put_off(object, backing);
                 return;
             }
         }
         if self.commit(backing, object, longest).await == Committed::NoAnswer {
-            self.put_off(object);
+            self.put_off(object, backing);
         }
     }
 
@@ -389,16 +419,18 @@ impl Engine {
             return;
         }
         queueing.place = QueuePlace::Queued;
-        let mut lists = lock(&backing.lists);
-        let was_empty = lists.is_empty();
-        if turn == Turn::More || queueing.retry_after_ms > 0 {
-            if lists.add_left(self.now_ms(), &mut queueing, object.clone()) {
+        let was_empty = if turn == Turn::More || queueing.retry.is_on() {
+            let added = backing.add_left(&mut queueing, object, self.now_ms());
+            if added.is_put_off {
                 self.mark(Mark::FlushPutOff);
             }
+            added.was_idle
         } else {
+            let mut lists = lock(&backing.lists);
             lists.add_dirty(self.now_ms(), object.clone());
-        }
-        drop(lists);
+            // One is there now.
+            lists.all().nth(1).is_none()
+        };
         if was_empty {
             // A writer who had the object may have let the flusher fall asleep for good.
             backing.requests.wake();

@@ -9,7 +9,6 @@ mod anonymous;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
-use crate::flow::accounts::account_failure_over;
 use crate::flow::commit::of_object;
 use crate::flow::sync::ALL_PAGES;
 use crate::marks::Mark;
@@ -426,7 +425,7 @@ impl Engine {
                     self.account_cancelled(backing, frame);
                 }
                 if word & flag::FAILED != 0 {
-                    account_failure_over(backing, object);
+                    self.account_failure_over(backing, object);
                 }
                 if word & flag::UNSTABLE != 0 {
                     self.account_unstable_ends(backing, frame);
@@ -435,7 +434,7 @@ impl Engine {
             if word & flag::ANON != 0 {
                 self.anonymous_is_dropped(word);
             }
-            hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED);
+            hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED | flag::PIECE);
             self.release_page(hold);
             break;
         }

@@ -80,8 +80,8 @@ impl Engine {
                 self.writes_end(&backing, object, pages).await;
                 is_all_taken && put_back() == before
             });
-            let Some(is_all_written) = self.while_answering(&backing, longest, written).await
-            else {
+            let written = self.while_progressing(&backing, object, longest, written);
+            let Some(is_all_written) = written.await else {
                 self.mark(Mark::SyncWritesUnanswered);
                 return Err(unanswered(object, longest));
             };

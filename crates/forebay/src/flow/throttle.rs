@@ -197,7 +197,7 @@ impl Engine {
         loop {
             let snapshot = self.snapshot(backing);
             self.wake_flusher_if_over(backing, &snapshot);
-            if snapshot.limits.thresh / 2 < backing.failed_pages.load(Ordering::Relaxed) {
+            if self.store_is_lost(backing, snapshot.limits.thresh) {
                 // No pause makes room where nothing can be written: the writer is refused.
                 self.mark(Mark::PauseUseless);
                 return;
@@ -310,13 +310,17 @@ impl Engine {
         self.count(Counter::BalancePauses, 1);
         self.count(Counter::BalancePausedUs, paused.as_micros());
         self.record_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
-        let dirty = self.answerable_pages(backing, &self.dirty_limits());
+        let limits = self.dirty_limits();
+        let (aside, of_store) = self.set_aside(backing, limits.thresh);
+        let dirty = self
+            .answerable_pages(backing, &limits)
+            .saturating_sub(aside);
         // The last: a healthy store is written to whatever another one keeps dirty, and only by
         // what is written to it can it be measured.
         let may_go = dirty < snapshot.position.setpoint
             || (!ended && dirty < snapshot.inputs.hard_limit)
             || (now.since(entered) >= longest && dirty < snapshot.inputs.hard_limit)
-            || may_leave(0, backing.file_pages(), 1);
+            || may_leave(0, backing.file_pages().saturating_sub(of_store), 1);
         if may_go {
             let inputs = &snapshot.inputs;
             dirtier.renew(free_run(now, dirty, inputs.thresh), snapshot.exceeded);
@@ -327,7 +331,10 @@ impl Engine {
     fn snapshot(&self, backing: &Backing) -> Snapshot {
         let now = self.rt.now();
         let limits = self.dirty_limits();
-        let dirty = self.answerable_pages(backing, &limits);
+        let (aside, of_store) = self.set_aside(backing, limits.thresh);
+        let dirty = self
+            .answerable_pages(backing, &limits)
+            .saturating_sub(aside);
         let store_thresh = self.store_thresh(backing, limits.thresh);
         let rates = *lock(&backing.rates);
         let store_background = store_background(store_thresh, limits.thresh, limits.background);
@@ -337,7 +344,7 @@ impl Engine {
             dirty,
             hard_limit: self.global.smoothed().hard_limit(limits.thresh),
             store_thresh,
-            store_dirty: backing.dirty_pages(),
+            store_dirty: backing.dirty_pages().saturating_sub(of_store),
             average_pages_per_s: rates.bandwidth.average_pages_per_s,
             strict: backing.settings.strict_limit,
             store_background,
@@ -359,7 +366,7 @@ impl Engine {
             limits,
             inputs,
             position: position(&inputs),
-            store_file_pages: backing.file_pages(),
+            store_file_pages: backing.file_pages().saturating_sub(of_store),
             exceeded,
             is_measured: rates.samples >= SAMPLES_TO_TRUST,
         }

@@ -7,7 +7,7 @@ use crate::state::object::ObjectState;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_rt::wait::Slot;
-use forebay_store::{Finish, FinishedIo, Io, Request, StoreError};
+use forebay_store::{Finish, FinishedIo, Io, IoKind, Request, StoreError};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -36,7 +36,12 @@ pub(crate) async fn answer(
 ) -> Result<(), StoreError> {
     let io = Io::new(request, Vec::new(), ticket.clone(), 0);
     backing.store.submit(io);
-    ticket.0.take().await
+    let result = ticket.0.take().await;
+    if result.is_ok() && matches!(request.kind, IoKind::SetLength | IoKind::Discard) {
+        // There may be room where there was none.
+        backing.pardon();
+    }
+    result
 }
 
 impl Engine {

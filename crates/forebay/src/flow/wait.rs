@@ -8,10 +8,11 @@ use crate::event::Event;
 use crate::flow::reclaim::Who;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
+use crate::state::dirty_index::Tag;
 use crate::state::index::page_of;
 use crate::state::node::Node;
 use crate::state::object::ObjectState;
-use forebay_base::sync::atomic::Ordering;
+use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, Span};
 use forebay_law::history::early_timeout_ms;
@@ -20,6 +21,10 @@ use forebay_rt::wait::Listener;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
+
+/// The writes of an object may wait behind those of others for so many times as long as the store
+/// may take for an answer.
+const TIMES_OF_OTHERS: u64 = 3;
 
 impl Engine {
     /// Waits until `ready` says so of the word of `frame`, or the frame has another page.
@@ -145,8 +150,45 @@ impl Engine {
         let _ = self.rt.timeout(span, self.closed.listen()).await;
     }
 
+    /// The output of a future that waits for writes of `object`, or none if they make no progress.
+    /// That is so if `longest` passes without the store finishing anything, or a few times as
+    /// much without a step of the object's own: a request may be lost while others end.
+    pub(crate) async fn while_progressing<F: Future>(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        longest: Span,
+        mut future: Pin<&mut F>,
+    ) -> Option<F::Output> {
+        // The oldest write comes to its end, or there is none and the next page is another.
+        let progress = || {
+            let oldest = backing.oldest_write(object.number);
+            let next = || lock(&object.dirty).next_tagged(&self.slab, Tag::ToWrite, 0..u64::MAX);
+            (oldest, oldest.is_none().then(next))
+        };
+        let mut seen = progress();
+        let mut since = self.rt.now();
+        loop {
+            let before = backing.written.load(Ordering::Relaxed);
+            if let Ok(output) = self.rt.timeout(longest, future.as_mut()).await {
+                return Some(output);
+            }
+            let is_silent = backing.written.load(Ordering::Relaxed) == before;
+            let (now, waited) = (progress(), self.rt.now().since(since));
+            let is_stuck = now == seen && waited >= longest.saturating_mul(TIMES_OF_OTHERS);
+            if is_silent || is_stuck {
+                self.overdue("a store's answer", waited);
+                return None;
+            }
+            if now != seen {
+                (seen, since) = (now, self.rt.now());
+            }
+        }
+    }
+
     /// The future's output, or none if `longest` passes without the store finishing anything: a
-    /// slow store is waited for, a silent one is not.
+    /// slow store is waited for, a silent one is not. For writers, who wait for pages of anybody
+    /// to be written and not for one request.
     pub(crate) async fn while_answering<F: Future>(
         &self,
         backing: &Backing,

@@ -10,6 +10,7 @@ use crate::flow::swap::is_in_no_slot;
 use crate::flow::throttle::OwedPause;
 use crate::marks::Mark;
 use crate::policy::Refaults;
+use crate::state::backing::Backing;
 use crate::state::dirty_index::SlabFull;
 use crate::state::frame::{ExclusiveHold, Refused, flag};
 use crate::state::index::key;
@@ -270,9 +271,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses a writer whose object, or whose store, has so many pages that cannot be written
-    /// that they would fill the cache. An object alone may have half of what a store may, so that
-    /// a bad one does not stop its neighbours.
+    /// Whether a store has many pages that it refused, and takes nothing at all any more.
+    pub(super) fn store_is_lost(&self, backing: &Backing, thresh: u64) -> bool {
+        let failed = backing.failed_pages.load(Ordering::Relaxed);
+        failed > thresh / 2 && backing.refuses_all(self.now_ms())
+    }
+
+    /// Refuses a writer whose object has so many pages that cannot be written that they would fill
+    /// the cache, or whose store has and takes nothing of any object. While it takes others, one
+    /// bad object does not stop its neighbours, however much of it there is.
     fn check_failures(&self, handle: &Handle) -> Result<(), AccessError> {
         let of_store = handle.backing.failed_pages.load(Ordering::Relaxed);
         if of_store == 0 || handle.object.is_anonymous() {
@@ -280,8 +287,12 @@ impl Engine {
         }
         let of_object = handle.object.failed_pages.load(Ordering::Relaxed);
         let thresh = self.dirty_limits().thresh;
-        if of_object > thresh / 4 || of_store > thresh / 2 {
+        let is_one_of_many = of_object > 0 && of_store > thresh / 2;
+        let is_refused = of_object > thresh / 4 || is_one_of_many;
+        if is_refused || self.store_is_lost(&handle.backing, thresh) {
             self.mark(Mark::TooManyFailed);
+            // Whoever asks again later may be lucky.
+            handle.backing.ask_for_retry(self.now_ms());
             return Err(AccessError::TooManyFailed {
                 object: handle.object.store_object().0,
                 failed_pages: of_object,

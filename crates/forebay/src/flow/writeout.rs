@@ -4,13 +4,12 @@
 //! call it, and reclaim only under historic policies.
 
 use crate::engine::Engine;
-use crate::flow::accounts::account_failure_over;
 use crate::marks::Mark;
 use crate::policy::WriteDepth;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::{Run, Tag};
-use crate::state::frame::{Refused, claimable, flag};
+use crate::state::frame::{Refused, claimable, flag, piece_of};
 use crate::state::index::{INDEX_BITS, key};
 use crate::state::object::ObjectState;
 use crate::state::outstanding::SEQUENCE_BITS;
@@ -38,6 +37,8 @@ pub(crate) fn of_token(token: u64) -> (u32, u64) {
 /// What came of a claim.
 enum Claim {
     Taken(PagePointer),
+    /// It belongs into a request of its own: the ones before it failed less often, or more.
+    Apart,
     /// Somebody has it; it stays tagged.
     Busy,
     /// It is clean, or gone.
@@ -235,9 +236,14 @@ impl Engine {
     ) -> Claimed {
         let length_bytes = object.length_bytes();
         let mut first = left.start;
-        for page in left.by_ref() {
+        let mut history = None;
+        while let Some(page) = left.next() {
             self.prefetch_claims(object, page);
-            match self.claim(backing, object, page) {
+            match self.claim(backing, object, page, (&mut history, vector.len())) {
+                Claim::Apart => {
+                    left.start = page;
+                    break;
+                }
                 Claim::Taken(pointer) => {
                     if vector.is_empty() {
                         first = page;
@@ -290,7 +296,14 @@ impl Engine {
         }
     }
 
-    fn claim(&self, backing: &Backing, object: &ObjectState, page: u64) -> Claim {
+    /// Claims `page` behind `taken` others, whose writes failed as `history` says.
+    fn claim(
+        &self,
+        backing: &Backing,
+        object: &ObjectState,
+        page: u64,
+        (history, taken): (&mut Option<u64>, usize),
+    ) -> Claim {
         let key = key(object.number, page);
         let Some(frame) = self.index.find_surely(&self.frames, key) else {
             return Claim::Clean;
@@ -304,6 +317,11 @@ impl Engine {
             Err(Refused::Busy) => return Claim::Busy,
             Err(Refused::Gone) => return Claim::Clean,
         };
+        let of_page = hold.word() & (flag::FAILED | flag::PIECE);
+        if taken > 0 && (*history != Some(of_page) || taken >= piece_of(of_page)) {
+            return Claim::Apart;
+        }
+        *history = Some(of_page);
         let found = self.frames.claim_for_writing(frame);
         drop(hold);
         if !claimable(found) {
@@ -311,7 +329,7 @@ impl Engine {
             return if is_dirty { Claim::Busy } else { Claim::Clean };
         }
         if found & flag::FAILED != 0 {
-            account_failure_over(backing, object);
+            self.account_failure_over(backing, object);
         }
         Claim::Taken(self.frames.arena().pointer(frame))
     }

@@ -9,8 +9,8 @@
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
 use crate::state::flusher_lists::FlusherLists;
-use crate::state::flusher_requests::FlusherRequests;
-use crate::state::object::{ObjectState, QueuePlace};
+use crate::state::flusher_requests::{FlusherRequests, FlusherWork};
+use crate::state::object::{ObjectState, QueuePlace, Queueing};
 use crate::state::outstanding::Outstanding;
 use crate::state::vectors::IoVectors;
 use forebay_base::Span;
@@ -43,6 +43,19 @@ pub(crate) struct Rates {
     /// Samples of bandwidth so far: 0 means that the rate is the initial guess.
     pub(crate) samples: u64,
 }
+
+/// How an object was put on the list of those with work left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddedLeft {
+    /// There was nothing else to write.
+    pub(crate) was_idle: bool,
+    pub(crate) is_put_off: bool,
+}
+
+/// A store that refused everything for so long and takes one write is well again, ms.
+const REFUSING_MS: u64 = 500;
+/// Callers that are refused are answered with another try so often, ms.
+const ASKED_MS: u64 = 250;
 
 /// Writes for which the lists of a store have room from the start.
 const ROOM: usize = 128;
@@ -78,6 +91,11 @@ pub(crate) struct Backing {
     pub(crate) failed_pages: AtomicU64,
     /// Why the last write that failed did.
     last_failure: Mutex<Failure>,
+    /// Since when (ms) every write that ended has failed; 0: the last one was taken.
+    refusing_since_ms: AtomicU64,
+    /// How often all that is put off was to be tried again at once, and when a caller asked last.
+    pardons: AtomicU64,
+    asked_ms: AtomicU64,
     pub(crate) exceeded: AtomicBool,
     /// Writers that were throttled here so far.
     pub(crate) writers_seen: AtomicU64,
@@ -132,6 +150,9 @@ impl Backing {
             written: AtomicU64::new(0),
             failed_pages: AtomicU64::new(0),
             last_failure: Mutex::new(Failure::NoAnswer),
+            refusing_since_ms: AtomicU64::new(0),
+            pardons: AtomicU64::new(0),
+            asked_ms: AtomicU64::new(0),
             exceeded: AtomicBool::new(false),
             writers_seen: AtomicU64::new(0),
             rates: Mutex::new(Rates {
@@ -170,9 +191,11 @@ impl Backing {
         self.congested.load(Ordering::Relaxed)
     }
 
-    /// Notes why a write failed.
-    pub(crate) fn note_failure(&self, failure: Failure) {
+    /// Notes that a write failed, and why.
+    pub(crate) fn note_failure(&self, failure: Failure, now_ms: u64) {
         *lock(&self.last_failure) = failure;
+        let since = &self.refusing_since_ms;
+        let _ = since.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Why the last write that failed did; of no meaning where none has.
@@ -198,26 +221,101 @@ impl Backing {
     pub(crate) fn enqueue(&self, object: &Arc<ObjectState>, now_ms: impl FnOnce() -> u64) -> bool {
         let mut queueing = lock(&object.queueing);
         if queueing.place != QueuePlace::None {
+            if queueing.retry.is_on() && !self.waits(&queueing, object, now_ms()) {
+                // Beside the pages that wait for their next try there are others now.
+                lock(&self.lists).hurry(&queueing, object.number);
+            }
             return false;
         }
         queueing.place = QueuePlace::Queued;
+        if queueing.retry.is_on() {
+            // A failed write waits for its own time and not until the page is old again.
+            return self.add_left(&mut queueing, object, now_ms()).was_idle;
+        }
         let mut lists = lock(&self.lists);
         let was_idle = lists.is_empty();
-        if queueing.retry_after_ms > 0 {
-            // A failed write waits for its own time and not until the page is old again.
-            lists.add_left(now_ms(), &mut queueing, object.clone());
-        } else {
-            lists.add_dirty(now_ms(), object.clone());
-        }
+        lists.add_dirty(now_ms(), object.clone());
         was_idle
     }
 
-    /// A write of `object` has ended well: its failed ones are tried again in the next round.
-    pub(crate) fn forget_failures(&self, object: &ObjectState) {
-        let mut queueing = lock(&object.queueing);
-        if queueing.retry_after_ms > 0 {
-            queueing.forget_failures();
-            lock(&self.lists).hurry(&queueing, object.number);
+    /// Whether `object` has nothing to write before its next try.
+    fn waits(&self, queueing: &Queueing, object: &ObjectState, now_ms: u64) -> bool {
+        let has_untried = lock(&object.dirty).has_untried();
+        queueing.retry.waits(now_ms, self.pardons(), has_untried)
+    }
+
+    /// Puts an object on the list of those that have work left, or on that of those put off.
+    pub(crate) fn add_left(
+        &self,
+        queueing: &mut Queueing,
+        object: &Arc<ObjectState>,
+        now_ms: u64,
+    ) -> AddedLeft {
+        let is_put_off = self.waits(queueing, object, now_ms);
+        let until_ms = is_put_off.then(|| queueing.retry.due_ms(self.pardons()));
+        let mut lists = lock(&self.lists);
+        let was_idle = lists.is_empty();
+        lists.add_left(until_ms, queueing, object.clone());
+        AddedLeft {
+            was_idle,
+            is_put_off,
+        }
+    }
+
+    /// How often all that is put off was to be tried again at once.
+    pub(crate) fn pardons(&self) -> u64 {
+        self.pardons.load(Ordering::Relaxed)
+    }
+
+    /// All that is put off is to be tried again at once: there may be room again.
+    pub(crate) fn pardon(&self) {
+        self.pardons.fetch_add(1, Ordering::Relaxed);
+        if lock(&self.lists).hurry_all() {
+            self.requests.ask(FlusherWork {
+                retry: true,
+                ..FlusherWork::default()
+            });
+        }
+    }
+
+    /// Whether every write that ended lately has failed.
+    pub(crate) fn refuses_all(&self, now_ms: u64) -> bool {
+        let since_ms = self.refusing_since_ms.load(Ordering::Relaxed);
+        since_ms != 0 && now_ms.saturating_sub(since_ms) >= REFUSING_MS
+    }
+
+    /// A caller that was refused asks for another try, which it gets a few times a second.
+    pub(crate) fn ask_for_retry(&self, now_ms: u64) {
+        let last = self.asked_ms.load(Ordering::Relaxed);
+        let is_first = now_ms >= last + ASKED_MS
+            && self
+                .asked_ms
+                .compare_exchange(last, now_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_first {
+            self.pardon();
+        }
+    }
+
+    /// A write of `object` has ended well.
+    pub(crate) fn write_taken(&self, object: &ObjectState, now_ms: u64) {
+        {
+            let mut queueing = lock(&object.queueing);
+            if queueing.retry.is_on() {
+                queueing.retry.write_taken();
+                if object.failed_pages.load(Ordering::Relaxed) == 0 {
+                    queueing.retry.forget();
+                    lock(&self.lists).hurry(&queueing, object.number);
+                }
+            }
+        }
+        let since = &self.refusing_since_ms;
+        if since.load(Ordering::Relaxed) != 0 {
+            let since_ms = since.swap(0, Ordering::Relaxed);
+            // Where good pages lie beside bad ones each is taken between failures: no news.
+            if since_ms != 0 && now_ms.saturating_sub(since_ms) >= REFUSING_MS {
+                self.pardon();
+            }
         }
     }
 
@@ -261,6 +359,11 @@ impl Backing {
     /// The sequence number that the next write will have.
     pub(crate) fn next_sequence(&self) -> u64 {
         lock(&self.outstanding).next()
+    }
+
+    /// The oldest write of `object` that has not ended.
+    pub(crate) fn oldest_write(&self, object: u32) -> Option<u64> {
+        lock(&self.outstanding).oldest(object)
     }
 
     /// Whether a write of `object` whose number is one of `sequences` has not ended.

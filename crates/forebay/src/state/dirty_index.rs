@@ -7,8 +7,10 @@
 //! invariant D1: a page with its flag `DIRTY` set and not held exclusively has its dirty bit set.
 //! invariant D2: a page under writeback or unstable has its in-flight bit set, and so its block
 //! exists: a failed write can always mark its page dirty again.
-//! invariant D3: a page to be written is dirty: the to-write bits are a subset of the dirty bits.
+//! invariant D3: a page to be written is dirty; one that is not dirty and whose to-write bit is set
+//! is one that the store refused: it is as dirty as the others, but waits for its next try.
 //! invariant D4: a block in the treap has at least one bit set; an empty one is in the slab.
+//! invariant D5: a page that waits for its next try is not in flight.
 
 use forebay_base::hash::mix;
 use forebay_base::sync::{
@@ -109,20 +111,33 @@ impl BlockSlab {
 
 impl Block {
     fn is_empty(&self) -> bool {
-        self.dirty.load(Relaxed) | self.in_flight.load(Relaxed) == 0
+        self.bits(Tag::Dirty) | self.in_flight.load(Relaxed) == 0
     }
 
     fn bits(&self, tag: Tag) -> u64 {
         match tag {
-            Tag::Dirty => self.dirty.load(Relaxed),
-            Tag::ToWrite => self.towrite.load(Relaxed),
+            Tag::Dirty => self.dirty.load(Relaxed) | self.towrite.load(Relaxed),
+            Tag::ToWrite => self.dirty.load(Relaxed) & self.towrite.load(Relaxed),
             Tag::InFlight => self.in_flight.load(Relaxed),
         }
     }
 
     /// Pages that a writer may take: tagged, and no write of them in flight.
     fn takeable(&self, tag: Tag) -> u64 {
-        self.bits(tag) & !self.in_flight.load(Relaxed)
+        self.bits(tag) & self.dirty.load(Relaxed) & !self.in_flight.load(Relaxed)
+    }
+
+    /// Those that the store refused and that wait for their next try.
+    fn refused(&self) -> u64 {
+        self.towrite.load(Relaxed) & !self.dirty.load(Relaxed)
+    }
+
+    /// The pages of `mask` need not wait for their next try. Says how many did.
+    fn forgive(&self, mask: u64) -> u64 {
+        let forgiven = self.refused() & mask;
+        self.dirty.fetch_or(forgiven, Relaxed);
+        self.towrite.fetch_and(!forgiven, Relaxed);
+        u64::from(forgiven.count_ones())
     }
 }
 
@@ -151,6 +166,8 @@ pub(crate) struct DirtyIndex {
     /// The block of the last change: neighbours follow each other.
     recent: u32,
     dirty_pages: u64,
+    /// Those of them that the store refused, and that wait for their next try.
+    refused_pages: u64,
     /// How often a page that was taken came back to be written.
     put_back: u64,
 }
@@ -161,6 +178,7 @@ impl Default for DirtyIndex {
             root: NIL,
             recent: NIL,
             dirty_pages: 0,
+            refused_pages: 0,
             put_back: 0,
         }
     }
@@ -175,9 +193,14 @@ fn priority(number: u64) -> u64 {
 }
 
 impl DirtyIndex {
-    /// Pages whose dirty bit is set.
+    /// Pages that are dirty, those among them that were refused.
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.dirty_pages
+    }
+
+    /// Whether a page is dirty that need not wait for its next try.
+    pub(crate) fn has_untried(&self) -> bool {
+        self.dirty_pages > self.refused_pages
     }
 
     /// How often a page that somebody took came back to be written. While this does not change,
@@ -195,8 +218,11 @@ impl DirtyIndex {
     pub(crate) fn set_dirty(&mut self, slab: &BlockSlab, page: u64) -> Result<bool, SlabFull> {
         let (number, bit) = split(page);
         let at = self.find_or_insert(slab, number)?;
-        let before = slab.at(at).dirty.fetch_or(bit, Relaxed);
-        let is_new = before & bit == 0;
+        let block = slab.at(at);
+        let is_new = block.bits(Tag::Dirty) & bit == 0;
+        if is_new {
+            block.dirty.fetch_or(bit, Relaxed);
+        }
         self.dirty_pages += u64::from(is_new);
         Ok(is_new)
     }
@@ -204,6 +230,7 @@ impl DirtyIndex {
     /// Takes the dirty and to-write tags of a page away (it was discarded).
     pub(crate) fn cancel(&mut self, slab: &BlockSlab, page: u64) {
         self.change(slab, page, |index, block, bit| {
+            index.refused_pages -= block.forgive(bit);
             if block.dirty.fetch_and(!bit, Relaxed) & bit != 0 {
                 index.dirty_pages -= 1;
             }
@@ -221,6 +248,7 @@ impl DirtyIndex {
     /// A write of the page failed or was put off: dirty again. Cannot fail (D2).
     pub(crate) fn untake(&mut self, slab: &BlockSlab, page: u64, tag: Tag) {
         self.change(slab, page, |index, block, bit| {
+            index.refused_pages -= block.forgive(bit);
             if block.dirty.fetch_or(bit, Relaxed) & bit == 0 {
                 index.dirty_pages += 1;
             }
@@ -230,6 +258,32 @@ impl DirtyIndex {
             }
             block.in_flight.fetch_and(!bit, Relaxed);
         });
+    }
+
+    /// The store refused the page: it is dirty again, and no flusher takes it before
+    /// [`DirtyIndex::retry_refused`].
+    pub(crate) fn refuse(&mut self, slab: &BlockSlab, page: u64) {
+        self.untake(slab, page, Tag::Dirty);
+        self.change(slab, page, |index, block, bit| {
+            // A sync that has tagged it since is about to try it.
+            if block.towrite.fetch_or(bit, Relaxed) & bit == 0 {
+                block.dirty.fetch_and(!bit, Relaxed);
+                index.refused_pages += 1;
+            }
+        });
+    }
+
+    /// The pages that were refused may be tried again.
+    pub(crate) fn retry_refused(&mut self, slab: &BlockSlab) {
+        let mut from = 0;
+        while self.refused_pages > 0 {
+            let next = self.next(slab, &(from..u64::MAX), Block::refused);
+            let page = next.expect("refused pages have their blocks");
+            let (number, _) = split(page);
+            let at = self.find(slab, number).expect("a found page has its block");
+            self.refused_pages -= slab.at(at).forgive(u64::MAX);
+            from = (number + 1) * BLOCK_PAGES;
+        }
     }
 
     /// Takes the next run of at most `limit` tagged pages from `from` up to and without `end`:
@@ -280,6 +334,7 @@ impl DirtyIndex {
             let first = number * BLOCK_PAGES;
             let below = range.end.saturating_sub(first).min(BLOCK_PAGES);
             let mask = (u64::MAX >> (BLOCK_PAGES - below)) & (u64::MAX << (page - first));
+            self.refused_pages -= block.forgive(mask);
             let bits = block.dirty.load(Relaxed) & mask;
             block.towrite.fetch_or(bits, Relaxed);
             tagged += u64::from(bits.count_ones());

@@ -1,5 +1,5 @@
-//! The dirty index against a naive twin: three ordered sets of page numbers. For the twin the
-//! invariants D3 and D4 hold by themselves.
+//! The dirty index against a naive twin: four ordered sets of page numbers. For the twin the
+//! invariants D3, D4 and D5 hold by themselves.
 
 use super::*;
 use crate::state::index::INDEX_BITS;
@@ -11,16 +11,27 @@ struct Twin {
     dirty: BTreeSet<u64>,
     towrite: BTreeSet<u64>,
     in_flight: BTreeSet<u64>,
+    refused: BTreeSet<u64>,
 }
 
 impl Twin {
+    fn refuse(&mut self, page: u64) {
+        self.dirty.insert(page);
+        if !self.towrite.contains(&page) {
+            self.refused.insert(page);
+        }
+    }
+
     fn take_run(&mut self, tag: Tag, range: std::ops::Range<u64>, limit: u64) -> Option<Run> {
         let tagged = if tag == Tag::Dirty {
             &self.dirty
         } else {
             &self.towrite
         };
-        let takeable: BTreeSet<u64> = tagged.difference(&self.in_flight).copied().collect();
+        let mut takeable: BTreeSet<u64> = tagged.difference(&self.in_flight).copied().collect();
+        if tag == Tag::Dirty {
+            takeable.retain(|page| !self.refused.contains(page));
+        }
         let first = *takeable.range(range.start..).next()?;
         let end = range.end.min(first + limit);
         let taken: Vec<u64> = (first..end)
@@ -51,6 +62,8 @@ fn draw_page(prng: &mut Prng) -> u64 {
 
 fn check(index: &DirtyIndex, slab: &BlockSlab, twin: &Twin) {
     assert_eq!(index.dirty_pages(), twin.dirty.len() as u64);
+    let has_untried = !twin.dirty.is_subset(&twin.refused);
+    assert_eq!(index.has_untried(), has_untried, "invariant D5");
     for (tag, set) in [
         (Tag::Dirty, &twin.dirty),
         (Tag::ToWrite, &twin.towrite),
@@ -97,6 +110,11 @@ fn random_changes_agree_with_the_twin() {
                     index.cancel(&slab, page);
                     twin.dirty.remove(&page);
                     twin.towrite.remove(&page);
+                    twin.refused.remove(&page);
+                    if prng.chance(1, 32) {
+                        index.retry_refused(&slab);
+                        twin.refused.clear();
+                    }
                 }
                 4 => {
                     let end = page + prng.below(300);
@@ -105,6 +123,7 @@ fn random_changes_agree_with_the_twin() {
                         index.tag_for_writing(&slab, page..end),
                         expected.len() as u64
                     );
+                    twin.refused.retain(|page| !expected.contains(page));
                     twin.towrite.extend(expected);
                 }
                 5 => {
@@ -125,11 +144,16 @@ fn random_changes_agree_with_the_twin() {
                         continue;
                     };
                     twin.in_flight.remove(&page);
-                    if prng.chance(1, 2) {
-                        index.landed(&slab, page);
-                    } else {
-                        index.untake(&slab, page, Tag::Dirty);
-                        twin.dirty.insert(page);
+                    match prng.below(4) {
+                        0 => {
+                            index.refuse(&slab, page);
+                            twin.refuse(page);
+                        }
+                        1 => {
+                            index.untake(&slab, page, Tag::Dirty);
+                            twin.dirty.insert(page);
+                        }
+                        _ => index.landed(&slab, page),
                     }
                 }
             }

@@ -39,29 +39,39 @@ impl FlusherLists {
         self.dirty.push_back((since_ms, object));
     }
 
-    /// Appends an object that has work left, or puts it off if its failed writes are not due.
-    /// True if it was put off.
+    /// Appends an object that has work left, or puts it off until `until_ms`.
     pub(crate) fn add_left(
         &mut self,
-        now_ms: u64,
+        until_ms: Option<u64>,
         queueing: &mut Queueing,
         object: Arc<ObjectState>,
-    ) -> bool {
-        let is_put_off = queueing.retry_at_ms > now_ms;
-        if is_put_off {
-            queueing.put_off_until_ms = queueing.retry_at_ms;
-            let key = (queueing.put_off_until_ms, object.number);
-            self.put_off.insert(key, object);
+    ) {
+        if let Some(until_ms) = until_ms {
+            queueing.put_off_until_ms = until_ms;
+            self.put_off.insert((until_ms, object.number), object);
         } else {
             self.more_io.push_back(object);
         }
-        is_put_off
     }
 
     /// An object that may have been put off need not wait any longer.
     pub(crate) fn hurry(&mut self, queueing: &Queueing, number: u32) {
         let key = (queueing.put_off_until_ms, number);
         self.more_io.extend(self.put_off.remove(&key));
+    }
+
+    /// No object need wait any longer. False if none did.
+    pub(crate) fn hurry_all(&mut self) -> bool {
+        let waited = !self.put_off.is_empty();
+        while let Some((_, object)) = self.put_off.pop_first() {
+            self.more_io.push_back(object);
+        }
+        waited
+    }
+
+    /// When the first of those that are put off is due, if there are any.
+    pub(crate) fn first_due_ms(&self) -> Option<u64> {
+        self.put_off.first_key_value().map(|(key, _)| key.0)
     }
 
     /// If the round has no object left: takes what was left of the last one, what was put off and
@@ -146,7 +156,7 @@ mod tests {
         let mut lists = FlusherLists::new();
         lists.add_dirty(10, object(1));
         lists.add_dirty(20, object(2));
-        lists.add_left(30, &mut lock(&object(3).queueing), object(3));
+        lists.add_left(None, &mut lock(&object(3).queueing), object(3));
         assert_eq!(lists.all().count(), 3);
         assert_eq!(round(&mut lists, 30, Some(15)), [3, 1]);
         assert_eq!(round(&mut lists, 30, None), []);
@@ -158,10 +168,10 @@ mod tests {
     fn who_is_put_off_is_in_no_round_before_its_time() {
         let mut lists = FlusherLists::new();
         let (early, late) = (object(1), object(2));
-        for (object, retry_at_ms) in [(&late, 900), (&early, 500)] {
-            lock(&object.queueing).retry_at_ms = retry_at_ms;
-            assert!(lists.add_left(100, &mut lock(&object.queueing), object.clone()));
+        for (object, until_ms) in [(&late, 900), (&early, 500)] {
+            lists.add_left(Some(until_ms), &mut lock(&object.queueing), object.clone());
         }
+        assert_eq!(lists.first_due_ms(), Some(500));
         assert_eq!(round(&mut lists, 499, Some(499)), []);
         assert!(Arc::ptr_eq(lists.first().expect("two wait"), &early));
         assert_eq!(round(&mut lists, 500, None), [1]);
@@ -169,5 +179,8 @@ mod tests {
         lists.hurry(&lock(&early.queueing), 1);
         assert_eq!(round(&mut lists, 501, None), [2]);
         assert!(lists.is_empty());
+        lists.add_left(Some(800), &mut lock(&late.queueing), late.clone());
+        assert!(lists.hurry_all() && !lists.hurry_all());
+        assert_eq!(round(&mut lists, 600, None), [2]);
     }
 }

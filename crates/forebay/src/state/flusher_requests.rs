@@ -17,6 +17,8 @@ pub(crate) struct FlusherWork {
     pub(crate) all: bool,
     /// One has looked at so many pages in vain: write as many.
     pub(crate) pages: u64,
+    /// Writes that failed may be tried again.
+    pub(crate) retry: bool,
 }
 
 /// The requests that a flusher has not begun to heed.
@@ -62,6 +64,7 @@ impl FlusherRequests {
         let merged = FlusherWork {
             all: asked.all || work.all,
             pages: asked.pages.max(work.pages),
+            retry: asked.retry || work.retry,
         };
         let is_new = *asked != merged;
         *asked = merged;
@@ -117,6 +120,7 @@ mod tests {
         requests.ask(FlusherWork {
             all: true,
             pages: 3,
+            retry: false,
         });
         assert_eq!(requests.after_round(false), AfterRound::Again);
         assert_eq!(requests.after_round(true), AfterRound::RestInVain);

@@ -71,6 +71,10 @@ pub(crate) mod flag {
     pub(crate) const FREQUENT: u64 = 1 << 34;
     /// Touched four times or more.
     pub(crate) const CONSTANT: u64 = 1 << 35;
+    /// Of a page whose last write failed: one more than the power of two that is the number of
+    /// pages with which it is tried next; 0: as many as there are.
+    pub(crate) const PIECE: u64 = 0xf << PIECE_SHIFT;
+    pub(super) const PIECE_SHIFT: u32 = 36;
     /// Touches after the first, which every page that is read in has.
     pub(crate) const TOUCHED_AGAIN: u64 = PROMOTE | FREQUENT | CONSTANT;
     /// All that describes a page and goes when its frame is released.
@@ -90,7 +94,22 @@ pub(crate) mod flag {
         | READAHEAD
         | FAILED
         | COMMITTING
-        | SWAPCACHE;
+        | SWAPCACHE
+        | PIECE;
+}
+
+/// The flags of the pages of a write of `pages` pages that failed: the next has half of them.
+pub(crate) fn halved(pages: usize) -> u64 {
+    let half = pages.div_ceil(2).next_power_of_two();
+    u64::from(half.trailing_zeros().min(14) + 1) << flag::PIECE_SHIFT
+}
+
+/// With how many pages at most the page of `word` is to be written.
+pub(crate) fn piece_of(word: u64) -> usize {
+    match (word & flag::PIECE) >> flag::PIECE_SHIFT {
+        0 => usize::MAX,
+        power => 1 << (power - 1),
+    }
 }
 
 /// The shared holds of a word.
@@ -294,7 +313,7 @@ impl FrameTable {
             if !claimable(seen) {
                 return seen;
             }
-            let wanted = (seen & !(flag::DIRTY | flag::FAILED)) | flag::WRITEBACK;
+            let wanted = (seen & !(flag::DIRTY | flag::FAILED | flag::PIECE)) | flag::WRITEBACK;
             match word.compare_exchange_weak(seen, wanted, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return seen,
                 Err(now) => seen = now,

@@ -17,6 +17,8 @@ pub(crate) struct GlobalDirty {
     pub(crate) writeback: AtomicU64,
     /// Those of them that are written and wait for a commit.
     pub(crate) uncommitted: AtomicU64,
+    /// Dirty pages whose last write failed.
+    pub(crate) failed: AtomicU64,
     /// Pages dirtied since some writer was last evaluated, and how many may be.
     pub(crate) unevaluated: AtomicU64,
     pub(crate) ratelimit_pages: AtomicU64,
@@ -32,6 +34,7 @@ impl Default for GlobalDirty {
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
             uncommitted: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
             unevaluated: AtomicU64::new(0),
             ratelimit_pages: AtomicU64::new(forebay_law::pause::POLL_PAGES),
             limit: Mutex::new(SmoothedLimit::default()),

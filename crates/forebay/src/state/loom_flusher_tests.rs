@@ -89,7 +89,7 @@ fn invariant_r1_what_reclaim_asks_for_keeps_no_writer_waiting() {
         let reclaiming = thread::spawn(move || {
             reclaimer.requests.ask(FlusherWork {
                 all: true,
-                pages: 0,
+                ..FlusherWork::default()
             });
         });
         store.flush(1);

@@ -37,6 +37,7 @@ pub(crate) mod object;
 pub(crate) mod objects;
 pub(crate) mod outstanding;
 pub(crate) mod pause_turn;
+pub(crate) mod retry;
 pub(crate) mod shadow;
 pub(crate) mod shrinkers;
 pub(crate) mod stream;

@@ -6,6 +6,7 @@
 use crate::state::cut_line::CutLine;
 use crate::state::dirty_index::DirtyIndex;
 use crate::state::errseq::ErrorSequence;
+use crate::state::retry::Retry;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -67,20 +68,12 @@ struct ReadFailures {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queueing {
     pub(crate) place: QueuePlace,
-    /// Failed writes are not tried again before this time.
-    pub(crate) retry_at_ms: u64,
-    pub(crate) retry_after_ms: u64,
+    /// When failed writes are tried again.
+    pub(crate) retry: Retry,
     /// Where the object is among those that are put off, if it is.
     pub(crate) put_off_until_ms: u64,
     /// Where the next round of the flusher starts (writeback_index).
     pub(crate) next_page: u64,
-}
-
-impl Queueing {
-    /// A write has ended well: the next one need not wait.
-    pub(crate) fn forget_failures(&mut self) {
-        (self.retry_at_ms, self.retry_after_ms) = (0, 0);
-    }
 }
 
 #[derive(Debug)]
@@ -148,8 +141,7 @@ impl ObjectState {
             dirty: Mutex::new(DirtyIndex::default()),
             queueing: Mutex::new(Queueing {
                 place: QueuePlace::None,
-                retry_at_ms: 0,
-                retry_after_ms: 0,
+                retry: Retry::none(),
                 put_off_until_ms: 0,
                 next_page: 0,
             }),

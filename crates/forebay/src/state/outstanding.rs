@@ -78,6 +78,12 @@ impl Outstanding {
             .any(|write| write.object == object)
     }
 
+    /// The oldest write of `object` that has not ended.
+    pub(crate) fn oldest(&self, object: u32) -> Option<u64> {
+        let oldest = self.numbered.iter().find(|write| write.object == object);
+        oldest.map(|write| write.sequence)
+    }
+
     fn position(&self, sequence: u64) -> usize {
         self.numbered
             .binary_search_by_key(&sequence, |write| write.sequence)
@@ -101,6 +107,10 @@ mod tests {
         outstanding.join(first);
         outstanding.end(first);
         assert!(outstanding.has_one_of(7, 0..outstanding.next()));
+        assert_eq!(
+            (outstanding.oldest(7), outstanding.oldest(8)),
+            (Some(first), None)
+        );
         outstanding.end(first);
         assert!(!outstanding.has_one_of(7, 0..outstanding.next()));
     }
