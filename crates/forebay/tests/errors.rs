@@ -43,7 +43,9 @@ fn pages_whose_write_failed_stay_dirty_and_are_written_after_the_repair() {
         assert_eq!(file.failed_pages(), 10);
         let statistics = bench.cache.statistics();
         assert_eq!(statistics.nr_dirty, 10, "they count as dirty");
-        assert_eq!(statistics.get(Counter::NrWriteFailed), 10);
+        // Each was tried with all, with half of them, and so on down to alone.
+        let failed = statistics.get(Counter::NrWriteFailed);
+        assert!((20..=50).contains(&failed), "{failed}");
         bench.assert_consistent();
         for number in 0..10 {
             assert_eq!(has_page(&file, number).await, Ok(true), "page {number}");
@@ -199,8 +201,9 @@ fn one_bad_page_does_not_keep_its_neighbours_from_the_store() {
             )
         });
         assert_eq!(sync_failure(file.sync().await), Some(BROKEN));
-        assert!(bench.has_stored(0..7) && !bench.has_stored(7..8), "torn");
-        assert!(file.failed_pages() > 0);
+        // The failure is told once its halves were tried.
+        assert!(bench.has_stored(0..64));
+        assert_eq!(file.failed_pages(), 0);
         assert_eq!(file.sync().await, Ok(()));
         assert!(bench.has_stored(0..64));
         bench.assert_consistent();

@@ -10,7 +10,7 @@ use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
-use crate::state::errseq::Cursor;
+use crate::state::errseq::{Cursor, Mark as ErrorMark};
 use crate::state::frame::{flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::{Committed, ObjectState};
@@ -20,6 +20,9 @@ use forebay_base::units::pages_for;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
+
+/// More often than a request of the largest size can be halved.
+const HALVINGS: u32 = 16;
 
 /// Objects that `Cache::sync` syncs at a time.
 const SYNCS: usize = 16;
@@ -52,6 +55,7 @@ impl Engine {
             object.length_unsynced.store(true, Ordering::Release);
         }
         self.sync_tagged(object, &pages).await?;
+        self.sync_halves(object, &pages, mark).await?;
         match object.errors.check_and_advance(&mut lock(cursor), mark) {
             None => Ok(()),
             Some(error) => {
@@ -59,6 +63,29 @@ impl Engine {
                 Err(error.into())
             }
         }
+    }
+
+    /// Pages of a request that failed are tried again in halves, down to those that the store
+    /// refuses. A failure is told once that is done: else the halves that fail after it was told
+    /// would be told as another one.
+    async fn sync_halves(
+        self: &Arc<Self>,
+        object: &Arc<ObjectState>,
+        pages: &Range<u64>,
+        mark: ErrorMark,
+    ) -> Result<(), SyncError> {
+        let ends = self.rt.now() + self.settings.answer_timeout;
+        for _ in 0..HALVINGS {
+            let has_news = object.errors.mark() != mark;
+            let has_failed = object.failed_pages.load(Ordering::Relaxed) > 0;
+            let has_halves = self.next_in(object, Tag::Dirty, pages).is_some();
+            if !has_news || !has_failed || !has_halves || self.rt.now() > ends {
+                break;
+            }
+            lock(&object.dirty).tag_for_writing(&self.slab, pages.clone());
+            self.sync_tagged(object, pages).await?;
+        }
+        Ok(())
     }
 
     /// Writes the tagged pages and commits them. Errors of writes go to the object's sequence.
