@@ -55,7 +55,7 @@ impl Engine {
             object.length_unsynced.store(true, Ordering::Release);
         }
         self.sync_tagged(object, &pages).await?;
-        self.sync_halves(object, &pages, mark).await?;
+        self.try_halves(object, &pages, mark).await?;
         match object.errors.check_and_advance(&mut lock(cursor), mark) {
             None => Ok(()),
             Some(error) => {
@@ -68,22 +68,32 @@ impl Engine {
     /// Pages of a request that failed are tried again in halves, down to those that the store
     /// refuses. A failure is told once that is done: else the halves that fail after it was told
     /// would be told as another one.
-    async fn sync_halves(
+    async fn try_halves(
         self: &Arc<Self>,
         object: &Arc<ObjectState>,
         pages: &Range<u64>,
         mark: ErrorMark,
     ) -> Result<(), SyncError> {
-        let ends = self.rt.now() + self.settings.answer_timeout;
+        let backing = self.backing_of(object);
+        let longest = self.settings.answer_timeout;
+        let ends = self.rt.now() + longest;
         for _ in 0..HALVINGS {
             let has_news = object.errors.mark() != mark;
             let has_failed = object.failed_pages.load(Ordering::Relaxed) > 0;
-            let has_halves = self.next_in(object, Tag::Dirty, pages).is_some();
-            if !has_news || !has_failed || !has_halves || self.rt.now() > ends {
+            let untried = lock(&object.dirty).next_untried(&self.slab, pages);
+            if !has_news || !has_failed || untried.is_none() || self.rt.now() > ends {
                 break;
             }
-            lock(&object.dirty).tag_for_writing(&self.slab, pages.clone());
-            self.sync_tagged(object, pages).await?;
+            let written = pin!(async {
+                let untried = Selection::all(Tag::Dirty, pages.clone());
+                self.writeout(&backing, object, untried).await;
+                self.writes_end(&backing, object, pages).await;
+            });
+            let written = self.while_progressing(&backing, object, longest, written);
+            if written.await.is_none() {
+                self.mark(Mark::SyncWritesUnanswered);
+                return Err(unanswered(object, longest));
+            }
         }
         Ok(())
     }

@@ -343,6 +343,15 @@ impl DirtyIndex {
         tagged
     }
 
+    /// The first page of `range` that is dirty and does not wait for its next try.
+    pub(crate) fn next_untried(
+        &self,
+        slab: &BlockSlab,
+        range: &std::ops::Range<u64>,
+    ) -> Option<u64> {
+        self.next(slab, range, |block| block.takeable(Tag::Dirty))
+    }
+
     /// The first page of `range` with `tag`.
     pub(crate) fn next_tagged(
         &self,
