@@ -73,6 +73,8 @@ pub(crate) struct Engine {
     pub(crate) swap: OnceLock<Swap>,
     pub(crate) vectors: IoVectors,
     pub(crate) congestion: Congestion,
+    /// Read requests that stores have now.
+    pub(crate) reads_in_flight: AtomicU64,
     closing: AtomicBool,
     pub(crate) closed: WaitQueue,
 }
@@ -157,6 +159,7 @@ impl Engine {
             global: GlobalDirty::default(),
             swap: OnceLock::new(),
             congestion: Congestion::default(),
+            reads_in_flight: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             closed: WaitQueue::with_room(PAUSES),
             settings,

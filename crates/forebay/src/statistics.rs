@@ -74,6 +74,9 @@ pub struct BackingStatistics {
     /// The part of it in which pages were to be written in the background and the store had no
     /// request to work on (microseconds): next to nothing, as long as the flusher keeps it busy.
     pub idle_while_throttled_us: u64,
+    /// For how long it has had writes or commits and answered none of them (microseconds); 0 while
+    /// it has none.
+    pub silent_us: u64,
 }
 
 /// A cache at one instant. Gauges that are read one after the other may disagree by what happened
@@ -121,6 +124,8 @@ pub struct Statistics {
     pub shadows: u64,
     /// Slots of the swap store in use.
     pub swap_slots_used: u64,
+    /// Read requests that stores have now.
+    pub reads_in_flight: u64,
 }
 
 impl Statistics {
@@ -170,6 +175,7 @@ impl Engine {
                 .swap
                 .get()
                 .map_or(0, |swap| swap.slots.total() - swap.slots.free_slots()),
+            reads_in_flight: self.reads_in_flight.load(Ordering::Relaxed),
         }
     }
 
@@ -221,6 +227,7 @@ impl Engine {
                 writes_in_flight: backing.writes_in_flight.load(Ordering::Relaxed),
                 throttled_us: times.throttled.as_micros(),
                 idle_while_throttled_us: times.idle_while_throttled.as_micros(),
+                silent_us: backing.activity.silent(self.rt.now()).as_micros(),
             }
         };
         backings.iter().map(of_backing).collect()

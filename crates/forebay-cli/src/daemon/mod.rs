@@ -8,4 +8,5 @@ pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod say;
 pub(crate) mod scrape;
+pub(crate) mod silence;
 pub(crate) mod store;

@@ -6,19 +6,7 @@ use forebay_base::sync::Arc;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings};
 
-/// A cache of `memory_bytes`, the store that opens files for it, and that store as it knows it.
-pub(crate) fn cache_before_files(
-    memory_bytes: u64,
-    rt: &Rt,
-) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
-    let settings = Settings {
-        memory_bytes,
-        ..Settings::default()
-    };
-    cache_with(settings, rt)
-}
-
-/// As [`cache_before_files`], with more said about the cache.
+/// A cache of `settings`, the store that opens files for it, and that store as it knows it.
 pub(crate) fn cache_with(
     settings: Settings,
     rt: &Rt,

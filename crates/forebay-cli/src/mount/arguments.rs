@@ -1,9 +1,11 @@
 //! What was typed behind `forebay mount`, and what it means.
 
 use crate::daemon::budget::memory_size;
+use crate::daemon::silence::parse_seconds;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
+use forebay_base::Span;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -31,6 +33,9 @@ pub(crate) struct TypedMount {
     /// Answer OpenMetrics requests at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+    /// Fail requests for which the storage has given no answer for so long; without it they wait
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    answer_timeout: Option<Span>,
 }
 
 /// What `forebay mount` was asked.
@@ -43,6 +48,7 @@ pub(crate) struct MountArguments {
     pub(crate) read_only: bool,
     pub(crate) foreground: bool,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) answer_timeout: Option<Span>,
 }
 
 impl TypedMount {
@@ -71,6 +77,7 @@ impl TypedMount {
             read_only: self.read_only,
             foreground: self.foreground,
             metrics: self.metrics,
+            answer_timeout: self.answer_timeout,
         })
     }
 }
@@ -101,6 +108,7 @@ mod tests {
             read_only: true,
             foreground: true,
             metrics: Some("127.0.0.1:9100".parse().unwrap()),
+            answer_timeout: None,
         };
         let words = [
             "/no/such/source",

@@ -4,6 +4,7 @@ use super::arguments::MountArguments;
 use super::background;
 use crate::daemon::ending::{Ending, write_all};
 use crate::daemon::say::{say, say_ready};
+use crate::daemon::silence::{answer_timeout, tell_of_silence};
 use crate::daemon::store::cache_with;
 use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
@@ -40,9 +41,11 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let budget = Settings {
         memory_bytes: shares.cache_bytes(),
         objects_limit: shares.objects(),
+        answer_timeout: answer_timeout(arguments.answer_timeout),
         ..Settings::default()
     };
     let (cache, files, store) = cache_with(budget, &rt)?;
+    tell_of_silence(&cache, &rt);
     let parts = MountParts {
         rt: rt.clone(),
         cache: cache.clone(),

@@ -1,9 +1,11 @@
 //! What was typed behind `forebay serve`, and what it means.
 
 use crate::daemon::budget::memory_size;
+use crate::daemon::silence::parse_seconds;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
+use forebay_base::Span;
 use forebay_base::units::parse_size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -55,6 +57,9 @@ struct TypedNbd {
     /// Answer OpenMetrics requests at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+    /// Fail requests for which the storage has given no answer for so long; without it they wait
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    answer_timeout: Option<Span>,
     /// Most clients at once: 16, or as many as a quarter of a small memory is enough for
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: Option<u16>,
@@ -120,6 +125,7 @@ pub(crate) struct ServeArguments {
     /// Length of images that are not there yet.
     pub(crate) create_bytes: Option<u64>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) answer_timeout: Option<Span>,
     /// Most clients at once, if it was said.
     pub(crate) clients: Option<u64>,
 }
@@ -154,6 +160,7 @@ impl TypedServe {
             read_only: typed.read_only,
             create_bytes: typed.create,
             metrics: typed.metrics,
+            answer_timeout: typed.answer_timeout,
             clients: typed.clients.map(u64::from),
         })
     }
@@ -236,6 +243,7 @@ mod tests {
             read_only: false,
             create_bytes: None,
             metrics: None,
+            answer_timeout: None,
             clients: None,
         };
         let words = ["disk.img", "--socket", "s", "--memory", "64M"];

@@ -5,10 +5,11 @@ use super::images;
 use super::memory::{Plan, code_bytes};
 use crate::daemon::ending::{Ending, show_left, telling, write_all};
 use crate::daemon::say::{say, say_ready};
-use crate::daemon::store::cache_before_files;
+use crate::daemon::silence::{answer_timeout, tell_of_silence};
+use crate::daemon::store::cache_with;
 use crate::daemon::{heap, machine, memory, metrics, scrape};
 use crate::error::CommandError;
-use forebay::Cache;
+use forebay::{Cache, Settings};
 use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::units::show_bytes;
@@ -108,7 +109,13 @@ fn build(
     plan: &Plan,
     rt: &Rt,
 ) -> Result<(Cache, Vec<Export>), CommandError> {
-    let (cache, files, store) = cache_before_files(plan.cache_bytes, rt)?;
+    let settings = Settings {
+        memory_bytes: plan.cache_bytes,
+        answer_timeout: answer_timeout(arguments.answer_timeout),
+        ..Settings::default()
+    };
+    let (cache, files, store) = cache_with(settings, rt)?;
+    tell_of_silence(&cache, rt);
     let exports = images::open(arguments, &cache, &store, &files)?;
     Ok((cache, exports))
 }

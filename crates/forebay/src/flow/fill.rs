@@ -410,6 +410,7 @@ impl Engine {
             offset_bytes,
             length_bytes,
         };
+        self.reads_in_flight.fetch_add(1, Ordering::Relaxed);
         store.submit(self.page_io(request, pages, token(object.number, 0)));
     }
 }

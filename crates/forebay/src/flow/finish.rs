@@ -28,6 +28,7 @@ impl Finish for Engine {
         match io.request.kind {
             IoKind::Read => {
                 self.read_finished(&object, &io);
+                self.reads_in_flight.fetch_sub(1, Ordering::Relaxed);
                 self.vectors.give_back(io.pages);
             }
             IoKind::Write if object.is_anonymous() => self.page_out_finished(&object, io),
