@@ -36,13 +36,17 @@ impl Folder {
         // descriptor cannot look up.
         let is_known = |content: &Content| !inode.must_look_up(content.file.len(), opener);
         let used = self.use_content_if(&inode, access != OFlags::RDONLY, is_known)?;
-        Ok(self.insert_file(used))
+        Ok(self.insert_file(used, access))
     }
 
-    fn insert_file(&self, used: ContentUse) -> u64 {
+    fn insert_file(&self, used: ContentUse, access: OFlags) -> u64 {
         let file = used.content.file.clone().blocking();
-        self.handles
-            .insert(Handle::File(Arc::new(OpenFile { used, file })))
+        let is_writable = access != OFlags::RDONLY;
+        self.handles.insert(Handle::File(Arc::new(OpenFile {
+            used,
+            file,
+            is_writable,
+        })))
     }
 
     /// Makes a file and opens it.
@@ -76,7 +80,7 @@ impl Folder {
             let held = self.hold(&inode)?;
             self.adopt(&held, &stat, Some((birth, OURS)), caller)?;
             self.describe(&held)
-                .map(|told| (told, self.insert_file(used)))
+                .map(|told| (told, self.insert_file(used, flags & OFlags::RWMODE)))
         });
         opened.inspect_err(|_| {
             if let Some(left) = self.inodes.forget(inode.id, 1) {
@@ -146,10 +150,14 @@ impl Folder {
 
     /// What a program is told when it closes a file: whether a write failed that no sync of the
     /// handle has told. A process that was forked closes its copy as it starts a program, and
-    /// must not hear in the place of the one that syncs.
+    /// must not hear in the place of the one that syncs. A program that only reads lost nothing: it
+    /// would take its good bytes for bad.
     pub(crate) fn flush(&self, open: &OpenFile) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
         self.take_times(inode, content)?;
+        if !open.is_writable {
+            return Ok(());
+        }
         let failure = open.file.as_async().untold_failure();
         failure.map_err(|error| sync_errno(&error))
     }

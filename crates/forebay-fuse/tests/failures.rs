@@ -5,7 +5,7 @@ mod support;
 use forebay_rt::thread::spawn;
 use forebay_store::{Failure, Fault, FaultAction, IoKind};
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -83,6 +83,40 @@ fn a_failed_write_is_told_at_close() {
     drop(file);
     bench.end();
     assert_eq!(read(&bench.behind("file")), b"x");
+}
+
+#[test]
+fn a_reader_closes_well_though_a_write_failed() {
+    /// More than a pipe takes, so that dd still has the file open.
+    const LENGTH_BYTES: usize = 1 << 20;
+    if is_left_out("a_reader_closes_well_though_a_write_failed") {
+        return;
+    }
+    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let file = create(&bench, "file");
+    let bytes = vec![5; LENGTH_BYTES];
+    file.write_all_at(&bytes, 0).expect("memory takes it");
+    let mut program = Command::new("dd")
+        .arg(format!("if={}", bench.path("file").display()))
+        .arg("bs=4096")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("dd starts");
+    let mut output = program.stdout.take().expect("it was asked for");
+    let mut begin = [0];
+    output.read_exact(&mut begin).expect("dd has opened it");
+    faults.inject(DEVICE_FAILS);
+    file.sync_data().expect_err("it cannot be durable");
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).expect("dd reads it");
+    let ended = program.wait_with_output().expect("dd ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    assert_eq!([&begin[..], &rest].concat(), bytes);
+    faults.clear();
+    drop(file);
+    bench.end();
 }
 
 #[test]
