@@ -2,10 +2,10 @@
 //!
 //! A file that is asked about is held by an `O_PATH` descriptor: it names the file itself, whatever
 //! becomes of its names. The descriptors of those that were not asked about for longest are given
-//! back. Such a file is found again through whoever still uses the descriptor, as an open folder does,
-//! or through its content, if that is open, else by its name in its folder, and only if it still is
-//! the same file; what was moved in the source behind our back is stale until the kernel looks it up
-//! again.
+//! back. Such a file is found again through whoever still uses the descriptor, as an open folder
+//! does, or through its content, if that is open, else by its name in its folder, and only if it
+//! still is the same file; what was moved in the source behind our back is stale until the kernel
+//! looks it up again.
 //!
 //! invariant M4: a file without content that lost the name by which it would be found again keeps
 //! its descriptor until it is looked up by another one.
@@ -156,7 +156,7 @@ impl Inode {
 
     fn anchor_at(self: &Arc<Inode>, fd: OwnedFd) -> Held {
         let mut anchor = lock(&self.anchor);
-        // Another thread's may be there by now: all who use one have the same, by which it is found.
+        // Another thread's may be there by now: all have the same, by which it is found again.
         let fd = anchor.present().unwrap_or_else(|| Arc::new(fd));
         anchor.fd = Some(fd.clone());
         let inode = self.clone();
