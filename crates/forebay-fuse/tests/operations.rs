@@ -539,7 +539,7 @@ fn room_is_made_beside_writes_past_the_end() {
     if is_left_out("room_is_made_beside_writes_past_the_end") {
         return;
     }
-    const STEP: u64 = 1_000;
+    let step = 1_000;
     let mut bench = Bench::of_size(16 << 20);
     let path = bench.path("file");
     let file = Arc::new(File::create_new(&path).unwrap());
@@ -547,12 +547,12 @@ fn room_is_made_beside_writes_past_the_end() {
     let (grown, seen) = (file.clone(), is_over.clone());
     let allocates = thread::spawn("allocates", move || {
         while !seen.load(Ordering::Relaxed) {
-            let end = grown.metadata().unwrap().len() + STEP / 2;
+            let end = grown.metadata().unwrap().len() + step / 2;
             rustix::fs::fallocate(&*grown, FallocateFlags::empty(), 0, end).unwrap();
         }
     });
     for round in 0..2_000 {
-        let at = file.metadata().unwrap().len() + STEP;
+        let at = file.metadata().unwrap().len() + step;
         file.write_all_at(&[7; 100], at).unwrap();
         let length = file.metadata().unwrap().len();
         assert!(length >= at + 100, "round {round}: {length} < {at} + 100");
