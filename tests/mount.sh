@@ -119,6 +119,58 @@ check_mappings_of_what_is_gone_are_signalled() (
   rm -rf signalled below in-the-folder in-the-mount
 )
 
+# Touches a mapping of the file $2 on a disk that is the image $1, of which only the first 40 MiB can
+# be read for a while: what is cut off of an image fails.
+touch_on_a_failing_disk() {
+  local line length
+  rm -f words stored
+  mkfifo words stored
+  ./failed "$2" <words >stored &
+  exec 3>words 4<stored
+  for length in 40M 120M 120M; do
+    while read -r line <&4 && [ "$line" != ready ]; do echo "$line"; done
+    truncate -s "$length" "$1"
+    echo go >&3
+  done
+  exec 3>&- 4<&-
+  wait "$!"
+}
+
+# A mapping whose disk fails ends with SIGBUS where it does on that disk itself, and works again.
+check_mappings_of_a_disk_that_fails_are_signalled() (
+  set -e
+  disk=$scratch/disk
+  src=$disk
+  undo() {
+    kill_server
+    if mountpoint -q "$disk"; then umount -l "$disk"; fi
+  }
+  trap undo EXIT
+  cc -O1 -o failed "$programs/failed.c"
+  mkdir -p "$disk"
+  for where in folder mount; do
+    truncate -s 120M image
+    mkfs.ext4 -q -F -O ^has_journal image
+    mount -o loop,errors=continue image "$disk"
+    head -c 64M /dev/zero | tr '\0' o >"$disk/file"
+    umount "$disk"
+    # What is cached of the disk is gone then.
+    mount -o loop,errors=continue image "$disk"
+    if [ "$where" = folder ]; then
+      touch_on_a_failing_disk image "$disk/file" >in-the-folder
+    else
+      serve --memory 16M
+      touch_on_a_failing_disk image "$mnt/file" >in-the-mount
+      end
+    fi
+    umount "$disk"
+    rm -f image
+  done
+  diff in-the-folder in-the-mount
+  grep 'cannot be read: SIGBUS' in-the-mount
+  rm -f failed in-the-folder in-the-mount words stored
+)
+
 # Each operation against a model in memory, with mappings and syncs; other seeds every day. It would
 # also call posix_fallocate, now and then for no bytes, and take the refusal for a fault.
 check_fsx_finds_what_it_wrote() (
@@ -623,6 +675,7 @@ else
   check_mount fio_verifies_mapped_writes fio
   check_mount mapped_stores_and_writes_share_pages cc
   check_mount mappings_of_what_is_gone_are_signalled cc
+  check_mount mappings_of_a_disk_that_fails_are_signalled cc mkfs.ext4 $as_root
   check_mount fsx_finds_what_it_wrote fsx
   check_mount fio_finds_its_data_after_a_restart fio
   check_mount dd_writes_what_it_read dd

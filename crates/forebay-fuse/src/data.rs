@@ -192,6 +192,8 @@ impl Folder {
         let held = self.hold(&open.used.inode)?;
         let fd = self.sparing(|| self.through.open(&held, OFlags::WRONLY))?;
         rustix::fs::fallocate(&fd, FallocateFlags::KEEP_SIZE, offset_bytes, length_bytes)?;
+        // The kernel holds the file locked for who allocates, cuts or writes past the end, so that
+        // the length cannot change in between.
         if !keeps_size && end > file.len() {
             let grown = file.truncate(end);
             content.mark_modified();

@@ -1,7 +1,7 @@
 //! Reading a folder, from wherever the kernel wants to go on.
 
-use crate::inode::Inode;
-use forebay_base::sync::{Arc, Mutex, lock};
+use crate::held::Held;
+use forebay_base::sync::{Mutex, lock};
 use rustix::fd::OwnedFd;
 use rustix::fs::{RawDir, RawDirEntry, SeekFrom};
 use rustix::io::Errno;
@@ -13,7 +13,8 @@ const BATCH_BYTES: usize = 16 << 10;
 /// An open folder.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    pub(crate) inode: Arc<Inode>,
+    /// So that names are found in it wherever it is moved in the source.
+    pub(crate) held: Held,
     stream: Mutex<OwnedFd>,
 }
 
@@ -25,10 +26,10 @@ pub(crate) enum Room {
 }
 
 impl Directory {
-    /// `fd` is the folder of `inode`, opened for reading.
-    pub(crate) fn new(inode: Arc<Inode>, fd: OwnedFd) -> Directory {
+    /// `fd` is the folder `held`, opened for reading.
+    pub(crate) fn new(held: Held, fd: OwnedFd) -> Directory {
         Directory {
-            inode,
+            held,
             stream: Mutex::new(fd),
         }
     }

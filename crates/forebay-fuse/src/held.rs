@@ -2,9 +2,10 @@
 //!
 //! A file that is asked about is held by an `O_PATH` descriptor: it names the file itself, whatever
 //! becomes of its names. The descriptors of those that were not asked about for longest are given
-//! back. Such a file is found again through its content, if that is open, else by its name in its
-//! folder, and only if it still is the same file; what was moved in the source behind our back is
-//! stale until the kernel looks it up again.
+//! back. Such a file is found again through whoever still uses the descriptor, as an open folder
+//! does, or through its content, if that is open, else by its name in its folder, and only if it
+//! still is the same file; what was moved in the source behind our back is stale until the kernel
+//! looks it up again.
 //!
 //! invariant M4: a file without content that lost the name by which it would be found again keeps
 //! its descriptor until it is looked up by another one.
@@ -48,6 +49,8 @@ impl AsFd for Held {
 #[derive(Debug, Default)]
 pub(crate) struct Anchor {
     pub(crate) fd: Option<Arc<OwnedFd>>,
+    /// The one that was given back last, which somebody may still use.
+    given_back: Weak<OwnedFd>,
     /// It must not be given back.
     pub(crate) is_pinned: bool,
     /// It was asked for since it last came to the front of the shelf.
@@ -60,8 +63,13 @@ impl Anchor {
         Anchor {
             fd: Some(Arc::new(fd)),
             is_pinned: true,
-            was_used: false,
+            ..Anchor::default()
         }
+    }
+
+    /// The descriptor, as long as anybody has it.
+    fn present(&self) -> Option<Arc<OwnedFd>> {
+        self.fd.clone().or_else(|| self.given_back.upgrade())
     }
 }
 
@@ -119,7 +127,7 @@ impl Inode {
     fn held(self: &Arc<Inode>) -> Option<Held> {
         let mut anchor = lock(&self.anchor);
         anchor.was_used = true;
-        let fd = anchor.fd.clone()?;
+        let fd = anchor.present()?;
         let inode = self.clone();
         Some(Held { inode, fd })
     }
@@ -138,14 +146,19 @@ impl Inode {
         if !anchor.is_pinned {
             // To close it may take a while.
             let fd = anchor.fd.take();
+            if let Some(fd) = &fd {
+                anchor.given_back = Arc::downgrade(fd);
+            }
             drop(anchor);
             drop(fd);
         }
     }
 
     fn anchor_at(self: &Arc<Inode>, fd: OwnedFd) -> Held {
-        let fd = Arc::new(fd);
-        lock(&self.anchor).fd = Some(fd.clone());
+        let mut anchor = lock(&self.anchor);
+        // Another thread's may be there by now: all have the same, by which it is found again.
+        let fd = anchor.present().unwrap_or_else(|| Arc::new(fd));
+        anchor.fd = Some(fd.clone());
         let inode = self.clone();
         Held { inode, fd }
     }

@@ -313,10 +313,10 @@ impl Folder {
 
     /// Opens a folder for reading its entries.
     pub(crate) fn open_directory(&self, id: u64) -> Result<crate::directory::Directory, Errno> {
-        let inode = self.held(id)?;
+        let held = self.held(id)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = self.sparing(|| rustix::fs::openat(&inode, ".", flags, Mode::empty()))?;
-        Ok(crate::directory::Directory::new((*inode).clone(), fd))
+        let fd = self.sparing(|| rustix::fs::openat(&held, ".", flags, Mode::empty()))?;
+        Ok(crate::directory::Directory::new(held, fd))
     }
 
     /// Sets an extended attribute.

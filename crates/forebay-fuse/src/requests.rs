@@ -495,10 +495,6 @@ impl Filesystem for Requests {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
             return reply.error(told(Errno::BADF));
         };
-        let parent = match self.folder.hold(&directory.inode) {
-            Ok(parent) => parent,
-            Err(errno) => return reply.error(told(errno)),
-        };
         let walked = directory.walk(offset, |entry| {
             let bytes = entry.file_name().to_bytes();
             let (name, next) = (OsStr::from_bytes(bytes), entry.next_entry_cookie());
@@ -507,7 +503,7 @@ impl Filesystem for Requests {
                 // The kernel knows these, and does not count them.
                 None
             } else {
-                self.folder.look_up_described_in(&parent, name).ok()
+                self.folder.look_up_described_in(&directory.held, name).ok()
             };
             let number = looked_up.map_or(INodeNo(0), |attributes| attributes.ino);
             let shown = looked_up.unwrap_or(unknown(entry.ino(), kind(entry.file_type())));

@@ -9,10 +9,11 @@ use forebay_store::FaultStore;
 use rustix::fs::FallocateFlags;
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use support::{Bench, is_left_out, read};
+use support::{Bench, is_left_out, read, until};
 
 /// How long a test looks for what has to come.
 const LONGEST: Span = Span::from_secs(30);
@@ -174,6 +175,52 @@ fn appends_of_two_go_behind_what_others_appended() {
         lines.sort_unstable();
         let wanted: [&[u8]; 5] = [b"", b"11111", b"22222", b"33333", b"44444"];
         assert_eq!(lines, wanted, "round {round}");
+    }
+    bench.end();
+}
+
+/// What is called by its path is looked up anew: nobody hears of the file that had the name before.
+#[test]
+fn names_that_were_changed_below_are_never_stale() {
+    if is_left_out("names_that_were_changed_below_are_never_stale") {
+        return;
+    }
+    let mut bench = Bench::of_size(16 << 20);
+    let calls: [fn(&Path) -> std::io::Result<()>; 6] = [
+        |path| fs::metadata(path).map(drop),
+        |path| fs::read(path).map(drop),
+        |path| fs::set_permissions(path, fs::Permissions::from_mode(0o600)),
+        |path| OpenOptions::new().append(true).open(path).map(drop),
+        |path| OpenOptions::new().write(true).open(path)?.set_len(1),
+        |path| fs::read_dir(path.parent().expect("a folder")).map(drop),
+    ];
+    // For a second the kernel may believe the old name.
+    let fares = |call: fn(&Path) -> std::io::Result<()>, path: &Path| match call(path) {
+        Ok(()) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+            false
+        }
+    };
+    let in_folder = |call: fn(&Path) -> std::io::Result<()>, name: &str| {
+        let (made, left) = (bench.behind(name), bench.behind("left"));
+        let (other, path) = (bench.behind("other"), bench.path(name).join("file"));
+        fs::create_dir(&made).unwrap();
+        fs::write(made.join("file"), b"bytes").unwrap();
+        assert!(fares(call, &path));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("file"), b"other").unwrap();
+        fs::rename(&made, &left).unwrap();
+        fares(call, &path);
+        fs::rename(&other, &made).unwrap();
+        fares(call, &path);
+        fs::remove_dir_all(&left).unwrap();
+        until("the new one is found", || fares(call, &path));
+        fs::remove_dir_all(&made).unwrap();
+        until("it is gone", || !fares(call, &path));
+    };
+    for (at, call) in calls.into_iter().enumerate() {
+        in_folder(call, &format!("folder-{at}"));
     }
     bench.end();
 }

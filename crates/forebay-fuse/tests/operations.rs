@@ -3,7 +3,7 @@
 mod support;
 
 use forebay_base::Span;
-use forebay_rt::thread::Stopwatch;
+use forebay_rt::thread::{self, Stopwatch};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Timespec,
     Timestamps, XattrFlags,
@@ -12,6 +12,8 @@ use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Bench, is_left_out, read};
 
 const MIB: usize = 1 << 20;
@@ -529,4 +531,40 @@ fn what_no_file_below_can_hold_is_refused_as_below() {
     drop((ours, below));
     bench.end();
     assert_eq!(read(&bench.behind("ours")), b"others go on");
+}
+
+/// Room that is asked for never cuts off what another one writes past the end at the same time.
+#[test]
+fn room_is_made_beside_writes_past_the_end() {
+    if is_left_out("room_is_made_beside_writes_past_the_end") {
+        return;
+    }
+    let step = 1_000;
+    let mut bench = Bench::of_size(16 << 20);
+    let path = bench.path("file");
+    let file = Arc::new(File::create_new(&path).unwrap());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (grown, seen) = (file.clone(), is_over.clone());
+    let allocates = thread::spawn("allocates", move || {
+        while !seen.load(Ordering::Relaxed) {
+            let end = grown.metadata().unwrap().len() + step / 2;
+            rustix::fs::fallocate(&*grown, FallocateFlags::empty(), 0, end).unwrap();
+        }
+    });
+    for round in 0..2_000 {
+        let at = file.metadata().unwrap().len() + step;
+        file.write_all_at(&[7; 100], at).unwrap();
+        let length = file.metadata().unwrap().len();
+        assert!(length >= at + 100, "round {round}: {length} < {at} + 100");
+        let mut found = [0; 100];
+        file.read_exact_at(&mut found, at).unwrap();
+        assert_eq!(found, [7; 100], "round {round}");
+        if length > 4 << 20 {
+            file.set_len(0).unwrap();
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    allocates.expect("a thread").join();
+    drop(file);
+    bench.end();
 }

@@ -163,3 +163,56 @@ fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
     drop(open);
     block_on(bench.cache.close()).unwrap();
 }
+
+/// Whoever has a folder open reads on in it, and finds what is in it, wherever it is moved below.
+#[test]
+fn an_open_folder_is_found_though_it_was_moved_below() {
+    let bench = Bench::new();
+    let (folder, behind) = (&bench.folder, bench.behind());
+    for change in ["moved", "replaced", "removed"] {
+        std::fs::create_dir(behind.join(change)).unwrap();
+        std::fs::write(behind.join(change).join("file"), b"bytes").unwrap();
+        let id = folder.look_up_described(place(change)).unwrap().ino.0;
+        let open = [0; 2].map(|_| {
+            // Each of those who open it comes to it anew.
+            folder.spare();
+            folder.open_directory(id).unwrap()
+        });
+        match change {
+            "removed" => std::fs::remove_dir_all(behind.join(change)).unwrap(),
+            _ => std::fs::rename(behind.join(change), behind.join("elsewhere")).unwrap(),
+        }
+        if change == "replaced" {
+            std::fs::create_dir(behind.join(change)).unwrap();
+        }
+        let [first, second] = open;
+        drop(first);
+        folder.spare();
+        assert!(folder.held(id).is_ok(), "{change}");
+        let inside = Place {
+            parent: id,
+            name: "file".as_ref(),
+        };
+        let found = folder.look_up_described(inside);
+        match change {
+            "removed" => assert_eq!(found.unwrap_err(), Errno::NOENT),
+            _ => assert_eq!(found.unwrap().size, 5, "{change}"),
+        }
+        let mut entries = 0;
+        let count = |_: &rustix::fs::RawDirEntry<'_>| {
+            entries += 1;
+            crate::directory::Room::Left
+        };
+        let walked = second.walk(0, count);
+        match change {
+            "removed" => assert_eq!(walked.unwrap_err(), Errno::NOENT, "as below"),
+            _ => assert_eq!(entries, 3, "{change}"),
+        }
+        drop(second);
+        folder.spare();
+        // By nobody's descriptor it is found no more, and is looked up anew.
+        assert_eq!(folder.held(id).unwrap_err(), Errno::STALE);
+        let _ = std::fs::remove_dir_all(behind.join("elsewhere"));
+    }
+    block_on(bench.cache.close()).unwrap();
+}
