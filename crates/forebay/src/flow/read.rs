@@ -284,8 +284,9 @@ impl Engine {
     }
 
     /// Drops the clean pages of a range that is not wanted any more and begins to write the others,
-    /// which go first once they are written and memory is needed. What else the object or the store has to be
-    /// written is left alone. Waits while the store has enough to do, no longer than for an answer.
+    /// which go first once they are written and memory is needed. What else the object or the
+    /// store has to be written is left alone. Waits while the store has enough to do, no longer
+    /// than for an answer.
     pub(crate) async fn dont_need(self: &Arc<Self>, handle: &Handle, bytes: Range<u64>) {
         let object = &*handle.object;
         let end = bytes.end.min(object.length_bytes());
