@@ -203,8 +203,8 @@ impl Table {
 
     /// Takes a file out that has no pages, unless somebody has opened it since it was at `place`.
     fn remove_closed(&mut self, file: &ObjectState, place: u64) {
-        let is_there = |there: &Arc<ObjectState>| ptr::eq(&**there, file);
-        if self.closed.get(&place).is_some_and(is_there) {
+        let there = self.closed.get(&place).map(Arc::as_ref);
+        if there.is_some_and(|there| ptr::eq(there, file)) {
             self.remove(file);
         }
     }
