@@ -124,7 +124,7 @@ impl Budget {
         let vectors = self.io_vectors * self.io_vector_pages * size_of::<usize>();
         let queues = self.wait_queues * frame::QUEUE_BYTES;
         let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
-        let counts = counters::BYTES + marks::BYTES;
+        let counts = counters::BYTES + marks::BYTES + index::stretch_bytes(self.frames);
         (self.frames as usize * per_frame + vectors + queues + blocks + counts) as u64
     }
 }

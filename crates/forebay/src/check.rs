@@ -140,6 +140,10 @@ impl Engine {
         for (frame, times) in met.iter().enumerate().filter(|(_, times)| **times > 1) {
             wrong.push(format!("frame {frame} is {times} times in the index (X1)"));
         }
+        let off = self.index.stretches_off(pages.into_iter());
+        if off > 0 {
+            wrong.push(format!("{off} counts of stretches are wrong (X3)"));
+        }
     }
 
     fn check_frames(&self, places: &[u8], wrong: &mut Vec<String>) {

@@ -127,7 +127,8 @@ pub enum Advice {
     Random,
     /// The range is wanted soon: it is read now.
     WillNeed,
-    /// The range is not wanted any more: it is written and dropped.
+    /// The range is not wanted any more: what is clean of it is dropped, and what is dirty begins
+    /// to be written and then goes first when memory is needed. Nothing else is written for it.
     DontNeed,
 }
 
@@ -448,7 +449,7 @@ impl File {
             }),
             Advice::Random => stream.change(|state| state.is_random = true),
             Advice::WillNeed => engine.will_need(&self.handle, range).await?,
-            Advice::DontNeed => engine.dont_need(&self.handle, range),
+            Advice::DontNeed => engine.dont_need(&self.handle, range).await,
         }
         Ok(())
     }

@@ -76,3 +76,27 @@ fn no_page_is_at_hand_that_is_being_cut() {
         assert!(last[100..].iter().all(|&byte| byte == 0));
     });
 }
+
+/// What a walk over a range costs is what of it is resident, and not its length: what invariant X3
+/// is for.
+#[test]
+fn a_long_object_with_few_pages_is_walked_in_few_steps() {
+    let world = Virtual::new(VirtualSettings::default());
+    let rt = world.rt();
+    world.run(async move {
+        let (_cache, file, faults) = file_before(&rt, IoKind::Discard).await;
+        faults.clear();
+        let engine = &file.handle.engine;
+        let steps = |length| {
+            let walk = engine.pages_to_visit(&file.handle.object, 0..length);
+            walk.inspect(|&page| assert!(page < length)).count()
+        };
+        for length in [1_000, 2_000, 100_000] {
+            assert!((10..=512).contains(&steps(length)), "{length} pages");
+        }
+        assert_eq!(steps(5), 5);
+        assert_eq!(steps(1 << 40), 10, "a walk over the frames");
+        file.truncate(0).await.expect("the store is well");
+        assert_eq!([5, 1_000, 100_000, 1 << 40].map(steps), [0; 4]);
+    });
+}

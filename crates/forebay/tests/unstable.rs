@@ -2,7 +2,7 @@
 
 mod support;
 
-use forebay::{Advice, BuildError, Counter, DirtyThrottle, Settings};
+use forebay::{BuildError, Counter, DirtyThrottle, Settings};
 use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_store::{
@@ -26,6 +26,15 @@ impl Remote {
 
     fn with(rt: Rt, settings: Settings) -> Remote {
         Remote::writing_in(rt, settings, Span::from_millis(2))
+    }
+
+    /// Settings of a flusher that writes at once what is dirty, whoever asks for it or does not.
+    fn eager(mib: u64) -> Settings {
+        Settings {
+            writeback_interval: Span::from_millis(2),
+            dirty_expire: Span::from_millis(1),
+            ..Settings::of_mib(mib)
+        }
     }
 
     /// A write takes `write`.
@@ -282,13 +291,11 @@ fn pages_whose_commit_is_waived_are_committed_all_the_same() {
 fn a_flusher_waits_for_no_write_that_another_began_after_its_turn() {
     simulate(15, |rt| async move {
         let write = Span::from_millis(20);
-        let remote = Remote::writing_in(rt.clone(), Settings::of_mib(8), write);
+        let remote = Remote::writing_in(rt.clone(), Remote::eager(8), write);
         let bench = &remote.bench;
         let (stuck, other) = (bench.open(0), bench.open_object(ObjectId(2), 0));
         remote.swallow_write(2);
         write_pages(&stuck, 0..1).await.expect("memory takes it");
-        let asks = || other.advise(Advice::DontNeed, 0..PAGE as u64);
-        assert_eq!(asks().await, Ok(()));
         rt.sleep(Span::from_millis(5)).await;
         write_pages(&stuck, 1..2).await.expect("memory takes it");
         let syncer = stuck.clone();
@@ -297,7 +304,6 @@ fn a_flusher_waits_for_no_write_that_another_began_after_its_turn() {
             assert_eq!(syncer.sync_range(second).await, Ok(()));
         });
         write_pages(&other, 0..4).await.expect("memory takes it");
-        assert_eq!(asks().await, Ok(()));
         rt.sleep(Span::from_secs(10)).await;
         assert_eq!(remote.faults.held(), 1);
         assert_eq!(other.dirty_pages(), 0, "it has its turn");
@@ -309,7 +315,7 @@ fn a_flusher_waits_for_no_write_that_another_began_after_its_turn() {
 #[test]
 fn a_flusher_waits_for_no_write_that_another_began_before_its_turn() {
     simulate(16, |rt| async move {
-        let remote = Remote::new(rt.clone(), 8);
+        let remote = Remote::with(rt.clone(), Remote::eager(8));
         let bench = &remote.bench;
         let (stuck, other) = (bench.open(0), bench.open_object(ObjectId(2), 0));
         remote.swallow_write(1);
@@ -325,7 +331,6 @@ fn a_flusher_waits_for_no_write_that_another_began_before_its_turn() {
                 .await
                 .expect("memory takes it");
             write_pages(&other, 0..4).await.expect("memory takes it");
-            assert_eq!(stuck.advise(Advice::DontNeed, 0..1).await, Ok(()));
             rt.sleep(Span::from_secs(3)).await;
             assert_eq!(remote.faults.held(), 1);
             assert_eq!((stuck.dirty_pages(), other.dirty_pages()), (0, 0));
@@ -340,20 +345,17 @@ fn a_flusher_waits_for_no_write_that_another_began_before_its_turn() {
 #[test]
 fn a_flusher_puts_an_object_off_whose_write_the_store_does_not_answer() {
     simulate(17, |rt| async move {
-        let remote = Remote::new(rt.clone(), 8);
+        let remote = Remote::with(rt.clone(), Remote::eager(8));
         let bench = &remote.bench;
         let (stuck, other) = (bench.open(0), bench.open_object(ObjectId(2), 0));
         remote.swallow_write(1);
         write_pages(&stuck, 0..1).await.expect("memory takes it");
-        let asks = || other.advise(Advice::DontNeed, 0..PAGE as u64);
-        assert_eq!(asks().await, Ok(()));
         rt.sleep(Span::from_millis(5)).await;
         assert_eq!(remote.faults.held(), 1);
         // The flusher waits for as long as a store may be silent, and once only.
         let mut longest = Settings::default().answer_timeout;
         for _ in 0..3 {
             write_pages(&other, 0..4).await.expect("memory takes it");
-            assert_eq!(asks().await, Ok(()));
             rt.sleep(longest + Span::from_secs(1)).await;
             assert_eq!(other.dirty_pages(), 0, "it has its turn");
             longest = Span::from_secs(1);
@@ -392,7 +394,7 @@ fn a_flusher_waits_for_no_writes_of_whoever_has_the_number_of_a_forgotten_file()
     simulate(14, |rt| async move {
         let settings = Settings {
             objects_limit: 2,
-            ..Settings::of_mib(8)
+            ..Remote::eager(8)
         };
         let remote = Remote::with(rt.clone(), settings);
         let bench = &remote.bench;
@@ -413,16 +415,12 @@ fn a_flusher_waits_for_no_writes_of_whoever_has_the_number_of_a_forgotten_file()
         let syncs = rt.spawn("sync", async move {
             assert_eq!(heir.sync().await, Ok(()));
         });
-        // The flusher is asked for all.
-        let asks = || first.advise(Advice::DontNeed, 0..PAGE as u64);
-        assert_eq!(asks().await, Ok(()));
         rt.sleep(Span::from_secs(1)).await;
         remote.faults.clear();
         assert_eq!(remote.faults.release(), 1);
         syncs.join().await;
         assert_eq!(bench.cache.statistics().dirty(), 0);
         write_pages(&first, 4..8).await.expect("memory takes it");
-        assert_eq!(asks().await, Ok(()));
         rt.sleep(Span::from_secs(1)).await;
         assert_eq!(bench.cache.statistics().dirty(), 0, "it has its turns");
         assert!(bench.has_stored(0..8));

@@ -6,12 +6,14 @@ use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::swap::is_in_no_slot;
+use crate::flow::writeout::Selection;
 use crate::marks::Mark;
-use crate::state::flusher_requests::FlusherWork;
+use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, SharedHold, flag, is_crowded, is_holdable};
 use crate::state::index::{key, page_of as index_of};
 use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
+use forebay_base::sync::lock;
 use forebay_base::units::{byte_of, page_of, pages_for};
 use std::ops::Range;
 use std::sync::Arc;
@@ -281,20 +283,29 @@ impl Engine {
         .await
     }
 
-    /// Drops the clean pages of a range that is not wanted any more, and has the others dropped
-    /// as soon as they are written.
-    pub(crate) fn dont_need(&self, handle: &Handle, bytes: Range<u64>) {
+    /// Drops the clean pages of a range that is not wanted any more and begins to write the others,
+    /// which go first once they are written and memory is needed. What else the object or the
+    /// store has to be written is left alone. Waits while the store has enough to do, no longer
+    /// than for an answer.
+    pub(crate) async fn dont_need(self: &Arc<Self>, handle: &Handle, bytes: Range<u64>) {
         let object = &*handle.object;
         let end = bytes.end.min(object.length_bytes());
-        self.drop_clean(
-            object,
-            bytes.start.div_ceil(PAGE_BYTES as u64)..pages_for(end),
-        );
-        let everything = FlusherWork {
-            all: true,
-            ..FlusherWork::default()
-        };
-        handle.backing.requests.ask(everything);
+        let pages = bytes.start.div_ceil(PAGE_BYTES as u64)..pages_for(end);
+        if pages.start >= pages.end {
+            return;
+        }
+        self.drop_clean(object, pages.clone());
+        if object.is_anonymous()
+            || lock(&object.dirty)
+                .next_untried(&self.slab, &pages)
+                .is_none()
+        {
+            return;
+        }
+        let dirty = Selection::all(Tag::Dirty, pages);
+        let written = self.writeout(&handle.backing, object, dirty);
+        // Advice has no answer: what the store takes too late the flusher writes.
+        let _ = self.rt.timeout(self.settings.answer_timeout, written).await;
     }
 
     /// Fetches ahead what the next reads of a batch will touch: the buckets of the later ones,

@@ -14,7 +14,7 @@ use crate::flow::sync::ALL_PAGES;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
-use crate::state::index::{key, object_of, page_of as index_of};
+use crate::state::index::{STRETCH, key, object_of, page_of as index_of};
 use crate::state::object::{CutPlace, ObjectState, Origin, ResizeGuard};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
@@ -379,25 +379,39 @@ impl Engine {
         Ok(())
     }
 
-    /// The pages of a range that may be resident: all of them, or, as a long range is mostly
-    /// holes, those that a walk over the frames meets.
-    pub(super) fn pages_to_visit(
+    /// The pages of a range that may be resident: those of its stretches that are not empty, or, of
+    /// a range with more of those than there are frames, those that a walk over the frames meets.
+    pub(crate) fn pages_to_visit(
         &self,
         object: &ObjectState,
         pages: Range<u64>,
     ) -> impl Iterator<Item = u64> + use<'_> {
         let number = object.number;
+        let frames = u64::from(self.frames.len());
+        let stretches =
+            pages.start / STRETCH..pages.end.div_ceil(STRETCH).max(pages.start / STRETCH);
+        let may_have =
+            move |stretch: &u64| !self.index.is_stretch_empty(key(number, stretch * STRETCH));
         let length = pages.end.saturating_sub(pages.start);
-        let walks_frames = length > u64::from(self.frames.len());
-        let steps = length.min(u64::from(self.frames.len()));
-        (0..steps).filter_map(move |step| {
-            if !walks_frames {
-                return Some(pages.start + step);
-            }
-            let owner = self.frames.owner(step as u32);
+        let walks_frames = length > frames
+            && (length / STRETCH > frames
+                || stretches.clone().filter(may_have).count() as u64 * STRETCH > frames);
+        let (by_frame, by_stretch) = if walks_frames {
+            (0..self.frames.len(), 0..0)
+        } else {
+            (0..0, stretches)
+        };
+        let wanted = pages.clone();
+        let of_frames = by_frame.filter_map(move |frame| {
+            let owner = self.frames.owner(frame);
             let is_of_object = owner != 0 && object_of(owner) == number;
-            (is_of_object && pages.contains(&index_of(owner))).then(|| index_of(owner))
-        })
+            (is_of_object && wanted.contains(&index_of(owner))).then(|| index_of(owner))
+        });
+        let of_stretches = by_stretch.filter(may_have).flat_map(move |stretch| {
+            let first = stretch * STRETCH;
+            first.max(pages.start)..(first + STRETCH).min(pages.end)
+        });
+        of_frames.chain(of_stretches)
     }
 
     async fn drop_page(

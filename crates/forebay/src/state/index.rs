@@ -8,6 +8,8 @@
 //! invariant X1: a mapped frame that nobody holds exclusively is in exactly one bucket, that of
 //! its owner.
 //! invariant X2: a page is in at most one frame: an insert looks and links under one lock.
+//! invariant X3: a stretch of pages counts at least those of it that are in a bucket: it is counted
+//! before the page is linked, and no longer after the page is out.
 
 use crate::state::arena::prefetch_line;
 use crate::state::frame::{ExclusiveHold, FrameTable, flag};
@@ -41,6 +43,13 @@ const LOCKED: u32 = 1 << 31;
 /// The end of a chain, and an unlocked empty bucket; frames are numbered below it.
 const EMPTY: u32 = LOCKED - 1;
 const NEIGHBOURS: u64 = 16;
+/// Pages of an object that are counted together: a walk passes so many at once where none is
+/// resident.
+pub(crate) const STRETCH: u64 = 256;
+/// Frames to one count of stretches, and those for which there is none: a small cache is walked as
+/// soon as its counts are, and has no room for them.
+const FRAMES_PER_COUNT: u32 = 32;
+const FRAMES_UNCOUNTED: u32 = 1024;
 /// A lookup that walked this far may have lost its way, and asks under the bucket's lock.
 const HOPS_LIMIT: u32 = 256;
 
@@ -51,10 +60,23 @@ pub(crate) const FRAMES_LIMIT: u32 = EMPTY;
 pub(crate) struct Index {
     heads: Box<[AtomicU32]>,
     groups: u64,
+    /// Pages in the buckets, by stretch. Stretches that share a count make a walk slower, not
+    /// wrong.
+    stretches: Box<[AtomicU32]>,
 }
 
 /// Bytes of index for each frame, links in the frame not counted.
 pub(crate) const BYTES_PER_FRAME: usize = size_of::<AtomicU32>();
+
+/// Counts of stretches for so many frames.
+fn stretch_counts(frames: u32) -> u32 {
+    (frames.saturating_sub(FRAMES_UNCOUNTED) / FRAMES_PER_COUNT).max(1)
+}
+
+/// Their bytes.
+pub(crate) fn stretch_bytes(frames: u32) -> usize {
+    stretch_counts(frames) as usize * size_of::<AtomicU32>()
+}
 
 impl Index {
     pub(crate) fn new(frames: u32) -> Index {
@@ -62,7 +84,42 @@ impl Index {
         let heads = (0..groups * NEIGHBOURS)
             .map(|_| AtomicU32::new(EMPTY))
             .collect();
-        Index { heads, groups }
+        let stretches = (0..stretch_counts(frames))
+            .map(|_| AtomicU32::new(0))
+            .collect();
+        Index {
+            heads,
+            groups,
+            stretches,
+        }
+    }
+
+    fn stretch_number(&self, key: u64) -> usize {
+        let counts = self.stretches.len() as u64;
+        (((mix(key / STRETCH) >> 32) * counts) >> 32) as usize
+    }
+
+    fn stretch(&self, key: u64) -> &AtomicU32 {
+        &self.stretches[self.stretch_number(key)]
+    }
+
+    /// Whether none of the pages around `key` is resident that share its number divided by
+    /// [`STRETCH`].
+    pub(crate) fn is_stretch_empty(&self, key: u64) -> bool {
+        self.stretch(key).load(Ordering::SeqCst) == 0
+    }
+
+    /// How many counts of stretches are wrong where the pages `keys` are in the buckets, for the
+    /// consistency walk.
+    pub(crate) fn stretches_off(&self, keys: impl Iterator<Item = u64>) -> usize {
+        let mut expected = vec![0; self.stretches.len()];
+        for key in keys {
+            expected[self.stretch_number(key)] += 1;
+        }
+        let counted = self.stretches.iter().zip(expected);
+        counted
+            .filter(|(count, expected)| count.load(Ordering::SeqCst) != *expected)
+            .count()
     }
 
     #[inline]
@@ -123,6 +180,7 @@ impl Index {
         if let Some(other) = walk_locked(frames, &bucket, key) {
             return Err(other);
         }
+        self.stretch(key).fetch_add(1, Ordering::SeqCst);
         hold.set_owner(key);
         hold.set(flag::MAPPED);
         frames
@@ -157,6 +215,7 @@ impl Index {
             }
         }
         bucket.unlock(first);
+        self.stretch(hold.owner()).fetch_sub(1, Ordering::SeqCst);
     }
 
     /// The frames of each bucket, for the consistency walk.

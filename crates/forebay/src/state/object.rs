@@ -110,6 +110,9 @@ pub(crate) struct ObjectState {
     /// Where it is among the files that nobody has open; 0: not there. Changed under the lock of
     /// the table of objects.
     pub(crate) unused_place: AtomicU64,
+    /// Its place among all files that nobody has open, in the order in which they were closed; 0:
+    /// somebody has it open. Changed under the lock of the table of objects.
+    pub(crate) closed_place: AtomicU64,
     /// Handles open on it.
     pub(crate) handles: AtomicU32,
     /// Open batches, and [`RESIZING`]: in one word, so that no two sides can miss each other.
@@ -152,6 +155,7 @@ impl ObjectState {
             written: WaitQueue::with_room(2),
             stored_pages: AtomicU64::new(pages_for(length_bytes)),
             unused_place: AtomicU64::new(0),
+            closed_place: AtomicU64::new(0),
             handles: AtomicU32::new(0),
             batches: AtomicU32::new(0),
             is_cut: AtomicBool::new(false),

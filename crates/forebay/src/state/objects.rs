@@ -24,6 +24,13 @@ struct Table {
     objects: Vec<Option<Arc<ObjectState>>>,
     free: Vec<u32>,
     by_origin: BTreeMap<(usize, ObjectId), u32>,
+    /// Files that nobody has open, in the order in which they were closed: whoever needs room
+    /// forgets the oldest.
+    ///
+    /// invariant U2: a file is here at the place that it knows, or nowhere and knows place 0. As
+    /// long as it keeps its place nobody has opened it.
+    closed: BTreeMap<u64, Arc<ObjectState>>,
+    last_closed_place: u64,
     unused: UnusedFiles,
 }
 
@@ -63,24 +70,32 @@ impl ObjectTable {
         length_bytes: u64,
         forget: impl Fn(&ObjectState) -> bool,
     ) -> Option<Arc<ObjectState>> {
-        let mut table = lock(&self.table);
         let place = match &origin {
             Origin::File {
                 backing, object, ..
             } => Some((*backing, *object)),
             Origin::Anonymous { .. } => None,
         };
-        if let Some(&number) = place.and_then(|place| table.by_origin.get(&place)) {
-            let known = table.objects[number as usize - 1]
-                .clone()
-                .expect("named objects exist");
-            known.handles.fetch_add(1, Ordering::AcqRel);
-            table.unused.remove(&known);
-            return Some(known);
-        }
-        if table.free.is_empty() && table.objects.len() as u32 >= self.limit {
-            self.make_room(&mut table, forget)?;
-        }
+        let mut asked_place = 0;
+        let mut table = loop {
+            let mut table = lock(&self.table);
+            if let Some(known) = place.and_then(|place| table.reopen(place)) {
+                return Some(known);
+            }
+            if !table.free.is_empty() || (table.objects.len() as u32) < self.limit {
+                break table;
+            }
+            let Some((closed_place, oldest)) = table.closed_after(asked_place) else {
+                self.may_outgrow(&table)?;
+                break table;
+            };
+            // What a file has in memory may be much: nobody else waits for that.
+            drop(table);
+            asked_place = closed_place;
+            if forget(&oldest) {
+                lock(&self.table).remove_closed(&oldest, closed_place);
+            }
+        };
         let number = table.free.pop().unwrap_or(table.objects.len() as u32 + 1);
         let object = Arc::new(ObjectState::new(number, origin, length_bytes));
         object.handles.store(1, Ordering::Release);
@@ -94,47 +109,34 @@ impl ObjectTable {
         Some(object)
     }
 
-    /// Forgets a closed file for a new object to have its place. None if there is no room.
-    fn make_room(&self, table: &mut Table, forget: impl Fn(&ObjectState) -> bool) -> Option<()> {
-        // Not memory, which a task of its own gives up by its number. What is left of it does not
-        // count.
-        let (mut ending, mut gone) = (0, None);
-        for object in table.objects.iter().flatten() {
-            if object.handles.load(Ordering::Acquire) > 0 {
-                continue;
-            }
-            if object.is_anonymous() {
-                ending += 1;
-            } else if forget(object) {
-                gone = Some(object.clone());
-                break;
-            }
-        }
+    /// Whether a full table may have one object more. Not counted is memory that nobody has any
+    /// more, which a task of its own gives up by its number.
+    fn may_outgrow(&self, table: &Table) -> Option<()> {
+        let is_ending = |object: &&Arc<ObjectState>| {
+            object.is_anonymous() && object.handles.load(Ordering::Acquire) == 0
+        };
+        let ending = table.objects.iter().flatten().filter(is_ending).count() as u32;
         let count = table.objects.len() as u32;
-        match gone {
-            Some(gone) => table.remove(&gone),
-            None if count - ending < self.limit && count + 1 < OBJECTS_LIMIT => {}
-            None => return None,
-        }
-        Some(())
+        (count - ending < self.limit && count + 1 < OBJECTS_LIMIT).then_some(())
     }
 
     /// The last handle of a file is gone, unless it was opened again meanwhile.
     pub(crate) fn closed(&self, file: &Arc<ObjectState>) {
-        if self.lists_unused && !file.is_anonymous() {
-            self.list_unused(file, true);
+        let mut table = lock(&self.table);
+        if file.handles.load(Ordering::Acquire) > 0 || !table.knows(file) {
+            return;
+        }
+        table.add_closed(file);
+        if self.lists_unused {
+            table.unused.add(file, true);
         }
     }
 
     /// A file that was due has kept pages.
     pub(crate) fn keep_unused(&self, file: &Arc<ObjectState>) {
-        self.list_unused(file, false);
-    }
-
-    fn list_unused(&self, file: &Arc<ObjectState>, used_lately: bool) {
         let mut table = lock(&self.table);
         if file.handles.load(Ordering::Acquire) == 0 && table.knows(file) {
-            table.unused.add(file, used_lately);
+            table.unused.add(file, false);
         }
     }
 
@@ -167,7 +169,48 @@ impl Table {
             .is_some_and(|known| ptr::eq(known, object))
     }
 
+    /// One more handle on the object of `place`, if it is known.
+    fn reopen(&mut self, place: (usize, ObjectId)) -> Option<Arc<ObjectState>> {
+        let number = *self.by_origin.get(&place)?;
+        let known = self.objects[number as usize - 1]
+            .clone()
+            .expect("named objects exist");
+        known.handles.fetch_add(1, Ordering::AcqRel);
+        self.take_off_closed(&known);
+        self.unused.remove(&known);
+        Some(known)
+    }
+
+    /// Lists a file as the one that was closed last.
+    fn add_closed(&mut self, file: &Arc<ObjectState>) {
+        self.take_off_closed(file);
+        self.last_closed_place += 1;
+        let place = self.last_closed_place;
+        file.closed_place.store(place, Ordering::Relaxed);
+        self.closed.insert(place, file.clone());
+    }
+
+    fn take_off_closed(&mut self, file: &ObjectState) {
+        let place = file.closed_place.swap(0, Ordering::Relaxed);
+        self.closed.remove(&place);
+    }
+
+    /// The oldest closed file behind `place`, and its own place.
+    fn closed_after(&self, place: u64) -> Option<(u64, Arc<ObjectState>)> {
+        let (&place, file) = self.closed.range(place + 1..).next()?;
+        Some((place, file.clone()))
+    }
+
+    /// Takes a file out that has no pages, unless somebody has opened it since it was at `place`.
+    fn remove_closed(&mut self, file: &ObjectState, place: u64) {
+        let there = self.closed.get(&place).map(Arc::as_ref);
+        if there.is_some_and(|there| ptr::eq(there, file)) {
+            self.remove(file);
+        }
+    }
+
     fn remove(&mut self, object: &ObjectState) {
+        self.take_off_closed(object);
         self.unused.remove(object);
         self.objects[object.number as usize - 1] = None;
         self.free.push(object.number);
@@ -177,5 +220,69 @@ impl Table {
         {
             self.by_origin.remove(&(*backing, *object));
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn file(object: u64) -> Origin {
+        Origin::File {
+            backing: 0,
+            object: ObjectId(object),
+        }
+    }
+
+    /// Closes a file as its last handle does.
+    fn close(table: &ObjectTable, file: &Arc<ObjectState>) {
+        file.handles.fetch_sub(1, Ordering::AcqRel);
+        table.closed(file);
+    }
+
+    /// What invariant U2 says.
+    fn assert_listed(table: &ObjectTable) {
+        let table = lock(&table.table);
+        for file in table.objects.iter().flatten() {
+            let place = file.closed_place.load(Ordering::Relaxed);
+            let is_open = file.handles.load(Ordering::Acquire) > 0;
+            assert_eq!(place == 0, is_open, "file {}", file.number);
+            let there = table.closed.get(&place);
+            assert_eq!(
+                there.is_some_and(|there| Arc::ptr_eq(there, file)),
+                !is_open
+            );
+        }
+        assert!(table.closed.len() <= table.objects.iter().flatten().count());
+    }
+
+    #[test]
+    fn a_file_that_is_opened_while_it_is_forgotten_stays() {
+        let table = ObjectTable::new(2, false);
+        let any = |_: &ObjectState| true;
+        for object in [1, 2] {
+            let opened = table.open(file(object), 0, any).expect("there is room");
+            close(&table, &opened);
+        }
+        assert_listed(&table);
+        let asked = Mutex::new(Vec::new());
+        let third = table.open(file(3), 0, |oldest| {
+            lock(&asked).push(oldest.number);
+            if oldest.number == 1 {
+                // Somebody else opens it meanwhile: the table is not locked.
+                let reopened = table.open(file(1), 0, any).expect("it is known");
+                assert_eq!(reopened.number, 1);
+            }
+            true
+        });
+        assert_eq!(third.expect("the second one made room").number, 2);
+        assert_eq!(*lock(&asked), [1, 2]);
+        assert_listed(&table);
+        assert!(table.open(file(4), 0, any).is_none(), "all are open");
+        let first = table.get(1).expect("it is open");
+        close(&table, &first);
+        assert_listed(&table);
+        assert!(table.open(file(4), 0, any).is_some());
+        assert_listed(&table);
     }
 }
