@@ -162,6 +162,26 @@ impl FileStore {
         self.files.make_writable(object, path, self.settings.direct)
     }
 
+    /// Opens the file `object` again, so that commits of it succeed after one has failed. Call it
+    /// once everybody has heard of that failure who had bytes in the file: what was written since
+    /// the last good commit may be lost, and no later commit says so. Says whether it was open.
+    ///
+    /// # Errors
+    /// As [`FileStore::open`]; the object is then as it was.
+    ///
+    /// ```
+    /// use forebay_store::{FileStore, FileStoreSettings, OpenMode};
+    /// let file = tempfile::NamedTempFile::new()?;
+    /// let store = FileStore::new(FileStoreSettings::default())?;
+    /// let opened = store.open(file.path(), OpenMode::ReadWrite)?;
+    /// assert!(store.open_anew(opened.object)?);
+    /// assert_eq!(store.commit_failure(opened.object), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_anew(&self, object: ObjectId) -> Result<bool, OpenError> {
+        self.files.open_anew(object, self.settings.direct)
+    }
+
     /// A descriptor that only names the file `object` (`O_PATH`), whatever became of its names.
     ///
     /// ```

@@ -108,11 +108,14 @@ impl OpenFile {
         &self.buffered
     }
 
+    /// A path that leads to the file for as long as this is there, and is no name of it.
+    fn entry(&self) -> String {
+        format!("/proc/self/fd/{}", self.buffered.as_raw_fd())
+    }
+
     /// A descriptor that only names it.
     pub(crate) fn named(&self) -> Result<OwnedFd, Errno> {
-        // The entry leads to the file and is no name of it.
-        let path = format!("/proc/self/fd/{}", self.buffered.as_raw_fd());
-        rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        rustix::fs::open(self.entry(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
     }
 
     pub(crate) fn is_device(&self) -> bool {
@@ -189,6 +192,27 @@ impl Files {
         };
         // The new descriptors would not be told what the old ones were.
         file.commits = Arc::clone(&entry.commits);
+        *entry = Arc::new(file);
+        Ok(true)
+    }
+
+    /// Opens the file `object` again, with commits of its own. Submitted requests go on with what
+    /// was open before. Says whether it was open.
+    pub(crate) fn open_anew(&self, object: ObjectId, direct: bool) -> Result<bool, OpenError> {
+        let Some(before) = self.get(object) else {
+            return Ok(false);
+        };
+        let mode = if before.writable {
+            OpenMode::ReadWrite
+        } else {
+            OpenMode::ReadOnly
+        };
+        // It may have another name by now, or none.
+        let file = open_file(Path::new(&before.entry()), mode, direct)?;
+        let mut table = lock(&self.table);
+        let Some(entry) = table.open.get_mut(&object) else {
+            return Ok(false);
+        };
         *entry = Arc::new(file);
         Ok(true)
     }

@@ -132,7 +132,12 @@ fn a_commit_fails_after_one_that_lost_bytes() {
             assert_eq!(store.make_writable(object, &device.path), Ok(true));
             assert_eq!(commit(object), lost, "{method:?}");
             assert_eq!(store.commit_failure(object), lost.err(), "{method:?}");
+            // The same object goes on once it is opened anew, without what may be lost.
+            assert_eq!(store.open_anew(object), Ok(true), "{method:?}");
+            assert_eq!(store.commit_failure(object), None, "{method:?}");
+            assert_eq!(commit(object), Ok(()), "{method:?}");
             store.close(object);
+            assert_eq!(store.open_anew(object), Ok(false), "{method:?}");
             // Who opens it anew begins anew, and has to write again what may be lost.
             let anew = open().expect("it opens").object;
             assert_eq!(commit(anew), Ok(()), "{method:?}");

@@ -110,7 +110,8 @@ impl<F: Fn()> Rest<F> {
 
 /// Writes everything that is dirty and closes the cache. A store that fails is tried again until
 /// it takes the pages or somebody gives up: nothing dirty is dropped without being told to.
-pub(crate) async fn write_all(cache: &Cache, rt: &Rt) {
+/// `give_up` is called before each further try, for what no try can make durable.
+pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl Fn()) {
     let before = cache.statistics();
     if before.dirty() > 0 {
         say(show_left(&before));
@@ -126,6 +127,7 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt) {
                     "{error}; trying again, interrupt twice to give up"
                 ));
                 rt.sleep(RETRY_AFTER).await;
+                give_up();
             }
         }
     }

@@ -196,7 +196,8 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
         }
     }
     mount.close().await;
-    write_all(cache, rt).await;
+    // What its files cannot make durable the mount itself has given up.
+    write_all(cache, rt, || {}).await;
 }
 
 async fn take_mapped(mount: &Mount) {

@@ -1,8 +1,10 @@
 //! Image files and block devices, opened for one server at a time.
 
 use super::arguments::{ImageArguments, ServeArguments};
+use super::losses::Image;
 use crate::error::CommandError;
 use forebay::{AttachedStore, Cache};
+use forebay_base::sync::atomic::AtomicBool;
 use forebay_nbd::{Export, FileHoles};
 use forebay_store::{FileStore, OpenMode};
 use rustix::fs::{FlockOperation, flock};
@@ -18,7 +20,7 @@ pub(super) fn open(
     cache: &Cache,
     store: &AttachedStore,
     files: &FileStore,
-) -> Result<Vec<Export>, CommandError> {
+) -> Result<(Vec<Export>, Vec<Image>), CommandError> {
     let one = |image: &ImageArguments| open_one(arguments, image, cache, store, files);
     arguments.images.iter().map(one).collect()
 }
@@ -29,7 +31,7 @@ fn open_one(
     cache: &Cache,
     store: &AttachedStore,
     files: &FileStore,
-) -> Result<Export, CommandError> {
+) -> Result<(Export, Image), CommandError> {
     let path = &image.path;
     if let Some(length_bytes) = arguments.create_bytes {
         create(path, length_bytes)?;
@@ -59,14 +61,21 @@ fn open_one(
         cache.open(store, opened.object, opened.length_bytes)
     };
     let file = file.map_err(|error| failed(error.to_string()))?;
+    let served = Image {
+        path: path.clone(),
+        object: opened.object,
+        file: file.clone(),
+        is_lossy: AtomicBool::new(false),
+    };
     let export = Export::new(&image.name, file)
         .described(&path.display().to_string())
         .with_holes(Arc::new(FileHoles::new(locked)));
-    Ok(if arguments.read_only {
+    let export = if arguments.read_only {
         export.read_only()
     } else {
         export
-    })
+    };
+    Ok((export, served))
 }
 
 /// Makes the image if it is not there; one that is there must have the length that was given.

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod images;
+mod losses;
 mod memory;
 mod nbd;
 

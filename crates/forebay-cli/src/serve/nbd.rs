@@ -2,6 +2,7 @@
 
 use super::arguments::{Place, ServeArguments, TlsFiles};
 use super::images;
+use super::losses::Losses;
 use super::memory::{Plan, code_bytes};
 use crate::daemon::ending::{Ending, show_left, telling, write_all};
 use crate::daemon::say::{say, say_ready};
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let listener = listen(&arguments.place)?;
     let uri = listener.uri();
     let rt = Rt::real();
-    let (cache, exports) = build(arguments, &plan, &rt)?;
+    let (cache, exports, losses) = build(arguments, &plan, &rt)?;
     let unlocked = memory::lock_what_is_used();
     let is_written = Arc::new(Mutex::new(false));
     let ending = Ending::listen(&cache, is_written.clone(), || {})?;
@@ -36,13 +37,14 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
     }
+    let for_clients = losses.clone();
     let settings = ServerSettings {
         connections_limit: plan.clients as usize,
         shared_bytes: plan.shared_bytes as usize,
-        notify: Arc::new(|notice| {
-            if matches!(notice, Notice::Failed { .. } | Notice::Refused { .. }) {
-                say(notice);
-            }
+        notify: Arc::new(move |notice| match notice {
+            Notice::Connected { connections: 1 } => for_clients.begin_anew(),
+            Notice::Failed { .. } | Notice::Refused { .. } => say(notice),
+            _ => {}
         }),
     };
     let server = Server::start(listener, exports, settings)
@@ -58,9 +60,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     say_ready(uri);
     block_on(async {
         ending.asked().await;
-        end(&server, &cache, &rt).await;
+        end(&server, &cache, &losses, &rt).await;
     });
     *lock(&is_written) = true;
+    losses.report()?;
     say("everything is written");
     Ok(())
 }
@@ -108,7 +111,7 @@ fn build(
     arguments: &ServeArguments,
     plan: &Plan,
     rt: &Rt,
-) -> Result<(Cache, Vec<Export>), CommandError> {
+) -> Result<(Cache, Vec<Export>, Losses), CommandError> {
     let settings = Settings {
         memory_bytes: plan.cache_bytes,
         answer_timeout: answer_timeout(arguments.answer_timeout),
@@ -116,8 +119,8 @@ fn build(
     };
     let (cache, files, store) = cache_with(settings, rt)?;
     tell_of_silence(&cache, rt);
-    let exports = images::open(arguments, &cache, &store, &files)?;
-    Ok((cache, exports))
+    let (exports, served) = images::open(arguments, &cache, &store, &files)?;
+    Ok((cache, exports, Losses::new(files, served)))
 }
 
 fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {
@@ -157,7 +160,7 @@ fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {
 
 /// Answers what was asked, then writes what is dirty. An answer may have to wait for the store for
 /// as long as that takes; only who does not take answers that are there is not waited for.
-async fn end(server: &Server, cache: &Cache, rt: &Rt) {
+async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
     server.drain();
     let tell = || {
         let cut = server.cut_deaf(DRAIN_PATIENCE);
@@ -173,5 +176,5 @@ async fn end(server: &Server, cache: &Cache, rt: &Rt) {
         ));
     };
     telling(rt, server.ended(), tell).await;
-    write_all(cache, rt).await;
+    write_all(cache, rt, || losses.give_up()).await;
 }

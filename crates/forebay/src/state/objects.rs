@@ -195,7 +195,7 @@ impl Table {
         self.closed.remove(&place);
     }
 
-    /// The oldest closed file behind `place`, and its own place.
+    /// The oldest file closed after the one at `place`, and its own place.
     fn closed_after(&self, place: u64) -> Option<(u64, Arc<ObjectState>)> {
         let (&place, file) = self.closed.range(place + 1..).next()?;
         Some((place, file.clone()))

@@ -1,0 +1,156 @@
+//! `forebay serve nbd` before a disk that takes bytes and cannot make them durable. Needs a loop
+//! device, so it is skipped, aloud, where none can be had.
+
+#[path = "serve_nbd/client.rs"]
+mod client;
+#[path = "serve_nbd/server.rs"]
+mod server;
+
+use client::Client;
+use forebay_nbd::wire::command;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
+use rustix::process::Signal;
+use server::Served;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MIB: u64 = 1 << 20;
+/// EIO.
+const IO_ERROR: u32 = 5;
+
+/// A device of 16 MiB over a file that has room for 4. The kernel's cache stands before it, as
+/// before each device that needs stable pages, so that it takes what will not become durable.
+struct LossyDisk {
+    folder: tempfile::TempDir,
+    device: PathBuf,
+}
+
+impl LossyDisk {
+    /// None if the system does not let us have one.
+    fn make() -> Option<LossyDisk> {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        mount(
+            "none",
+            folder.path(),
+            "tmpfs",
+            MountFlags::empty(),
+            c"size=4m",
+        )
+        .ok()?;
+        let mut disk = LossyDisk {
+            folder,
+            device: PathBuf::new(),
+        };
+        let backing = disk.folder.path().join("backing");
+        let file = std::fs::File::create(&backing).expect("the file system is new");
+        file.set_len(16 * MIB).expect("it has no blocks yet");
+        let attached = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(&backing)
+            .output()
+            .ok()?;
+        let device = String::from_utf8(attached.stdout).ok()?;
+        attached.status.success().then_some(())?;
+        disk.device = PathBuf::from(device.trim());
+        disk.needs_stable_pages("1").then_some(disk)
+    }
+
+    fn needs_stable_pages(&self, value: &str) -> bool {
+        let name = self.device.file_name().expect("a device has a name");
+        let says = Path::new("/sys/block")
+            .join(name)
+            .join("queue/stable_writes");
+        std::fs::write(says, value).is_ok()
+    }
+
+    fn grow(&self) {
+        let options = c"size=40m";
+        mount_remount(self.folder.path(), MountFlags::empty(), options).expect("it is ours");
+    }
+}
+
+impl Drop for LossyDisk {
+    fn drop(&mut self) {
+        if !self.device.as_os_str().is_empty() {
+            // The system keeps it for the next user of the device.
+            self.needs_stable_pages("0");
+            let detached = Command::new("losetup").arg("-d").arg(&self.device).status();
+            assert!(
+                detached.is_ok_and(|status| status.success()),
+                "{:?}",
+                self.device
+            );
+        }
+        unmount(self.folder.path(), UnmountFlags::DETACH).expect("it was mounted");
+    }
+}
+
+/// A server of the disk, whose client has written more than it can make durable, and heard so.
+fn lossy_server(disk: &LossyDisk, folder: &Path) -> (Served, Client) {
+    let socket = folder.join("nbd.sock");
+    let served = Served::started(server::command(&disk.device, &socket, &[]), socket);
+    let mut client = served.client();
+    for at in 0..6 {
+        let written = client.write(at * MIB, &vec![7; MIB as usize], false);
+        assert_eq!(written.expect("the server answers"), 0);
+    }
+    assert_eq!(client.flush().unwrap(), IO_ERROR);
+    (served, client)
+}
+
+fn assert_ends_with_a_loss(served: Served, disk: &LossyDisk) {
+    served.signal(Signal::TERM);
+    let output = served.wait();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let named = format!("{}: the disk took bytes", disk.device.display());
+    assert!(text.contains(&named), "{text}");
+}
+
+#[test]
+fn an_image_is_opened_anew_once_all_have_heard_of_a_loss() {
+    let Some(disk) = LossyDisk::make() else {
+        eprintln!("SKIPPED an_image_is_opened_anew_once_all_have_heard_of_a_loss: no loop device");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (served, mut first) = lossy_server(&disk, folder.path());
+    disk.grow();
+    let mut second = served.client();
+    assert_eq!(second.flush().unwrap(), IO_ERROR, "the first one is there");
+    assert_eq!(first.flush().unwrap(), IO_ERROR);
+    for client in [&mut first, &mut second] {
+        let leave = Client::request(command::DISC, 0, 0, 0);
+        client.send(leave, &[]).expect("the server reads");
+        assert_eq!(client.stream.read(&mut [0; 1]).expect("it closes"), 0);
+    }
+    // Their places are free a moment after their streams have ended.
+    let mut third = loop {
+        let mut client = served.client();
+        if client.flush().unwrap() == 0 {
+            break client;
+        }
+    };
+    for at in 0..6 {
+        let written = third.write(at * MIB, &vec![9; MIB as usize], true);
+        assert_eq!(written.expect("the server answers"), 0);
+    }
+    assert_eq!(third.flush().unwrap(), 0);
+    assert_ends_with_a_loss(served, &disk);
+    let image = std::fs::read(&disk.device).expect("it is there");
+    assert!(image[..6 << 20].iter().all(|&byte| byte == 9));
+}
+
+#[test]
+fn a_server_that_lost_bytes_ends_by_one_signal() {
+    let Some(disk) = LossyDisk::make() else {
+        eprintln!("SKIPPED a_server_that_lost_bytes_ends_by_one_signal: no loop device");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (served, client) = lossy_server(&disk, folder.path());
+    disk.grow();
+    assert_ends_with_a_loss(served, &disk);
+    drop(client);
+}
