@@ -29,6 +29,7 @@ mod roles;
 mod run;
 mod scatter;
 mod settle;
+mod shares;
 mod shrink;
 mod squeeze;
 mod store;

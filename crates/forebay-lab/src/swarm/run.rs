@@ -8,6 +8,7 @@ use super::reopen::judge_images;
 use super::roles;
 use super::scatter::scatter;
 use super::settle::{settle, untouched};
+use super::shares::judge_shares;
 use super::squeeze::start_squeeze;
 use super::table::fill_table;
 use super::verdict::{Oracle, Violation};
@@ -136,6 +137,7 @@ fn run(plan: &Plan) -> Outcome {
         outcome.violation = judge_images(plan, &world.switch.take_images(), &ledgers);
     }
     lock(&ended).clear();
+    outcome.violation = outcome.violation.or_else(|| judge_shares(plan.seed));
     outcome
 }
 

@@ -22,6 +22,8 @@ pub enum Oracle {
     Errors,
     /// A call that does not return, or dirty pages that do not drain.
     Stuck,
+    /// Equal writers that get unequal shares, or a light one that is held back.
+    Shares,
     /// Two runs of one seed that differ.
     Twin,
     /// The program stopped itself.

@@ -132,6 +132,8 @@ struct Decision {
     task_ratelimit: u64,
     sizing: PauseSizing,
     pause_us: u64,
+    /// Whether it owes so much after the pause that it is asked once more.
+    asks_again: bool,
     after: DirtierState,
 }
 
@@ -156,8 +158,11 @@ impl Engine {
         }
         let mut own = lock(&dirtier.state);
         own.clock.nr_dirtied += pages;
-        let due = dirtier.note_left(&own.clock, backing.exceeded.load(Ordering::Relaxed)) == 0;
+        let left = dirtier.note_left(&own.clock, backing.exceeded.load(Ordering::Relaxed));
         drop(own);
+        // At the hard limit everybody is asked: the first quotas of many writers are more than
+        // what is left.
+        let due = left == 0 || self.global.is_full.load(Ordering::Relaxed);
         // Writers that never reach their own quota are caught by a common one: together they
         // cannot dirty more than a small part of the limit unseen.
         let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
@@ -252,7 +257,7 @@ impl Engine {
         self.sleep_counted(Span::from_micros(decision.pause_us))
             .await;
         drop(paused);
-        may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
+        !decision.asks_again && may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
 
     fn decide(&self, backing: &Backing, before: DirtierState, snapshot: &Snapshot) -> Decision {
@@ -261,11 +266,13 @@ impl Engine {
         let task = task_ratelimit(dirty_ratelimit, snapshot.position.ratio);
         let average = inputs.average_pages_per_s;
         let sizing = size_pause(average, dirty_ratelimit, inputs.store_dirty, task);
-        let (pause_us, after) = match self.settings.policy.dirty_throttle {
-            DirtyThrottle::Paced if task > 0 => paced(before, &sizing, task, snapshot.now),
-            DirtyThrottle::Paced => paused(before, &sizing, task, snapshot.now, LONGEST_US),
-            // As the laws say, for whoever compares: a timer that is late may pass their bound.
-            _ => paused(before, &sizing, task, snapshot.now, u64::MAX),
+        let is_paced = self.settings.policy.dirty_throttle == DirtyThrottle::Paced;
+        let (pace, after) = if is_paced && task > 0 {
+            paced(before, &sizing, task, snapshot.now)
+        } else {
+            // Linux's as the laws say, for whoever compares: a timer that is late may pass 200 ms.
+            let longest_us = if is_paced { LONGEST_US } else { u64::MAX };
+            paused(before, &sizing, task, snapshot.now, longest_us)
         };
         let limit = match (task, inputs.strict) {
             (0, _) => PauseLimit::Hard,
@@ -278,7 +285,8 @@ impl Engine {
             dirty_ratelimit,
             task_ratelimit: task,
             sizing,
-            pause_us,
+            pause_us: pace.sleep_us,
+            asks_again: pace.asks_again,
             after,
         }
     }
@@ -356,6 +364,12 @@ impl Engine {
             limits.thresh,
             inputs.strict,
         );
+        let is_full = dirty >= inputs.hard_limit;
+        if self.settings.policy.dirty_throttle == DirtyThrottle::Paced
+            && self.global.is_full.load(Ordering::Relaxed) != is_full
+        {
+            self.global.is_full.store(is_full, Ordering::Relaxed);
+        }
         // Linux counts for each processor; here all writers share one count.
         let ratelimit = pause::ratelimit_pages(limits.thresh, 1);
         self.global
@@ -425,6 +439,7 @@ impl Engine {
             task_ratelimit: 0,
             sizing: PauseSizing::default(),
             pause_us: paused.as_micros(),
+            asks_again: false,
             after: before,
         };
         self.record_pause(backing, snapshot, &decision);
@@ -503,20 +518,24 @@ fn paused(
     task_ratelimit: u64,
     now: Instant,
     longest_us: u64,
-) -> (u64, DirtierState) {
+) -> (Pace, DirtierState) {
     let now_ms = now.as_millis();
     let (decision, clock) = decide_pause(before.clock, sizing, task_ratelimit, now_ms);
     let pause_ms = match decision {
         PauseDecision::NoSleep => 0,
         PauseDecision::Sleep { pause_ms, .. } => pause_ms,
     };
-    let pause_us = (pause_ms * 1_000).min(longest_us);
-    let paused_when_us = Some(now.as_nanos() / 1_000 + pause_us);
+    let sleep_us = (pause_ms * 1_000).min(longest_us);
+    let pace = Pace {
+        sleep_us,
+        paused_when_us: now.as_nanos() / 1_000 + sleep_us,
+        asks_again: false,
+    };
     (
-        pause_us,
+        pace,
         DirtierState {
             clock,
-            paused_when_us,
+            paused_when_us: Some(pace.paused_when_us),
         },
     )
 }
@@ -527,7 +546,7 @@ fn paced(
     sizing: &PauseSizing,
     task_ratelimit: u64,
     now: Instant,
-) -> (u64, DirtierState) {
+) -> (Pace, DirtierState) {
     let inputs = PaceInputs {
         dirtied_pages: before.clock.nr_dirtied,
         task_ratelimit,
@@ -535,20 +554,17 @@ fn paced(
         now_us: now.as_nanos() / 1_000,
         max_pause_us: sizing.max_pause_ms * 1_000,
     };
-    let Pace {
-        sleep_us,
-        paused_when_us,
-    } = pace(&inputs);
+    let pace = pace(&inputs);
     let clock = DirtierClock {
-        paused_when_ms: Some(paused_when_us / 1_000),
+        paused_when_ms: Some(pace.paused_when_us / 1_000),
         nr_dirtied: 0,
         nr_dirtied_pause: pace_quota(task_ratelimit, sizing.next_quota_pages),
     };
     (
-        sleep_us,
+        pace,
         DirtierState {
             clock,
-            paused_when_us: Some(paused_when_us),
+            paused_when_us: Some(pace.paused_when_us),
         },
     )
 }

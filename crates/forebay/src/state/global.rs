@@ -3,7 +3,7 @@
 use crate::state::backing::Backing;
 use forebay_base::sync::{
     Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
 use forebay_law::limits::SmoothedLimit;
@@ -22,6 +22,8 @@ pub(crate) struct GlobalDirty {
     /// Pages dirtied since some writer was last evaluated, and how many may be.
     pub(crate) unevaluated: AtomicU64,
     pub(crate) ratelimit_pages: AtomicU64,
+    /// Whether the hard limit was reached when a writer was last evaluated.
+    pub(crate) is_full: AtomicBool,
     limit: Mutex<SmoothedLimit>,
     /// Pages that all writers dirtied lately.
     dirtyings: Mutex<GlobalCompletions>,
@@ -37,6 +39,7 @@ impl Default for GlobalDirty {
             failed: AtomicU64::new(0),
             unevaluated: AtomicU64::new(0),
             ratelimit_pages: AtomicU64::new(forebay_law::pause::POLL_PAGES),
+            is_full: AtomicBool::new(false),
             limit: Mutex::new(SmoothedLimit::default()),
             dirtyings: Mutex::new(GlobalCompletions::default()),
             completions: Mutex::new(GlobalCompletions::default()),
