@@ -420,7 +420,7 @@ fn an_address_that_others_can_reach_is_refused() {
 }
 
 #[test]
-fn an_image_that_is_removed_is_served_to_the_end() {
+fn an_image_that_is_removed_is_served_to_the_end_which_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path(), &CREATE);
     let mut client = served.client();
@@ -434,7 +434,14 @@ fn an_image_that_is_removed_is_served_to_the_end() {
     for at in 0..48 {
         assert_eq!(client.read((at << 20) + 9, 4096).unwrap(), [7; 4096]);
     }
-    end(served);
+    served.signal(Signal::TERM);
+    let output = served.wait();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("disk.img: was removed while it was served"),
+        "{text}"
+    );
     assert!(!folder.path().join("disk.img").exists());
 }
 

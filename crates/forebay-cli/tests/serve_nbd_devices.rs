@@ -1,5 +1,5 @@
-//! `forebay serve nbd` before a disk that takes bytes and cannot make them durable. Needs a loop
-//! device, so it is skipped, aloud, where none can be had.
+//! `forebay serve nbd` before block devices: one that takes bytes and cannot make them durable, and
+//! one that is in use. Needs a loop device, so it is skipped, aloud, where none can be had.
 
 #[path = "serve_nbd/client.rs"]
 mod client;
@@ -8,6 +8,7 @@ mod server;
 
 use client::Client;
 use forebay_nbd::wire::command;
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use rustix::process::Signal;
 use server::Served;
@@ -78,8 +79,8 @@ impl Drop for LossyDisk {
             let detached = Command::new("losetup").arg("-d").arg(&self.device).status();
             assert!(
                 detached.is_ok_and(|status| status.success()),
-                "{:?}",
-                self.device
+                "{}",
+                self.device.display()
             );
         }
         unmount(self.folder.path(), UnmountFlags::DETACH).expect("it was mounted");
@@ -95,7 +96,7 @@ fn lossy_server(disk: &LossyDisk, folder: &Path) -> (Served, Client) {
         let written = client.write(at * MIB, &vec![7; MIB as usize], false);
         assert_eq!(written.expect("the server answers"), 0);
     }
-    assert_eq!(client.flush().unwrap(), IO_ERROR);
+    assert_eq!(client.flush().expect("it is answered"), IO_ERROR);
     (served, client)
 }
 
@@ -153,4 +154,36 @@ fn a_server_that_lost_bytes_ends_by_one_signal() {
     disk.grow();
     assert_ends_with_a_loss(served, &disk);
     drop(client);
+}
+
+#[test]
+fn a_device_that_is_in_use_is_refused_or_named() {
+    let Some(disk) = LossyDisk::make() else {
+        eprintln!("SKIPPED a_device_that_is_in_use_is_refused_or_named: no loop device");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let socket = folder.path().join("nbd.sock");
+    // As mount(2) has it.
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    let claim = || rustix::fs::open(&disk.device, flags, Mode::empty());
+    let claimed = claim().expect("nobody uses it");
+    let mut call = server::command(&disk.device, &socket, &[]);
+    let refused = call.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("this machine uses it: it is mounted"),
+        "{text}"
+    );
+    let call = server::command(&disk.device, &socket, &["--read-only"]);
+    let mut reader = Served::started(call, socket.clone());
+    reader.read_until("may not be seen");
+    reader.signal(Signal::TERM);
+    assert_eq!(reader.wait().status.code(), Some(0));
+    drop(claimed);
+    let served = Served::started(server::command(&disk.device, &socket, &[]), socket);
+    claim().expect_err("it is served");
+    served.signal(Signal::TERM);
+    assert_eq!(served.wait().status.code(), Some(0));
 }

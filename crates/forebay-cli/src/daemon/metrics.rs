@@ -16,7 +16,7 @@ pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> Str
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {
         match TIMES.iter().find(|(time, _)| *time == counter) {
-            Some((_, name)) => text.seconds(name, value),
+            Some((_, name)) => text.seconds(name, &[("", value)]),
             None => text.counter(counter.name(), value),
         }
     }
@@ -109,6 +109,16 @@ fn stores(text: &mut Text, statistics: &Statistics) {
         let values: Vec<(&str, u64)> = values.iter().map(|(l, v)| (l.as_str(), *v)).collect();
         text.gauge(name, help, &values);
     }
+    for (name, values) in [
+        ("bdi_throttled", each(|backing| backing.throttled_us)),
+        (
+            "bdi_idle_while_throttled",
+            each(|backing| backing.idle_while_throttled_us),
+        ),
+    ] {
+        let values: Vec<(&str, u64)> = values.iter().map(|(l, v)| (l.as_str(), *v)).collect();
+        text.seconds(name, &values);
+    }
     text.gauge(
         "page_bytes",
         "Bytes of a page; counters count pages",
@@ -131,13 +141,15 @@ impl Text {
         self.line(format_args!("forebay_{name}_total {value}"));
     }
 
-    fn seconds(&mut self, name: &str, us: u64) {
+    fn seconds(&mut self, name: &str, values_us: &[(&str, u64)]) {
         self.line(format_args!("# TYPE forebay_{name}_seconds counter"));
         self.line(format_args!("# UNIT forebay_{name}_seconds seconds"));
-        let (whole, rest) = (us / 1_000_000, us % 1_000_000);
-        self.line(format_args!(
-            "forebay_{name}_seconds_total {whole}.{rest:06}"
-        ));
+        for (labels, us) in values_us {
+            let (whole, rest) = (us / 1_000_000, us % 1_000_000);
+            self.line(format_args!(
+                "forebay_{name}_seconds_total{labels} {whole}.{rest:06}"
+            ));
+        }
     }
 
     fn gauge(&mut self, name: &str, help: &str, values: &[(&str, u64)]) {
@@ -179,6 +191,8 @@ mod tests {
             "forebay_connections 3",
             "forebay_bdi_write_bandwidth_bytes_per_second{bdi=\"0\"} ",
             "forebay_balance_dirty_paused_seconds_total 0.000000",
+            "forebay_bdi_throttled_seconds_total{bdi=\"0\"} 0.000000",
+            "forebay_bdi_idle_while_throttled_seconds_total{bdi=\"0\"} 0.000000",
             "forebay_dirty_limit_bytes ",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");

@@ -1,38 +1,57 @@
-//! The little of HTTP that a scraper needs: one request, one answer, one connection after the
-//! other.
+//! The little of HTTP that a scraper needs: one request and one answer a connection, a few
+//! connections at a time.
 
+use crate::daemon::say::say;
 use crate::error::CommandError;
+use forebay_base::sync::Arc;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// A scraper that says or takes nothing for so long is let go.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest head of a request that is read.
-const HEAD_LIMIT_BYTES: usize = 8 << 10;
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A request comes in one piece or two; whoever sends it byte by byte is let go.
+const PIECES_LIMIT: usize = 4;
+/// Connections that are served at a time: one that is idle does not hold up the others.
+pub(crate) const CREW: usize = 4;
+/// Longest piece of a request that is read at once.
+const PIECE_BYTES: usize = 2 << 10;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers each request for /metrics at `address` with what `render` says then, until the program
 /// ends. Returns the address, with its port if 0 was given.
 pub(crate) fn serve(
     address: SocketAddr,
-    render: impl Fn() -> String + Send + 'static,
+    render: impl Fn() -> String + Send + Sync + 'static,
 ) -> Result<SocketAddr, CommandError> {
     let action = "listen for metrics";
     let listener = TcpListener::bind(address).map_err(CommandError::system(action))?;
     let bound = listener
         .local_addr()
         .map_err(CommandError::system(action))?;
-    let server = forebay_rt::thread::spawn_small("metrics", move || {
-        for stream in listener.incoming() {
-            // A scraper that breaks off has itself to blame; the next one is served.
-            let _ = stream.and_then(|stream| answer(stream, &render));
-        }
-    })
-    .map_err(CommandError::system(action))?;
-    // It serves until the program ends.
-    drop(server);
+    let render = Arc::new(render);
+    for _ in 0..CREW {
+        let listener = listener.try_clone().map_err(CommandError::system(action))?;
+        let render = render.clone();
+        let server = forebay_rt::thread::spawn_small("metrics", move || {
+            for stream in listener.incoming() {
+                // A scraper that breaks off has itself to blame; the next one is served.
+                let _ = stream.and_then(|stream| answer(stream, &*render));
+            }
+        })
+        .map_err(CommandError::system(action))?;
+        // It serves until the program ends.
+        drop(server);
+    }
     Ok(bound)
+}
+
+/// Says where metrics are answered, and to whom.
+pub(crate) fn announce(address: SocketAddr) {
+    say(format_args!("metrics at http://{address}/metrics"));
+    if !address.ip().is_loopback() {
+        say("they are answered to everybody who reaches that address, without a password");
+    }
 }
 
 fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> io::Result<()> {
@@ -59,15 +78,18 @@ fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> io::Result<()>
 /// Reads up to the empty line that ends a request's head.
 fn read_head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    let mut part = [0; 1024];
-    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+    let mut part = [0; PIECE_BYTES];
+    for _ in 0..PIECES_LIMIT {
         let count = stream.read(&mut part)?;
-        if count == 0 || head.len() + count > HEAD_LIMIT_BYTES {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
         head.extend_from_slice(&part[..count]);
+        if head.windows(4).any(|window| window == b"\r\n\r\n") {
+            return Ok(head);
+        }
+        if count == 0 {
+            break;
+        }
     }
-    Ok(head)
+    Err(io::ErrorKind::InvalidData.into())
 }
 
 /// What a GET asks for, without its query.
@@ -97,6 +119,34 @@ mod tests {
         assert!(found.ends_with("\r\n\r\n# EOF\n"), "{found}");
         assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(ask(address, "PUT /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400"));
+    }
+
+    #[test]
+    fn idle_connections_do_not_hold_up_a_scraper() {
+        let address = serve("127.0.0.1:0".parse().unwrap(), || "# EOF\n".into()).unwrap();
+        let idle: Vec<_> = (1..CREW).map(|_| TcpStream::connect(address)).collect();
+        let found = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
+        // They are let go in time, unheard.
+        for stream in idle {
+            let mut stream = stream.expect("the server listens");
+            assert_eq!(stream.read(&mut [0; 1]).expect("it is closed"), 0);
+        }
+    }
+
+    #[test]
+    fn a_head_that_comes_byte_by_byte_is_not_read_to_its_end() {
+        struct Slow(usize);
+        impl Read for Slow {
+            fn read(&mut self, part: &mut [u8]) -> io::Result<usize> {
+                self.0 += 1;
+                part[0] = b'a';
+                Ok(1)
+            }
+        }
+        let mut slow = Slow(0);
+        assert!(read_head(&mut slow).is_err());
+        assert_eq!(slow.0, PIECES_LIMIT);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     if let Some(address) = arguments.metrics {
         let cache = cache.clone();
         let address = scrape::serve(address, move || metrics::render(&cache.statistics(), None))?;
-        say(format_args!("metrics at http://{address}/metrics"));
+        scrape::announce(address);
     }
     // Whoever started us reads this line as the sign that the mount answers.
     say_ready(arguments.mount_point.display());

@@ -2,15 +2,17 @@
 
 use super::arguments::{ImageArguments, ServeArguments};
 use super::losses::Image;
+use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::AtomicBool;
 use forebay_nbd::{Export, FileHoles};
 use forebay_store::{FileStore, OpenMode};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -66,10 +68,9 @@ fn open_one(
         object: opened.object,
         file: file.clone(),
         is_lossy: AtomicBool::new(false),
+        is_removed: AtomicBool::new(false),
     };
-    let export = Export::new(&image.name, file)
-        .described(&path.display().to_string())
-        .with_holes(Arc::new(FileHoles::new(locked)));
+    let export = Export::new(&image.name, file).with_holes(Arc::new(FileHoles::new(locked)));
     let export = if arguments.read_only {
         export.read_only()
     } else {
@@ -142,10 +143,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// Opens the image and locks it against another server: two caches before one image would
 /// overwrite each other's bytes. Those who only read may share it.
 fn lock(path: &Path, read_only: bool) -> Result<File, CommandError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .open(path)
-        .map_err(CommandError::advised("open", path, opening))?;
+    let file = open_unused(path, read_only)?;
     let operation = if read_only {
         FlockOperation::NonBlockingLockShared
     } else {
@@ -159,6 +157,37 @@ fn lock(path: &Path, read_only: bool) -> Result<File, CommandError> {
         }),
         Err(errno) => Err(CommandError::at("lock", path)(errno.into())),
     }
+}
+
+/// Opens the image; a device that this machine uses itself is refused, or named to those who only
+/// read. While a device is open for writing nobody can mount it.
+fn open_unused(path: &Path, read_only: bool) -> Result<File, CommandError> {
+    let failed = |errno: Errno| CommandError::advised("open", path, opening)(errno.into());
+    let open =
+        |more| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | more, Mode::empty());
+    let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
+    if !is_device {
+        return open(OFlags::empty()).map(File::from).map_err(failed);
+    }
+    match open(OFlags::EXCL) {
+        Ok(claimed) if !read_only => return Ok(claimed.into()),
+        // Several servers may read it.
+        Ok(claimed) => drop(claimed),
+        Err(Errno::BUSY) if read_only => say(format_args!(
+            "{}: this machine uses it; what is written there meanwhile may not be seen",
+            path.display()
+        )),
+        Err(Errno::BUSY) => {
+            return Err(CommandError::Image {
+                path: path.to_owned(),
+                reason: "this machine uses it: it is mounted, or is part of another device; \
+                         unmount it first, or give --read-only"
+                    .into(),
+            });
+        }
+        Err(errno) => return Err(failed(errno)),
+    }
+    open(OFlags::empty()).map(File::from).map_err(failed)
 }
 
 #[cfg(test)]

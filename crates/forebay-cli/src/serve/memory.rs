@@ -1,5 +1,6 @@
 //! What `--memory` is made of: the cache is what the clients and the program itself leave of it.
 
+use crate::daemon::scrape::CREW;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
 use forebay_nbd::{CONNECTION_BYTES, REQUESTS_BYTES, STRANGERS_BYTES, TLS_BYTES};
@@ -7,9 +8,9 @@ use forebay_rt::thread::SMALL_STACK_BYTES;
 
 /// Everything small that is allocated while a server runs: tables of objects, of statistics, texts.
 const HEAP_BYTES: u64 = 2 << 20;
-/// Threads beside the runtime's one for each processor: its timer, the store's, and those that
-/// accept, answer for metrics, listen for signals, and wait for the end.
-const THREADS: u64 = 1 + 8 + 4;
+/// Threads beside the runtime's one for each processor: its timer, the store's, those that answer
+/// for metrics, and those that accept, listen for signals, and wait for the end.
+const THREADS: u64 = 1 + 8 + CREW as u64 + 3;
 /// A smaller cache is none.
 const LEAST_CACHE_BYTES: u64 = 2 << 20;
 /// Of the memory, one part in so many is buffers that the clients share.

@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
     }
+    losses.watch(&rt);
     let for_clients = losses.clone();
     let settings = ServerSettings {
         connections_limit: plan.clients as usize,
@@ -54,7 +55,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         let (cache, server) = (cache.clone(), server.clone());
         let render = move || metrics::render(&cache.statistics(), Some(server.connections()));
         let address = scrape::serve(address, render)?;
-        say(format_args!("metrics at http://{address}/metrics"));
+        scrape::announce(address);
     }
     // Whoever started us reads this line as the sign that clients may come.
     say_ready(uri);
