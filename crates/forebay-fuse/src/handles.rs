@@ -12,8 +12,7 @@ pub(crate) struct OpenFile {
     pub(crate) used: ContentUse,
     /// A handle of its own: its own readahead, throttling and view of errors.
     pub(crate) file: File,
-    /// Whether it was opened for writing: a close of one that only reads
-    /// reports no failed write.
+    /// It was opened for writing: a close of one that only reads reports no failed write.
     pub(crate) is_writable: bool,
 }
 

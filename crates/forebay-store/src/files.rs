@@ -185,15 +185,12 @@ impl Files {
         path: &Path,
         direct: bool,
     ) -> Result<bool, OpenError> {
-        let mut file = open_file(path, OpenMode::ReadWrite, direct)?;
-        let mut table = lock(&self.table);
-        let Some(entry) = table.open.get_mut(&object) else {
-            return Ok(false);
-        };
+        let file = open_file(path, OpenMode::ReadWrite, direct)?;
         // The new descriptors would not be told what the old ones were.
-        file.commits = Arc::clone(&entry.commits);
-        *entry = Arc::new(file);
-        Ok(true)
+        Ok(self.exchange(object, |before| OpenFile {
+            commits: Arc::clone(&before.commits),
+            ..file
+        }))
     }
 
     /// Opens the file `object` again, with commits of its own. Submitted requests go on with what
@@ -209,12 +206,17 @@ impl Files {
         };
         // It may have another name by now, or none.
         let file = open_file(Path::new(&before.entry()), mode, direct)?;
+        Ok(self.exchange(object, |_before| file))
+    }
+
+    /// Puts another open file in the place of `object`. Says whether that was open.
+    fn exchange(&self, object: ObjectId, other: impl FnOnce(&OpenFile) -> OpenFile) -> bool {
         let mut table = lock(&self.table);
         let Some(entry) = table.open.get_mut(&object) else {
-            return Ok(false);
+            return false;
         };
-        *entry = Arc::new(file);
-        Ok(true)
+        *entry = Arc::new(other(entry));
+        true
     }
 
     /// Opens `path`; past the kernel's cache if `direct` and the file system lets it.

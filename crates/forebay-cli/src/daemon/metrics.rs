@@ -2,7 +2,7 @@
 
 use forebay::{Counter, Statistics};
 use forebay_base::PAGE_BYTES;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// Counters that count microseconds; they are told in seconds.
 const TIMES: [(Counter, &str); 2] = [
@@ -106,7 +106,6 @@ fn stores(text: &mut Text, statistics: &Statistics) {
             each(|backing| u64::from(backing.writes_in_flight)),
         ),
     ] {
-        let values: Vec<(&str, u64)> = values.iter().map(|(l, v)| (l.as_str(), *v)).collect();
         text.gauge(name, help, &values);
     }
     for (name, values) in [
@@ -116,7 +115,6 @@ fn stores(text: &mut Text, statistics: &Statistics) {
             each(|backing| backing.idle_while_throttled_us),
         ),
     ] {
-        let values: Vec<(&str, u64)> = values.iter().map(|(l, v)| (l.as_str(), *v)).collect();
         text.seconds(name, &values);
     }
     text.gauge(
@@ -141,7 +139,7 @@ impl Text {
         self.line(format_args!("forebay_{name}_total {value}"));
     }
 
-    fn seconds(&mut self, name: &str, values_us: &[(&str, u64)]) {
+    fn seconds(&mut self, name: &str, values_us: &[(impl Display, u64)]) {
         self.line(format_args!("# TYPE forebay_{name}_seconds counter"));
         self.line(format_args!("# UNIT forebay_{name}_seconds seconds"));
         for (labels, us) in values_us {
@@ -152,7 +150,7 @@ impl Text {
         }
     }
 
-    fn gauge(&mut self, name: &str, help: &str, values: &[(&str, u64)]) {
+    fn gauge(&mut self, name: &str, help: &str, values: &[(impl Display, u64)]) {
         self.line(format_args!("# TYPE forebay_{name} gauge"));
         self.line(format_args!("# HELP forebay_{name} {help}."));
         for (labels, value) in values {

@@ -67,8 +67,7 @@ fn open_one(
         path: path.clone(),
         object: opened.object,
         file: file.clone(),
-        is_lossy: AtomicBool::new(false),
-        is_removed: AtomicBool::new(false),
+        was_lost: AtomicBool::new(false),
     };
     let export = Export::new(&image.name, file).with_holes(Arc::new(FileHoles::new(locked)));
     let export = if arguments.read_only {
@@ -166,26 +165,25 @@ fn open_unused(path: &Path, read_only: bool) -> Result<File, CommandError> {
     let open =
         |more| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | more, Mode::empty());
     let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
-    if !is_device {
-        return open(OFlags::empty()).map(File::from).map_err(failed);
-    }
-    match open(OFlags::EXCL) {
-        Ok(claimed) if !read_only => return Ok(claimed.into()),
-        // Several servers may read it.
-        Ok(claimed) => drop(claimed),
-        Err(Errno::BUSY) if read_only => say(format_args!(
-            "{}: this machine uses it; what is written there meanwhile may not be seen",
-            path.display()
-        )),
-        Err(Errno::BUSY) => {
-            return Err(CommandError::Image {
-                path: path.to_owned(),
-                reason: "this machine uses it: it is mounted, or is part of another device; \
-                         unmount it first, or give --read-only"
-                    .into(),
-            });
+    if is_device {
+        match open(OFlags::EXCL) {
+            Ok(claimed) if !read_only => return Ok(claimed.into()),
+            // Several servers may read it.
+            Ok(claimed) => drop(claimed),
+            Err(Errno::BUSY) if read_only => say(format_args!(
+                "{}: this machine uses it; what is written there meanwhile may not be seen",
+                path.display()
+            )),
+            Err(Errno::BUSY) => {
+                return Err(CommandError::Image {
+                    path: path.to_owned(),
+                    reason: "this machine uses it: it is mounted, or is part of another device; \
+                             unmount it first, or give --read-only"
+                        .into(),
+                });
+            }
+            Err(errno) => return Err(failed(errno)),
         }
-        Err(errno) => return Err(failed(errno)),
     }
     open(OFlags::empty()).map(File::from).map_err(failed)
 }

@@ -25,10 +25,8 @@ pub(super) struct Image {
     pub(super) path: PathBuf,
     pub(super) object: ObjectId,
     pub(super) file: File,
-    /// Whether something of it may have been lost since the server began.
-    pub(super) is_lossy: AtomicBool,
-    /// Whether it was said that somebody has removed it.
-    pub(super) is_removed: AtomicBool,
+    /// It was opened anew after a loss, of which the store then knows no more.
+    pub(super) was_lost: AtomicBool,
 }
 
 /// All of them, and the store that has them open.
@@ -48,7 +46,8 @@ impl Losses {
 
     /// A client came and nobody else is there: commits may succeed again.
     pub(super) fn begin_anew(&self) {
-        for image in self.lost() {
+        for image in self.images.iter().filter(|image| self.is_lost(image)) {
+            image.was_lost.store(true, Ordering::Relaxed);
             match self.files.open_anew(image.object) {
                 Ok(_) => say(format_args!(
                     "{}: opened anew; what was written since its last good FLUSH may be lost",
@@ -64,74 +63,62 @@ impl Losses {
     pub(super) fn watch(&self, rt: &Rt) {
         let (losses, timer) = (self.clone(), rt.clone());
         rt.spawn("removed images", async move {
-            let mut told = 0;
-            while told < losses.images.len() {
+            let mut left: Vec<&Image> = losses.images.iter().collect();
+            while !left.is_empty() {
                 timer.sleep(LOOK_INTERVAL).await;
-                for image in losses.removed() {
-                    if !image.is_removed.swap(true, Ordering::Relaxed) {
-                        told += 1;
-                        say(format_args!(
-                            "{}: was removed; what is written to it is gone once the server ends",
-                            image.path.display()
-                        ));
-                    }
+                for image in left.extract_if(.., |image| losses.is_removed(image)) {
+                    say(format_args!(
+                        "{}: was removed; what is written to it is gone once the server ends",
+                        image.path.display()
+                    ));
                 }
             }
         });
     }
 
-    fn removed(&self) -> impl Iterator<Item = &Image> {
-        self.images.iter().filter(|image| {
-            let named = self.files.named(image.object);
-            let stat = named.and_then(|file| Ok(rustix::fs::fstat(file)?));
-            // A device is there without its name.
-            let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
-            stat.is_ok_and(|stat| is_file(stat.st_mode) && stat.st_nlink == 0)
-        })
-    }
-
     /// The end: nothing more is asked for of what can never be made durable.
     pub(super) fn give_up(&self) {
-        for image in self.lost() {
+        for image in self.images.iter().filter(|image| self.is_lost(image)) {
             image.file.waive_commit();
         }
     }
 
     /// An error that names the images of which something may have been lost, if there are any.
     pub(super) fn report(&self) -> Result<(), CommandError> {
-        self.lost();
-        let is_lossy = |image: &&Image| image.is_lossy.load(Ordering::Relaxed);
-        let lossy = self.images.iter().filter(is_lossy);
-        let paths: Vec<_> = lossy
-            .map(|image| image.path.display().to_string())
-            .collect();
-        let removed: Vec<_> = self
-            .removed()
-            .map(|image| image.path.display().to_string())
-            .collect();
+        let removed = self.paths_of(|image| self.is_removed(image));
         if !removed.is_empty() {
             return Err(CommandError::Served(format!(
-                "{}: was removed while it was served; what was written to it is gone",
-                removed.join(", ")
+                "{removed}: was removed while it was served; what was written to it is gone"
             )));
         }
-        if paths.is_empty() {
+        let lost =
+            self.paths_of(|image| self.is_lost(image) || image.was_lost.load(Ordering::Relaxed));
+        if lost.is_empty() {
             return Ok(());
         }
         Err(CommandError::Served(format!(
-            "{}: the disk took bytes and could not make them durable; what was written since the \
-             last good FLUSH before that may be lost: look at the disk, and write it again",
-            paths.join(", ")
+            "{lost}: the disk took bytes and could not make them durable; what was written since \
+             the last good FLUSH before that may be lost: look at the disk, and write it again"
         )))
     }
 
-    /// The images of which something is lost, which they are marked with.
-    fn lost(&self) -> Vec<&Image> {
-        let is_lost = |image: &&Image| self.files.commit_failure(image.object).is_some();
-        let lost: Vec<_> = self.images.iter().filter(is_lost).collect();
-        for image in &lost {
-            image.is_lossy.store(true, Ordering::Relaxed);
-        }
-        lost
+    fn is_lost(&self, image: &Image) -> bool {
+        self.files.commit_failure(image.object).is_some()
+    }
+
+    fn is_removed(&self, image: &Image) -> bool {
+        let named = self.files.named(image.object);
+        let stat = named.and_then(|file| Ok(rustix::fs::fstat(file)?));
+        // A device is there without its name.
+        let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+        stat.is_ok_and(|stat| is_file(stat.st_mode) && stat.st_nlink == 0)
+    }
+
+    fn paths_of(&self, is_meant: impl Fn(&Image) -> bool) -> String {
+        let meant = self.images.iter().filter(|image| is_meant(image));
+        let paths: Vec<_> = meant
+            .map(|image| image.path.display().to_string())
+            .collect();
+        paths.join(", ")
     }
 }
