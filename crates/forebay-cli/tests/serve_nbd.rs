@@ -4,13 +4,15 @@
 mod client;
 #[path = "serve_nbd/server.rs"]
 mod server;
+#[path = "serve_nbd/small_disk.rs"]
+mod small_disk;
 
 use client::Client;
 use forebay_base::Prng;
 use forebay_nbd::wire::{Errno, command};
-use rustix::mount::{MountFlags, mount, mount_remount, unmount};
 use rustix::process::Signal;
 use server::Served;
+use small_disk::SmallDisk;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
@@ -21,11 +23,7 @@ const LENGTH_BYTES: u64 = 64 << 20;
 const CREATE: [&str; 2] = ["--create", "64M"];
 
 fn end(served: Served) -> String {
-    served.signal(Signal::TERM);
-    let output = served.wait();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{text}");
-    text
+    served.end(0)
 }
 
 #[test]
@@ -297,40 +295,11 @@ fn stamps_of(block: &[u8]) -> (u64, u64) {
     (first[0].min(second[0]), first[0].max(second[0]))
 }
 
-/// A file system of its own that can be full, removed with the test.
-struct SmallDisk<'a>(&'a Path);
-
-impl<'a> SmallDisk<'a> {
-    fn mount(folder: &'a Path) -> Option<SmallDisk<'a>> {
-        mount("none", folder, "tmpfs", MountFlags::empty(), c"size=4m").ok()?;
-        Some(SmallDisk(folder))
-    }
-
-    fn grow(&self) {
-        mount_remount(self.0, MountFlags::empty(), c"size=80m").expect("it is ours");
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        // Nobody else will: a test that failed may have left the server's files open.
-        let _ = unmount(self.0, rustix::mount::UnmountFlags::DETACH);
-    }
-}
-
-fn small_disk<'a>(folder: &'a Path, test: &str) -> Option<SmallDisk<'a>> {
-    let disk = SmallDisk::mount(folder);
-    if disk.is_none() {
-        eprintln!("SKIPPED {test}: mounting a tmpfs needs CAP_SYS_ADMIN");
-    }
-    disk
-}
-
 #[test]
 fn a_full_disk_is_told_at_flush_and_the_data_kept() {
     let folder = tempfile::tempdir().unwrap();
     let test = "a_full_disk_is_told_at_flush_and_the_data_kept";
-    let Some(disk) = small_disk(folder.path(), test) else {
+    let Some(disk) = SmallDisk::mount(folder.path(), test) else {
         return;
     };
     let served = Served::start(folder.path(), &CREATE);
@@ -359,7 +328,7 @@ fn a_full_disk_is_told_at_flush_and_the_data_kept() {
 fn two_interrupts_give_up_and_say_what_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let test = "two_interrupts_give_up_and_say_what_is_lost";
-    let Some(_disk) = small_disk(folder.path(), test) else {
+    let Some(_disk) = SmallDisk::mount(folder.path(), test) else {
         return;
     };
     let mut served = Served::start(folder.path(), &CREATE);
@@ -434,10 +403,7 @@ fn an_image_that_is_removed_is_served_to_the_end_which_is_a_failure() {
     for at in 0..48 {
         assert_eq!(client.read((at << 20) + 9, 4096).unwrap(), [7; 4096]);
     }
-    served.signal(Signal::TERM);
-    let output = served.wait();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let text = served.end(1);
     assert!(
         text.contains("disk.img: was removed while it was served"),
         "{text}"

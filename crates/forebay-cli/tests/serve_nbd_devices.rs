@@ -5,13 +5,14 @@
 mod client;
 #[path = "serve_nbd/server.rs"]
 mod server;
+#[path = "serve_nbd/small_disk.rs"]
+mod small_disk;
 
 use client::Client;
 use forebay_nbd::wire::command;
 use rustix::fs::{Mode, OFlags};
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
-use rustix::process::Signal;
 use server::Served;
+use small_disk::SmallDisk;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,38 +24,30 @@ const IO_ERROR: u32 = 5;
 /// A device of 16 MiB over a file that has room for 4. The kernel's cache stands before it, as
 /// before each device that needs stable pages, so that it takes what will not become durable.
 struct LossyDisk {
-    folder: tempfile::TempDir,
     device: PathBuf,
+    below: SmallDisk,
+    _folder: tempfile::TempDir,
 }
 
 impl LossyDisk {
-    /// None if the system does not let us have one.
-    fn make() -> Option<LossyDisk> {
+    /// None, said aloud, if the system does not let `test` have one.
+    fn make(test: &str) -> Option<LossyDisk> {
         let folder = tempfile::tempdir().expect("a folder for the test");
-        mount(
-            "none",
-            folder.path(),
-            "tmpfs",
-            MountFlags::empty(),
-            c"size=4m",
-        )
-        .ok()?;
-        let mut disk = LossyDisk {
-            folder,
-            device: PathBuf::new(),
+        let below = SmallDisk::mount(folder.path(), test)?;
+        let Some(device) = attach(&folder.path().join("backing")) else {
+            eprintln!("SKIPPED {test}: no loop device");
+            return None;
         };
-        let backing = disk.folder.path().join("backing");
-        let file = std::fs::File::create(&backing).expect("the file system is new");
-        file.set_len(16 * MIB).expect("it has no blocks yet");
-        let attached = Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(&backing)
-            .output()
-            .ok()?;
-        let device = String::from_utf8(attached.stdout).ok()?;
-        attached.status.success().then_some(())?;
-        disk.device = PathBuf::from(device.trim());
-        disk.needs_stable_pages("1").then_some(disk)
+        let disk = LossyDisk {
+            device,
+            below,
+            _folder: folder,
+        };
+        if !disk.needs_stable_pages("1") {
+            eprintln!("SKIPPED {test}: a loop device cannot be told what it needs");
+            return None;
+        }
+        Some(disk)
     }
 
     fn needs_stable_pages(&self, value: &str) -> bool {
@@ -64,26 +57,31 @@ impl LossyDisk {
             .join("queue/stable_writes");
         std::fs::write(says, value).is_ok()
     }
+}
 
-    fn grow(&self) {
-        let options = c"size=40m";
-        mount_remount(self.folder.path(), MountFlags::empty(), options).expect("it is ours");
-    }
+fn attach(backing: &Path) -> Option<PathBuf> {
+    let file = std::fs::File::create(backing).expect("the file system is new");
+    file.set_len(16 * MIB).expect("it has no blocks yet");
+    let attached = Command::new("losetup")
+        .args(["--find", "--show"])
+        .arg(backing)
+        .output()
+        .ok()?;
+    let device = String::from_utf8(attached.stdout).ok()?;
+    let is_attached = attached.status.success();
+    is_attached.then(|| PathBuf::from(device.trim()))
 }
 
 impl Drop for LossyDisk {
     fn drop(&mut self) {
-        if !self.device.as_os_str().is_empty() {
-            // The system keeps it for the next user of the device.
-            self.needs_stable_pages("0");
-            let detached = Command::new("losetup").arg("-d").arg(&self.device).status();
-            assert!(
-                detached.is_ok_and(|status| status.success()),
-                "{}",
-                self.device.display()
-            );
-        }
-        unmount(self.folder.path(), UnmountFlags::DETACH).expect("it was mounted");
+        // The system keeps it for the next user of the device.
+        self.needs_stable_pages("0");
+        let detached = Command::new("losetup").arg("-d").arg(&self.device).status();
+        assert!(
+            detached.is_ok_and(|status| status.success()),
+            "{}",
+            self.device.display()
+        );
     }
 }
 
@@ -101,23 +99,20 @@ fn lossy_server(disk: &LossyDisk, folder: &Path) -> (Served, Client) {
 }
 
 fn assert_ends_with_a_loss(served: Served, disk: &LossyDisk) {
-    served.signal(Signal::TERM);
-    let output = served.wait();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let text = served.end(1);
     let named = format!("{}: the disk took bytes", disk.device.display());
     assert!(text.contains(&named), "{text}");
 }
 
 #[test]
 fn an_image_is_opened_anew_once_all_have_heard_of_a_loss() {
-    let Some(disk) = LossyDisk::make() else {
-        eprintln!("SKIPPED an_image_is_opened_anew_once_all_have_heard_of_a_loss: no loop device");
+    let Some(disk) = LossyDisk::make("an_image_is_opened_anew_once_all_have_heard_of_a_loss")
+    else {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder for the test");
     let (served, mut first) = lossy_server(&disk, folder.path());
-    disk.grow();
+    disk.below.grow();
     let mut second = served.client();
     assert_eq!(second.flush().unwrap(), IO_ERROR, "the first one is there");
     assert_eq!(first.flush().unwrap(), IO_ERROR);
@@ -145,21 +140,19 @@ fn an_image_is_opened_anew_once_all_have_heard_of_a_loss() {
 
 #[test]
 fn a_server_that_lost_bytes_ends_by_one_signal() {
-    let Some(disk) = LossyDisk::make() else {
-        eprintln!("SKIPPED a_server_that_lost_bytes_ends_by_one_signal: no loop device");
+    let Some(disk) = LossyDisk::make("a_server_that_lost_bytes_ends_by_one_signal") else {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder for the test");
     let (served, client) = lossy_server(&disk, folder.path());
-    disk.grow();
+    disk.below.grow();
     assert_ends_with_a_loss(served, &disk);
     drop(client);
 }
 
 #[test]
 fn a_device_that_is_in_use_is_refused_or_named() {
-    let Some(disk) = LossyDisk::make() else {
-        eprintln!("SKIPPED a_device_that_is_in_use_is_refused_or_named: no loop device");
+    let Some(disk) = LossyDisk::make("a_device_that_is_in_use_is_refused_or_named") else {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder for the test");
@@ -179,11 +172,9 @@ fn a_device_that_is_in_use_is_refused_or_named() {
     let call = server::command(&disk.device, &socket, &["--read-only"]);
     let mut reader = Served::started(call, socket.clone());
     reader.read_until("may not be seen");
-    reader.signal(Signal::TERM);
-    assert_eq!(reader.wait().status.code(), Some(0));
+    reader.end(0);
     drop(claimed);
     let served = Served::started(server::command(&disk.device, &socket, &[]), socket);
     claim().expect_err("it is served");
-    served.signal(Signal::TERM);
-    assert_eq!(served.wait().status.code(), Some(0));
+    served.end(0);
 }

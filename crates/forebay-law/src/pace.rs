@@ -124,12 +124,12 @@ pub struct PaceInputs {
 /// What a writer does now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// It owes more than a longest pause after the sleep, and is asked again before it goes on.
-    pub asks_again: bool,
     /// It sleeps for so long, in microseconds; 0 for going on.
     pub sleep_us: u64,
     /// Virtual time up to which it has paid after that.
     pub paused_when_us: u64,
+    /// It owes more than a longest pause after the sleep, and is asked again before it goes on.
+    pub asks_again: bool,
 }
 
 /// Decides whether a writer sleeps. See the head of this file.
@@ -163,9 +163,9 @@ pub fn pace(inputs: &PaceInputs) -> Pace {
     };
     let owed = (wait - sleep_us).min(most_owed);
     Pace {
-        asks_again: owed > longest,
         sleep_us,
         paused_when_us: inputs.now_us.saturating_add(sleep_us).saturating_add(owed),
+        asks_again: owed > longest,
     }
 }
 
@@ -199,6 +199,31 @@ mod tests {
             )
     }
 
+    /// What a writer writes in so many seconds that only writes, a quota at a time.
+    fn written_in(seconds: u64, rate: u64, quota: u64) -> u64 {
+        let (mut now_us, mut paused_when_us, mut written) = (0, None, 0);
+        while now_us < seconds * 1_000_000 {
+            written += quota;
+            let mut dirtied_pages = quota;
+            loop {
+                let paced = pace(&PaceInputs {
+                    dirtied_pages,
+                    task_ratelimit: rate,
+                    paused_when_us,
+                    now_us,
+                    max_pause_us: 200_000,
+                });
+                paused_when_us = Some(paced.paused_when_us);
+                now_us += paced.sleep_us.max(1);
+                dirtied_pages = 0;
+                if !paced.asks_again {
+                    break;
+                }
+            }
+        }
+        written
+    }
+
     proptest! {
         #[test]
         fn condition_1_a_sleep_is_none_or_in_bounds(inputs in inputs()) {
@@ -210,19 +235,7 @@ mod tests {
         #[test]
         fn condition_2_a_busy_writer_gets_its_rate(rate in 100..1_000_000_u64) {
             let quota = pace_quota(rate, u64::MAX);
-            let (mut now_us, mut paused_when_us, mut written) = (0, None, 0_u64);
-            while now_us < 20_000_000 {
-                written += quota;
-                let paced = pace(&PaceInputs {
-                    dirtied_pages: quota,
-                    task_ratelimit: rate,
-                    paused_when_us,
-                    now_us,
-                    max_pause_us: 200_000,
-                });
-                paused_when_us = Some(paced.paused_when_us);
-                now_us += paced.sleep_us.max(1);
-            }
+            let written = written_in(20, rate, quota);
             let wanted = rate * 20;
             let slack = wanted / 50 + 2 * quota;
             prop_assert!(written.abs_diff(wanted) <= slack, "{written} of {wanted}");
@@ -230,26 +243,7 @@ mod tests {
 
         #[test]
         fn condition_7_a_page_may_take_several_pauses(rate in 1..100_u64) {
-            let (mut now_us, mut paused_when_us, mut written) = (0, None, 0_u64);
-            while now_us < 100_000_000 {
-                let mut dirtied_pages = 1;
-                written += 1;
-                loop {
-                    let paced = pace(&PaceInputs {
-                        dirtied_pages,
-                        task_ratelimit: rate,
-                        paused_when_us,
-                        now_us,
-                        max_pause_us: 200_000,
-                    });
-                    paused_when_us = Some(paced.paused_when_us);
-                    now_us += paced.sleep_us.max(1);
-                    dirtied_pages = 0;
-                    if !paced.asks_again {
-                        break;
-                    }
-                }
-            }
+            let written = written_in(100, rate, 1);
             let wanted = rate * 100;
             prop_assert!(written.abs_diff(wanted) <= wanted / 50 + 2, "{written} of {wanted}");
         }

@@ -29,6 +29,11 @@ async fn file_before(rt: &Rt, silent: IoKind) -> (Cache, File, Arc<FaultStore>) 
     (cache, file, faults)
 }
 
+fn simulate<F: Future<Output = ()>>(test: impl FnOnce(Rt) -> F) {
+    let world = Virtual::new(VirtualSettings::default());
+    world.run(test(world.rt()));
+}
+
 fn at(page: u64) -> u64 {
     page * PAGE_BYTES as u64
 }
@@ -41,9 +46,7 @@ fn at_hand(file: &File) -> Vec<u64> {
 
 #[test]
 fn no_page_is_at_hand_that_is_being_discarded() {
-    let world = Virtual::new(VirtualSettings::default());
-    let rt = world.rt();
-    world.run(async move {
+    simulate(|rt| async move {
         let (_cache, file, faults) = file_before(&rt, IoKind::Discard).await;
         let giver = file.clone();
         let giving = rt.spawn("giver", async move {
@@ -59,9 +62,7 @@ fn no_page_is_at_hand_that_is_being_discarded() {
 
 #[test]
 fn no_page_is_at_hand_that_is_being_cut() {
-    let world = Virtual::new(VirtualSettings::default());
-    let rt = world.rt();
-    world.run(async move {
+    simulate(|rt| async move {
         let (_cache, file, faults) = file_before(&rt, IoKind::SetLength).await;
         let cutter = file.clone();
         let cutting = rt.spawn("cutter", async move {
@@ -81,9 +82,7 @@ fn no_page_is_at_hand_that_is_being_cut() {
 /// is for.
 #[test]
 fn a_long_object_with_few_pages_is_walked_in_few_steps() {
-    let world = Virtual::new(VirtualSettings::default());
-    let rt = world.rt();
-    world.run(async move {
+    simulate(|rt| async move {
         let (_cache, file, faults) = file_before(&rt, IoKind::Discard).await;
         faults.clear();
         let engine = &file.handle.engine;

@@ -4,29 +4,12 @@ mod support;
 
 use forebay::Settings;
 use forebay_base::Prng;
-use forebay_store::{Geometry, Io, IoKind, MemoryStore, ObjectId, Store};
+use forebay_rt::Rt;
+use forebay_store::{CountStore, IoKind, MemoryStore, ObjectId};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use support::void::Void;
 use support::{Bench, OfSize, PAGE, simulate};
-
-/// Answers at once and counts what is read from it.
-#[derive(Default)]
-struct CountsReads(AtomicU64);
-
-impl Store for CountsReads {
-    fn geometry(&self) -> Geometry {
-        Void.geometry()
-    }
-
-    fn submit(&self, io: Io) {
-        if io.request().kind == IoKind::Read {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-        Void.submit(io);
-    }
-}
 
 const LIMIT: usize = 9;
 
@@ -36,27 +19,32 @@ async fn read_first_page(bench: &Bench, object: u64) {
     assert_eq!(read, Ok(PAGE));
 }
 
-fn bench(rt: forebay_rt::Rt, reads: &Arc<CountsReads>) -> Bench {
+/// A cache before a store that counts.
+fn bench(rt: Rt) -> (Bench, Arc<CountStore>) {
     let settings = Settings {
         objects_limit: LIMIT as u32,
         ..Settings::of_mib(8)
     };
-    Bench::around(rt, settings, Arc::new(MemoryStore::new()), reads.clone())
+    let counted = Arc::new(CountStore::new(rt.clone(), Arc::new(Void)));
+    let bench = Bench::around(rt, settings, Arc::new(MemoryStore::new()), counted.clone());
+    (bench, counted)
 }
 
 /// Eight files by turns, and after each turn one that nobody asks for again.
 #[test]
 fn files_in_use_stay_while_others_come_and_go() {
     simulate(1, |rt| async move {
-        let reads = Arc::new(CountsReads::default());
-        let bench = bench(rt, &reads);
+        let (bench, counted) = bench(rt);
         for round in 0..100 {
             for object in 1..LIMIT as u64 {
                 read_first_page(&bench, object).await;
             }
             read_first_page(&bench, 1_000 + round).await;
         }
-        assert_eq!(reads.0.load(Ordering::Relaxed), 100 + LIMIT as u64 - 1);
+        assert_eq!(
+            counted.counts(IoKind::Read).requests,
+            100 + LIMIT as u64 - 1
+        );
         bench.assert_consistent();
     });
 }
@@ -65,8 +53,7 @@ fn files_in_use_stay_while_others_come_and_go() {
 fn a_full_table_forgets_the_file_that_was_closed_longest_ago() {
     for seed in 0..20 {
         simulate(seed, |rt| async move {
-            let reads = Arc::new(CountsReads::default());
-            let bench = bench(rt, &reads);
+            let (bench, counted) = bench(rt);
             let mut chance = Prng::from_seed(seed);
             let mut kept = VecDeque::new();
             let mut expected = 0;
@@ -83,7 +70,11 @@ fn a_full_table_forgets_the_file_that_was_closed_longest_ago() {
                     kept.pop_front();
                 }
                 read_first_page(&bench, object).await;
-                assert_eq!(reads.0.load(Ordering::Relaxed), expected, "seed {seed}");
+                assert_eq!(
+                    counted.counts(IoKind::Read).requests,
+                    expected,
+                    "seed {seed}"
+                );
             }
             bench.assert_consistent();
         });

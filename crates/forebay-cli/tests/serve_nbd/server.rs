@@ -100,6 +100,15 @@ impl Served {
         }
     }
 
+    /// Asks for the end, which has to have `status`. Returns what was said.
+    pub(crate) fn end(self, status: i32) -> String {
+        self.signal(Signal::TERM);
+        let output = self.wait();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{text}");
+        text
+    }
+
     /// Nobody reads any more what the server says on standard error.
     pub(crate) fn close_stderr(&mut self) {
         drop(self.child.stderr.take().expect("nobody took it before"));

@@ -1,0 +1,29 @@
+//! A file system that is soon full.
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
+use std::path::{Path, PathBuf};
+
+/// A file system of its own of 4 MiB, unmounted with the test.
+pub(crate) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// None, said aloud, if the system does not let `test` have one.
+    pub(crate) fn mount(folder: &Path, test: &str) -> Option<SmallDisk> {
+        if mount("none", folder, "tmpfs", MountFlags::empty(), c"size=4m").is_err() {
+            eprintln!("SKIPPED {test}: mounting a tmpfs needs CAP_SYS_ADMIN");
+            return None;
+        }
+        Some(SmallDisk(folder.to_owned()))
+    }
+
+    pub(crate) fn grow(&self) {
+        mount_remount(&self.0, MountFlags::empty(), c"size=80m").expect("it is ours");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Nobody else will: a test that failed may have left the server's files open.
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
