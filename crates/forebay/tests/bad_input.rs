@@ -4,15 +4,17 @@ mod support;
 
 use forebay::event::{Event, EventSink};
 use forebay::{
-    AccessError, BackingSettings, BuildError, Cache, DirtyKnobs, NodeSettings, Parts, Settings,
-    SyncError, Watermarks, ZoneSettings,
+    AccessError, BackingSettings, BuildError, Cache, Counter, DirtyKnobs, NodeSettings, Parts,
+    Settings, SyncError, Watermarks, ZoneSettings,
 };
 use forebay_base::{Instant, Span};
 use forebay_store::{
     Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
     Store,
 };
+use std::future::poll_fn;
 use std::io::IoSliceMut;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
@@ -350,6 +352,44 @@ fn when_all_frames_are_held_callers_are_told_and_then_served() {
         assert_eq!(write_pages(&file, 0..1_000).await, Ok(()));
         assert_eq!(file.sync().await, Ok(()));
         bench.assert_consistent();
+    });
+}
+
+/// A caller for whom nothing can be reclaimed looks at all memory again and again, as a task among
+/// others: each of its polls has a bound.
+#[test]
+fn a_long_look_at_memory_that_is_held_lets_others_run() {
+    /// What one poll may look at, and the batches in which it stops.
+    const POLL_PAGES: u64 = 32_768 + 4 * 32;
+    simulate(7, |rt| async move {
+        let bench = Bench::plain(rt, 160);
+        let count = 160 << 8;
+        bench.memory.fill(FILE, &vec![7; count * PAGE]);
+        let file = bench.open((count * PAGE) as u64);
+        let mut guards = Vec::new();
+        let looked_at = || bench.count(Counter::PgscanDirect);
+        loop {
+            let before = looked_at();
+            let (mut polls, mut call) = (0, pin!(file.page(guards.len() as u64)));
+            let page = poll_fn(|context| {
+                polls += 1;
+                call.as_mut().poll(context)
+            });
+            let page = page.await;
+            let pages = looked_at() - before;
+            assert!(
+                pages <= polls * POLL_PAGES,
+                "{pages} pages in {polls} polls"
+            );
+            match page {
+                Ok(guard) => guards.push(guard),
+                Err(AccessError::NoFrames { .. }) => {
+                    assert!(pages > 4 * POLL_PAGES, "{pages} show nothing");
+                    return;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
     });
 }
 

@@ -131,6 +131,7 @@ impl Engine {
         }
         let began = self.rt.now();
         let mut fruitless_loops = 0;
+        let mut last_progress = began;
         loop {
             if let Some(fresh) = self.try_reserve(want) {
                 return Ok(fresh);
@@ -146,13 +147,16 @@ impl Engine {
             if let Some(fresh) = self.try_above_min(want.node) {
                 return Ok(fresh);
             }
-            fruitless_loops = if reclaimed > 0 {
-                0
+            if reclaimed > 0 {
+                fruitless_loops = 0;
+                last_progress = self.rt.now();
             } else {
-                fruitless_loops + 1
-            };
-            // Where reclaim naps, so many of its runs may last for hours.
-            let is_late = self.naps() && self.rt.now().since(began) >= self.patience();
+                fruitless_loops += 1;
+            }
+            // Where reclaim naps, so many of its runs may last for hours, and of large memory that
+            // is held each looks at all of it.
+            let since = if self.naps() { began } else { last_progress };
+            let is_late = self.rt.now().since(since) >= self.patience();
             let tries_on = fruitless_loops <= MAX_RECLAIM_RETRIES && !is_late;
             if tries_on && self.may_succeed(want.node) {
                 if self.naps() {

@@ -61,9 +61,15 @@ pub(crate) struct ScanControl {
     /// Pages freed in this run.
     pub(crate) reclaimed: u64,
     pub(crate) tally: Tally,
+    /// Pages looked at since others last ran.
+    pub(crate) unyielded: u64,
     /// When waits for writes under way end in this run, once there was one.
     pub(crate) waits_until: Option<Instant>,
 }
+
+/// Pages that one poll of a run looks at, about a millisecond's worth: whoever reclaims may be a
+/// task among others, and of large memory with nothing to free each pass looks at all of it.
+const POLL_PAGES: u64 = 32_768;
 
 /// Goal of a caller that reclaims for itself.
 const DIRECT_GOAL: u64 = 32;
@@ -82,6 +88,7 @@ impl ScanControl {
             scanned: 0,
             reclaimed: 0,
             tally: Tally::default(),
+            unyielded: 0,
             waits_until: None,
         }
     }
@@ -198,6 +205,11 @@ impl Engine {
                 if wanted > 0 && !self.shrink_list(zone, list, wanted, control).await {
                     *budget_of(&mut left, list) = 0;
                 }
+                control.unyielded += wanted;
+            }
+            if control.unyielded >= POLL_PAGES {
+                control.unyielded = 0;
+                self.rt.yield_now().await;
             }
             let reclaimed = control.reclaimed - at_start;
             let goes_on = control.who == Who::Direct && control.priority == TOP_PRIORITY;
