@@ -86,6 +86,26 @@ impl Drop for FreshFrame<'_> {
 /// Longest sleep between two tries of a caller for whom nothing can be reclaimed.
 const RETRY_SPAN: Span = Span::from_millis(100);
 
+/// Runs of reclaim since the last one that freed something.
+#[derive(Default)]
+struct Fruitless {
+    loops: u64,
+    span: Span,
+}
+
+impl Fruitless {
+    fn note(&mut self, reclaimed: u64, run: Span, patience: Span) {
+        if reclaimed > 0 {
+            *self = Fruitless::default();
+            return;
+        }
+        self.loops += 1;
+        // A caller that is not polled makes a run long in which nothing was wrong.
+        let most = Span::from_nanos(patience.as_nanos() / 2);
+        self.span += run.min(most);
+    }
+}
+
 impl Engine {
     /// A frame without waiting, above the low marks, if there is one.
     fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
@@ -130,8 +150,7 @@ impl Engine {
             return Ok(fresh);
         }
         let began = self.rt.now();
-        let mut fruitless_loops = 0;
-        let mut last_progress = began;
+        let mut fruitless = Fruitless::default();
         loop {
             if let Some(fresh) = self.try_reserve(want) {
                 return Ok(fresh);
@@ -143,21 +162,21 @@ impl Engine {
             self.pass_gate(&self.nodes[want.node]).await;
             // On the heap, once for a run of reclaim: otherwise every read and every write would be
             // as large as this, and each caller moves them.
+            let run_began = self.rt.now();
             let reclaimed = Box::pin(self.direct_reclaim(want)).await;
             if let Some(fresh) = self.try_above_min(want.node) {
                 return Ok(fresh);
             }
-            if reclaimed > 0 {
-                fruitless_loops = 0;
-                last_progress = self.rt.now();
-            } else {
-                fruitless_loops += 1;
-            }
+            fruitless.note(reclaimed, self.rt.now().since(run_began), self.patience());
             // Where reclaim naps, so many of its runs may last for hours, and of large memory that
             // is held each looks at all of it.
-            let since = if self.naps() { began } else { last_progress };
-            let is_late = self.rt.now().since(since) >= self.patience();
-            let tries_on = fruitless_loops <= MAX_RECLAIM_RETRIES && !is_late;
+            let waits_for = if self.naps() {
+                self.rt.now().since(began)
+            } else {
+                fruitless.span
+            };
+            let is_late = waits_for >= self.patience();
+            let tries_on = fruitless.loops <= MAX_RECLAIM_RETRIES && !is_late;
             if tries_on && self.may_succeed(want.node) {
                 if self.naps() {
                     self.nap_before_retry(want.node, reclaimed).await;
@@ -181,7 +200,7 @@ impl Engine {
                 self.mark(Mark::AllocWaited);
                 let _ = self.rt.timeout(RETRY_SPAN, listener).await;
             }
-            fruitless_loops = 0;
+            fruitless.loops = 0;
         }
     }
 
