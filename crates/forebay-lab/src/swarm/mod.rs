@@ -21,6 +21,7 @@ mod hearing;
 mod kept;
 mod ledger;
 mod medium;
+mod nowhere;
 mod observer;
 mod pattern;
 mod plan;
@@ -36,6 +37,7 @@ mod store;
 mod table;
 mod verdict;
 mod witness;
+mod work;
 mod world;
 
 pub use campaign::{Campaign, Failed, Reached, Report};

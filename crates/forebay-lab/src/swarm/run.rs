@@ -12,6 +12,7 @@ use super::shares::judge_shares;
 use super::squeeze::start_squeeze;
 use super::table::fill_table;
 use super::verdict::{Oracle, Violation};
+use super::work::judge_work;
 use super::world::World;
 use forebay::{Counter, File, Mark};
 use forebay_base::Span;
@@ -82,7 +83,10 @@ pub(super) type Ended = Arc<Mutex<Vec<Client>>>;
 pub fn run_seed(seed: u64, reduction: &Reduction) -> Outcome {
     caught(|| {
         let mut outcome = run(&Plan::draw(seed, reduction));
-        outcome.violation = outcome.violation.or_else(|| judge_shares(seed));
+        outcome.violation = outcome
+            .violation
+            .or_else(|| judge_shares(seed))
+            .or_else(|| judge_work(seed));
         outcome
     })
 }
@@ -107,7 +111,7 @@ pub fn run_twin(seed: u64, reduction: &Reduction) -> Outcome {
     if first.violation.is_some() {
         return first;
     }
-    // Shares were judged in a world of their own, which leaves nothing to compare.
+    // Shares and work were judged in worlds of their own, which leave nothing to compare.
     let second = caught(|| run(&Plan::draw(seed, reduction)));
     if first == second {
         return first;

@@ -6,12 +6,13 @@
 //! else may go wrong.
 
 use super::client::PAGE;
+use super::nowhere::Nowhere;
 use super::verdict::{Oracle, Violation};
 use forebay::{AttachedStore, Cache, File, PageMemory, Parts, Settings};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
 use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
-use forebay_store::{Geometry, Io, MemoryStore, ObjectId, Rate, RateStore, Store};
+use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
 /// One seed in so many is judged: it takes longer than the rest of a run.
@@ -25,19 +26,6 @@ const WINDOWS: u64 = 2;
 const LEAST_JAIN: u64 = 990;
 /// The least that a light writer gets of what it asks for, in percent.
 const LEAST_LIGHT_PERCENT: u64 = 90;
-
-/// Takes everything at once and keeps nothing.
-struct Nowhere;
-
-impl Store for Nowhere {
-    fn geometry(&self) -> Geometry {
-        MemoryStore::new().geometry()
-    }
-
-    fn submit(&self, io: Io) {
-        io.succeed();
-    }
-}
 
 /// What is judged.
 #[derive(Clone, Copy, Debug)]

@@ -24,6 +24,8 @@ pub enum Oracle {
     Stuck,
     /// Equal writers that get unequal shares, or a light one that is held back.
     Shares,
+    /// A store that idles while a writer of it waits and there is something to write.
+    Work,
     /// Two runs of one seed that differ.
     Twin,
     /// The program stopped itself.
