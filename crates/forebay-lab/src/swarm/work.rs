@@ -1,8 +1,8 @@
 //! A store does not idle while a writer of it is held up and there is something to write
 //! (promise 6): whenever somebody waits, something below is busy.
 //!
-//! A world of its own, as for shares. It is judged from outside: what the stores were asked, whether
-//! calls have returned, and how much is dirty; not by the engine's own sums of idle time.
+//! A world of its own, as for shares. It is judged from outside: what the stores were asked,
+//! whether calls have returned, and how much is dirty; not by the engine's own sums of idle time.
 
 use super::client::PAGE;
 use super::nowhere::Nowhere;
