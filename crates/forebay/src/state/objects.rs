@@ -27,8 +27,9 @@ struct Table {
     /// Files that nobody has open, in the order in which they were closed: whoever needs room
     /// forgets the oldest.
     ///
-    /// invariant U2: a file is here at the place that it knows, or nowhere and knows place 0. As
-    /// long as it keeps its place nobody has opened it.
+    /// invariant U2: a file that nobody has open is here at the place that it knows; one that
+    /// somebody has open is nowhere and knows place 0. As long as it keeps its place nobody has
+    /// opened it.
     closed: BTreeMap<u64, Arc<ObjectState>>,
     last_closed_place: u64,
     unused: UnusedFiles,
@@ -120,16 +121,29 @@ impl ObjectTable {
         (count - ending < self.limit && count + 1 < OBJECTS_LIMIT).then_some(())
     }
 
-    /// The last handle of a file is gone, unless it was opened again meanwhile.
-    pub(crate) fn closed(&self, file: &Arc<ObjectState>) {
+    /// One handle on an object is gone. True if it was the last.
+    ///
+    /// The last one goes under the lock: a file that nobody has open is always listed as closed,
+    /// so that a full table finds it.
+    pub(crate) fn let_go(&self, object: &Arc<ObjectState>) -> bool {
+        let not_last = |handles: u32| (handles > 1).then(|| handles - 1);
+        let handles = &object.handles;
+        let counted = handles.fetch_update(Ordering::AcqRel, Ordering::Acquire, not_last);
+        if counted.is_ok() {
+            return false;
+        }
         let mut table = lock(&self.table);
-        if file.handles.load(Ordering::Acquire) > 0 || !table.knows(file) {
-            return;
+        // It may have been opened again meanwhile.
+        if handles.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return false;
         }
-        table.add_closed(file);
-        if self.lists_unused {
-            table.unused.add(file, true);
+        if !object.is_anonymous() {
+            table.add_closed(object);
+            if self.lists_unused {
+                table.unused.add(object, true);
+            }
         }
+        true
     }
 
     /// A file that was due has kept pages.
@@ -234,12 +248,6 @@ mod tests {
         }
     }
 
-    /// Closes a file as its last handle does.
-    fn close(table: &ObjectTable, file: &Arc<ObjectState>) {
-        file.handles.fetch_sub(1, Ordering::AcqRel);
-        table.closed(file);
-    }
-
     /// What invariant U2 says.
     fn assert_listed(table: &ObjectTable) {
         let table = lock(&table.table);
@@ -262,7 +270,7 @@ mod tests {
         let any = |_: &ObjectState| true;
         for object in [1, 2] {
             let opened = table.open(file(object), 0, any).expect("there is room");
-            close(&table, &opened);
+            assert!(table.let_go(&opened));
         }
         assert_listed(&table);
         let asked = Mutex::new(Vec::new());
@@ -280,7 +288,7 @@ mod tests {
         assert_listed(&table);
         assert!(table.open(file(4), 0, any).is_none(), "all are open");
         let first = table.get(1).expect("it is open");
-        close(&table, &first);
+        assert!(table.let_go(&first));
         assert_listed(&table);
         assert!(table.open(file(4), 0, any).is_some());
         assert_listed(&table);
