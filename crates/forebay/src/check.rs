@@ -214,6 +214,14 @@ impl Engine {
         };
         let of_zones = self.zones.iter().map(|zone| read(&zone.dirty)).sum();
         let objects = self.objects.all();
+        let object_bytes = objects.iter().map(|object| object.origin.object_bytes());
+        let told_bytes = self.objects.bytes();
+        compare(
+            wrong,
+            "bytes of objects (U3)",
+            told_bytes,
+            object_bytes.sum(),
+        );
         let tags = objects
             .iter()
             .map(|object| lock(&object.dirty).dirty_pages());

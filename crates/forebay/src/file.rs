@@ -97,6 +97,8 @@ impl Drop for Handle {
         // whoever gets its number after the first.
         if is_last && self.object.is_anonymous() {
             self.engine.drop_anonymous(&self.object);
+        } else if is_last {
+            self.engine.file_closed();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a pass asks of the caches beside the pages (spec/reclaim.md 2.11): those that programs
-//! registered and, up to 5.15, the files that nobody has open.
+//! registered, the memory of closed files where objects take much of it and, up to 5.15, the pages
+//! of files that nobody has open.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -8,6 +9,7 @@ use crate::flow::reclaim::{ScanControl, Who};
 use crate::policy::{ClosedFiles, ShrinkDemand};
 use crate::state::object::ObjectState;
 use crate::state::objects::Offered;
+use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{PagesLookedAt, demand_by_scan};
 use forebay_law::shrink::{DEFAULT_SEEKS, Demand, ShrinkInputs, demand};
 use forebay_rt::Work;
@@ -35,6 +37,21 @@ impl Engine {
             let pages = self.shrink_closed_files(part, control);
             self.rt.charge(Work::Free { pages }).await;
         }
+        if self.balloon.charged_bytes.load(Ordering::Relaxed) > 0 {
+            self.shrink_objects(part, control);
+        }
+    }
+
+    /// Asks for the memory of closed files without pages: it is of no use to anybody but them.
+    fn shrink_objects(&self, part: PagesLookedAt, control: &ScanControl) {
+        let owed = &self.shrinkers.closed_files;
+        let known = (self.objects.closed_count(), owed.take());
+        let mut demand = self.demand(known, DEFAULT_SEEKS, part, control.priority);
+        while let Some(batch) = demand.next_batch() {
+            self.forget_without_pages(batch);
+        }
+        owed.add(demand.owed());
+        self.count(Counter::SlabsScanned, demand.offered());
     }
 
     fn demand(
