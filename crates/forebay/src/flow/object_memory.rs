@@ -30,6 +30,11 @@ impl Engine {
         })
     }
 
+    /// Whether anything is taken off the pages for objects.
+    pub(crate) fn are_objects_charged(&self) -> bool {
+        self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
+    }
+
     /// There are more objects, or fewer: so there are fewer pages, or more.
     pub(crate) fn charge_objects(&self) {
         if self.next_charge() == self.balloon.charged_bytes.load(Ordering::Relaxed) {

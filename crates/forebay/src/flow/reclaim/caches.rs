@@ -36,8 +36,7 @@ impl Engine {
         if self.settings.policy.closed_files == ClosedFiles::Stripped {
             let pages = self.shrink_closed_files(part, control);
             self.rt.charge(Work::Free { pages }).await;
-        }
-        if self.balloon.charged_bytes.load(Ordering::Relaxed) > 0 {
+        } else if self.are_objects_charged() {
             self.shrink_objects(part, control);
         }
     }
@@ -89,6 +88,7 @@ impl Engine {
         };
         self.count(steal, freed);
         control.reclaimed += freed;
+        self.charge_objects();
         freed
     }
 
@@ -110,9 +110,12 @@ impl Engine {
             self.objects.keep_unused(file);
             return 0;
         }
+        let place = file.closed_place.load(Ordering::Relaxed);
         let dropped = self.drop_file(file);
         if dropped.kept > 0 {
             self.objects.keep_unused(file);
+        } else if self.are_objects_charged() && self.forget_object(file) {
+            self.objects.remove_closed(file, place);
         }
         dropped.freed
     }
