@@ -176,6 +176,10 @@ impl Engine {
             return;
         };
         check_end(&object, page_of(owner), wrong);
+        let page = page_of(owner);
+        if object.pages_had(&(page..page + 1)).is_empty() {
+            wrong.push(format!("page {page} was not noted (O3)"));
+        }
         if object.is_anonymous() {
             return;
         }
