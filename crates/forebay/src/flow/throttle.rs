@@ -9,7 +9,7 @@ mod foreground;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord};
-use crate::flow::rates::{RateView, SAMPLES_TO_TRUST};
+use crate::flow::rates::{RateView, is_measured};
 use crate::marks::Mark;
 use crate::policy::DirtyThrottle;
 use crate::state::activity::Part;
@@ -382,7 +382,7 @@ impl Engine {
             position: position(&inputs),
             store_file_pages: backing.file_pages().saturating_sub(of_store),
             exceeded,
-            is_measured: rates.samples >= SAMPLES_TO_TRUST,
+            is_measured: is_measured(&rates),
         }
     }
 
