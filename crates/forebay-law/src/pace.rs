@@ -17,6 +17,7 @@
 //! | `sleep_us` | us | 0, or 250 to 180 000 | output |
 //! | `asks_again` | | yes or no | output |
 //! | quota | pages | 1 and up | output |
+//! | quota of a call | pages | 1 and up | output: asked where a call ends with so many |
 //!
 //! # Formula
 //!
@@ -32,6 +33,7 @@
 //!                paused_when = now + sleep + owed
 //!                owed > max_pause: asks again, after the sleep, before it goes on
 //! quota = min(quota of the pause law, max(task / 2000, 8)), at least 1
+//! quota of a call = task / 100, at least 1
 //! ```
 //!
 //! # Conditions
@@ -45,6 +47,7 @@
 //! 6. A longer list of dirtied pages never makes the sleep shorter.
 //! 7. A writer whose page takes longer than two longest pauses gets its rate to within 2 % too,
 //!    as long as `max_pause_us` allows the longest: it sleeps several times in a row.
+//! 8. Calls of one page that takes longer than 5 ms each sleep for that page.
 //!
 //! # Picture
 //!
@@ -77,7 +80,15 @@
 //! in a program has few writers and a fine clock; two sleeps a millisecond cost it one percent of
 //! a processor.
 //!
+//! With the quota alone, 8 pages for a slow writer, seven of eight calls of a page return at once
+//! and the eighth pays for all. Each of a hundred writers on 30 MB/s waits for 110 ms then, and for
+//! 14 ms each time if a call pays where it ends. Asked after each page wherever it lies, a call of
+//! 1 MiB would sleep 256 times for nothing, since nobody sees its middle.
+//!
 //! # Edges
+//!
+//! A writer is asked where its calls end a hundred times a second, or at most twice as often: what
+//! its sleeps cost a processor has a bound.
 //!
 //! A page may take longer than the longest pause: with ten thousand writers on 100 MB/s it takes
 //! 390 ms. Were what is owed cut to one longest pause then, each would get twice its rate, the
@@ -105,6 +116,9 @@ const FORGET_US: u64 = 1_000_000;
 const QUOTAS_PER_S: u64 = 2_000;
 /// But not more often than after this many pages.
 const LEAST_QUOTA_PAGES: u64 = 8;
+/// Calls of a writer that is slower than the least quota is for pay where they end, about so often
+/// in a second.
+const PAID_CALLS_PER_S: u64 = 100;
 
 /// What a pacing decision is made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,6 +181,20 @@ pub fn pace(inputs: &PaceInputs) -> Pace {
         paused_when_us: inputs.now_us.saturating_add(sleep_us).saturating_add(owed),
         asks_again: owed > longest,
     }
+}
+
+/// Pages after which a paced writer is asked where its call ends, though its quota is not used up.
+///
+/// ```
+/// use forebay_law::pace::pace_call_quota;
+///
+/// // A hundred writers on 30 MB/s have 75 pages a second each.
+/// assert_eq!(pace_call_quota(75), 1);
+/// // One on 100 MB/s is asked at its quota, long before that.
+/// assert_eq!(pace_call_quota(25_600), 256);
+/// ```
+pub fn pace_call_quota(task_ratelimit: u64) -> u64 {
+    (task_ratelimit / PAID_CALLS_PER_S).max(1)
 }
 
 /// Pages after which a paced writer is asked again.
@@ -246,6 +274,19 @@ mod tests {
             let written = written_in(100, rate, 1);
             let wanted = rate * 100;
             prop_assert!(written.abs_diff(wanted) <= wanted / 50 + 2, "{written} of {wanted}");
+        }
+
+        #[test]
+        fn condition_8_a_slow_writers_calls_each_pay_for_their_page(rate in 1..200_u64) {
+            prop_assert_eq!(pace_call_quota(rate), 1);
+            let paced = pace(&PaceInputs {
+                dirtied_pages: 1,
+                task_ratelimit: rate,
+                paused_when_us: Some(1_000),
+                now_us: 1_000,
+                max_pause_us: 200_000,
+            });
+            prop_assert_eq!(paced.sleep_us, (1_000_000 / rate).min(LONGEST_US));
         }
 
         #[test]

@@ -104,6 +104,58 @@ fn a_fast_store_that_starts_beside_a_slow_one_has_its_rate_at_once() {
     });
 }
 
+/// A store is known at once though the writers of another one came first and use the limit up.
+#[test]
+fn one_writer_beside_sixteen_on_an_equal_store_has_its_rate_at_once() {
+    for seconds_late in [0, 1, 5] {
+        simulate(5, move |rt| async move {
+            let bench = Bench::plain(rt.clone(), 256);
+            let many = Target::new(&bench, PAGES_PER_S, 0, 16);
+            rt.sleep(Span::from_secs(seconds_late)).await;
+            let one = Target::new(&bench, PAGES_PER_S, 100, 1);
+            rt.sleep(Span::from_secs(1)).await;
+            let before = many.pages();
+            for second in 1..10 {
+                let kept = one.pages_in(&rt, Span::from_secs(1)).await;
+                let least = PAGES_PER_S * 95 / 100;
+                assert!(
+                    kept >= least,
+                    "{kept} pages in second {second}, {seconds_late} s late"
+                );
+            }
+            let kept = many.pages() - before;
+            assert!(kept >= 9 * PAGES_PER_S * 95 / 100, "{kept} pages in 9 s");
+        });
+    }
+}
+
+/// The first requests of a store with a cache of its own end at once. It is known for what it keeps
+/// up as soon as that is full.
+#[test]
+fn a_store_with_a_cache_of_its_own_is_known_once_that_is_full() {
+    simulate(6, |rt| async move {
+        const SLOW_PAGES_PER_S: u64 = 1_221;
+        let bench = Bench::plain(rt.clone(), 256);
+        let fills = Target::new(&bench, PAGES_PER_S, 0, 1);
+        rt.sleep(Span::from_secs(2)).await;
+        let stick = Target::new(&bench, 1 << 24, 100, 1);
+        while stick.pages() < 1_000 {
+            rt.sleep(Span::from_millis(1)).await;
+        }
+        stick
+            .medium
+            .set_rate(Rate::bytes(SLOW_PAGES_PER_S * PAGE as u64));
+        rt.sleep(Span::from_secs(2)).await;
+        let known = bench.cache.statistics().backings[2].write_bandwidth;
+        assert!(
+            known.abs_diff(SLOW_PAGES_PER_S) * 4 <= SLOW_PAGES_PER_S,
+            "{known} pages/s"
+        );
+        let kept = fills.pages_in(&rt, Span::from_secs(4)).await;
+        assert!(kept * 100 >= 4 * 90 * PAGES_PER_S, "{kept} pages in 4 s");
+    });
+}
+
 #[test]
 fn a_store_is_not_idle_while_its_writers_are_throttled() {
     simulate(4, |rt| async move {

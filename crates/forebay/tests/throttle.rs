@@ -197,6 +197,50 @@ fn writers_of_large_blocks_share_alike_and_each_call_takes_about_as_long() {
     }
 }
 
+/// A hundred writers of 4 KiB on 30 MB/s: no call pays for seven others.
+#[test]
+fn calls_of_one_page_among_many_writers_take_about_as_long() {
+    const WRITERS: u64 = 100;
+    const PAGES_PER_S: u64 = 7_324;
+    let settled = Instant::ZERO + Span::from_secs(20);
+    simulate(1, |rt| async move {
+        let bench = paced(rt.clone(), 256, PAGES_PER_S);
+        let times: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let write = |number| {
+            let file = bench.open_object(ObjectId(number), 0);
+            let (rt, times) = (rt.clone(), times.clone());
+            rt.clone().spawn("writer", async move {
+                let mut page = 0;
+                loop {
+                    let asked = rt.now();
+                    if file.write_at(&[1; PAGE], page * PAGE as u64).await.is_err() {
+                        return;
+                    }
+                    page += 1;
+                    if asked > settled {
+                        lock(&times).push(rt.now().since(asked).as_micros());
+                    }
+                }
+            })
+        };
+        let writers: Vec<Task> = (0..WRITERS).map(write).collect();
+        rt.sleep(Span::from_secs(30)).await;
+        let mut times = lock(&times).clone();
+        times.sort_unstable();
+        let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+        let (middle, late) = (at(50), at(99));
+        assert!(late <= 2 * middle, "p50 {middle} us, p99 {late} us");
+        // Ten seconds of the store's rate.
+        let expected = 10 * PAGES_PER_S as usize;
+        assert!(
+            times.len().abs_diff(expected) * 20 <= expected,
+            "{} writes",
+            times.len()
+        );
+        drop(writers);
+    });
+}
+
 #[test]
 fn a_light_writer_beside_writers_of_large_blocks_gets_what_it_asks_for() {
     simulate(7, |rt| async move {

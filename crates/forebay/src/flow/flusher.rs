@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
+use crate::flow::rates::is_measured;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::policy::FlushChunk;
@@ -176,6 +177,11 @@ impl Engine {
         let is_idle = backing.pages_in_flight.load(Ordering::Acquire) == 0;
         let pages = self.global.pages().saturating_sub(aside);
         if is_idle && pages >= limits.thresh {
+            return true;
+        }
+        // The writers of a store that was not measured yet wait for its writes, whoever it is that
+        // has too many pages dirty.
+        if is_idle && pages > limits.freerun() && !is_measured(&lock(&backing.rates)) {
             return true;
         }
         // A store that was idle has no share yet; it gets the start that the position law gives.

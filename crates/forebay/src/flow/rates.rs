@@ -4,6 +4,9 @@
 //! start (docs/decisions/0004 and 0031): a store is measured by the time in which it was busy, and
 //! the first samples weigh more, so that a store of 4 GB/s or of 4 MB/s is known within a second
 //! instead of half a minute.
+//!
+//! A sample is full if the store had enough to do in it. Only such a one says what the store keeps
+//! up; the others say what it has room for, and are believed step by step.
 
 use crate::engine::Engine;
 use crate::event::Event;
@@ -18,8 +21,14 @@ use forebay_law::share::{ShareLimits, store_thresh};
 const FIRST_INTERVAL_MS: u64 = 20;
 /// After so many of them a store counts as measured.
 pub(crate) const SAMPLES_TO_TRUST: u64 = 4;
-/// Samples that count by their number and not by the window.
+/// So many samples count for more than the window would let them: the full ones by their number,
+/// the others by what a store may be taken for after each.
 const EARLY_SAMPLES: u64 = 16;
+/// A store that ran dry is taken for at most so many times what it was before: the first requests
+/// of a store with a cache of its own end at once.
+const GROWTH: u64 = 2;
+/// A store that writes so many times less than in its first samples had a cache of its own.
+const CACHE_GAIN: u64 = 4;
 
 /// What a writer's evaluation knows that the rate law needs.
 #[derive(Clone, Copy, Debug)]
@@ -65,27 +74,28 @@ impl Engine {
         let now_ms = now.as_millis();
         let mut rates = lock(&backing.rates);
         let elapsed_ms = now_ms.saturating_sub(rates.updated_ms);
-        let interval_ms = if rates.samples < SAMPLES_TO_TRUST {
-            FIRST_INTERVAL_MS
-        } else {
-            BANDWIDTH_INTERVAL_MS
-        };
-        if elapsed_ms <= interval_ms {
+        if elapsed_ms <= interval_ms(&rates) {
             return;
         }
-        let written = backing.written.load(Ordering::Relaxed) - rates.written_stamp;
         let dirtied = backing.dirtied.load(Ordering::Relaxed) - rates.dirtied_stamp;
-        if rates.samples < SAMPLES_TO_TRUST && written == 0 {
-            return;
-        }
-        let old_average = rates.bandwidth.average_pages_per_s;
         let busy = backing.activity.times(now).busy;
         let sample = Sample {
-            written_pages: written,
+            written_pages: backing.written.load(Ordering::Relaxed) - rates.written_stamp,
             elapsed_ms,
             busy_us: busy.saturating_sub(rates.busy_stamp).as_micros(),
         };
-        rates.bandwidth = advanced(&rates, sample);
+        if sample.written_pages == 0 && rates.samples < EARLY_SAMPLES {
+            if sample.busy_us == 0 {
+                // Nobody asked it for anything: one sample less to know it by, if that counted.
+                stamp(backing, &mut rates, now);
+                return;
+            }
+            if rates.samples < SAMPLES_TO_TRUST {
+                return;
+            }
+        }
+        let old_average = rates.bandwidth.average_pages_per_s;
+        (rates.bandwidth, rates.full_samples) = advanced(&rates, sample);
         if let Some(view) = view {
             let inputs = RateInputs {
                 position_ratio: view.position_ratio,
@@ -117,18 +127,49 @@ impl Engine {
     }
 }
 
-fn advanced(rates: &Rates, sample: Sample) -> Bandwidth {
-    if rates.samples >= EARLY_SAMPLES {
-        return rates.bandwidth.sampled(sample);
+/// Samples are taken often until some were full, or so many were not that it is a light load.
+fn interval_ms(rates: &Rates) -> u64 {
+    if rates.full_samples < SAMPLES_TO_TRUST && rates.samples < EARLY_SAMPLES {
+        FIRST_INTERVAL_MS
+    } else {
+        BANDWIDTH_INTERVAL_MS
     }
-    let known = rates.bandwidth.write_pages_per_s;
-    // The first requests of a store with a cache of its own end at once: what it keeps up counts.
-    let kept_up = sample.written_pages * 1_000 / sample.elapsed_ms.max(1);
-    let mean = (known * rates.samples + kept_up) / (rates.samples + 1);
+}
+
+/// The estimate after `sample`, and how many full samples it is made of.
+fn advanced(rates: &Rates, sample: Sample) -> (Bandwidth, u64) {
+    let (known, full) = (rates.bandwidth.write_pages_per_s, rates.full_samples);
+    if sample.ran_dry() {
+        if rates.samples >= EARLY_SAMPLES {
+            return (rates.bandwidth.sampled(sample), full);
+        }
+        // Its writers may have been held up by this very estimate, or by another store's pages.
+        let known = if rates.samples == 0 { 0 } else { known };
+        let kept_up = sample.written_pages * 1_000 / sample.elapsed_ms.max(1);
+        let most = known.max(kept_up).saturating_mul(GROWTH);
+        return (settled(known.max(sample.pages_per_s().min(most))), full);
+    }
+    // A store that wrote nothing at all stands still, which says little of how fast it is.
+    if full >= EARLY_SAMPLES || sample.written_pages == 0 {
+        return (rates.bandwidth.sampled(sample), full + 1);
+    }
+    let rate = sample.written_pages * 1_000_000 / sample.busy_us.max(1);
+    // The first takes the place of all that was believed before, and so does one that says that a
+    // cache is full.
+    let full = if rate < known / CACHE_GAIN { 0 } else { full };
+    (settled((known * full + rate) / (full + 1)), full + 1)
+}
+
+fn settled(pages_per_s: u64) -> Bandwidth {
     Bandwidth {
-        write_pages_per_s: mean,
-        average_pages_per_s: mean.max(1),
+        write_pages_per_s: pages_per_s,
+        average_pages_per_s: pages_per_s.max(1),
     }
+}
+
+/// Whether writers can be paced by what is known of the store.
+pub(crate) fn is_measured(rates: &Rates) -> bool {
+    rates.samples >= SAMPLES_TO_TRUST
 }
 
 fn stamp(backing: &Backing, rates: &mut Rates, now: Instant) {

@@ -9,7 +9,7 @@ mod foreground;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord};
-use crate::flow::rates::{RateView, SAMPLES_TO_TRUST};
+use crate::flow::rates::{RateView, is_measured};
 use crate::marks::Mark;
 use crate::policy::DirtyThrottle;
 use crate::state::activity::Part;
@@ -22,7 +22,7 @@ use forebay_base::sync::{
 };
 use forebay_base::{Instant, Span};
 use forebay_law::limits::{DirtyLimits, setpoint};
-use forebay_law::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_quota};
+use forebay_law::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_call_quota, pace_quota};
 use forebay_law::pause::{
     self, DirtierClock, PauseDecision, PauseSizing, decide_pause, freerun_clock, may_leave,
     size_pause,
@@ -121,6 +121,8 @@ struct DirtierState {
     clock: DirtierClock,
     /// Virtual time up to which a paced writer has paid.
     paused_when_us: Option<u64>,
+    /// Pages with which a paced writer is asked where its call ends; none if nobody slows it.
+    call_quota_pages: Option<u64>,
 }
 
 /// What the pause law, or the pace law, made of a snapshot.
@@ -152,17 +154,26 @@ struct Snapshot {
 
 impl Engine {
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated.
-    pub(crate) fn note_dirtied(&self, backing: &Backing, dirtier: &Dirtier, pages: u64) -> bool {
+    /// A call that ends is asked earlier than one that goes on, so that each pays for itself.
+    pub(crate) fn note_dirtied(
+        &self,
+        backing: &Backing,
+        dirtier: &Dirtier,
+        pages: u64,
+        call_ends: bool,
+    ) -> bool {
         if self.throttles_in_foreground() {
             return self.note_dirtied_in_foreground(backing, dirtier, pages);
         }
         let mut own = lock(&dirtier.state);
         own.clock.nr_dirtied += pages;
         let left = dirtier.note_left(&own.clock, backing.exceeded.load(Ordering::Relaxed));
+        let quota = own.call_quota_pages;
+        let pays_for_itself = call_ends && quota.is_some_and(|quota| own.clock.nr_dirtied >= quota);
         drop(own);
         // At the hard limit everybody is asked: the first quotas of many writers are more than
         // what is left.
-        let due = left == 0 || self.global.is_full.load(Ordering::Relaxed);
+        let due = left == 0 || pays_for_itself || self.global.is_full.load(Ordering::Relaxed);
         // Writers that never reach their own quota are caught by a common one: together they
         // cannot dirty more than a small part of the limit unseen.
         let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
@@ -382,7 +393,7 @@ impl Engine {
             position: position(&inputs),
             store_file_pages: backing.file_pages().saturating_sub(of_store),
             exceeded,
-            is_measured: rates.samples >= SAMPLES_TO_TRUST,
+            is_measured: is_measured(&rates),
         }
     }
 
@@ -508,6 +519,7 @@ fn free_run(now: Instant, dirty: u64, thresh: u64) -> DirtierState {
     DirtierState {
         clock: freerun_clock(now.as_millis(), dirty, thresh),
         paused_when_us: Some(now.as_nanos() / 1_000),
+        call_quota_pages: None,
     }
 }
 
@@ -536,6 +548,7 @@ fn paused(
         DirtierState {
             clock,
             paused_when_us: Some(pace.paused_when_us),
+            call_quota_pages: None,
         },
     )
 }
@@ -565,6 +578,7 @@ fn paced(
         DirtierState {
             clock,
             paused_when_us: Some(pace.paused_when_us),
+            call_quota_pages: Some(pace_call_quota(task_ratelimit)),
         },
     )
 }

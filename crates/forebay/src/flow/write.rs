@@ -158,7 +158,8 @@ impl Engine {
             // Anonymous memory counts against no dirty limit: no flusher would make room.
             if dirtied > 0 && !handle.object.is_anonymous() {
                 self.pages_are_dirty(handle, dirtied);
-                let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied);
+                let ends = done == content.bytes.len();
+                let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
                 if is_due || handle.dirtier.turn.is_taken() {
                     self.pay(handle, from).await?;
                 }

@@ -42,6 +42,8 @@ pub(crate) struct Rates {
     pub(crate) busy_stamp: Span,
     /// Samples of bandwidth so far: 0 means that the rate is the initial guess.
     pub(crate) samples: u64,
+    /// Those of them in which the store had enough to do.
+    pub(crate) full_samples: u64,
 }
 
 /// How an object was put on the list of those with work left.
@@ -167,6 +169,7 @@ impl Backing {
                 updated_ms: now_ms,
                 busy_stamp: Span::ZERO,
                 samples: 0,
+                full_samples: 0,
             }),
             lists: Mutex::new(FlusherLists::new()),
             requests: FlusherRequests::new(),
