@@ -25,6 +25,14 @@ const PAGE_PRICE_BYTES: u64 = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
 /// What does not grow with the pages is no more than the price of so many of them.
 const FIXED_PAGES: u64 = 4;
 
+/// What objects take is taken off the pages in steps of this part of the budget, so that few of
+/// them change nothing, and of no fewer bytes than this.
+const OBJECT_STEPS: u64 = 256;
+const LEAST_STEP_BYTES: u64 = 8 * PAGE_BYTES as u64;
+
+/// Objects may take this part of the budget before closed files are forgotten for new ones.
+const OBJECTS_PART: u64 = 4;
+
 /// The sizes of all parts of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
@@ -40,7 +48,7 @@ pub(crate) struct Budget {
 impl Budget {
     /// Shares the budget of `settings` out.
     pub(crate) fn plan(settings: &Settings) -> Result<Budget, BuildError> {
-        if settings.zones().all(|zone| zone.managed_pages.is_some()) {
+        if are_given(settings) {
             return Ok(Budget::of(given_pages(settings)?));
         }
         let budget = Budget::of(pages_by_weight(settings, settings.memory_bytes)?);
@@ -72,27 +80,57 @@ impl Budget {
         budget
     }
 
-    /// The frames of each zone under a budget of `memory_bytes` for what was built for this one:
-    /// what is beside the pages stays, and each zone keeps its part of them.
-    pub(crate) fn resized(
-        &self,
-        settings: &Settings,
-        memory_bytes: u64,
-    ) -> Result<Vec<Vec<u64>>, MemoryError> {
-        let pages = self.zone_pages.iter().flatten();
-        let is_given = settings.zones().all(|zone| zone.managed_pages.is_some());
-        let limit_bytes = if is_given {
-            self.memory_bytes()
-        } else {
-            settings.memory_bytes
-        };
+    /// Whether a cache that was built by this budget can be as large as `memory_bytes` allow.
+    pub(crate) fn check(&self, settings: &Settings, memory_bytes: u64) -> Result<(), MemoryError> {
+        let limit_bytes = self.limit_bytes(settings);
         if memory_bytes > limit_bytes {
             return Err(MemoryError::TooLarge {
                 given_bytes: memory_bytes,
                 limit_bytes,
             });
         }
+        let needed_bytes = byte_of(self.needed_frames(settings)) + self.overhead_bytes();
+        if memory_bytes < needed_bytes {
+            return Err(MemoryError::TooSmall {
+                given_bytes: memory_bytes,
+                needed_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// The largest budget that [`Budget::check`] allows.
+    pub(crate) fn limit_bytes(&self, settings: &Settings) -> u64 {
+        if are_given(settings) {
+            self.memory_bytes()
+        } else {
+            settings.memory_bytes
+        }
+    }
+
+    /// The frames of each zone under a budget of `memory_bytes` of which objects take
+    /// `object_bytes`, for what was built for this one: what is beside the pages stays, and each
+    /// zone keeps its part of them. Objects leave at least half of the pages.
+    pub(crate) fn resized(
+        &self,
+        settings: &Settings,
+        memory_bytes: u64,
+        object_bytes: u64,
+    ) -> Vec<Vec<u64>> {
         let all = u64::from(self.frames);
+        let within = |bytes: u64| page_of(bytes.saturating_sub(self.overhead_bytes())).min(all);
+        let most = within(memory_bytes);
+        let least = self.needed_frames(settings).max(most / 2).min(most);
+        let frames = within(memory_bytes.saturating_sub(object_bytes)).max(least);
+        let part = |&pages: &u64| (u128::from(pages) * u128::from(frames) / u128::from(all)) as u64;
+        let of_node = |pages: &Vec<u64>| pages.iter().map(part).collect();
+        self.zone_pages.iter().map(of_node).collect()
+    }
+
+    /// The fewest frames with which every zone is of use.
+    fn needed_frames(&self, settings: &Settings) -> u64 {
+        let all = u64::from(self.frames);
+        let pages = self.zone_pages.iter().flatten();
         let needed_frames = |(zone, &pages): (&ZoneSettings, &u64)| {
             let needed = smallest_pages(zone).min(pages) * all;
             needed
@@ -100,17 +138,7 @@ impl Budget {
                 .map_or(0, |_| needed.div_ceil(pages))
         };
         let needed = settings.zones().zip(pages).map(needed_frames).max();
-        let needed_bytes = byte_of(needed.unwrap_or(0)) + self.overhead_bytes();
-        if memory_bytes < needed_bytes {
-            return Err(MemoryError::TooSmall {
-                given_bytes: memory_bytes,
-                needed_bytes,
-            });
-        }
-        let frames = page_of(memory_bytes - self.overhead_bytes()).min(all);
-        let part = |&pages: &u64| (u128::from(pages) * u128::from(frames) / u128::from(all)) as u64;
-        let of_node = |pages: &Vec<u64>| pages.iter().map(part).collect();
-        Ok(self.zone_pages.iter().map(of_node).collect())
+        needed.unwrap_or(0)
     }
 
     /// Bytes of the pages and of all beside them.
@@ -126,6 +154,39 @@ impl Budget {
         let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
         let counts = counters::BYTES + marks::BYTES + index::stretch_bytes(self.frames);
         (self.frames as usize * per_frame + vectors + queues + blocks + counts) as u64
+    }
+}
+
+/// Whether every zone says how many frames it has.
+fn are_given(settings: &Settings) -> bool {
+    settings.zones().all(|zone| zone.managed_pages.is_some())
+}
+
+/// Steps in which what objects take is taken off the pages. None where zones say how many frames
+/// they have: then they have them, and objects are beside the budget.
+pub(crate) fn object_step_bytes(settings: &Settings) -> Option<u64> {
+    let step_bytes = (settings.memory_bytes / OBJECT_STEPS).max(LEAST_STEP_BYTES);
+    (!are_given(settings)).then_some(step_bytes)
+}
+
+/// What objects may take of a budget before closed files are forgotten for new ones.
+pub(crate) fn object_room_bytes(settings: &Settings, memory_bytes: u64) -> u64 {
+    if are_given(settings) {
+        u64::MAX
+    } else {
+        memory_bytes / OBJECTS_PART
+    }
+}
+
+/// What is taken off the pages where objects take `object_bytes` and `charged_bytes` were taken
+/// off so far. One object more or less at the edge of a step does not change it to and fro.
+pub(crate) fn next_charge(charged_bytes: u64, object_bytes: u64, step_bytes: u64) -> u64 {
+    let is_more = object_bytes >= charged_bytes + step_bytes;
+    let is_less = object_bytes + step_bytes < charged_bytes;
+    if is_more || is_less {
+        object_bytes / step_bytes * step_bytes
+    } else {
+        charged_bytes
     }
 }
 

@@ -221,8 +221,10 @@ impl Cache {
     /// pages and watermarks are those of the smaller cache at once. Returns the bytes that are
     /// still over it: 0, unless pages are held by guards, cannot be written or have nowhere to go
     /// after `held_timeout`, or `answer_timeout` while something is dirty. Those follow as soon as
-    /// they can, in the background; so does everything when the future is dropped. A larger budget
-    /// is there when the call returns.
+    /// they can, in the background; so does everything when the future is dropped. Where open
+    /// objects take more than half of the budget, what they take beyond it is over it too, and not
+    /// in that number ([`Statistics::object_bytes`]). A larger budget is there when the call
+    /// returns.
     ///
     /// # Errors
     /// [`MemoryError`]; the budget is then as it was.

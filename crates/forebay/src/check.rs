@@ -176,6 +176,10 @@ impl Engine {
             return;
         };
         check_end(&object, page_of(owner), wrong);
+        let page = page_of(owner);
+        if object.pages_had(&(page..page + 1)).is_empty() {
+            wrong.push(format!("page {page} was not noted (O3)"));
+        }
         if object.is_anonymous() {
             return;
         }
@@ -214,6 +218,14 @@ impl Engine {
         };
         let of_zones = self.zones.iter().map(|zone| read(&zone.dirty)).sum();
         let objects = self.objects.all();
+        let object_bytes = objects.iter().map(|object| object.origin.object_bytes());
+        let told_bytes = self.objects.bytes();
+        compare(
+            wrong,
+            "bytes of objects (U3)",
+            told_bytes,
+            object_bytes.sum(),
+        );
         let tags = objects
             .iter()
             .map(|object| lock(&object.dirty).dirty_pages());

@@ -82,8 +82,10 @@ pub(crate) struct Engine {
 /// How far a budget that became smaller is met.
 #[derive(Debug, Default)]
 pub(crate) struct Balloon {
-    /// One caller changes the sizes of the zones at a time.
-    pub(crate) turn: Mutex<()>,
+    /// The budget in bytes. One caller changes it, and the sizes of the zones, at a time.
+    pub(crate) memory_bytes: Mutex<u64>,
+    /// What was taken off the pages for objects; changed under the lock above.
+    pub(crate) charged_bytes: AtomicU64,
     /// A task fills the balloons of the zones.
     pub(crate) is_filling: AtomicBool,
     /// Told when it has filled something.
@@ -153,7 +155,10 @@ impl Engine {
             zones,
             nodes,
             total_reserve: AtomicU64::new(0),
-            balloon: Balloon::default(),
+            balloon: Balloon {
+                memory_bytes: Mutex::new(budget.limit_bytes(&settings)),
+                ..Balloon::default()
+            },
             backings: Mutex::new(Vec::new()),
             min_percent_sum: AtomicU64::new(0),
             global: GlobalDirty::default(),
@@ -166,6 +171,8 @@ impl Engine {
             budget,
         });
         engine.note_reserves();
+        let memory_bytes = engine.budget.limit_bytes(&engine.settings);
+        engine.make_room_for_objects(memory_bytes);
         for node in 0..engine.nodes.len() {
             let keeper = engine.clone();
             engine
@@ -256,9 +263,10 @@ impl Engine {
             });
         }
         let limit = self.settings.objects_limit;
-        self.objects
-            .open(origin, length_bytes, |object| self.forget_object(object))
-            .ok_or(BuildError::TooManyObjects { limit })
+        let forget = |object: &ObjectState| self.forget_object(object);
+        let opened = self.objects.open(origin, length_bytes, forget);
+        self.charge_objects();
+        opened.ok_or(BuildError::TooManyObjects { limit })
     }
 
     /// The engine as its daemons and requests share it.

@@ -92,15 +92,13 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.engine.dirtier_gone(&self.dirtier);
-        if self.object.handles.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        // The last one, and that is one call alone: two tasks that drop one memory's pages would
-        // drop those of whoever gets its number after the first.
-        if self.object.is_anonymous() {
+        let is_last = self.engine.objects.let_go(&self.object);
+        // That is one call alone: two tasks that drop one memory's pages would drop those of
+        // whoever gets its number after the first.
+        if is_last && self.object.is_anonymous() {
             self.engine.drop_anonymous(&self.object);
-        } else {
-            self.engine.objects.closed(&self.object);
+        } else if is_last {
+            self.engine.file_closed();
         }
     }
 }

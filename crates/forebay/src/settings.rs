@@ -108,7 +108,8 @@ pub struct Settings {
     pub answer_timeout: Span,
     /// A call that waits for a guard to be dropped, or for a frame, fails after this long (5 s).
     pub held_timeout: Span,
-    /// Most objects open at once.
+    /// Most objects open at once, with the closed files of which something is remembered. Each
+    /// takes some 2 KB of `memory_bytes`, unless zones say how many frames they have.
     pub objects_limit: u32,
     /// Touch all memory at start, so that no later access meets a fault of the system.
     pub prefault: bool,

@@ -181,7 +181,8 @@ fn since_5_16_they_age_like_any_others() {
             let bench = bench(rt, preset);
             small_files(&bench, false).await;
             press(&bench).await;
-            assert_eq!((steals(&bench), bench.count(Counter::SlabsScanned)), (0, 0));
+            // They are asked, but those with pages keep them.
+            assert_eq!(steals(&bench), 0);
             assert_kept(&bench).await;
         });
     }

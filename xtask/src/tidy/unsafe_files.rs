@@ -31,6 +31,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "an allocator that counts",
     ),
     (
+        "crates/forebay/tests/object_memory.rs",
+        "an allocator that counts",
+    ),
+    (
         "crates/forebay-cli/tests/mount_model/mapping.rs",
         "a file mapped by a test",
     ),

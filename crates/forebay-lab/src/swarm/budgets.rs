@@ -26,9 +26,16 @@ pub(super) async fn change_memory(world: Arc<World>) {
     }
     let given = world.call("set_memory", None, world.cache.set_memory(full));
     let given = given.await;
-    let given_up = world.cache.statistics().nr_balloon_pages;
-    if given != Some(Ok(0)) || given_up > 0 {
-        let what = format!("{given_up} pages are not there after all of it: {given:?}");
+    let statistics = world.cache.statistics();
+    let given_up = statistics.nr_balloon_pages;
+    // Objects have those pages, counted in steps, and each zone gives whole pages.
+    let step_bytes = (full / 256).max(8 * PAGE);
+    let zones = statistics.zones.len() as u64;
+    let objects = (statistics.object_bytes + step_bytes).div_ceil(PAGE) + zones;
+    if given != Some(Ok(0)) || given_up > objects {
+        let what = format!(
+            "{given_up} pages are not there after all of it, objects have {objects}: {given:?}"
+        );
         world.broken(Oracle::Books, what);
     }
 }

@@ -34,9 +34,9 @@ impl Engine {
         if self.is_closing() {
             return Err(MemoryError::Closed);
         }
-        let zone_pages = self.budget.resized(&self.settings, memory_bytes)?;
-        self.resize_zones(&zone_sizes(&self.settings, &zone_pages));
-        if self.pages_over() == 0 {
+        self.budget.check(&self.settings, memory_bytes)?;
+        self.resize(Some(memory_bytes));
+        if self.pages_over() == 0 && !self.objects.is_over_room(0) {
             return Ok(0);
         }
         for backing in self.backings() {
@@ -44,13 +44,32 @@ impl Engine {
             backing.requests.ask_for_background();
         }
         self.start_filling();
+        // The task goes on with that where the caller gives up.
+        while self.forget_over_room() > 0 {
+            self.rt.yield_now().await;
+        }
         Ok(self.balloons_fill().await)
     }
 
-    /// Two callers do this one after the other. The order in it matters: nothing is given up
-    /// before every store has forgotten it, and no store is told of it before all is back.
+    /// Gives the zones the sizes that follow from what objects take, and from another budget if
+    /// one is given. Two callers do this one after the other.
+    pub(crate) fn resize(&self, memory_bytes: Option<u64>) {
+        let mut budget_bytes = lock(&self.balloon.memory_bytes);
+        if let Some(memory_bytes) = memory_bytes {
+            *budget_bytes = memory_bytes;
+            self.make_room_for_objects(memory_bytes);
+        }
+        let charged_bytes = self.next_charge();
+        let charged = &self.balloon.charged_bytes;
+        charged.store(charged_bytes, Ordering::Relaxed);
+        let (budget, settings) = (&self.budget, &self.settings);
+        let zone_pages = budget.resized(settings, *budget_bytes, charged_bytes);
+        self.resize_zones(&zone_sizes(settings, &zone_pages));
+    }
+
+    /// The order in it matters: nothing is given up before every store has forgotten it, and no
+    /// store is told of it before all is back.
     fn resize_zones(&self, sizes: &[ZoneSize]) {
-        let _turn = lock(&self.balloon.turn);
         let zones = || self.zones.iter().zip(sizes);
         let is_whole = zones().all(|(zone, size)| size.managed_pages == zone.spanned_pages);
         if !is_whole {
@@ -120,7 +139,7 @@ impl Engine {
     }
 
     /// Starts the task that fills the balloons, if it does not run already.
-    fn start_filling(&self) {
+    pub(crate) fn start_filling(&self) {
         if !self.balloon.is_filling.swap(true, Ordering::SeqCst) {
             let engine = self.shared();
             self.rt
@@ -131,6 +150,11 @@ impl Engine {
     async fn fill_until_met(self: Arc<Self>) {
         let mut rest_ms = REST_MS.0;
         loop {
+            // Each of them makes the part of the pages larger: first all that may go.
+            if self.forget_over_room() > 0 && !self.is_closing() {
+                self.rt.yield_now().await;
+                continue;
+            }
             let filled = self.fill_balloons();
             if self.pages_over() == 0 || self.is_closing() {
                 self.balloon.is_filling.store(false, Ordering::SeqCst);

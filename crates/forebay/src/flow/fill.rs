@@ -320,6 +320,7 @@ impl Engine {
             let active = if by_rotations { flag::ACTIVE } else { 0 };
             hold.set(flag::ANON | active);
         }
+        object.note_page(page);
         if self.index.insert(&self.frames, key, &mut hold).is_err() {
             let frame = hold.blank();
             self.free_frames(&[frame]);

@@ -10,6 +10,7 @@
 //! | `reclaim/caches` | what it asks of caches beside the pages |
 //! | `kswapd` | a node's keeper |
 //! | `balloon` | a budget that changes |
+//! | `object_memory` | what objects take of it, and what closed files give back |
 //! | `write` | finds or makes the page, copies, marks it dirty |
 //! | `throttle`, `rates` | a writer's pause; what it is computed from |
 //! | `flusher` | a store's writer |
@@ -46,6 +47,7 @@ mod finish;
 mod flusher;
 mod judge;
 mod kswapd;
+mod object_memory;
 mod rates;
 mod read;
 mod reclaim;

@@ -379,14 +379,16 @@ impl Engine {
         Ok(())
     }
 
-    /// The pages of a range that may be resident: those of its stretches that are not empty, or, of
-    /// a range with more of those than there are frames, those that a walk over the frames meets.
+    /// The pages of a range that may be resident: of those that the object ever had (invariant O3)
+    /// what is in stretches that are not empty, or, where those are more than there are frames,
+    /// what a walk over the frames meets.
     pub(crate) fn pages_to_visit(
         &self,
         object: &ObjectState,
         pages: Range<u64>,
     ) -> impl Iterator<Item = u64> + use<'_> {
         let number = object.number;
+        let pages = object.pages_had(&pages);
         let frames = u64::from(self.frames.len());
         let stretches =
             pages.start / STRETCH..pages.end.div_ceil(STRETCH).max(pages.start / STRETCH);

@@ -302,6 +302,7 @@ impl Engine {
                 }
             }
             engine.objects.remove(&object);
+            engine.charge_objects();
         });
     }
 

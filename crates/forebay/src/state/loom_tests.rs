@@ -10,8 +10,10 @@ use crate::state::arena::Arena;
 use crate::state::frame::{FrameTable, HOLDS, claimable, flag};
 use crate::state::index::{Index, key};
 use crate::state::object::{CutPlace, ObjectState, Origin};
+use crate::state::objects::ObjectTable;
 use crate::state::pause_turn::PauseTurn;
 use forebay_rt::block_on;
+use forebay_store::ObjectId;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -438,5 +440,28 @@ fn invariant_p2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
         pauses.join().unwrap();
         given_up.join().unwrap();
         assert!(!writer.turn.is_taken());
+    });
+}
+
+/// A full table counts a file as open or finds it among the closed ones, whatever its last handle
+/// has done so far.
+#[test]
+fn invariant_u2_a_file_that_nobody_has_open_makes_room() {
+    let file = |object| Origin::File {
+        backing: 0,
+        object: ObjectId(object),
+    };
+    explore(move || {
+        let table = Arc::new(ObjectTable::new(1, false));
+        let first = table.open(file(1), 0, |_| true).expect("there is room");
+        let closer = {
+            let (table, first) = (table.clone(), first.clone());
+            thread::spawn(move || assert!(table.let_go(&first), "it is the last handle"))
+        };
+        if first.handles.load(Ordering::Acquire) == 0 {
+            let second = table.open(file(2), 0, |_| true);
+            assert!(second.is_some(), "a closed file makes room");
+        }
+        closer.join().expect("nothing panics");
     });
 }

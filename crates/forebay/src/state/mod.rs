@@ -6,7 +6,7 @@
 //!
 //! Lock order, first to last, no two of one line together:
 //!
-//! 0. the table of objects
+//! 0. the table of objects, the budget (`Balloon::memory_bytes`)
 //! 1. `ObjectState::queueing`
 //! 2. `Backing::lists`
 //! 3. `ObjectState::dirty`

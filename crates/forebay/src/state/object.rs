@@ -2,6 +2,8 @@
 //!
 //! invariant O1: the length grows only inside a batch and shrinks only while no batch is open:
 //! no page behind a new end is put in by somebody who has not seen that end.
+//! invariant O3: a resident page lies among those that the object ever had: it is noted before it
+//! is in the index.
 
 use crate::state::cut_line::CutLine;
 use crate::state::dirty_index::DirtyIndex;
@@ -25,6 +27,22 @@ pub(crate) enum Origin {
     File { backing: usize, object: ObjectId },
     /// Anonymous memory; the swap slot of each page that has one, else 0.
     Anonymous { slots: Box<[AtomicU32]> },
+}
+
+/// What hangs off an object, bytes: places in the tables, rooms of its queues, the permit of its
+/// commits, and one handle, of those who have it open or had it last. Measured
+/// (tests/object_memory.rs).
+const BESIDE_OBJECT_BYTES: usize = 900;
+
+impl Origin {
+    /// What an object of this origin takes of memory beside its pages.
+    pub(crate) fn object_bytes(&self) -> u64 {
+        let slots = match self {
+            Origin::File { .. } => 0,
+            Origin::Anonymous { slots } => size_of_val::<[AtomicU32]>(slots),
+        };
+        (size_of::<ObjectState>() + BESIDE_OBJECT_BYTES + slots) as u64
+    }
 }
 
 /// On which list of its flusher an object is.
@@ -107,6 +125,9 @@ pub(crate) struct ObjectState {
     pub(crate) written: WaitQueue,
     /// Pages from the start that were ever submitted to the store, or were there before.
     pub(crate) stored_pages: AtomicU64,
+    /// The pages that it ever had lie from here to there: a walk need not look elsewhere.
+    pages_from: AtomicU64,
+    pages_to: AtomicU64,
     /// Where it is among the files that nobody has open; 0: not there. Changed under the lock of
     /// the table of objects.
     pub(crate) unused_place: AtomicU64,
@@ -154,6 +175,8 @@ impl ObjectState {
             requests_in_flight: AtomicU32::new(0),
             written: WaitQueue::with_room(2),
             stored_pages: AtomicU64::new(pages_for(length_bytes)),
+            pages_from: AtomicU64::new(u64::MAX),
+            pages_to: AtomicU64::new(0),
             unused_place: AtomicU64::new(0),
             closed_place: AtomicU64::new(0),
             handles: AtomicU32::new(0),
@@ -168,6 +191,24 @@ impl ObjectState {
 
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)
+    }
+
+    /// The page is about to be put in.
+    pub(crate) fn note_page(&self, page: u64) {
+        // Mostly it is among them already, and then nothing is written.
+        if page < self.pages_from.load(Ordering::SeqCst) {
+            self.pages_from.fetch_min(page, Ordering::SeqCst);
+        }
+        if page >= self.pages_to.load(Ordering::SeqCst) {
+            self.pages_to.fetch_max(page + 1, Ordering::SeqCst);
+        }
+    }
+
+    /// The part of `pages` of which some may ever have been in.
+    pub(crate) fn pages_had(&self, pages: &Range<u64>) -> Range<u64> {
+        let from = self.pages_from.load(Ordering::SeqCst).max(pages.start);
+        let to = self.pages_to.load(Ordering::SeqCst).min(pages.end);
+        if from < to { from..to } else { 0..0 }
     }
 
     /// A write that the store has done ends at `end_bytes`.

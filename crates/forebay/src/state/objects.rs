@@ -4,16 +4,29 @@ use crate::state::index::OBJECTS_LIMIT;
 use crate::state::object::{ObjectState, Origin};
 pub(crate) use crate::state::unused_files::Offered;
 use crate::state::unused_files::UnusedFiles;
-use forebay_base::sync::{Mutex, atomic::Ordering, lock};
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
 use forebay_store::ObjectId;
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::Arc;
 
+/// Closed files that an open asks for room while there are places left.
+const ASKED_FOR_ROOM: u32 = 4;
+
 #[derive(Debug)]
 pub(crate) struct ObjectTable {
     table: Mutex<Table>,
     limit: u32,
+    /// What all objects take of memory, changed under the lock.
+    ///
+    /// invariant U3: this is the sum over the objects of the table.
+    bytes: AtomicU64,
+    /// What they may take before closed files are forgotten for new ones.
+    room_bytes: AtomicU64,
     /// Whether files that nobody has open are listed for reclaim.
     lists_unused: bool,
 }
@@ -27,8 +40,9 @@ struct Table {
     /// Files that nobody has open, in the order in which they were closed: whoever needs room
     /// forgets the oldest.
     ///
-    /// invariant U2: a file is here at the place that it knows, or nowhere and knows place 0. As
-    /// long as it keeps its place nobody has opened it.
+    /// invariant U2: a file that nobody has open is here at the place that it knows; one that
+    /// somebody has open is nowhere and knows place 0. As long as it keeps its place nobody has
+    /// opened it.
     closed: BTreeMap<u64, Arc<ObjectState>>,
     last_closed_place: u64,
     unused: UnusedFiles,
@@ -39,6 +53,8 @@ impl ObjectTable {
         ObjectTable {
             table: Mutex::new(Table::default()),
             limit,
+            bytes: AtomicU64::new(0),
+            room_bytes: AtomicU64::new(u64::MAX),
             lists_unused,
         }
     }
@@ -62,8 +78,24 @@ impl ObjectTable {
             .collect()
     }
 
+    /// Bytes that all objects take beside their pages.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Lets objects take `room_bytes` before closed files are forgotten for new ones.
+    pub(crate) fn set_room(&self, room_bytes: u64) {
+        self.room_bytes.store(room_bytes, Ordering::Relaxed);
+    }
+
+    /// Whether objects take more than they may, with `more_bytes` to come.
+    pub(crate) fn is_over_room(&self, more_bytes: u64) -> bool {
+        self.bytes() + more_bytes > self.room_bytes.load(Ordering::Relaxed)
+    }
+
     /// Opens one more handle on the object of `origin`, which is made if it is not known. When
-    /// the table is full, closed files that `forget` can drop make room; None if none can.
+    /// the table is full, closed files that `forget` can drop make room; None if none can. When
+    /// objects take more memory than they may, some of those are asked, and nobody is refused.
     pub(crate) fn open(
         &self,
         origin: Origin,
@@ -76,28 +108,34 @@ impl ObjectTable {
             } => Some((*backing, *object)),
             Origin::Anonymous { .. } => None,
         };
-        let mut asked_place = 0;
+        let (mut asked, mut asked_place) = (0, 0);
         let mut table = loop {
             let mut table = lock(&self.table);
             if let Some(known) = place.and_then(|place| table.reopen(place)) {
                 return Some(known);
             }
-            if !table.free.is_empty() || (table.objects.len() as u32) < self.limit {
+            let is_full = table.free.is_empty() && table.objects.len() as u32 >= self.limit;
+            let is_over = asked < ASKED_FOR_ROOM && self.is_over_room(origin.object_bytes());
+            if !is_full && !is_over {
                 break table;
             }
             let Some((closed_place, oldest)) = table.closed_after(asked_place) else {
-                self.may_outgrow(&table)?;
+                if is_full {
+                    self.may_outgrow(&table)?;
+                }
                 break table;
             };
             // What a file has in memory may be much: nobody else waits for that.
             drop(table);
-            asked_place = closed_place;
+            (asked, asked_place) = (asked + 1, closed_place);
             if forget(&oldest) {
-                lock(&self.table).remove_closed(&oldest, closed_place);
+                self.remove_closed(&oldest, closed_place);
             }
         };
         let number = table.free.pop().unwrap_or(table.objects.len() as u32 + 1);
         let object = Arc::new(ObjectState::new(number, origin, length_bytes));
+        let bytes = object.origin.object_bytes();
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         object.handles.store(1, Ordering::Release);
         match table.objects.get_mut(number as usize - 1) {
             Some(slot) => *slot = Some(object.clone()),
@@ -120,16 +158,29 @@ impl ObjectTable {
         (count - ending < self.limit && count + 1 < OBJECTS_LIMIT).then_some(())
     }
 
-    /// The last handle of a file is gone, unless it was opened again meanwhile.
-    pub(crate) fn closed(&self, file: &Arc<ObjectState>) {
+    /// One handle on an object is gone. True if it was the last.
+    ///
+    /// The last one goes under the lock: a file that nobody has open is always listed as closed,
+    /// so that a full table finds it.
+    pub(crate) fn let_go(&self, object: &Arc<ObjectState>) -> bool {
+        let not_last = |handles: u32| (handles > 1).then(|| handles - 1);
+        let handles = &object.handles;
+        let counted = handles.fetch_update(Ordering::AcqRel, Ordering::Acquire, not_last);
+        if counted.is_ok() {
+            return false;
+        }
         let mut table = lock(&self.table);
-        if file.handles.load(Ordering::Acquire) > 0 || !table.knows(file) {
-            return;
+        // It may have been opened again meanwhile.
+        if handles.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return false;
         }
-        table.add_closed(file);
-        if self.lists_unused {
-            table.unused.add(file, true);
+        if !object.is_anonymous() {
+            table.add_closed(object);
+            if self.lists_unused {
+                table.unused.add(object, true);
+            }
         }
+        true
     }
 
     /// A file that was due has kept pages.
@@ -155,9 +206,37 @@ impl ObjectTable {
         let mut table = lock(&self.table);
         let closed = object.handles.load(Ordering::Acquire) == 0 && table.knows(object);
         if closed {
-            table.remove(object);
+            self.take_out(&mut table, object);
         }
         closed
+    }
+
+    /// The oldest file closed after the one at `place`, and its own place.
+    pub(crate) fn closed_after(&self, place: u64) -> Option<(u64, Arc<ObjectState>)> {
+        lock(&self.table).closed_after(place)
+    }
+
+    /// Files that nobody has open.
+    pub(crate) fn closed_count(&self) -> u64 {
+        lock(&self.table).closed.len() as u64
+    }
+
+    /// Takes a file out that has no pages, unless somebody has opened it since it was at `place`.
+    /// True if it is out.
+    pub(crate) fn remove_closed(&self, file: &ObjectState, place: u64) -> bool {
+        let mut table = lock(&self.table);
+        let there = table.closed.get(&place).map(Arc::as_ref);
+        let is_there = there.is_some_and(|there| ptr::eq(there, file));
+        if is_there {
+            self.take_out(&mut table, file);
+        }
+        is_there
+    }
+
+    fn take_out(&self, table: &mut Table, object: &ObjectState) {
+        let bytes = object.origin.object_bytes();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        table.remove(object);
     }
 }
 
@@ -201,14 +280,6 @@ impl Table {
         Some((place, file.clone()))
     }
 
-    /// Takes a file out that has no pages, unless somebody has opened it since it was at `place`.
-    fn remove_closed(&mut self, file: &ObjectState, place: u64) {
-        let there = self.closed.get(&place).map(Arc::as_ref);
-        if there.is_some_and(|there| ptr::eq(there, file)) {
-            self.remove(file);
-        }
-    }
-
     fn remove(&mut self, object: &ObjectState) {
         self.take_off_closed(object);
         self.unused.remove(object);
@@ -226,18 +297,13 @@ impl Table {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use forebay_base::sync::atomic::AtomicU32;
 
     fn file(object: u64) -> Origin {
         Origin::File {
             backing: 0,
             object: ObjectId(object),
         }
-    }
-
-    /// Closes a file as its last handle does.
-    fn close(table: &ObjectTable, file: &Arc<ObjectState>) {
-        file.handles.fetch_sub(1, Ordering::AcqRel);
-        table.closed(file);
     }
 
     /// What invariant U2 says.
@@ -257,12 +323,44 @@ mod tests {
     }
 
     #[test]
+    fn invariant_u3_the_bytes_of_a_table_are_those_of_its_objects() {
+        let table = ObjectTable::new(100, false);
+        let of_file = file(1).object_bytes();
+        table.set_room(3 * of_file);
+        let all = |_: &ObjectState| true;
+        let open = |object| table.open(file(object), 0, all).expect("there is room");
+        let first = open(1);
+        table.let_go(&open(2));
+        table.let_go(&open(3));
+        assert_eq!((table.bytes(), table.closed_count()), (3 * of_file, 2));
+        table.let_go(&open(4));
+        assert_eq!(table.bytes(), 3 * of_file, "the oldest made room");
+        assert!(
+            table
+                .get(2)
+                .is_some_and(|fourth| fourth.closed_place.load(Ordering::Relaxed) > 0)
+        );
+        // Nobody is refused for it.
+        let slots = (0..500).map(|_| AtomicU32::new(0)).collect();
+        let memory = table.open(Origin::Anonymous { slots }, 0, |_| false);
+        let memory = memory.expect("there are places");
+        assert_eq!(table.bytes(), 4 * of_file + 2_000);
+        table.let_go(&memory);
+        assert!(table.remove(&memory));
+        let (place, third) = table.closed_after(0).expect("it is closed");
+        assert!(!table.remove_closed(&first, place), "another is there");
+        assert!(table.remove_closed(&third, place));
+        assert!(!table.remove(&first), "it is open");
+        assert_eq!((table.bytes(), table.closed_count()), (2 * of_file, 1));
+    }
+
+    #[test]
     fn a_file_that_is_opened_while_it_is_forgotten_stays() {
         let table = ObjectTable::new(2, false);
         let any = |_: &ObjectState| true;
         for object in [1, 2] {
             let opened = table.open(file(object), 0, any).expect("there is room");
-            close(&table, &opened);
+            assert!(table.let_go(&opened));
         }
         assert_listed(&table);
         let asked = Mutex::new(Vec::new());
@@ -280,7 +378,7 @@ mod tests {
         assert_listed(&table);
         assert!(table.open(file(4), 0, any).is_none(), "all are open");
         let first = table.get(1).expect("it is open");
-        close(&table, &first);
+        assert!(table.let_go(&first));
         assert_listed(&table);
         assert!(table.open(file(4), 0, any).is_some());
         assert_listed(&table);

@@ -42,6 +42,10 @@ pub(crate) struct Shrinkers {
     registered: Mutex<Vec<Arc<Registered>>>,
     /// Of the files that nobody has open.
     pub(crate) unused_files: Owed,
+    /// Of the memory of files that nobody has open and that have no pages.
+    pub(crate) closed_files: Owed,
+    /// The place of the closed file that was looked at last.
+    pub(crate) closed_hand: AtomicU64,
 }
 
 impl fmt::Debug for Shrinkers {

@@ -1,5 +1,6 @@
 //! What a pass asks of the caches beside the pages (spec/reclaim.md 2.11): those that programs
-//! registered and, up to 5.15, the files that nobody has open.
+//! registered, the memory of closed files where objects take much of it and, up to 5.15, the pages
+//! of files that nobody has open.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -8,6 +9,7 @@ use crate::flow::reclaim::{ScanControl, Who};
 use crate::policy::{ClosedFiles, ShrinkDemand};
 use crate::state::object::ObjectState;
 use crate::state::objects::Offered;
+use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{PagesLookedAt, demand_by_scan};
 use forebay_law::shrink::{DEFAULT_SEEKS, Demand, ShrinkInputs, demand};
 use forebay_rt::Work;
@@ -34,7 +36,21 @@ impl Engine {
         if self.settings.policy.closed_files == ClosedFiles::Stripped {
             let pages = self.shrink_closed_files(part, control);
             self.rt.charge(Work::Free { pages }).await;
+        } else if self.are_objects_charged() {
+            self.shrink_objects(part, control);
         }
+    }
+
+    /// Asks for the memory of closed files without pages: it is of no use to anybody but them.
+    fn shrink_objects(&self, part: PagesLookedAt, control: &ScanControl) {
+        let owed = &self.shrinkers.closed_files;
+        let known = (self.objects.closed_count(), owed.take());
+        let mut demand = self.demand(known, DEFAULT_SEEKS, part, control.priority);
+        while let Some(batch) = demand.next_batch() {
+            self.forget_without_pages(batch);
+        }
+        owed.add(demand.owed());
+        self.count(Counter::SlabsScanned, demand.offered());
     }
 
     fn demand(
@@ -72,6 +88,7 @@ impl Engine {
         };
         self.count(steal, freed);
         control.reclaimed += freed;
+        self.charge_objects();
         freed
     }
 
@@ -93,9 +110,12 @@ impl Engine {
             self.objects.keep_unused(file);
             return 0;
         }
+        let place = file.closed_place.load(Ordering::Relaxed);
         let dropped = self.drop_file(file);
         if dropped.kept > 0 {
             self.objects.keep_unused(file);
+        } else if self.are_objects_charged() && self.forget_object(file) {
+            self.objects.remove_closed(file, place);
         }
         dropped.freed
     }

@@ -1,0 +1,104 @@
+//! What objects take of memory beside their pages: it counts in the budget, and closed files give
+//! theirs back.
+//!
+//! All of it is taken off the pages, in steps. Below one step nothing here does anything; nor where
+//! zones say how many frames they have.
+
+use crate::budget::{next_charge, object_room_bytes, object_step_bytes};
+use crate::engine::Engine;
+use crate::flow::drop::is_idle;
+use crate::state::index::key;
+use crate::state::object::ObjectState;
+use forebay_base::sync::atomic::Ordering;
+use forebay_base::units::pages_for;
+
+/// Closed files that are asked at a time.
+const BATCH: usize = 32;
+
+impl Engine {
+    /// Lets objects take their part of a budget of `memory_bytes`.
+    pub(crate) fn make_room_for_objects(&self, memory_bytes: u64) {
+        let room_bytes = object_room_bytes(&self.settings, memory_bytes);
+        self.objects.set_room(room_bytes);
+    }
+
+    /// What is to be taken off the pages for the objects that there are.
+    pub(crate) fn next_charge(&self) -> u64 {
+        let charged_bytes = self.balloon.charged_bytes.load(Ordering::Relaxed);
+        object_step_bytes(&self.settings).map_or(0, |step_bytes| {
+            next_charge(charged_bytes, self.objects.bytes(), step_bytes)
+        })
+    }
+
+    /// Whether anything is taken off the pages for objects.
+    pub(crate) fn are_objects_charged(&self) -> bool {
+        self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// There are more objects, or fewer: so there are fewer pages, or more.
+    pub(crate) fn charge_objects(&self) {
+        if self.next_charge() == self.balloon.charged_bytes.load(Ordering::Relaxed) {
+            return;
+        }
+        self.resize(None);
+        if self.pages_over() > 0 {
+            self.start_filling();
+        }
+    }
+
+    /// A file can be forgotten that could not while it was open.
+    pub(crate) fn file_closed(&self) {
+        if self.objects.is_over_room(0) && !self.is_closing() {
+            self.start_filling();
+        }
+    }
+
+    /// Forgets some of the files that were closed longest ago, with their pages, while objects
+    /// take more than their part of the budget. Returns how many.
+    pub(crate) fn forget_over_room(&self) -> u64 {
+        let (mut forgotten, mut asked_place) = (0, 0);
+        for _ in 0..BATCH {
+            if !self.objects.is_over_room(0) {
+                break;
+            }
+            let Some((place, file)) = self.objects.closed_after(asked_place) else {
+                break;
+            };
+            asked_place = place;
+            if self.forget_object(&file) && self.objects.remove_closed(&file, place) {
+                forgotten += 1;
+            }
+        }
+        self.charge_objects();
+        forgotten
+    }
+
+    /// Looks at up to `offered` closed files, round and round in the order in which they were
+    /// closed, and forgets those without pages.
+    pub(crate) fn forget_without_pages(&self, offered: u64) {
+        for _ in 0..offered {
+            let hand = &self.shrinkers.closed_hand;
+            let Some((place, file)) = self.objects.closed_after(hand.load(Ordering::Relaxed))
+            else {
+                hand.store(0, Ordering::Relaxed);
+                break;
+            };
+            hand.store(place, Ordering::Relaxed);
+            if self.is_without_pages(&file) {
+                self.objects.remove_closed(&file, place);
+            }
+        }
+        self.charge_objects();
+    }
+
+    /// Whether nothing would be lost of a closed file if it were forgotten.
+    fn is_without_pages(&self, file: &ObjectState) -> bool {
+        let is_resident = |page| {
+            let key = key(file.number, page);
+            self.index.find_surely(&self.frames, key).is_some()
+        };
+        let mut pages = self.pages_to_visit(file, 0..pages_for(file.length_bytes()));
+        // What is owed is asked after what is under way, as by whoever forgets a file.
+        is_idle(file) && !self.is_owed(file) && !pages.any(is_resident)
+    }
+}

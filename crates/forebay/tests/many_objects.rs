@@ -1,0 +1,288 @@
+//! What objects take of memory counts in the budget, and closed files give theirs back.
+
+mod support;
+
+use forebay::{Counter, File, NodeSettings, Settings, Statistics, ZoneSettings};
+use forebay_base::{Prng, Span};
+use forebay_rt::Rt;
+use forebay_store::{CountStore, IoKind, MemoryStore, ObjectId};
+use std::ops::Range;
+use std::sync::Arc;
+use support::void::Void;
+use support::{Bench, OfSize, PAGE, has_page, pages, simulate, write_pages};
+
+const MIB: u64 = 1 << 20;
+/// Of 8 MiB.
+const STEP_BYTES: u64 = 32 << 10;
+
+impl Bench {
+    fn told(&self) -> Statistics {
+        self.cache.statistics()
+    }
+
+    fn open_all(&self, objects: Range<u64>) -> Vec<File> {
+        objects
+            .map(|object| self.open_object(ObjectId(object), PAGE as u64))
+            .collect()
+    }
+
+    /// Waits until the pages have left what objects took.
+    async fn settles(&self) {
+        let deadline = self.rt.now() + Span::from_secs(10);
+        while self.told().pages_over > 0 {
+            assert!(self.rt.now() < deadline, "{} over", self.told().pages_over);
+            self.rt.sleep(Span::from_millis(10)).await;
+        }
+    }
+
+    /// Bytes of everything.
+    fn all_bytes(&self) -> u64 {
+        let told = self.told();
+        told.memory_bytes + told.object_bytes
+    }
+}
+
+/// A cache of `mib` MiB before a store that counts.
+fn counted(rt: Rt, mib: u64) -> (Bench, Arc<CountStore>) {
+    let counted = Arc::new(CountStore::new(rt.clone(), Arc::new(Void)));
+    let settings = Settings::of_mib(mib);
+    let bench = Bench::around(rt, settings, Arc::new(MemoryStore::new()), counted.clone());
+    (bench, counted)
+}
+
+async fn read_first_page(file: &File) {
+    assert_eq!(file.read_at(&mut [0; PAGE], 0).await, Ok(PAGE));
+}
+
+#[test]
+fn what_objects_take_is_taken_off_the_pages_and_comes_back() {
+    simulate(1, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let before = bench.told();
+        bench.memory.fill(support::FILE, &pages(0..3_000));
+        let large = bench.open(3_000 * PAGE as u64);
+        for number in 0..3_000 {
+            assert_eq!(has_page(&large, number).await, Ok(true), "page {number}");
+        }
+        let few = bench.open_all(2..12);
+        assert_eq!(bench.told().frames, before.frames, "few cost no page");
+        let many = bench.open_all(12..1_000);
+        bench.settles().await;
+        assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
+        let told = bench.told();
+        assert_eq!(told.frames + told.nr_balloon_pages, before.frames);
+        assert!(told.object_bytes > 1_000 * 1_500);
+        drop((few, many));
+        assert_eq!(bench.told().object_bytes, told.object_bytes, "remembered");
+        // A budget with room for few objects.
+        bench.cache.set_memory(MIB).await.expect("it is allowed");
+        assert!(bench.told().object_bytes <= MIB / 4);
+        bench
+            .cache
+            .set_memory(8 * MIB)
+            .await
+            .expect("it is allowed");
+        assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
+        assert!(
+            bench.told().frames > told.frames + 300,
+            "the pages are back"
+        );
+        bench.assert_consistent();
+    });
+}
+
+/// Nothing else makes room for what is open.
+#[test]
+fn objects_that_are_open_leave_half_of_the_pages() {
+    simulate(2, |rt| async move {
+        let bench = Bench::plain(rt, 8);
+        let before = bench.told();
+        let open = bench.open_all(2..6_000);
+        bench.settles().await;
+        let told = bench.told();
+        assert!(told.object_bytes > 8 * MIB);
+        let half = before.frames / 2;
+        assert!(
+            (half - 1..half + 9).contains(&told.frames),
+            "{}",
+            told.frames
+        );
+        let file = bench.open(0);
+        write_pages(&file, 0..2_000).await.expect("half is enough");
+        file.sync().await.expect("the store is well");
+        drop(open);
+        // Nobody opens another for it.
+        bench.rt.sleep(Span::from_secs(1)).await;
+        assert!(bench.told().object_bytes <= 2 * MIB);
+        assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn closed_files_that_take_a_quarter_are_forgotten_in_their_order() {
+    simulate(3, |rt| async move {
+        let (bench, counted) = counted(rt, 8);
+        let reads = || counted.counts(IoKind::Read).requests;
+        for object in 0..3_000 {
+            read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
+            assert!(bench.told().object_bytes <= 2 * MIB);
+        }
+        bench.settles().await;
+        assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
+        assert_eq!(reads(), 3_000);
+        // Those closed last are known; the others are not, and each takes the place of another.
+        for object in (2_200..3_000).chain(0..100) {
+            read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
+        }
+        assert_eq!(reads(), 3_100);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_smaller_budget_forgets_closed_files_though_its_caller_has_left() {
+    for waits in [true, false] {
+        simulate(4, |rt| async move {
+            let (bench, counted) = counted(rt.clone(), 32);
+            for object in 0..3_500 {
+                read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
+            }
+            assert!(bench.told().object_bytes > 6 * MIB, "they are remembered");
+            let change = Box::pin(bench.cache.set_memory(8 * MIB));
+            if waits {
+                assert_eq!(change.await, Ok(0));
+            } else {
+                let left = rt.timeout(Span::ZERO, change).await;
+                assert!(left.is_err(), "the caller has left");
+                rt.sleep(Span::from_secs(1)).await;
+            }
+            assert!(bench.told().object_bytes <= 2 * MIB);
+            assert!(bench.all_bytes() <= 8 * MIB + 4 * STEP_BYTES);
+            let before = counted.counts(IoKind::Read).requests;
+            for object in 3_000..3_500 {
+                read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
+            }
+            let read = counted.counts(IoKind::Read).requests - before;
+            assert_eq!(read, 0, "those closed last are kept");
+            bench.assert_consistent();
+        });
+    }
+}
+
+/// Until its last handle is gone and its pages are dropped.
+#[test]
+fn places_in_swap_count_as_long_as_the_memory_lives() {
+    simulate(5, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 8);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 2 << 30)
+            .expect("there is room for swap");
+        let before = bench.told();
+        let memory = bench.cache.anonymous(1 << 30).expect("swap is set");
+        bench.settles().await;
+        let told = bench.told();
+        assert!(told.object_bytes > before.object_bytes + MIB);
+        assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
+        drop(memory);
+        rt.sleep(Span::from_secs(1)).await;
+        assert_eq!(bench.told().object_bytes, before.object_bytes);
+        assert_eq!(bench.told().frames, before.frames);
+        bench.assert_consistent();
+    });
+}
+
+/// A pass that finds little asks for more and more of what is beside the pages.
+#[test]
+fn reclaim_that_finds_little_takes_closed_files_without_pages() {
+    simulate(6, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 16);
+        bench.memory.fill(support::FILE, &pages(0..4_000));
+        let large = bench.open(4_000 * PAGE as u64);
+        drop(bench.open_all(2..1_800));
+        bench.settles().await;
+        let before = bench.told();
+        let mut guards = Vec::new();
+        for number in 0..4_000 {
+            match large.page(number).await {
+                Ok(guard) => guards.push(guard),
+                Err(_) => break,
+            }
+        }
+        let told = bench.told();
+        assert!(bench.count(Counter::SlabsScanned) > 0);
+        assert!(before.object_bytes > 3 * MIB, "{}", before.object_bytes);
+        assert!(told.object_bytes < MIB, "{}", told.object_bytes);
+        drop(guards);
+        bench.assert_consistent();
+    });
+}
+
+/// Whoever says how many frames a zone has means so many.
+#[test]
+fn frames_that_were_given_stay() {
+    simulate(7, |rt| async move {
+        let zone = ZoneSettings {
+            managed_pages: Some(1_000),
+            ..ZoneSettings::default()
+        };
+        let settings = Settings {
+            nodes: vec![NodeSettings { zones: vec![zone] }],
+            ..Settings::of_mib(8)
+        };
+        let bench = Bench::with(rt, settings, |_, memory| memory);
+        let before = bench.told();
+        let open = bench.open_all(2..3_000);
+        assert_eq!(bench.told().frames, before.frames);
+        drop(open);
+        drop(bench.open_all(3_000..6_000));
+        let told = bench.told();
+        assert_eq!((told.frames, told.pages_over), (before.frames, 0));
+        assert!(told.object_bytes > 5_998 * 1_500, "all are remembered");
+        bench.assert_consistent();
+    });
+}
+
+/// Files come and go, some are written, memory comes and goes, and the budget changes.
+#[test]
+fn nothing_is_lost_while_objects_come_and_go() {
+    for seed in 0..10 {
+        simulate(seed, |rt| async move {
+            let bench = Bench::plain(rt.clone(), 4);
+            let mut chance = Prng::from_seed(seed);
+            let mut written = vec![None; 2_000];
+            let mut open = Vec::new();
+            for round in 0..4_000_u64 {
+                let object = chance.below(written.len() as u64);
+                let length_bytes = written[object as usize].map_or(0, |_| PAGE as u64);
+                let file = bench.open_object(ObjectId(object + 1), length_bytes);
+                if let Some(number) = written[object as usize] {
+                    let mut bytes = vec![0; PAGE];
+                    assert_eq!(file.read_at(&mut bytes, 0).await, Ok(PAGE));
+                    assert_eq!(bytes, support::page_of(number), "object {object}");
+                }
+                if chance.chance(1, 2) {
+                    let page = support::page_of(round);
+                    file.write_at(&page, 0).await.expect("the store is well");
+                    written[object as usize] = Some(round);
+                }
+                if chance.chance(1, 4) {
+                    open.push(file);
+                }
+                if open.len() > 300 {
+                    open.clear();
+                }
+                if chance.chance(1, 200) {
+                    let mib = 1 + chance.below(4);
+                    let change = bench.cache.set_memory(mib * MIB);
+                    // Now and then its caller leaves.
+                    let _ = rt
+                        .timeout(Span::from_micros(chance.below(2_000)), change)
+                        .await;
+                }
+            }
+            bench.assert_consistent();
+        });
+    }
+}
