@@ -251,6 +251,28 @@ fn places_in_swap_count_as_long_as_the_memory_lives() {
     });
 }
 
+/// Stores hear of the memory again only when all of it is back.
+#[test]
+fn no_page_stays_away_for_objects_that_are_gone() {
+    simulate(10, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 8);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 4 << 20)
+            .expect("there is room for swap");
+        let before = bench.told();
+        let memory = || bench.cache.anonymous(PAGE as u64).expect("swap is set");
+        // One step, and less than two.
+        let all: Vec<File> = (0..24).map(|_| memory()).collect();
+        bench.settles().await;
+        assert!(bench.told().frames < before.frames);
+        drop(all);
+        rt.sleep(Span::from_secs(1)).await;
+        assert_eq!(bench.told().frames, before.frames);
+        bench.assert_consistent();
+    });
+}
+
 /// A pass that finds little asks for more and more of what is beside the pages.
 #[test]
 fn reclaim_that_finds_little_takes_closed_files_without_pages() {
