@@ -223,8 +223,8 @@ impl Cache {
     /// after `held_timeout`, or `answer_timeout` while something is dirty. Those follow as soon as
     /// they can, in the background; so does everything when the future is dropped. Where open
     /// objects take more than half of the budget, what they take beyond it is over it too, and not
-    /// in that number ([`Statistics::object_bytes`]). A larger budget is there when the call
-    /// returns.
+    /// in the number returned ([`Statistics::object_bytes`]). A larger budget is there when the
+    /// call returns.
     ///
     /// # Errors
     /// [`MemoryError`]; the budget is then as it was.

@@ -86,6 +86,8 @@ pub(crate) struct Balloon {
     pub(crate) memory_bytes: Mutex<u64>,
     /// What was taken off the pages for objects; changed under the lock above.
     pub(crate) charged_bytes: AtomicU64,
+    /// The place of the closed file that was asked last to make room for a smaller budget.
+    pub(crate) room_hand: AtomicU64,
     /// A task fills the balloons of the zones.
     pub(crate) is_filling: AtomicBool,
     /// Told when it has filled something.

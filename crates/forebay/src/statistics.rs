@@ -116,11 +116,12 @@ pub struct Statistics {
     pub nr_balloon_pages: u64,
     /// Frames that are still to be given up for it.
     pub pages_over: u64,
-    /// All memory that the cache has, bytes: what was taken at start, less what was given up. What
-    /// objects take comes on top, and is taken off the pages: see `object_bytes`.
+    /// All memory that the cache has, bytes: what was taken at start, less what was given up, and
+    /// what objects take. It may be a 256th part over the budget for objects, and more where open
+    /// ones take over half of it or zones say how many frames they have.
     pub memory_bytes: u64,
-    /// What objects take beside their pages, bytes: those that are open, and closed files of which
-    /// something is remembered.
+    /// The part of it that objects take beside their pages, bytes: those that are open, and closed
+    /// files of which something is remembered.
     pub object_bytes: u64,
     /// What a page of those taken at start costs beside its own bytes, rounded up.
     pub overhead_bytes_per_page: u64,
@@ -156,6 +157,7 @@ impl Engine {
         let overhead_bytes = self.budget.overhead_bytes();
         let spanned_pages = u64::from(self.budget.frames);
         let frames = self.zones.iter().map(Zone::present_pages).sum();
+        let object_bytes = self.objects.bytes();
         Statistics {
             counters: Counter::ALL
                 .iter()
@@ -172,8 +174,8 @@ impl Engine {
             frames,
             nr_balloon_pages: spanned_pages - frames,
             pages_over: self.pages_over(),
-            memory_bytes: frames * self.page_bytes() + overhead_bytes,
-            object_bytes: self.objects.bytes(),
+            memory_bytes: frames * self.page_bytes() + overhead_bytes + object_bytes,
+            object_bytes,
             overhead_bytes_per_page: overhead_bytes.div_ceil(spanned_pages),
             shadows: self.shadows.len() as u64,
             swap_slots_used: self

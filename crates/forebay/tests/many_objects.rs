@@ -5,7 +5,7 @@ mod support;
 use forebay::{Counter, File, NodeSettings, Settings, Statistics, ZoneSettings};
 use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
-use forebay_store::{CountStore, IoKind, MemoryStore, ObjectId};
+use forebay_store::{CountStore, Failure, Fault, FaultAction, IoKind, MemoryStore, ObjectId};
 use std::ops::Range;
 use std::sync::Arc;
 use support::void::Void;
@@ -37,8 +37,7 @@ impl Bench {
 
     /// Bytes of everything.
     fn all_bytes(&self) -> u64 {
-        let told = self.told();
-        told.memory_bytes + told.object_bytes
+        self.told().memory_bytes
     }
 }
 
@@ -48,6 +47,14 @@ fn counted(rt: Rt, mib: u64) -> (Bench, Arc<CountStore>) {
     let settings = Settings::of_mib(mib);
     let bench = Bench::around(rt, settings, Arc::new(MemoryStore::new()), counted.clone());
     (bench, counted)
+}
+
+/// Files of one page that was written and that are closed then.
+async fn close_dirty(bench: &Bench, objects: Range<u64>) {
+    for object in objects {
+        let file = bench.open_object(ObjectId(object), 0);
+        write_pages(&file, 0..1).await.expect("there is a frame");
+    }
 }
 
 async fn read_first_page(file: &File) {
@@ -87,6 +94,56 @@ fn what_objects_take_is_taken_off_the_pages_and_comes_back() {
             bench.told().frames > told.frames + 300,
             "the pages are back"
         );
+        bench.assert_consistent();
+    });
+}
+
+/// Files that were closed longest ago and have to stay stand in nobody's way: these are written,
+/// and nobody has made them durable yet.
+#[test]
+fn closed_files_make_room_though_older_ones_have_to_stay() {
+    simulate(8, |rt| async move {
+        let (bench, counted) = counted(rt.clone(), 8);
+        let reads = || counted.counts(IoKind::Read).requests;
+        let count = 100;
+        close_dirty(&bench, 0..count).await;
+        let some_bytes = count * 512;
+        for object in count..3_000 {
+            read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
+            let told = bench.told();
+            assert!(told.object_bytes <= 2 * MIB + some_bytes, "{object}");
+        }
+        assert!(bench.told().object_bytes <= 2 * MIB);
+        // Those closed last are known.
+        for object in 2_200..3_000 {
+            read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
+        }
+        assert_eq!(reads(), 3_000 - count);
+        // When they are durable they go like all others.
+        bench.cache.sync().await.expect("the store is well");
+        for object in 3_000..4_000 {
+            read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
+        }
+        read_first_page(&bench.open_object(ObjectId(0), PAGE as u64)).await;
+        assert_eq!(reads(), 4_000 - count + 1);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_smaller_budget_forgets_closed_files_though_older_ones_have_to_stay() {
+    simulate(9, |rt| async move {
+        let (bench, faults) = Bench::faulty(rt.clone(), 32);
+        let failing = FaultAction::Fail(Failure::Device(5));
+        faults.inject(Fault::each(IoKind::Write, failing));
+        close_dirty(&bench, 0..100).await;
+        drop(bench.open_all(100..3_500));
+        let over = bench.cache.set_memory(8 * MIB).await;
+        assert_eq!(over, Ok(0));
+        assert!(bench.told().object_bytes <= 2 * MIB);
+        faults.clear();
+        assert!(bench.cache.sync().await.is_err(), "what failed is told");
+        bench.cache.sync().await.expect("the store is well again");
         bench.assert_consistent();
     });
 }
@@ -188,6 +245,28 @@ fn places_in_swap_count_as_long_as_the_memory_lives() {
         drop(memory);
         rt.sleep(Span::from_secs(1)).await;
         assert_eq!(bench.told().object_bytes, before.object_bytes);
+        assert_eq!(bench.told().frames, before.frames);
+        bench.assert_consistent();
+    });
+}
+
+/// Stores hear of the memory again only when all of it is back.
+#[test]
+fn no_page_stays_away_for_objects_that_are_gone() {
+    simulate(10, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 8);
+        bench
+            .cache
+            .set_swap(&bench.store, ObjectId(0), 4 << 20)
+            .expect("there is room for swap");
+        let before = bench.told();
+        let memory = || bench.cache.anonymous(PAGE as u64).expect("swap is set");
+        // One step, and less than two.
+        let all: Vec<File> = (0..24).map(|_| memory()).collect();
+        bench.settles().await;
+        assert!(bench.told().frames < before.frames);
+        drop(all);
+        rt.sleep(Span::from_secs(1)).await;
         assert_eq!(bench.told().frames, before.frames);
         bench.assert_consistent();
     });

@@ -58,6 +58,11 @@ pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> Str
         "All memory of the cache",
         &[("", statistics.memory_bytes)],
     );
+    text.gauge(
+        "object_bytes",
+        "The part of it that open files take, and closed ones that are remembered",
+        &[("", statistics.object_bytes)],
+    );
     if let Some(connections) = connections {
         text.gauge(
             "connections",

@@ -20,8 +20,9 @@ impl World {
             }
         }
         let taken = self.plan.settings.memory_bytes;
-        if statistics.memory_bytes > taken {
-            let what = format!("{} bytes of memory, not {taken}", statistics.memory_bytes);
+        let beside_objects = statistics.memory_bytes - statistics.object_bytes;
+        if beside_objects > taken {
+            let what = format!("{beside_objects} bytes of memory, not {taken}");
             self.broken(Oracle::Bounds, what);
         }
         let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);

@@ -74,7 +74,8 @@ async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
             let allowed = memory_bytes + over;
             let is_written = world.pages_written() > written;
             let dirty_pages = if is_written { statistics.dirty() } else { 0 };
-            statistics.memory_bytes <= allowed
+            // Objects take some beside the pages, which the task of the balloon follows.
+            statistics.memory_bytes - statistics.object_bytes <= allowed
                 && (over == 0 || may_stay_over(world, over, dirty_pages))
         }
         Some(Err(MemoryError::TooLarge { limit_bytes, .. })) => {

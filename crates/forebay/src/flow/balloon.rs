@@ -45,7 +45,7 @@ impl Engine {
         }
         self.start_filling();
         // The task goes on with that where the caller gives up.
-        while self.forget_over_room() > 0 {
+        while self.forget_over_room() {
             self.rt.yield_now().await;
         }
         Ok(self.balloons_fill().await)
@@ -58,6 +58,7 @@ impl Engine {
         if let Some(memory_bytes) = memory_bytes {
             *budget_bytes = memory_bytes;
             self.make_room_for_objects(memory_bytes);
+            self.balloon.room_hand.store(0, Ordering::Relaxed);
         }
         let charged_bytes = self.next_charge();
         let charged = &self.balloon.charged_bytes;
@@ -151,7 +152,7 @@ impl Engine {
         let mut rest_ms = REST_MS.0;
         loop {
             // Each of them makes the part of the pages larger: first all that may go.
-            if self.forget_over_room() > 0 && !self.is_closing() {
+            if self.forget_over_room() && !self.is_closing() {
                 self.rt.yield_now().await;
                 continue;
             }

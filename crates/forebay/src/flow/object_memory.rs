@@ -54,23 +54,17 @@ impl Engine {
     }
 
     /// Forgets some of the files that were closed longest ago, with their pages, while objects
-    /// take more than their part of the budget. Returns how many.
-    pub(crate) fn forget_over_room(&self) -> u64 {
-        let (mut forgotten, mut asked_place) = (0, 0);
-        for _ in 0..BATCH {
-            if !self.objects.is_over_room(0) {
-                break;
-            }
-            let Some((place, file)) = self.objects.closed_after(asked_place) else {
-                break;
-            };
-            asked_place = place;
-            if self.forget_object(&file) && self.objects.remove_closed(&file, place) {
-                forgotten += 1;
-            }
-        }
+    /// take more than their part of the budget. True if there are more to ask.
+    ///
+    /// Those that cannot go are asked again for another budget, and by whoever opens a file.
+    pub(crate) fn forget_over_room(&self) -> bool {
+        let forget = |file: &ObjectState| self.forget_object(file);
+        let hand = &self.balloon.room_hand;
+        let ask =
+            || self.objects.is_over_room(0) && self.objects.ask_for_room(hand, forget).is_some();
+        let are_more = (0..BATCH).all(|_| ask());
         self.charge_objects();
-        forgotten
+        are_more
     }
 
     /// Looks at up to `offered` closed files, round and round in the order in which they were

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::Arc;
 
-/// Closed files that an open asks for room while there are places left.
+/// How often an open asks closed files for room while there are places left.
 const ASKED_FOR_ROOM: u32 = 4;
 
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct ObjectTable {
     bytes: AtomicU64,
     /// What they may take before closed files are forgotten for new ones.
     room_bytes: AtomicU64,
+    /// The place of the file that an open asked last after the oldest.
+    room_hand: AtomicU64,
     /// Whether files that nobody has open are listed for reclaim.
     lists_unused: bool,
 }
@@ -55,6 +57,7 @@ impl ObjectTable {
             limit,
             bytes: AtomicU64::new(0),
             room_bytes: AtomicU64::new(u64::MAX),
+            room_hand: AtomicU64::new(0),
             lists_unused,
         }
     }
@@ -108,26 +111,28 @@ impl ObjectTable {
             } => Some((*backing, *object)),
             Origin::Anonymous { .. } => None,
         };
-        let (mut asked, mut asked_place) = (0, 0);
+        if self.is_over_room(origin.object_bytes()) {
+            if let Some(known) = place.and_then(|place| lock(&self.table).reopen(place)) {
+                return Some(known);
+            }
+            self.make_room_for(origin.object_bytes(), &forget);
+        }
+        let mut asked_place = 0;
         let mut table = loop {
             let mut table = lock(&self.table);
             if let Some(known) = place.and_then(|place| table.reopen(place)) {
                 return Some(known);
             }
-            let is_full = table.free.is_empty() && table.objects.len() as u32 >= self.limit;
-            let is_over = asked < ASKED_FOR_ROOM && self.is_over_room(origin.object_bytes());
-            if !is_full && !is_over {
+            if !table.free.is_empty() || (table.objects.len() as u32) < self.limit {
                 break table;
             }
             let Some((closed_place, oldest)) = table.closed_after(asked_place) else {
-                if is_full {
-                    self.may_outgrow(&table)?;
-                }
+                self.may_outgrow(&table)?;
                 break table;
             };
             // What a file has in memory may be much: nobody else waits for that.
             drop(table);
-            (asked, asked_place) = (asked + 1, closed_place);
+            asked_place = closed_place;
             if forget(&oldest) {
                 self.remove_closed(&oldest, closed_place);
             }
@@ -145,6 +150,39 @@ impl ObjectTable {
             table.by_origin.insert(place, number);
         }
         Some(object)
+    }
+
+    /// Has closed files make room in memory for an object of `bytes`, if some of a few can.
+    fn make_room_for(&self, bytes: u64, forget: impl Fn(&ObjectState) -> bool) {
+        for _ in 0..ASKED_FOR_ROOM {
+            if !self.is_over_room(bytes) {
+                break;
+            }
+            if self.ask_for_room(&self.room_hand, &forget).is_none() {
+                // Those that could not go may be able to by now.
+                self.room_hand.store(0, Ordering::Relaxed);
+                break;
+            }
+        }
+    }
+
+    /// Forgets the file that was closed longest ago. Where that one has to stay, as it is dirty,
+    /// say, the next one after the place `hand` is asked, and noted there: those that have to stay
+    /// do not stand in the way of all others. Returns whether one is out; None if there was
+    /// nobody to ask after that place.
+    pub(crate) fn ask_for_room(
+        &self,
+        hand: &AtomicU64,
+        forget: impl Fn(&ObjectState) -> bool,
+    ) -> Option<bool> {
+        let (oldest_place, oldest) = self.closed_after(0)?;
+        if forget(&oldest) && self.remove_closed(&oldest, oldest_place) {
+            return Some(true);
+        }
+        let asked_place = hand.load(Ordering::Relaxed).max(oldest_place);
+        let (place, file) = self.closed_after(asked_place)?;
+        hand.store(place, Ordering::Relaxed);
+        Some(forget(&file) && self.remove_closed(&file, place))
     }
 
     /// Whether a full table may have one object more. Not counted is memory that nobody has any
