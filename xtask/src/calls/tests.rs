@@ -1,0 +1,1 @@
+//! The resolver on small made-up sources.

@@ -1,0 +1,569 @@
+//! Reads the bodies of functions: which call of which, as far as the types can be seen.
+
+use super::foreign;
+use super::names::{Item, Kind, names};
+use super::types::Ty;
+use super::world::{Function, Scope, World};
+use syn::parse::{Parse as _, Parser as _};
+use syn::punctuated::Punctuated;
+
+/// What one function calls.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// The functions that it calls, once for each call.
+    pub(crate) known: Vec<usize>,
+    /// The methods that may be those of several types of ours.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// What every function of the world calls, in their order.
+pub(crate) fn calls(world: &World) -> Vec<Calls> {
+    let of = |function| {
+        let mut walker = Walker::new(world, function);
+        walker.block(&function.body);
+        walker.calls
+    };
+    world.functions.iter().map(of).collect()
+}
+
+/// One function that is read.
+pub(super) struct Walker<'w> {
+    pub(super) world: &'w World,
+    pub(super) scope: &'w Scope,
+    /// The variables, the latest last.
+    pub(super) variables: Vec<(String, Ty)>,
+    calls: Calls,
+}
+
+impl<'w> Walker<'w> {
+    fn new(world: &'w World, function: &'w Function) -> Walker<'w> {
+        let mut walker = Walker {
+            world,
+            scope: &function.scope,
+            variables: Vec::new(),
+            calls: Calls::default(),
+        };
+        if let Some(own) = &function.scope.self_ty {
+            walker.variables.push(("self".to_owned(), own.clone()));
+        }
+        for (pattern, ty) in &function.inputs {
+            walker.bind(pattern, ty);
+        }
+        walker
+    }
+
+    /// What a block gives.
+    fn block(&mut self, statements: &[syn::Stmt]) -> Ty {
+        let before = self.variables.len();
+        let mut last = Ty::Tuple(Vec::new());
+        for statement in statements {
+            last = match statement {
+                syn::Stmt::Local(local) => {
+                    self.local(local);
+                    Ty::Unknown
+                }
+                syn::Stmt::Expr(expression, _) => self.ty(expression),
+                syn::Stmt::Macro(statement) => self.of_macro(&statement.mac),
+                syn::Stmt::Item(syn::Item::Fn(inner)) => self.block(&inner.block.stmts),
+                syn::Stmt::Item(_) => Ty::Unknown,
+            };
+        }
+        self.variables.truncate(before);
+        last
+    }
+
+    fn local(&mut self, local: &syn::Local) {
+        let mut given = Ty::Unknown;
+        if let Some(init) = &local.init {
+            given = self.ty(&init.expr);
+            if let Some((_, otherwise)) = &init.diverge {
+                self.ty(otherwise);
+            }
+        }
+        self.bind(&local.pat, &given);
+    }
+
+    /// The type of an expression; what it calls is noted on the way.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of expression")]
+    pub(super) fn ty(&mut self, expression: &syn::Expr) -> Ty {
+        match expression {
+            syn::Expr::Path(path) => self.path(path),
+            syn::Expr::Call(call) => self.call(call),
+            syn::Expr::MethodCall(call) => self.method_call(call),
+            syn::Expr::Field(field) => self.field(field),
+            syn::Expr::Reference(inner) => self.ty(&inner.expr),
+            syn::Expr::RawAddr(inner) => self.ty(&inner.expr),
+            syn::Expr::Paren(inner) => self.ty(&inner.expr),
+            syn::Expr::Group(inner) => self.ty(&inner.expr),
+            syn::Expr::Unary(inner) => self.ty(&inner.expr),
+            syn::Expr::Try(inner) => self.ty(&inner.expr).argument(0),
+            syn::Expr::Await(inner) => {
+                let awaited = self.ty(&inner.base);
+                self.awaited(&awaited)
+            }
+            syn::Expr::Cast(inner) => {
+                self.ty(&inner.expr);
+                self.world.convert(self.scope, &inner.ty)
+            }
+            syn::Expr::Block(inner) => self.block(&inner.block.stmts),
+            syn::Expr::Unsafe(inner) => self.block(&inner.block.stmts),
+            syn::Expr::Const(inner) => self.block(&inner.block.stmts),
+            syn::Expr::Async(inner) => Ty::of("Future", self.block(&inner.block.stmts)),
+            syn::Expr::Closure(closure) => Ty::of("Closure", self.closure(closure, &[])),
+            syn::Expr::If(inner) => self.condition(inner),
+            syn::Expr::Match(inner) => self.choice(inner),
+            syn::Expr::Let(inner) => {
+                let given = self.ty(&inner.expr);
+                self.bind(&inner.pat, &given);
+                Ty::Unknown
+            }
+            syn::Expr::ForLoop(inner) => {
+                let before = self.variables.len();
+                let over = self.ty(&inner.expr);
+                let one = self.element(&over);
+                self.bind(&inner.pat, &one);
+                self.block(&inner.body.stmts);
+                self.variables.truncate(before);
+                Ty::Unknown
+            }
+            syn::Expr::While(inner) => {
+                let before = self.variables.len();
+                self.ty(&inner.cond);
+                self.block(&inner.body.stmts);
+                self.variables.truncate(before);
+                Ty::Unknown
+            }
+            syn::Expr::Loop(inner) => {
+                self.block(&inner.body.stmts);
+                Ty::Unknown
+            }
+            syn::Expr::Struct(inner) => self.literal(inner),
+            syn::Expr::Tuple(inner) => {
+                Ty::Tuple(inner.elems.iter().map(|part| self.ty(part)).collect())
+            }
+            syn::Expr::Array(inner) => {
+                let parts: Vec<Ty> = inner.elems.iter().map(|part| self.ty(part)).collect();
+                Ty::of("Vec", parts.into_iter().next().unwrap_or(Ty::Unknown))
+            }
+            syn::Expr::Repeat(inner) => {
+                self.ty(&inner.len);
+                Ty::of("Vec", self.ty(&inner.expr))
+            }
+            syn::Expr::Index(inner) => {
+                self.ty(&inner.index);
+                match self.ty(&inner.expr) {
+                    map @ Ty::Foreign(..) if map.head().as_deref() == Some("std BTreeMap") => {
+                        map.argument(1)
+                    }
+                    list @ Ty::Foreign(..) if !is_range(&inner.index) => foreign::element(&list),
+                    list @ Ty::Foreign(..) => list,
+                    _ => Ty::Unknown,
+                }
+            }
+            syn::Expr::Binary(inner) => {
+                let left = self.ty(&inner.left);
+                self.ty(&inner.right);
+                left
+            }
+            syn::Expr::Assign(inner) => {
+                self.ty(&inner.right);
+                self.ty(&inner.left);
+                Ty::Unknown
+            }
+            syn::Expr::Range(inner) => {
+                let ends = [&inner.start, &inner.end];
+                let ends = ends.into_iter().flatten().map(|end| self.ty(end));
+                let one = ends.collect::<Vec<_>>().pop().unwrap_or(Ty::Unknown);
+                Ty::of("Range", one)
+            }
+            syn::Expr::Return(inner) => self.optional(inner.expr.as_deref()),
+            syn::Expr::Break(inner) => self.optional(inner.expr.as_deref()),
+            syn::Expr::Macro(inner) => self.of_macro(&inner.mac),
+            _ => Ty::Unknown,
+        }
+    }
+
+    fn optional(&mut self, expression: Option<&syn::Expr>) -> Ty {
+        if let Some(expression) = expression {
+            self.ty(expression);
+        }
+        Ty::Unknown
+    }
+
+    fn condition(&mut self, inner: &syn::ExprIf) -> Ty {
+        let before = self.variables.len();
+        self.ty(&inner.cond);
+        let then = self.block(&inner.then_branch.stmts);
+        self.variables.truncate(before);
+        let Some((_, otherwise)) = &inner.else_branch else {
+            return then;
+        };
+        let otherwise = self.ty(otherwise);
+        either(then, otherwise)
+    }
+
+    fn choice(&mut self, inner: &syn::ExprMatch) -> Ty {
+        let given = self.ty(&inner.expr);
+        let mut result = Ty::Unknown;
+        for arm in &inner.arms {
+            let before = self.variables.len();
+            self.bind(&arm.pat, &given);
+            if let Some((_, guard)) = &arm.guard {
+                self.ty(guard);
+            }
+            let ty = self.ty(&arm.body);
+            result = either(result, ty);
+            self.variables.truncate(before);
+        }
+        result
+    }
+
+    fn literal(&mut self, inner: &syn::ExprStruct) -> Ty {
+        for field in &inner.fields {
+            self.ty(&field.expr);
+        }
+        if let Some(rest) = &inner.rest {
+            self.ty(rest);
+        }
+        match self.world.find(self.scope, &names(&inner.path), Kind::Space) {
+            Some(Item::Type(path) | Item::Variant(path, _)) => match &self.scope.self_ty {
+                Some(Ty::Ours(own, arguments)) if *own == path => Ty::Ours(path, arguments.clone()),
+                _ => Ty::Ours(path, Vec::new()),
+            },
+            Some(Item::Alias(path)) => self.world.aliases[&path].1.clone(),
+            _ => Ty::Unknown,
+        }
+    }
+
+    /// A closure that is given `given`: what it gives.
+    fn closure(&mut self, closure: &syn::ExprClosure, given: &[Ty]) -> Ty {
+        let before = self.variables.len();
+        for (index, pattern) in closure.inputs.iter().enumerate() {
+            let ty = given.get(index).cloned().unwrap_or(Ty::Unknown);
+            self.bind(pattern, &ty);
+        }
+        let body = self.ty(&closure.body);
+        self.variables.truncate(before);
+        match &closure.output {
+            syn::ReturnType::Default => body,
+            output => self.world.returned(self.scope, output),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<Ty> {
+        let found = self.variables.iter().rev().find(|(local, _)| local == name);
+        found.map(|(_, ty)| ty.clone())
+    }
+
+    fn path(&mut self, path: &syn::ExprPath) -> Ty {
+        if let Some(name) = path.path.get_ident()
+            && let Some(ty) = self.variable(&name.to_string())
+        {
+            return ty;
+        }
+        match self.item(path) {
+            Some(Item::Function(index) | Item::Method(index, _)) => {
+                self.calls.known.push(index);
+                Ty::of("Closure", self.world.functions[index].output.with(&[]))
+            }
+            Some(Item::Constant(path)) => self.world.constants[&path].clone(),
+            Some(Item::Type(path) | Item::Variant(path, _)) => Ty::Ours(path, Vec::new()),
+            _ => Ty::Unknown,
+        }
+    }
+
+    fn item(&self, path: &syn::ExprPath) -> Option<Item> {
+        let all = names(&path.path);
+        let Some(qualified) = &path.qself else {
+            return self.world.find(self.scope, &all, Kind::Value);
+        };
+        let ty = self.world.convert(self.scope, &qualified.ty);
+        let name = all.last()?;
+        let own = self.world.member(&ty, name);
+        own.or_else(|| self.world.find(self.scope, &all, Kind::Value))
+    }
+
+    fn call(&mut self, call: &syn::ExprCall) -> Ty {
+        let syn::Expr::Path(path) = &*call.func else {
+            let called = self.ty(&call.func);
+            self.arguments(&call.args, &[]);
+            return called.argument(0);
+        };
+        if let Some(name) = path.path.get_ident()
+            && let Some(ty) = self.variable(&name.to_string())
+        {
+            self.arguments(&call.args, &[]);
+            return ty.argument(0);
+        }
+        let item = self.item(path);
+        let given = self.arguments(&call.args, &[]);
+        match item {
+            Some(Item::Function(index)) => {
+                self.calls.known.push(index);
+                self.output(index, &Ty::Unknown, &given)
+            }
+            Some(Item::Method(index, ty)) => {
+                self.calls.known.push(index);
+                self.output(index, &ty, &given)
+            }
+            Some(Item::Type(path)) => Ty::Ours(path, Vec::new()),
+            Some(Item::Variant(path, _)) => Ty::Ours(path, Vec::new()),
+            Some(Item::Alias(path)) => self.world.aliases[&path].1.clone(),
+            _ => foreign_call(&names(&path.path), given),
+        }
+    }
+
+    /// What function `index` gives when it is called on `ty` with `given`.
+    fn output(&self, index: usize, ty: &Ty, given: &[Ty]) -> Ty {
+        let function = &self.world.functions[index];
+        let mut known: Vec<(String, Ty)> = Vec::new();
+        // `impl<T> List<T>` on a `List<Page>`: T is Page.
+        if let (Some(Ty::Ours(own, parameters)), Ty::Ours(path, arguments)) =
+            (&function.scope.self_ty, ty)
+            && own == path
+        {
+            for (parameter, argument) in parameters.iter().zip(arguments) {
+                if let Ty::Param(name) = parameter {
+                    known.push((name.clone(), argument.clone()));
+                }
+            }
+        }
+        let skipped = given.len().saturating_sub(function.inputs.len());
+        for ((_, wanted), given) in function.inputs.iter().zip(&given[skipped..]) {
+            learn(wanted, given, &mut known);
+        }
+        for (name, bounds) in &function.scope.bounds {
+            let known_before = known.iter().any(|(param, _)| param == name);
+            if let (false, Some(bound @ Ty::Trait(_))) = (known_before, bounds.first()) {
+                known.push((name.clone(), bound.clone()));
+            }
+        }
+        function.output.with(&known)
+    }
+
+    /// The types of arguments; closures among them are given `given`.
+    fn arguments(&mut self, all: &Punctuated<syn::Expr, syn::Token![,]>, given: &[Ty]) -> Vec<Ty> {
+        let of = |argument: &syn::Expr| match argument {
+            syn::Expr::Closure(closure) => Ty::of("Closure", self.closure(closure, given)),
+            argument => self.ty(argument),
+        };
+        all.iter().map(of).collect()
+    }
+
+    fn field(&mut self, field: &syn::ExprField) -> Ty {
+        let base = self.ty(&field.base);
+        let name = match &field.member {
+            syn::Member::Named(name) => name.to_string(),
+            syn::Member::Unnamed(index) => index.index.to_string(),
+        };
+        self.field_of(&base, &name)
+    }
+
+    /// The type of a field of `base`, or of what it leads to.
+    pub(super) fn field_of(&self, base: &Ty, name: &str) -> Ty {
+        match base {
+            Ty::Tuple(parts) => {
+                let index: Option<usize> = name.parse().ok();
+                let part = index.and_then(|index| parts.get(index));
+                part.cloned().unwrap_or(Ty::Unknown)
+            }
+            Ty::Ours(path, arguments) => {
+                let Some(def) = self.world.types.get(path) else {
+                    return Ty::Unknown;
+                };
+                if let Some(ty) = def.fields.get(name) {
+                    let all = def.parameters.iter().cloned();
+                    // Within the type itself its parameters stay what they are.
+                    let known: Vec<_> = all.zip(arguments.iter().cloned()).collect();
+                    return ty.with(&known);
+                }
+                let target = self.world.associated.get(&(path.clone(), "Target".to_owned()));
+                target.map_or(Ty::Unknown, |target| self.field_of(target, name))
+            }
+            _ => Ty::Unknown,
+        }
+    }
+
+    fn element(&self, ty: &Ty) -> Ty {
+        let Some(head) = ty.head() else {
+            return Ty::Unknown;
+        };
+        let items = self.world.associated.get(&(head, "Item".to_owned()));
+        items.cloned().unwrap_or_else(|| foreign::element(ty))
+    }
+
+    fn awaited(&mut self, ty: &Ty) -> Ty {
+        if let Ty::Foreign(name, _) = ty
+            && name == "Future"
+        {
+            return ty.argument(0);
+        }
+        let (Ty::Ours(..), Some(head)) = (ty, ty.head()) else {
+            return Ty::Unknown;
+        };
+        if let Some(&index) = self.world.methods.get(&(head.clone(), "poll".to_owned())) {
+            self.calls.known.push(index);
+        }
+        let output = self.world.associated.get(&(head, "Output".to_owned()));
+        output.cloned().unwrap_or(Ty::Unknown)
+    }
+
+    fn method_call(&mut self, call: &syn::ExprMethodCall) -> Ty {
+        let receiver = self.ty(&call.receiver);
+        let name = call.method.to_string();
+        if let Some((index, on)) = self.method(&receiver, &name) {
+            let given = self.arguments(&call.args, &[]);
+            self.calls.known.push(index);
+            return self.output(index, &on, &given);
+        }
+        let target = self.iterated(&receiver);
+        let given = foreign::closure_parameters(&target, &name);
+        let types = self.arguments(&call.args, &given);
+        let closures = types.iter().filter(|ty| matches!(ty, Ty::Foreign(n, _) if n == "Closure"));
+        let closure = closures.last().map(|ty| ty.argument(0));
+        if name == "collect"
+            && let Some(turbofish) = &call.turbofish
+            && let Some(syn::GenericArgument::Type(ty)) = turbofish.args.first()
+        {
+            let collected = self.world.convert(self.scope, ty);
+            return match collected.argument(0) {
+                Ty::Unknown => foreign::method(&target, &name, None),
+                _ => collected,
+            };
+        }
+        foreign::method(&target, &name, closure.as_ref())
+    }
+
+    /// A type of ours that is an iterator, as one of the standard library's.
+    fn iterated(&self, ty: &Ty) -> Ty {
+        match self.element(ty) {
+            Ty::Unknown => ty.clone(),
+            one if matches!(ty, Ty::Ours(..)) => Ty::of("Iter", one),
+            _ => ty.clone(),
+        }
+    }
+
+    /// Method `name` of `ty` and the type that it was found in.
+    fn method(&mut self, ty: &Ty, name: &str) -> Option<(usize, Ty)> {
+        match ty {
+            Ty::Param(param) => {
+                let bounds = self.scope.bounds.get(param)?;
+                let of = |bound: &Ty| Some((self.world.method(bound, name)?, bound.clone()));
+                bounds.iter().find_map(of)
+            }
+            Ty::Unknown => self.by_name(name).map(|index| (index, Ty::Unknown)),
+            _ => self.world.method(ty, name).map(|index| (index, ty.clone())),
+        }
+    }
+
+    /// The method `name` of the one type of ours that has such a thing.
+    fn by_name(&mut self, name: &str) -> Option<usize> {
+        if foreign::COMMON.contains(&name) {
+            return None;
+        }
+        let own = World::crate_of(&self.scope.module);
+        let seen = self.world.sees.get(own)?;
+        let all = self.world.owners.get(name)?;
+        let owners: Vec<&String> = all
+            .iter()
+            .filter(|head| seen.contains(World::crate_of(head)))
+            .collect();
+        let from_macro = self.world.from_macros.contains(&format!("{own} {name}"));
+        match owners.as_slice() {
+            [] => None,
+            [head] if !from_macro => {
+                let key = ((*head).clone(), name.to_owned());
+                self.world.methods.get(&key).copied()
+            }
+            _ => {
+                self.calls.unknown.push(name.to_owned());
+                None
+            }
+        }
+    }
+
+    fn of_macro(&mut self, call: &syn::Macro) -> Ty {
+        let list = Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated;
+        let name = names(&call.path).pop().unwrap_or_default();
+        if let Ok(all) = list.parse2(call.tokens.clone()) {
+            let types: Vec<Ty> = all.iter().map(|part| self.ty(part)).collect();
+            return match (name.as_str(), types.into_iter().next()) {
+                ("vec", Some(one)) => Ty::of("Vec", one),
+                _ => Ty::Unknown,
+            };
+        }
+        let matching = |input: syn::parse::ParseStream<'_>| {
+            let given = syn::Expr::parse(input)?;
+            let _: syn::Token![,] = input.parse()?;
+            let pattern = syn::Pat::parse_multi_with_leading_vert(input)?;
+            let guard = match input.parse::<Option<syn::Token![if]>>()? {
+                Some(_) => Some(syn::Expr::parse(input)?),
+                None => None,
+            };
+            let _: Option<syn::Token![,]> = input.parse()?;
+            Ok((given, pattern, guard))
+        };
+        let before = self.variables.len();
+        if let Ok((given, pattern, guard)) = matching.parse2(call.tokens.clone()) {
+            let given = self.ty(&given);
+            self.bind(&pattern, &given);
+            if let Some(guard) = guard {
+                self.ty(&guard);
+            }
+        } else if let Ok(statements) = syn::Block::parse_within.parse2(call.tokens.clone()) {
+            self.block(&statements);
+        }
+        self.variables.truncate(before);
+        Ty::Unknown
+    }
+}
+
+/// What the names of a type's parameters are, from the types of arguments.
+fn learn(wanted: &Ty, given: &Ty, known: &mut Vec<(String, Ty)>) {
+    match (wanted, given) {
+        (_, Ty::Unknown) => {}
+        (Ty::Param(name), given) => known.push((name.clone(), given.clone())),
+        (Ty::Ours(one, wanted), Ty::Ours(other, given))
+        | (Ty::Foreign(one, wanted), Ty::Foreign(other, given))
+            if one == other =>
+        {
+            for (wanted, given) in wanted.iter().zip(given) {
+                learn(wanted, given, known);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn either(one: Ty, other: Ty) -> Ty {
+    match one {
+        Ty::Unknown => other,
+        Ty::Tuple(parts) if parts.is_empty() => other,
+        one => one,
+    }
+}
+
+fn is_range(index: &syn::Expr) -> bool {
+    matches!(index, syn::Expr::Range(_))
+}
+
+/// What a call of another's function gives.
+fn foreign_call(names: &[String], given: Vec<Ty>) -> Ty {
+    let first = given.into_iter().next().unwrap_or(Ty::Unknown);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match names.as_slice() {
+        [.., "Some"] => Ty::of("Option", first),
+        ["Ok"] => Ty::of("Result", first),
+        ["Err"] => Ty::Foreign("Result".to_owned(), vec![Ty::Unknown, first]),
+        [.., "Arc" | "Rc", "downgrade"] => Ty::of("Weak", first),
+        [.., "Arc" | "Rc" | "Box" | "Pin", _] => first,
+        [.., "mem", "take" | "replace"] => first,
+        [.., head @ ("Mutex" | "RefCell" | "Cell" | "RwLock"), "new"] => Ty::of(head, first),
+        [.., "iter", "once" | "repeat"] => Ty::of("Iter", first),
+        [.., "from_fn" | "successors"] => Ty::of("Iter", Ty::Unknown),
+        [.., head @ ("Vec" | "VecDeque" | "String" | "BTreeMap" | "BTreeSet"), _] => {
+            Ty::foreign(head, Vec::new())
+        }
+        _ => Ty::Unknown,
+    }
+}
