@@ -258,10 +258,6 @@ fn define(mut world: World, read: &Read) -> World {
             world.aliases.insert(path.clone(), (parameters(&item.generics), ty));
         }
     }
-    for (module, path, ty, _) in &read.constants {
-        let ty = world.convert(&scope(&world, module, None, &[]), ty);
-        world.constants.insert(path.clone(), ty);
-    }
     fields(&mut world, read);
     for (module, item) in &read.impls {
         heading(&mut world, module, item);
@@ -277,8 +273,11 @@ fn define(mut world: World, read: &Read) -> World {
         let index = add(&mut world, path, &item.sig, &item.block.stmts, scope);
         world.free.insert(path.clone(), index);
     }
-    for (module, path, _, value) in &read.constants {
+    for (module, path, ty, value) in &read.constants {
         let scope = scope(&world, module, None, &[]);
+        let ty = world.convert(&scope, ty);
+        let index = world.functions.len();
+        world.constants.insert(path.clone(), (ty, index));
         let file = world.modules[module].file;
         world.functions.push(Function {
             name: short(path),

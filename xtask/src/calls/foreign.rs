@@ -67,7 +67,8 @@ pub(crate) fn method(ty: &Ty, name: &str, closure: Option<&Ty>) -> Ty {
         return if head == "Mutex" { ty.argument(0) } else { ty.clone() };
     }
     let Ty::Foreign(head, _) = ty else {
-        return Ty::Unknown;
+        let is_same = matches!(name, "min" | "max" | "clamp");
+        return if is_same { ty.clone() } else { Ty::Unknown };
     };
     match head.as_str() {
         "Option" | "Result" => of_option(ty, head, name, closure),

@@ -181,6 +181,31 @@ impl World {
         None
     }
 
+    /// The type of a field of `base`, or of what it leads to.
+    pub(crate) fn field_of(&self, base: &Ty, name: &str) -> Ty {
+        match base {
+            Ty::Tuple(parts) => {
+                let index: Option<usize> = name.parse().ok();
+                let part = index.and_then(|index| parts.get(index));
+                part.cloned().unwrap_or(Ty::Unknown)
+            }
+            Ty::Ours(path, arguments) => {
+                let Some(def) = self.types.get(path) else {
+                    return Ty::Unknown;
+                };
+                if let Some(ty) = def.fields.get(name) {
+                    let all = def.parameters.iter().cloned();
+                    // Within the type itself its parameters stay what they are.
+                    let known: Vec<_> = all.zip(arguments.iter().cloned()).collect();
+                    return ty.with(&known);
+                }
+                let target = self.associated.get(&(path.clone(), "Target".to_owned()));
+                target.map_or(Ty::Unknown, |target| self.field_of(target, name))
+            }
+            _ => Ty::Unknown,
+        }
+    }
+
     fn of_trait(&self, path: &str, name: &str) -> Option<usize> {
         let supers = self.traits.get(path)?;
         let own = self.methods.get(&(path.to_owned(), name.to_owned()));

@@ -76,7 +76,7 @@ impl Walker<'_> {
                 Ty::Ours(own, _) if own == named => ty.clone(),
                 _ => Ty::Ours(named.clone(), Vec::new()),
             };
-            return self.field_of(&base, &format!("{before}{member}"));
+            return self.world.field_of(&base, &format!("{before}{member}"));
         }
         match names(path).last().map(String::as_str) {
             Some("Some" | "Ok" | "Ready" | "Break") => ty.argument(0),

@@ -1,6 +1,6 @@
 //! What `cargo xtask calls` prints.
 
-use super::Code;
+use super::code::Code;
 use super::graph::{Call, Graph, journey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -14,6 +14,10 @@ pub(crate) struct Calls {
     pub(crate) known: Vec<usize>,
     /// The methods that may be those of several types of ours.
     pub(crate) unknown: Vec<String>,
+    /// The constants that it reads, as the functions that compute them.
+    constants: Vec<usize>,
+    /// It has a function or a closure as a value.
+    holds: bool,
 }
 
 /// What every function of the world calls, in their order.
@@ -23,7 +27,31 @@ pub(crate) fn calls(world: &World) -> Vec<Calls> {
         walker.block(&function.body);
         walker.calls
     };
-    world.functions.iter().map(of).collect()
+    let mut all: Vec<Calls> = world.functions.iter().map(of).collect();
+    call_tables(&mut all);
+    all
+}
+
+/// Reading a constant that holds functions, a table of them, is taken for a call of it.
+fn call_tables(all: &mut [Calls]) {
+    // A table of tables holds what they hold.
+    loop {
+        let holds = |calls: &Calls| calls.constants.iter().any(|&constant| all[constant].holds);
+        let more = |calls: &&Calls| !calls.holds && holds(calls);
+        let found: Vec<usize> = (0..all.len()).filter(|&index| more(&&all[index])).collect();
+        if found.is_empty() {
+            break;
+        }
+        for index in found {
+            all[index].holds = true;
+        }
+    }
+    for index in 0..all.len() {
+        let read = all[index].constants.clone();
+        let tables = read.into_iter().filter(|&constant| all[constant].holds);
+        let tables: Vec<usize> = tables.collect();
+        all[index].known.extend(tables);
+    }
 }
 
 /// One function that is read.
@@ -163,7 +191,7 @@ impl<'w> Walker<'w> {
             syn::Expr::Binary(inner) => {
                 let left = self.ty(&inner.left);
                 self.ty(&inner.right);
-                left
+                if is_arithmetic(&inner.op) { left } else { Ty::foreign("bool", Vec::new()) }
             }
             syn::Expr::Assign(inner) => {
                 self.ty(&inner.right);
@@ -237,6 +265,7 @@ impl<'w> Walker<'w> {
 
     /// A closure that is given `given`: what it gives.
     fn closure(&mut self, closure: &syn::ExprClosure, given: &[Ty]) -> Ty {
+        self.calls.holds = true;
         let before = self.variables.len();
         for (index, pattern) in closure.inputs.iter().enumerate() {
             let ty = given.get(index).cloned().unwrap_or(Ty::Unknown);
@@ -264,9 +293,14 @@ impl<'w> Walker<'w> {
         match self.item(path) {
             Some(Item::Function(index) | Item::Method(index, _)) => {
                 self.calls.known.push(index);
+                self.calls.holds = true;
                 Ty::of("Closure", self.world.functions[index].output.with(&[]))
             }
-            Some(Item::Constant(path)) => self.world.constants[&path].clone(),
+            Some(Item::Constant(path)) => {
+                let (ty, index) = &self.world.constants[&path];
+                self.calls.constants.push(*index);
+                ty.clone()
+            }
             Some(Item::Type(path) | Item::Variant(path, _)) => Ty::Ours(path, Vec::new()),
             _ => Ty::Unknown,
         }
@@ -356,32 +390,7 @@ impl<'w> Walker<'w> {
             syn::Member::Named(name) => name.to_string(),
             syn::Member::Unnamed(index) => index.index.to_string(),
         };
-        self.field_of(&base, &name)
-    }
-
-    /// The type of a field of `base`, or of what it leads to.
-    pub(super) fn field_of(&self, base: &Ty, name: &str) -> Ty {
-        match base {
-            Ty::Tuple(parts) => {
-                let index: Option<usize> = name.parse().ok();
-                let part = index.and_then(|index| parts.get(index));
-                part.cloned().unwrap_or(Ty::Unknown)
-            }
-            Ty::Ours(path, arguments) => {
-                let Some(def) = self.world.types.get(path) else {
-                    return Ty::Unknown;
-                };
-                if let Some(ty) = def.fields.get(name) {
-                    let all = def.parameters.iter().cloned();
-                    // Within the type itself its parameters stay what they are.
-                    let known: Vec<_> = all.zip(arguments.iter().cloned()).collect();
-                    return ty.with(&known);
-                }
-                let target = self.world.associated.get(&(path.clone(), "Target".to_owned()));
-                target.map_or(Ty::Unknown, |target| self.field_of(target, name))
-            }
-            _ => Ty::Unknown,
-        }
+        self.world.field_of(&base, &name)
     }
 
     fn element(&self, ty: &Ty) -> Ty {
@@ -416,7 +425,7 @@ impl<'w> Walker<'w> {
             self.calls.known.push(index);
             return self.output(index, &on, &given);
         }
-        let target = self.iterated(&receiver);
+        let target = self.beneath(&receiver);
         let given = foreign::closure_parameters(&target, &name);
         let types = self.arguments(&call.args, &given);
         let closures = types.iter().filter(|ty| matches!(ty, Ty::Foreign(n, _) if n == "Closure"));
@@ -434,13 +443,16 @@ impl<'w> Walker<'w> {
         foreign::method(&target, &name, closure.as_ref())
     }
 
-    /// A type of ours that is an iterator, as one of the standard library's.
-    fn iterated(&self, ty: &Ty) -> Ty {
-        match self.element(ty) {
-            Ty::Unknown => ty.clone(),
-            one if matches!(ty, Ty::Ours(..)) => Ty::of("Iter", one),
-            _ => ty.clone(),
+    /// What of the standard library a type of ours is too: an iterator, or what it leads to.
+    fn beneath(&self, ty: &Ty) -> Ty {
+        let Ty::Ours(path, _) = ty else {
+            return ty.clone();
+        };
+        let named = |name: &str| self.world.associated.get(&(path.clone(), name.to_owned()));
+        if let Some(one) = named("Item") {
+            return Ty::of("Iter", one.clone());
         }
+        named("Target").unwrap_or(ty).clone()
     }
 
     /// Method `name` of `ty` and the type that it was found in.
@@ -541,6 +553,11 @@ fn either(one: Ty, other: Ty) -> Ty {
         Ty::Tuple(parts) if parts.is_empty() => other,
         one => one,
     }
+}
+
+fn is_arithmetic(operator: &syn::BinOp) -> bool {
+    use syn::BinOp::{Add, Div, Mul, Rem, Sub};
+    matches!(operator, Add(_) | Sub(_) | Mul(_) | Div(_) | Rem(_))
 }
 
 fn is_range(index: &syn::Expr) -> bool {

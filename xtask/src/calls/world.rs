@@ -71,8 +71,8 @@ pub(crate) struct World {
     pub(crate) aliases: BTreeMap<String, (Vec<String>, Ty)>,
     /// Traits, by path, and those that each builds on.
     pub(crate) traits: BTreeMap<String, Vec<String>>,
-    /// Constants and statics, by path.
-    pub(crate) constants: BTreeMap<String, Ty>,
+    /// Constants and statics, by path: what each is, and the function that computes it.
+    pub(crate) constants: BTreeMap<String, (Ty, usize)>,
     /// Functions outside of types, by path.
     pub(crate) free: BTreeMap<String, usize>,
     /// Methods by what they belong to and their name.
