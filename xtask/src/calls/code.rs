@@ -46,7 +46,8 @@ impl Code {
     /// The path of `file` below `src` of its crate.
     pub(crate) fn short_path(&self, file: usize) -> &str {
         let path = &self.world.files[file].path;
-        path.split_once("/src/").map_or(path.as_str(), |(_, below)| below)
+        path.split_once("/src/")
+            .map_or(path.as_str(), |(_, below)| below)
     }
 }
 

@@ -121,8 +121,11 @@ impl Graph {
         &'a self,
         order: &[usize],
     ) -> impl Iterator<Item = ((usize, usize), &'a [Call])> {
-        let places: BTreeMap<usize, usize> =
-            order.iter().enumerate().map(|(place, &file)| (file, place)).collect();
+        let places: BTreeMap<usize, usize> = order
+            .iter()
+            .enumerate()
+            .map(|(place, &file)| (file, place))
+            .collect();
         self.edges.iter().filter_map(move |(&(from, to), calls)| {
             let leads_back = places.get(&from)? > places.get(&to)?;
             leads_back.then_some(((from, to), calls.as_slice()))

@@ -11,8 +11,10 @@
 
 mod code;
 mod collect;
+mod define;
 mod foreign;
 mod graph;
+mod lookup;
 mod names;
 mod patterns;
 mod report;
@@ -41,7 +43,11 @@ pub(crate) fn run(words: &[&str]) -> Result<Result<(), String>, TaskError> {
     let text = match words {
         [] => code.crates.iter().map(|name| code.orders(name)).collect(),
         ["--circles"] => code.crates.iter().map(|name| code.circles(name)).collect(),
-        ["--unresolved"] => code.crates.iter().map(|name| code.unresolved(name)).collect(),
+        ["--unresolved"] => code
+            .crates
+            .iter()
+            .map(|name| code.unresolved(name))
+            .collect(),
         ["--journey", name] => match code.journey(name) {
             Ok(text) => text,
             Err(message) => return Ok(Err(message)),

@@ -73,7 +73,11 @@ impl World {
             }
         };
         for (index, name) in rest.iter().enumerate() {
-            let wanted = if index + 1 == rest.len() { kind } else { Kind::Space };
+            let wanted = if index + 1 == rest.len() {
+                kind
+            } else {
+                Kind::Space
+            };
             at = match &at {
                 Item::Module(path) if name == "super" => Item::Module(parent(path)),
                 Item::Module(path) => self.declared(path, name, wanted, depth)?,
@@ -111,13 +115,13 @@ impl World {
                 _ => {}
             }
         }
-        here.globs.iter().find_map(|glob| {
-            match self.resolve(module, glob, Kind::Space, depth)? {
+        here.globs.iter().find_map(
+            |glob| match self.resolve(module, glob, Kind::Space, depth)? {
                 Item::Module(path) if path != module => self.declared(&path, name, kind, depth),
                 Item::Type(path) => self.member(&Ty::Ours(path, Vec::new()), name),
                 _ => None,
-            }
-        })
+            },
+        )
     }
 
     fn own(&self, path: &str, kind: Kind) -> Option<Item> {
@@ -146,7 +150,10 @@ impl World {
     /// What `name` is of the type `ty`: a variant or a method.
     pub(crate) fn member(&self, ty: &Ty, name: &str) -> Option<Item> {
         if let Ty::Ours(path, _) = ty
-            && self.types.get(path).is_some_and(|def| def.variants.contains(name))
+            && self
+                .types
+                .get(path)
+                .is_some_and(|def| def.variants.contains(name))
         {
             return Some(Item::Variant(path.clone(), name.to_owned()));
         }
@@ -181,31 +188,6 @@ impl World {
         None
     }
 
-    /// The type of a field of `base`, or of what it leads to.
-    pub(crate) fn field_of(&self, base: &Ty, name: &str) -> Ty {
-        match base {
-            Ty::Tuple(parts) => {
-                let index: Option<usize> = name.parse().ok();
-                let part = index.and_then(|index| parts.get(index));
-                part.cloned().unwrap_or(Ty::Unknown)
-            }
-            Ty::Ours(path, arguments) => {
-                let Some(def) = self.types.get(path) else {
-                    return Ty::Unknown;
-                };
-                if let Some(ty) = def.fields.get(name) {
-                    let all = def.parameters.iter().cloned();
-                    // Within the type itself its parameters stay what they are.
-                    let known: Vec<_> = all.zip(arguments.iter().cloned()).collect();
-                    return ty.with(&known);
-                }
-                let target = self.associated.get(&(path.clone(), "Target".to_owned()));
-                target.map_or(Ty::Unknown, |target| self.field_of(target, name))
-            }
-            _ => Ty::Unknown,
-        }
-    }
-
     fn of_trait(&self, path: &str, name: &str) -> Option<usize> {
         let supers = self.traits.get(path)?;
         let own = self.methods.get(&(path.to_owned(), name.to_owned()));
@@ -222,12 +204,18 @@ impl World {
             syn::Type::Group(inner) => self.convert(scope, &inner.elem),
             syn::Type::Slice(inner) => Ty::of("Vec", self.convert(scope, &inner.elem)),
             syn::Type::Array(inner) => Ty::of("Vec", self.convert(scope, &inner.elem)),
-            syn::Type::Tuple(parts) => {
-                Ty::Tuple(parts.elems.iter().map(|part| self.convert(scope, part)).collect())
+            syn::Type::Tuple(parts) => Ty::Tuple(
+                parts
+                    .elems
+                    .iter()
+                    .map(|part| self.convert(scope, part))
+                    .collect(),
+            ),
+            syn::Type::BareFn(function) => {
+                Ty::of("Closure", self.returned(scope, &function.output))
             }
-            syn::Type::BareFn(function) => Ty::of("Closure", self.returned(scope, &function.output)),
-            syn::Type::TraitObject(object) => self.one_of(&self.bounds(scope, &object.bounds)),
-            syn::Type::ImplTrait(object) => self.one_of(&self.bounds(scope, &object.bounds)),
+            syn::Type::TraitObject(object) => one_of(&self.bounds(scope, &object.bounds)),
+            syn::Type::ImplTrait(object) => one_of(&self.bounds(scope, &object.bounds)),
             syn::Type::Path(path) if path.qself.is_none() => self.named(scope, &path.path),
             _ => Ty::Unknown,
         }
@@ -238,19 +226,6 @@ impl World {
         match output {
             syn::ReturnType::Default => Ty::Tuple(Vec::new()),
             syn::ReturnType::Type(_, ty) => self.convert(scope, ty),
-        }
-    }
-
-    fn one_of(&self, bounds: &[Ty]) -> Ty {
-        let ours = bounds.iter().filter_map(|bound| match bound {
-            Ty::Trait(paths) => Some(paths.clone()),
-            _ => None,
-        });
-        let ours: Vec<String> = ours.flatten().collect();
-        if ours.is_empty() {
-            bounds.first().cloned().unwrap_or(Ty::Unknown)
-        } else {
-            Ty::Trait(ours)
         }
     }
 
@@ -303,7 +278,10 @@ impl World {
             },
             Some(Item::Foreign(name)) => match name.as_str() {
                 "Fn" | "FnMut" | "FnOnce" => Ty::of("Closure", self.given(scope, last)),
-                "Future" => Ty::of("Future", arguments.into_iter().next().unwrap_or(Ty::Unknown)),
+                "Future" => Ty::of(
+                    "Future",
+                    arguments.into_iter().next().unwrap_or(Ty::Unknown),
+                ),
                 "Iterator" | "IntoIterator" | "DoubleEndedIterator" | "ExactSizeIterator" => {
                     Ty::of("Iter", arguments.into_iter().next().unwrap_or(Ty::Unknown))
                 }
@@ -315,9 +293,7 @@ impl World {
 
     fn given(&self, scope: &Scope, segment: &syn::PathSegment) -> Ty {
         match &segment.arguments {
-            syn::PathArguments::Parenthesized(signature) => {
-                self.returned(scope, &signature.output)
-            }
+            syn::PathArguments::Parenthesized(signature) => self.returned(scope, &signature.output),
             _ => Ty::Unknown,
         }
     }
@@ -343,6 +319,20 @@ pub(crate) fn names(path: &syn::Path) -> Vec<String> {
         .collect()
 }
 
+/// Whatever has all of `bounds`.
+fn one_of(bounds: &[Ty]) -> Ty {
+    let ours = bounds.iter().filter_map(|bound| match bound {
+        Ty::Trait(paths) => Some(paths.clone()),
+        _ => None,
+    });
+    let ours: Vec<String> = ours.flatten().collect();
+    if ours.is_empty() {
+        bounds.first().cloned().unwrap_or(Ty::Unknown)
+    } else {
+        Ty::Trait(ours)
+    }
+}
+
 fn parent(module: &str) -> String {
     let upper = module.rsplit_once("::").map(|(upper, _)| upper);
     upper.unwrap_or(module).to_owned()
@@ -350,7 +340,10 @@ fn parent(module: &str) -> String {
 
 fn fits(item: &Item, kind: Kind) -> bool {
     match kind {
-        Kind::Space => !matches!(item, Item::Function(_) | Item::Constant(_) | Item::Method(..)),
+        Kind::Space => !matches!(
+            item,
+            Item::Function(_) | Item::Constant(_) | Item::Method(..)
+        ),
         Kind::Value => !matches!(item, Item::Module(_)),
     }
 }

@@ -30,7 +30,11 @@ impl Walker<'_> {
                 let mut known = true;
                 for (index, part) in tuple.elems.iter().enumerate() {
                     known &= !matches!(part, syn::Pat::Rest(_));
-                    let one = if known { ty.argument(index) } else { Ty::Unknown };
+                    let one = if known {
+                        ty.argument(index)
+                    } else {
+                        Ty::Unknown
+                    };
                     self.bind(part, &one);
                 }
             }

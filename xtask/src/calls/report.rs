@@ -4,6 +4,7 @@ use super::code::Code;
 use super::graph::{Call, Graph, journey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::Path;
 
 impl Code {
     pub(super) fn has(&self, krate: &str) -> bool {
@@ -17,7 +18,10 @@ impl Code {
             for group in groups {
                 let names: Vec<&str> = group.iter().map(|&file| self.short_path(file)).collect();
                 let mark = if group.len() > 1 { "circle: " } else { "" };
-                line(&mut text, format_args!("  {level:>2}  {mark}{}", names.join(" ")));
+                line(
+                    &mut text,
+                    format_args!("  {level:>2}  {mark}{}", names.join(" ")),
+                );
             }
         }
         text
@@ -31,14 +35,20 @@ impl Code {
         for circle in circles {
             let order = graph.order(&circle);
             let names: Vec<&str> = order.iter().map(|&file| self.short_path(file)).collect();
-            line(&mut text, format_args!("\n  circle of {} files, callers first:", order.len()));
+            line(
+                &mut text,
+                format_args!("\n  circle of {} files, callers first:", order.len()),
+            );
             for name in names {
                 line(&mut text, format_args!("    {name}"));
             }
             let back: Vec<_> = graph.back(&order).collect();
             let count: usize = back.iter().map(|(_, calls)| calls.len()).sum();
             let edges = back.len();
-            line(&mut text, format_args!("  opened by {edges} edges of {count} calls:"));
+            line(
+                &mut text,
+                format_args!("  opened by {edges} edges of {count} calls:"),
+            );
             for ((from, to), calls) in back {
                 self.edge(&mut text, (from, to), calls);
             }
@@ -46,7 +56,10 @@ impl Code {
             for (&(from, to), calls) in &graph.edges {
                 if circle.contains(&from) && circle.contains(&to) {
                     let (from, to) = (self.short_path(from), self.short_path(to));
-                    line(&mut text, format_args!("    {from} -> {to} ({})", calls.len()));
+                    line(
+                        &mut text,
+                        format_args!("    {from} -> {to} ({})", calls.len()),
+                    );
                 }
             }
         }
@@ -61,7 +74,11 @@ impl Code {
             *counts.entry(call).or_default() += 1;
         }
         for ((caller, callee), count) in counts {
-            let times = if count > 1 { format!(" x{count}") } else { String::new() };
+            let times = if count > 1 {
+                format!(" x{count}")
+            } else {
+                String::new()
+            };
             let caller = &self.world.functions[caller].name;
             let callee = &self.world.functions[callee].name;
             line(text, format_args!("        {caller} -> {callee}{times}"));
@@ -71,10 +88,13 @@ impl Code {
     /// Who calls the file at `path` and whom it calls.
     pub(super) fn neighbours(&self, path: &str) -> Result<String, String> {
         let files = &self.world.files;
-        let all = (0..files.len()).filter(|&file| files[file].path.ends_with(path));
+        let all = (0..files.len()).filter(|&file| Path::new(&files[file].path).ends_with(path));
         let found: Vec<usize> = all.collect();
         let [file] = found.as_slice() else {
-            let names: Vec<&str> = found.iter().map(|&file| files[file].path.as_str()).collect();
+            let names: Vec<&str> = found
+                .iter()
+                .map(|&file| files[file].path.as_str())
+                .collect();
             return Err(match names.as_slice() {
                 [] => format!("no crate and no file is named {path}"),
                 names => format!("{path} may be {}", names.join(", ")),
@@ -101,7 +121,10 @@ impl Code {
         let functions = &self.world.functions;
         let shown = |index: usize| {
             let function = &functions[index];
-            format!("{} in {}", function.name, self.world.files[function.file].path)
+            format!(
+                "{} in {}",
+                function.name, self.world.files[function.file].path
+            )
         };
         let all = (0..functions.len()).filter(|&i| functions[i].name == name || shown(i) == name);
         let found: Vec<usize> = all.collect();
@@ -116,13 +139,19 @@ impl Code {
         let mut by_file: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for &index in &reached {
             let file = self.short_path(functions[index].file);
-            by_file.entry(file).or_default().insert(&functions[index].name);
+            by_file
+                .entry(file)
+                .or_default()
+                .insert(&functions[index].name);
         }
         let (methods, files) = (reached.len(), by_file.len());
         let mut text = format!("{name} reaches {methods} functions in {files} files\n");
         for (file, names) in by_file {
             let names: Vec<&str> = names.into_iter().collect();
-            line(&mut text, format_args!("  {file} ({}): {}", names.len(), names.join(" ")));
+            line(
+                &mut text,
+                format_args!("  {file} ({}): {}", names.len(), names.join(" ")),
+            );
         }
         Ok(text)
     }

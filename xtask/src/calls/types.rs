@@ -62,9 +62,9 @@ impl Ty {
 
     /// Argument `index`, or nothing known.
     pub(crate) fn argument(&self, index: usize) -> Ty {
-        let arguments = match self {
-            Ty::Ours(_, arguments) | Ty::Foreign(_, arguments) | Ty::Tuple(arguments) => arguments,
-            _ => return Ty::Unknown,
+        let (Ty::Ours(_, arguments) | Ty::Foreign(_, arguments) | Ty::Tuple(arguments)) = self
+        else {
+            return Ty::Unknown;
         };
         arguments.get(index).cloned().unwrap_or(Ty::Unknown)
     }

@@ -1,6 +1,7 @@
 //! Reads the bodies of functions: which call of which, as far as the types can be seen.
 
 use super::foreign;
+use super::lookup::Found;
 use super::names::{Item, Kind, names};
 use super::types::Ty;
 use super::world::{Function, Scope, World};
@@ -112,8 +113,7 @@ impl<'w> Walker<'w> {
     }
 
     /// The type of an expression; what it calls is noted on the way.
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind of expression")]
-    pub(super) fn ty(&mut self, expression: &syn::Expr) -> Ty {
+    fn ty(&mut self, expression: &syn::Expr) -> Ty {
         match expression {
             syn::Expr::Path(path) => self.path(path),
             syn::Expr::Call(call) => self.call(call),
@@ -133,39 +133,26 @@ impl<'w> Walker<'w> {
                 self.ty(&inner.expr);
                 self.world.convert(self.scope, &inner.ty)
             }
-            syn::Expr::Block(inner) => self.block(&inner.block.stmts),
-            syn::Expr::Unsafe(inner) => self.block(&inner.block.stmts),
-            syn::Expr::Const(inner) => self.block(&inner.block.stmts),
-            syn::Expr::Async(inner) => Ty::of("Future", self.block(&inner.block.stmts)),
             syn::Expr::Closure(closure) => Ty::of("Closure", self.closure(closure, &[])),
-            syn::Expr::If(inner) => self.condition(inner),
-            syn::Expr::Match(inner) => self.choice(inner),
-            syn::Expr::Let(inner) => {
-                let given = self.ty(&inner.expr);
-                self.bind(&inner.pat, &given);
-                Ty::Unknown
-            }
-            syn::Expr::ForLoop(inner) => {
-                let before = self.variables.len();
-                let over = self.ty(&inner.expr);
-                let one = self.element(&over);
-                self.bind(&inner.pat, &one);
-                self.block(&inner.body.stmts);
-                self.variables.truncate(before);
-                Ty::Unknown
-            }
-            syn::Expr::While(inner) => {
-                let before = self.variables.len();
-                self.ty(&inner.cond);
-                self.block(&inner.body.stmts);
-                self.variables.truncate(before);
-                Ty::Unknown
-            }
-            syn::Expr::Loop(inner) => {
-                self.block(&inner.body.stmts);
-                Ty::Unknown
-            }
             syn::Expr::Struct(inner) => self.literal(inner),
+            syn::Expr::Index(inner) => self.indexed(inner),
+            syn::Expr::Binary(inner) => {
+                let left = self.ty(&inner.left);
+                self.ty(&inner.right);
+                if is_arithmetic(inner.op) {
+                    left
+                } else {
+                    Ty::foreign("bool", Vec::new())
+                }
+            }
+            syn::Expr::Macro(inner) => self.of_macro(&inner.mac),
+            _ => self.of_parts(expression),
+        }
+    }
+
+    /// The type of an expression that puts others together.
+    fn of_parts(&mut self, expression: &syn::Expr) -> Ty {
+        match expression {
             syn::Expr::Tuple(inner) => {
                 Ty::Tuple(inner.elems.iter().map(|part| self.ty(part)).collect())
             }
@@ -177,45 +164,72 @@ impl<'w> Walker<'w> {
                 self.ty(&inner.len);
                 Ty::of("Vec", self.ty(&inner.expr))
             }
-            syn::Expr::Index(inner) => {
-                self.ty(&inner.index);
-                match self.ty(&inner.expr) {
-                    map @ Ty::Foreign(..) if map.head().as_deref() == Some("std BTreeMap") => {
-                        map.argument(1)
-                    }
-                    list @ Ty::Foreign(..) if !is_range(&inner.index) => foreign::element(&list),
-                    list @ Ty::Foreign(..) => list,
-                    _ => Ty::Unknown,
-                }
-            }
-            syn::Expr::Binary(inner) => {
-                let left = self.ty(&inner.left);
-                self.ty(&inner.right);
-                if is_arithmetic(&inner.op) { left } else { Ty::foreign("bool", Vec::new()) }
-            }
-            syn::Expr::Assign(inner) => {
-                self.ty(&inner.right);
-                self.ty(&inner.left);
-                Ty::Unknown
-            }
             syn::Expr::Range(inner) => {
                 let ends = [&inner.start, &inner.end];
                 let ends = ends.into_iter().flatten().map(|end| self.ty(end));
                 let one = ends.collect::<Vec<_>>().pop().unwrap_or(Ty::Unknown);
                 Ty::of("Range", one)
             }
-            syn::Expr::Return(inner) => self.optional(inner.expr.as_deref()),
-            syn::Expr::Break(inner) => self.optional(inner.expr.as_deref()),
-            syn::Expr::Macro(inner) => self.of_macro(&inner.mac),
-            _ => Ty::Unknown,
+            syn::Expr::Assign(inner) => {
+                self.ty(&inner.right);
+                self.ty(&inner.left);
+                Ty::Unknown
+            }
+            syn::Expr::Block(inner) => self.block(&inner.block.stmts),
+            syn::Expr::Unsafe(inner) => self.block(&inner.block.stmts),
+            syn::Expr::Const(inner) => self.block(&inner.block.stmts),
+            syn::Expr::Async(inner) => Ty::of("Future", self.block(&inner.block.stmts)),
+            _ => self.of_branches(expression),
         }
     }
 
-    fn optional(&mut self, expression: Option<&syn::Expr>) -> Ty {
+    /// The type of an expression that decides what comes next.
+    fn of_branches(&mut self, expression: &syn::Expr) -> Ty {
+        let before = self.variables.len();
+        match expression {
+            syn::Expr::If(inner) => return self.condition(inner),
+            syn::Expr::Match(inner) => return self.choice(inner),
+            syn::Expr::Let(inner) => {
+                // Its variables last as long as what it is the condition of.
+                let given = self.ty(&inner.expr);
+                self.bind(&inner.pat, &given);
+                return Ty::Unknown;
+            }
+            syn::Expr::ForLoop(inner) => {
+                let over = self.ty(&inner.expr);
+                let one = self.world.element(&over);
+                self.bind(&inner.pat, &one);
+                self.block(&inner.body.stmts);
+            }
+            syn::Expr::While(inner) => {
+                self.ty(&inner.cond);
+                self.block(&inner.body.stmts);
+            }
+            syn::Expr::Loop(inner) => {
+                self.block(&inner.body.stmts);
+            }
+            syn::Expr::Return(inner) => self.optional(inner.expr.as_deref()),
+            syn::Expr::Break(inner) => self.optional(inner.expr.as_deref()),
+            _ => {}
+        }
+        self.variables.truncate(before);
+        Ty::Unknown
+    }
+
+    fn indexed(&mut self, inner: &syn::ExprIndex) -> Ty {
+        self.ty(&inner.index);
+        let of = self.ty(&inner.expr);
+        match &of {
+            Ty::Foreign(name, _) if name == "BTreeMap" => of.argument(1),
+            Ty::Foreign(..) if is_range(&inner.index) => of,
+            _ => foreign::element(&of),
+        }
+    }
+
+    fn optional(&mut self, expression: Option<&syn::Expr>) {
         if let Some(expression) = expression {
             self.ty(expression);
         }
-        Ty::Unknown
     }
 
     fn condition(&mut self, inner: &syn::ExprIf) -> Ty {
@@ -253,7 +267,10 @@ impl<'w> Walker<'w> {
         if let Some(rest) = &inner.rest {
             self.ty(rest);
         }
-        match self.world.find(self.scope, &names(&inner.path), Kind::Space) {
+        match self
+            .world
+            .find(self.scope, &names(&inner.path), Kind::Space)
+        {
             Some(Item::Type(path) | Item::Variant(path, _)) => match &self.scope.self_ty {
                 Some(Ty::Ours(own, arguments)) if *own == path => Ty::Ours(path, arguments.clone()),
                 _ => Ty::Ours(path, Vec::new()),
@@ -275,7 +292,7 @@ impl<'w> Walker<'w> {
         self.variables.truncate(before);
         match &closure.output {
             syn::ReturnType::Default => body,
-            output => self.world.returned(self.scope, output),
+            output @ syn::ReturnType::Type(..) => self.world.returned(self.scope, output),
         }
     }
 
@@ -334,45 +351,16 @@ impl<'w> Walker<'w> {
         match item {
             Some(Item::Function(index)) => {
                 self.calls.known.push(index);
-                self.output(index, &Ty::Unknown, &given)
+                self.world.output(index, &Ty::Unknown, &given)
             }
             Some(Item::Method(index, ty)) => {
                 self.calls.known.push(index);
-                self.output(index, &ty, &given)
+                self.world.output(index, &ty, &given)
             }
-            Some(Item::Type(path)) => Ty::Ours(path, Vec::new()),
-            Some(Item::Variant(path, _)) => Ty::Ours(path, Vec::new()),
+            Some(Item::Type(path) | Item::Variant(path, _)) => Ty::Ours(path, Vec::new()),
             Some(Item::Alias(path)) => self.world.aliases[&path].1.clone(),
-            _ => foreign_call(&names(&path.path), given),
+            _ => foreign::call(&names(&path.path), given),
         }
-    }
-
-    /// What function `index` gives when it is called on `ty` with `given`.
-    fn output(&self, index: usize, ty: &Ty, given: &[Ty]) -> Ty {
-        let function = &self.world.functions[index];
-        let mut known: Vec<(String, Ty)> = Vec::new();
-        // `impl<T> List<T>` on a `List<Page>`: T is Page.
-        if let (Some(Ty::Ours(own, parameters)), Ty::Ours(path, arguments)) =
-            (&function.scope.self_ty, ty)
-            && own == path
-        {
-            for (parameter, argument) in parameters.iter().zip(arguments) {
-                if let Ty::Param(name) = parameter {
-                    known.push((name.clone(), argument.clone()));
-                }
-            }
-        }
-        let skipped = given.len().saturating_sub(function.inputs.len());
-        for ((_, wanted), given) in function.inputs.iter().zip(&given[skipped..]) {
-            learn(wanted, given, &mut known);
-        }
-        for (name, bounds) in &function.scope.bounds {
-            let known_before = known.iter().any(|(param, _)| param == name);
-            if let (false, Some(bound @ Ty::Trait(_))) = (known_before, bounds.first()) {
-                known.push((name.clone(), bound.clone()));
-            }
-        }
-        function.output.with(&known)
     }
 
     /// The types of arguments; closures among them are given `given`.
@@ -391,14 +379,6 @@ impl<'w> Walker<'w> {
             syn::Member::Unnamed(index) => index.index.to_string(),
         };
         self.world.field_of(&base, &name)
-    }
-
-    fn element(&self, ty: &Ty) -> Ty {
-        let Some(head) = ty.head() else {
-            return Ty::Unknown;
-        };
-        let items = self.world.associated.get(&(head, "Item".to_owned()));
-        items.cloned().unwrap_or_else(|| foreign::element(ty))
     }
 
     fn awaited(&mut self, ty: &Ty) -> Ty {
@@ -423,13 +403,17 @@ impl<'w> Walker<'w> {
         if let Some((index, on)) = self.method(&receiver, &name) {
             let given = self.arguments(&call.args, &[]);
             self.calls.known.push(index);
-            return self.output(index, &on, &given);
+            return self.world.output(index, &on, &given);
         }
-        let target = self.beneath(&receiver);
+        if matches!(receiver, Ty::Ours(..)) && matches!(name.as_str(), "unwrap" | "expect") {
+            // A lock gave its value at once here, and not whether its holder panicked.
+            return receiver;
+        }
+        let target = self.world.beneath(&receiver);
         let given = foreign::closure_parameters(&target, &name);
         let types = self.arguments(&call.args, &given);
-        let closures = types.iter().filter(|ty| matches!(ty, Ty::Foreign(n, _) if n == "Closure"));
-        let closure = closures.last().map(|ty| ty.argument(0));
+        let is_closure = |ty: &&Ty| matches!(ty, Ty::Foreign(name, _) if name == "Closure");
+        let closure = types.iter().rfind(is_closure).map(|ty| ty.argument(0));
         if name == "collect"
             && let Some(turbofish) = &call.turbofish
             && let Some(syn::GenericArgument::Type(ty)) = turbofish.args.first()
@@ -443,51 +427,12 @@ impl<'w> Walker<'w> {
         foreign::method(&target, &name, closure.as_ref())
     }
 
-    /// What of the standard library a type of ours is too: an iterator, or what it leads to.
-    fn beneath(&self, ty: &Ty) -> Ty {
-        let Ty::Ours(path, _) = ty else {
-            return ty.clone();
-        };
-        let named = |name: &str| self.world.associated.get(&(path.clone(), name.to_owned()));
-        if let Some(one) = named("Item") {
-            return Ty::of("Iter", one.clone());
-        }
-        named("Target").unwrap_or(ty).clone()
-    }
-
     /// Method `name` of `ty` and the type that it was found in.
     fn method(&mut self, ty: &Ty, name: &str) -> Option<(usize, Ty)> {
-        match ty {
-            Ty::Param(param) => {
-                let bounds = self.scope.bounds.get(param)?;
-                let of = |bound: &Ty| Some((self.world.method(bound, name)?, bound.clone()));
-                bounds.iter().find_map(of)
-            }
-            Ty::Unknown => self.by_name(name).map(|index| (index, Ty::Unknown)),
-            _ => self.world.method(ty, name).map(|index| (index, ty.clone())),
-        }
-    }
-
-    /// The method `name` of the one type of ours that has such a thing.
-    fn by_name(&mut self, name: &str) -> Option<usize> {
-        if foreign::COMMON.contains(&name) {
-            return None;
-        }
-        let own = World::crate_of(&self.scope.module);
-        let seen = self.world.sees.get(own)?;
-        let all = self.world.owners.get(name)?;
-        let owners: Vec<&String> = all
-            .iter()
-            .filter(|head| seen.contains(World::crate_of(head)))
-            .collect();
-        let from_macro = self.world.from_macros.contains(&format!("{own} {name}"));
-        match owners.as_slice() {
-            [] => None,
-            [head] if !from_macro => {
-                let key = ((*head).clone(), name.to_owned());
-                self.world.methods.get(&key).copied()
-            }
-            _ => {
+        match self.world.method_in(self.scope, ty, name) {
+            Found::One(index, on) => Some((index, on)),
+            Found::None => None,
+            Found::Several => {
                 self.calls.unknown.push(name.to_owned());
                 None
             }
@@ -530,23 +475,6 @@ impl<'w> Walker<'w> {
     }
 }
 
-/// What the names of a type's parameters are, from the types of arguments.
-fn learn(wanted: &Ty, given: &Ty, known: &mut Vec<(String, Ty)>) {
-    match (wanted, given) {
-        (_, Ty::Unknown) => {}
-        (Ty::Param(name), given) => known.push((name.clone(), given.clone())),
-        (Ty::Ours(one, wanted), Ty::Ours(other, given))
-        | (Ty::Foreign(one, wanted), Ty::Foreign(other, given))
-            if one == other =>
-        {
-            for (wanted, given) in wanted.iter().zip(given) {
-                learn(wanted, given, known);
-            }
-        }
-        _ => {}
-    }
-}
-
 fn either(one: Ty, other: Ty) -> Ty {
     match one {
         Ty::Unknown => other,
@@ -555,32 +483,11 @@ fn either(one: Ty, other: Ty) -> Ty {
     }
 }
 
-fn is_arithmetic(operator: &syn::BinOp) -> bool {
+fn is_arithmetic(operator: syn::BinOp) -> bool {
     use syn::BinOp::{Add, Div, Mul, Rem, Sub};
     matches!(operator, Add(_) | Sub(_) | Mul(_) | Div(_) | Rem(_))
 }
 
 fn is_range(index: &syn::Expr) -> bool {
     matches!(index, syn::Expr::Range(_))
-}
-
-/// What a call of another's function gives.
-fn foreign_call(names: &[String], given: Vec<Ty>) -> Ty {
-    let first = given.into_iter().next().unwrap_or(Ty::Unknown);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    match names.as_slice() {
-        [.., "Some"] => Ty::of("Option", first),
-        ["Ok"] => Ty::of("Result", first),
-        ["Err"] => Ty::Foreign("Result".to_owned(), vec![Ty::Unknown, first]),
-        [.., "Arc" | "Rc", "downgrade"] => Ty::of("Weak", first),
-        [.., "Arc" | "Rc" | "Box" | "Pin", _] => first,
-        [.., "mem", "take" | "replace"] => first,
-        [.., head @ ("Mutex" | "RefCell" | "Cell" | "RwLock"), "new"] => Ty::of(head, first),
-        [.., "iter", "once" | "repeat"] => Ty::of("Iter", first),
-        [.., "from_fn" | "successors"] => Ty::of("Iter", Ty::Unknown),
-        [.., head @ ("Vec" | "VecDeque" | "String" | "BTreeMap" | "BTreeSet"), _] => {
-            Ty::foreign(head, Vec::new())
-        }
-        _ => Ty::Unknown,
-    }
 }

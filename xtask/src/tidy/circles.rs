@@ -45,50 +45,63 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         Err(message) => return vec![at(LIST, 1, format!("calls cannot be read: {message}"))],
     };
     let mut findings = Vec::new();
-    let mut left = vec![BTreeSet::new(); known.len()];
+    let mut left: Vec<Vec<BTreeSet<String>>> = vec![Vec::new(); known.len()];
     for krate in &code.crates {
         for circle in code.graph(krate).circles() {
-            let files: BTreeSet<String> =
-                circle.iter().map(|&file| code.short_path(file).to_owned()).collect();
+            let files: BTreeSet<String> = circle
+                .iter()
+                .map(|&file| code.short_path(file).to_owned())
+                .collect();
             let within = |known: &Known| known.krate == *krate && files.is_subset(&known.files);
-            match known.iter().position(within) {
-                Some(index) => left[index].extend(files),
-                None => {
-                    let path = &code.world.files[circle[0]].path;
-                    findings.push(at(path, 1, unknown(krate, &files, &known)));
-                }
+            if let Some(index) = known.iter().position(within) {
+                left[index].push(files);
+            } else {
+                let path = &code.world.files[circle[0]].path;
+                findings.push(at(path, 1, unknown(krate, &files, &known)));
             }
         }
     }
-    let headings = text.lines().enumerate().filter(|(_, line)| *line == "[[circle]]");
+    let headings = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| *line == "[[circle]]");
     let mut lines = headings.map(|(index, _)| index + 1);
     for (known, left) in known.iter().zip(&left) {
         let line = lines.next().unwrap_or(1);
-        let gone: Vec<&str> = known.files.difference(left).map(String::as_str).collect();
-        if left.is_empty() {
-            let message = format!("{}: no circle any more; take it out", known.krate);
-            findings.push(at(LIST, line, message));
-        } else if !gone.is_empty() {
-            let gone = gone.join(", ");
-            let message = format!("{}: no longer in the circle; take out {gone}", known.krate);
-            findings.push(at(LIST, line, message));
+        if let Some(message) = outdated(known, left) {
+            findings.push(at(LIST, line, format!("{}: {message}", known.krate)));
         }
     }
     findings
 }
 
+/// What is wrong with an entry of the list of which the circles `left` are there.
+fn outdated(known: &Known, left: &[BTreeSet<String>]) -> Option<String> {
+    match left {
+        [] => Some("no circle any more; take it out".to_owned()),
+        [circle] => {
+            let gone: Vec<&str> = known.files.difference(circle).map(String::as_str).collect();
+            let message = || format!("no longer in the circle; take out {}", gone.join(", "));
+            (!gone.is_empty()).then(message)
+        }
+        circles => {
+            let count = circles.len();
+            Some(format!(
+                "came apart; make {count} entries of it, see `cargo xtask calls`"
+            ))
+        }
+    }
+}
+
 /// What is said of a circle that is not known.
 fn unknown(krate: &str, files: &BTreeSet<String>, known: &[Known]) -> String {
     let meets = |known: &&Known| known.krate == krate && !known.files.is_disjoint(files);
-    let what = match known.iter().find(meets) {
-        Some(known) => {
-            let new: Vec<&str> = files.difference(&known.files).map(String::as_str).collect();
-            format!("the circle grew by {}", new.join(", "))
-        }
-        None => {
-            let all: Vec<&str> = files.iter().map(String::as_str).collect();
-            format!("a circle of calls: {}", all.join(", "))
-        }
+    let what = if let Some(known) = known.iter().find(meets) {
+        let new: Vec<&str> = files.difference(&known.files).map(String::as_str).collect();
+        format!("the circle grew by {}", new.join(", "))
+    } else {
+        let all: Vec<&str> = files.iter().map(String::as_str).collect();
+        format!("a circle of calls: {}", all.join(", "))
     };
     format!("{what}; see `cargo xtask calls --circles {krate}`")
 }
@@ -102,7 +115,8 @@ mod tests {
     const ROOT: (&str, &str) = ("crates/one/src/lib.rs", "mod a; mod b; mod c;\n");
     const A: (&str, &str) = (
         "crates/one/src/a.rs",
-        "pub struct A;\nimpl A { pub fn start(&self) { crate::b::B.turn(self); } fn back(&self) {} }",
+        "pub struct A;\nimpl A { pub fn start(&self) { crate::b::B.turn(self); }\n\
+         fn back(&self) {} }",
     );
     const BACK: (&str, &str) = (
         "crates/one/src/b.rs",
@@ -114,9 +128,13 @@ mod tests {
     );
     const AROUND: (&str, &str) = (
         "crates/one/src/b.rs",
-        "use crate::a::A;\npub struct B;\nimpl B { pub fn turn(&self, a: &A) { crate::c::go(a); } }",
+        "use crate::a::A;\npub struct B;\n\
+         impl B { pub fn turn(&self, a: &A) { crate::c::go(a); } }",
     );
-    const C: (&str, &str) = ("crates/one/src/c.rs", "pub fn go(a: &crate::a::A) { a.back(); }");
+    const C: (&str, &str) = (
+        "crates/one/src/c.rs",
+        "pub fn go(a: &crate::a::A) { a.back(); }",
+    );
     const NONE: (&str, &str) = ("crates/one/src/c.rs", "");
     const TWO: (&str, &str) = (
         LIST,
@@ -149,12 +167,25 @@ mod tests {
     fn the_list_shrinks_with_its_circles() {
         assert_eq!(
             found(check, &[MANIFEST, ROOT, A, BACK, C, THREE]),
-            [format!("{LIST}:1: one: no longer in the circle; take out c.rs")]
+            [format!(
+                "{LIST}:1: one: no longer in the circle; take out c.rs"
+            )]
         );
         assert_eq!(
             found(check, &[MANIFEST, ROOT, A, FORTH, NONE, TWO]),
             [format!("{LIST}:2: one: no circle any more; take it out")]
         );
+    }
+
+    #[test]
+    fn a_circle_that_came_apart_is_two_entries() {
+        let root = ("crates/one/src/lib.rs", "mod a; mod b; mod c; mod d;\n");
+        let c = ("crates/one/src/c.rs", "pub fn c() { crate::d::d() }");
+        let d = ("crates/one/src/d.rs", "pub fn d() { crate::c::c() }");
+        let one = "[[circle]]\ncrate = \"one\"\nfiles = [\"a.rs\", \"b.rs\", \"c.rs\", \"d.rs\"]\n";
+        let parts = found(check, &[MANIFEST, root, A, BACK, c, d, (LIST, one)]);
+        let apart = format!("{LIST}:1: one: came apart; make 2 entries of it");
+        assert!(parts[0].starts_with(&apart), "{parts:?}");
     }
 
     #[test]
@@ -167,6 +198,10 @@ mod tests {
         ] {
             assert_eq!(found(check, &files).len(), 1, "{:?}", files[4]);
         }
-        assert_eq!(found(check, &[MANIFEST, ROOT, A, BACK]).len(), 1, "c.rs is missing");
+        assert_eq!(
+            found(check, &[MANIFEST, ROOT, A, BACK]).len(),
+            1,
+            "c.rs is missing"
+        );
     }
 }
