@@ -1,6 +1,7 @@
 //! The house style, as far as a program can see it. One file a rule; `STYLE.md` gives the reasons.
 
 mod circles;
+mod citations;
 mod code_map;
 mod finding;
 mod invariants;
@@ -33,6 +34,7 @@ const RULES: &[Rule] = &[
     pages::check,
     code_map::check,
     circles::check,
+    citations::check,
     mutations::check,
     sizes::check,
 ];
