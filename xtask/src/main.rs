@@ -1,12 +1,15 @@
 //! The checks of this repository that no compiler makes.
 //!
 //! - `cargo xtask tidy`: the house style, as far as a program can see it; see `STYLE.md`.
+//! - `cargo xtask calls [CRATE | FILE]`: which file calls which, in order, and what closes circles;
+//!   `--journey Type::method` what a method reaches.
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
 //! - `cargo xtask mutations [NAME..]`: small wrong changes to the engine, made in a copy of the
 //!   tree; whether the swarm notices each.
 //!
 //! Exit status: 0 is clean, 1 is found or failed, 2 is a bad call.
 
+mod calls;
 mod deny;
 mod error;
 mod mutations;
@@ -16,13 +19,21 @@ mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | deny | mutations [NAME..]";
+const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [NAME..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let clean = match words.as_slice() {
         ["tidy"] => tidy::run(),
+        ["calls", words @ ..] => match calls::run(words) {
+            Ok(Ok(())) => Ok(true),
+            Ok(Err(message)) => {
+                eprintln!("xtask: {message}");
+                return ExitCode::from(2);
+            }
+            Err(error) => Err(error),
+        },
         ["deny"] => deny::run(),
         ["mutations", names @ ..] => mutations::run(names),
         _ => {

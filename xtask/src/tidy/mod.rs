@@ -1,6 +1,9 @@
 //! The house style, as far as a program can see it. One file a rule; `STYLE.md` gives the reasons.
 
+mod circles;
+mod citations;
 mod code_map;
+mod finding;
 mod invariants;
 mod layers;
 mod leftovers;
@@ -14,32 +17,8 @@ mod unsafe_files;
 
 use crate::error::TaskError;
 use crate::source::{Source, load, repository};
-use std::fmt;
 
-/// A place where a rule is broken.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    /// Line `line` of `source`, counted from 1, breaks a rule as `message` says.
-    fn new(source: &Source, line: usize, message: impl Into<String>) -> Finding {
-        Finding {
-            path: source.path.clone(),
-            line,
-            message: message.into(),
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.message)
-    }
-}
+pub(crate) use finding::Finding;
 
 /// What finds the places where one rule is broken.
 type Rule = fn(&[Source]) -> Vec<Finding>;
@@ -54,6 +33,8 @@ const RULES: &[Rule] = &[
     invariants::check,
     pages::check,
     code_map::check,
+    circles::check,
+    citations::check,
     mutations::check,
     sizes::check,
 ];

@@ -1,0 +1,76 @@
+//! The crates among the sources, read: what they define and what calls what.
+
+use super::collect::{self, Crate};
+use super::graph::Graph;
+use super::walk::{self, Calls};
+use super::world::World;
+use crate::source::Source;
+use std::collections::BTreeMap;
+
+/// What the crates define and what each function calls.
+pub(crate) struct Code {
+    pub(crate) world: World,
+    pub(crate) calls: Vec<Calls>,
+    /// The names of the crates.
+    pub(crate) crates: Vec<String>,
+}
+
+impl Code {
+    /// Reads the crates among `sources`; the error says what cannot be read.
+    pub(crate) fn read(sources: &[Source]) -> Result<Code, String> {
+        let texts: BTreeMap<String, String> = sources
+            .iter()
+            .map(|source| (source.path.clone(), source.text.clone()))
+            .collect();
+        let mut crates = Vec::new();
+        for (path, text) in &texts {
+            if let Some(folder) = path.strip_suffix("/Cargo.toml") {
+                crates.extend(crate_in(folder, text, &texts)?);
+            }
+        }
+        let world = collect::collect(&crates, &texts)?;
+        let calls = walk::calls(&world);
+        let crates = crates.into_iter().map(|krate| krate.name).collect();
+        Ok(Code {
+            world,
+            calls,
+            crates,
+        })
+    }
+
+    /// The calls between the files of `krate`.
+    pub(crate) fn graph(&self, krate: &str) -> Graph {
+        Graph::of(&self.world, &self.calls, krate)
+    }
+
+    /// The path of `file` below `src` of its crate.
+    pub(crate) fn short_path(&self, file: usize) -> &str {
+        let path = &self.world.files[file].path;
+        path.split_once("/src/")
+            .map_or(path.as_str(), |(_, below)| below)
+    }
+}
+
+fn crate_in(
+    folder: &str,
+    manifest: &str,
+    texts: &BTreeMap<String, String>,
+) -> Result<Option<Crate>, String> {
+    let manifest: toml::Table = toml::from_str(manifest)
+        .map_err(|error| format!("{folder}/Cargo.toml: {}", error.message()))?;
+    let named = |key: &str| manifest.get("package")?.get(key)?.as_str();
+    let Some(name) = named("name") else {
+        return Ok(None);
+    };
+    let roots = ["lib.rs", "main.rs"].map(|root| format!("{folder}/src/{root}"));
+    let Some(root) = roots.into_iter().find(|root| texts.contains_key(root)) else {
+        return Ok(None);
+    };
+    let uses = manifest.get("dependencies").and_then(toml::Value::as_table);
+    let uses = uses.map(|table| table.keys().cloned().collect());
+    Ok(Some(Crate {
+        name: name.to_owned(),
+        uses: uses.unwrap_or_default(),
+        root,
+    }))
+}

@@ -1,0 +1,293 @@
+//! Gives what was read its meaning: names, types, methods.
+
+use super::names::{Item, Kind, names};
+use super::types::Ty;
+use super::world::{Bounds, Function, Scope, TypeDef, World};
+use std::collections::BTreeMap;
+
+/// What was read and waits until every name is known.
+#[derive(Default)]
+pub(super) struct Read {
+    // Each with its module and, where it has one, its path.
+    pub(super) structs: Vec<(String, String, syn::ItemStruct)>,
+    pub(super) enums: Vec<(String, String, syn::ItemEnum)>,
+    pub(super) aliases: Vec<(String, String, syn::ItemType)>,
+    pub(super) traits: Vec<(String, String, syn::ItemTrait)>,
+    pub(super) functions: Vec<(String, String, syn::ItemFn)>,
+    pub(super) constants: Vec<(String, String, syn::Type, syn::Expr)>,
+    pub(super) impls: Vec<(String, syn::ItemImpl)>,
+}
+
+/// Gives every name its meaning, in the order in which they need each other.
+pub(super) fn define(mut world: World, read: &Read) -> World {
+    for (_, path, item) in &read.structs {
+        world.types.insert(path.clone(), empty(&item.generics));
+    }
+    for (_, path, item) in &read.enums {
+        let mut def = empty(&item.generics);
+        def.variants = item.variants.iter().map(|v| v.ident.to_string()).collect();
+        world.types.insert(path.clone(), def);
+    }
+    for (_, path, _) in &read.traits {
+        world.traits.insert(path.clone(), Vec::new());
+    }
+    for (_, path, item) in &read.aliases {
+        let parameters = parameters(&item.generics);
+        world
+            .aliases
+            .insert(path.clone(), (parameters, Ty::Unknown));
+    }
+    // An alias of an alias needs a second look.
+    for _ in 0..2 {
+        for (module, path, item) in &read.aliases {
+            let ty = world.convert(&scope(&world, module, None, &[&item.generics]), &item.ty);
+            world
+                .aliases
+                .insert(path.clone(), (parameters(&item.generics), ty));
+        }
+    }
+    fields(&mut world, read);
+    for (module, item) in &read.impls {
+        heading(&mut world, module, item);
+    }
+    for (module, path, item) in &read.traits {
+        define_trait(&mut world, module, path, item);
+    }
+    for (module, item) in &read.impls {
+        define_impl(&mut world, module, item);
+    }
+    for (module, path, item) in &read.functions {
+        let scope = scope(&world, module, None, &[&item.sig.generics]);
+        let index = add(&mut world, path, &item.sig, &item.block.stmts, scope);
+        world.free.insert(path.clone(), index);
+    }
+    for (module, path, ty, value) in &read.constants {
+        let scope = scope(&world, module, None, &[]);
+        let ty = world.convert(&scope, ty);
+        let index = world.functions.len();
+        world.constants.insert(path.clone(), (ty, index));
+        let file = world.modules[module].file;
+        world.functions.push(Function {
+            name: short(path),
+            file,
+            scope,
+            inputs: Vec::new(),
+            output: Ty::Unknown,
+            body: vec![syn::Stmt::Expr(value.clone(), None)],
+        });
+    }
+    world
+}
+
+fn empty(generics: &syn::Generics) -> TypeDef {
+    TypeDef {
+        parameters: parameters(generics),
+        ..TypeDef::default()
+    }
+}
+
+fn parameters(generics: &syn::Generics) -> Vec<String> {
+    generics
+        .type_params()
+        .map(|param| param.ident.to_string())
+        .collect()
+}
+
+/// Where names are read in `module`, with the parameters of `generics`.
+fn scope(world: &World, module: &str, self_ty: Option<Ty>, generics: &[&syn::Generics]) -> Scope {
+    let mut scope = Scope {
+        module: module.to_owned(),
+        self_ty,
+        bounds: Bounds::new(),
+    };
+    for generics in generics {
+        for name in parameters(generics) {
+            scope.bounds.insert(name, Vec::new());
+        }
+        for param in generics.type_params() {
+            let bounds = world.bounds(&scope, &param.bounds);
+            scope.bounds.insert(param.ident.to_string(), bounds);
+        }
+        let clauses = generics.where_clause.iter().flat_map(|c| &c.predicates);
+        for clause in clauses {
+            if let syn::WherePredicate::Type(clause) = clause
+                && let Ty::Param(name) = world.convert(&scope, &clause.bounded_ty)
+            {
+                let bounds = world.bounds(&scope, &clause.bounds);
+                scope.bounds.entry(name).or_default().extend(bounds);
+            }
+        }
+    }
+    scope
+}
+
+fn fields(world: &mut World, read: &Read) {
+    for (module, path, item) in &read.structs {
+        let scope = scope(world, module, None, &[&item.generics]);
+        let found = fields_of(world, &scope, "", &item.fields);
+        if let Some(def) = world.types.get_mut(path) {
+            def.fields = found;
+        }
+    }
+    for (module, path, item) in &read.enums {
+        let scope = scope(world, module, None, &[&item.generics]);
+        let all = item.variants.iter().flat_map(|variant| {
+            fields_of(
+                world,
+                &scope,
+                &format!("{}.", variant.ident),
+                &variant.fields,
+            )
+        });
+        let all = all.collect();
+        if let Some(def) = world.types.get_mut(path) {
+            def.fields = all;
+        }
+    }
+}
+
+fn fields_of(
+    world: &World,
+    scope: &Scope,
+    before: &str,
+    fields: &syn::Fields,
+) -> BTreeMap<String, Ty> {
+    let named = fields.iter().enumerate().map(|(index, field)| {
+        let name = field
+            .ident
+            .as_ref()
+            .map_or(index.to_string(), ToString::to_string);
+        (format!("{before}{name}"), world.convert(scope, &field.ty))
+    });
+    named.collect()
+}
+
+/// What an `impl` says apart from its methods: which trait a type has, and what it names.
+fn heading(world: &mut World, module: &str, item: &syn::ItemImpl) {
+    let mut scope = scope(world, module, None, &[&item.generics]);
+    let self_ty = world.convert(&scope, &item.self_ty);
+    let Some(head) = self_ty.head() else { return };
+    scope.self_ty = Some(self_ty);
+    if let Some((_, path, _)) = &item.trait_
+        && let Some(Item::Trait(path)) = world.find(&scope, &names(path), Kind::Space)
+    {
+        world.implements.entry(head.clone()).or_default().push(path);
+    }
+    for member in &item.items {
+        if let syn::ImplItem::Type(named) = member {
+            let ty = world.convert(&scope, &named.ty);
+            world
+                .associated
+                .insert((head.clone(), named.ident.to_string()), ty);
+        }
+    }
+}
+
+fn define_trait(world: &mut World, module: &str, path: &str, item: &syn::ItemTrait) {
+    let own = Some(Ty::Trait(vec![path.to_owned()]));
+    let outer = scope(world, module, own.clone(), &[&item.generics]);
+    let supers = world.bounds(&outer, &item.supertraits);
+    let supers = supers.into_iter().filter_map(|ty| match ty {
+        Ty::Trait(mut paths) => paths.pop(),
+        _ => None,
+    });
+    let supers = supers.collect();
+    world.traits.insert(path.to_owned(), supers);
+    for member in &item.items {
+        if let syn::TraitItem::Fn(method) = member {
+            let generics = [&item.generics, &method.sig.generics];
+            let scope = scope(world, module, own.clone(), &generics);
+            let body = method.default.as_ref().map_or(&[][..], |body| &body.stmts);
+            let name = format!("{path}::{}", method.sig.ident);
+            let index = add(world, &name, &method.sig, body, scope);
+            file_method(world, path, &method.sig.ident, index);
+        }
+    }
+}
+
+fn define_impl(world: &mut World, module: &str, item: &syn::ItemImpl) {
+    let own = world.convert(
+        &scope(world, module, None, &[&item.generics]),
+        &item.self_ty,
+    );
+    let head = own.head();
+    let shown = head.clone().unwrap_or_else(|| format!("{module}::blanket"));
+    for member in &item.items {
+        let syn::ImplItem::Fn(method) = member else {
+            continue;
+        };
+        if is_test(&method.attrs) {
+            continue;
+        }
+        let generics = [&item.generics, &method.sig.generics];
+        let scope = scope(world, module, Some(own.clone()), &generics);
+        let name = format!("{shown}::{}", method.sig.ident);
+        let index = add(world, &name, &method.sig, &method.block.stmts, scope);
+        if let Some(head) = &head {
+            let key = (head.clone(), method.sig.ident.to_string());
+            // What a type says itself goes before what it says for a trait.
+            if item.trait_.is_none() || !world.methods.contains_key(&key) {
+                file_method(world, head, &method.sig.ident, index);
+            }
+        }
+    }
+}
+
+fn file_method(world: &mut World, head: &str, name: &syn::Ident, index: usize) {
+    let name = name.to_string();
+    let owners = world.owners.entry(name.clone()).or_default();
+    owners.insert(head.to_owned());
+    world.methods.insert((head.to_owned(), name), index);
+}
+
+fn add(
+    world: &mut World,
+    path: &str,
+    signature: &syn::Signature,
+    body: &[syn::Stmt],
+    scope: Scope,
+) -> usize {
+    let typed = signature.inputs.iter().filter_map(|input| match input {
+        syn::FnArg::Typed(typed) => Some(typed),
+        syn::FnArg::Receiver(_) => None,
+    });
+    let inputs = typed.map(|typed| ((*typed.pat).clone(), world.convert(&scope, &typed.ty)));
+    let inputs = inputs.collect();
+    let mut output = world.returned(&scope, &signature.output);
+    if signature.asyncness.is_some() {
+        output = Ty::of("Future", output);
+    }
+    world.functions.push(Function {
+        name: short(path),
+        file: world.modules[&scope.module].file,
+        scope,
+        inputs,
+        output,
+        body: body.to_vec(),
+    });
+    world.functions.len() - 1
+}
+
+/// The last two names of a path: `Type::method`, `module::function`.
+fn short(path: &str) -> String {
+    let mut names = path.rsplit("::");
+    let last = names.next().unwrap_or_default();
+    match names.next() {
+        Some(before) => format!("{before}::{last}"),
+        None => last.to_owned(),
+    }
+}
+
+/// Whether attributes say that something is for tests or for the schedule explorer alone.
+pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        syn::Meta::Path(path) => path.is_ident("test"),
+        syn::Meta::List(list) if list.path.is_ident("cfg") => {
+            let text = list.tokens.to_string();
+            let bare = text.replace("not (", "not(");
+            let has = |word: &str| bare.contains(word) && !bare.contains(&format!("not({word}"));
+            has("test") || has("loom")
+        }
+        _ => false,
+    })
+}
