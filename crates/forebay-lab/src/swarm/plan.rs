@@ -328,7 +328,10 @@ impl Plan {
         match error {
             AccessError::Store(_) | AccessError::TooManyFailed { .. } => self.may_fail(),
             AccessError::NotAnswering { .. } => self.may_hang() || self.may_fail(),
-            AccessError::Held { .. } => self.may_be_held(),
+            // A reader holds a guard for less than the engine waits, if the clock does not jump.
+            AccessError::Held { .. } => {
+                self.may_be_held() || (self.may_jump() && self.has(Part::Readers))
+            }
             AccessError::NoFrames { .. } => {
                 // What memory held of swap that is too small has no place in less of it.
                 let is_short = self.has(Part::Memory) && self.anonymous.is_some();
