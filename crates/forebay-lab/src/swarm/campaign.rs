@@ -5,6 +5,7 @@ use super::run::{Outcome, run_seed, run_twin};
 use super::verdict::{Oracle, Violation};
 use forebay::Mark;
 use forebay_base::Span;
+use forebay_base::hash::mix;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::thread::{Stopwatch, spawn};
@@ -73,6 +74,8 @@ pub struct Report {
     pub crashes: u64,
     /// Pages read from and written to stores.
     pub pages_moved: u64,
+    /// A hash of all that happened: equal if two builds did the same with the same seeds.
+    pub trace: u64,
     /// What went wrong, by the kind of fault: mostly requests that were struck.
     pub faults: BTreeMap<&'static str, u64>,
     /// Each error arm of the engine, by name.
@@ -106,6 +109,8 @@ impl Report {
         self.syncs += outcome.syncs;
         self.crashes += u64::from(outcome.crashed);
         self.pages_moved += outcome.pages_moved;
+        // A sum, for the threads end their seeds in any order.
+        self.trace = self.trace.wrapping_add(mix(seed ^ outcome.trace));
         for (name, count) in outcome.faults {
             *self.faults.entry(name).or_default() += count;
         }
