@@ -1,15 +1,17 @@
 //! The cache: built once, shared by whoever clones it, closed by name.
 
-use crate::engine::{Engine, Swap};
+use crate::engine::Engine;
 use crate::error::{BuildError, MemoryError, SyncError};
 use crate::file::File;
-use crate::flow::SwapAhead;
 use crate::marks::Mark;
+use crate::memory::Swap;
+use crate::policy::ScanBalance;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::shrinker::Shrinker;
 use crate::state::backing::Backing;
 use crate::state::object::Origin;
 use crate::state::swap::{SwapRetry, SwapSlots};
+use crate::state::swap_ahead::SwapAhead;
 use crate::state::vectors::IoVectors;
 use crate::statistics::Statistics;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
@@ -185,8 +187,13 @@ impl Cache {
             ahead: SwapAhead::default(),
             retry: Mutex::new(SwapRetry::default()),
             clean_pages: AtomicU64::new(0),
+            clean_pages_count: self.engine.settings.policy.scan_balance == ScanBalance::Cost,
         };
-        self.engine.swap.set(swap).map_err(|_| bad("set once"))
+        self.engine
+            .memory
+            .swap
+            .set(swap)
+            .map_err(|_| bad("set once"))
     }
 
     /// Anonymous memory of `length_bytes`, zeros at first: for sorts, hashes, temporary pages. It

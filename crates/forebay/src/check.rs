@@ -26,7 +26,7 @@ impl Engine {
     /// Says what is wrong, a sentence each. Meaningful while nothing is in flight.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        let mut places = vec![0_u8; self.frames.len() as usize];
+        let mut places = vec![0_u8; self.memory.frames.len() as usize];
         self.check_lists(&mut places, &mut wrong);
         self.check_index(&mut wrong);
         self.check_frames(&places, &mut wrong);
@@ -39,11 +39,11 @@ impl Engine {
     /// Pages behind the end of an object that nobody resizes now (O1), a sentence each.
     pub(crate) fn check_ends(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for frame in 0..self.frames.len() {
-            if self.frames.word(frame) & flag::MAPPED == 0 {
+        for frame in 0..self.memory.frames.len() {
+            if self.memory.frames.word(frame) & flag::MAPPED == 0 {
                 continue;
             }
-            let owner = self.frames.owner(frame);
+            let owner = self.memory.frames.owner(frame);
             let object = self.objects.get(object_of(owner));
             if let Some(object) = object.filter(|object| !object.is_resized()) {
                 check_end(&object, page_of(owner), &mut wrong);
@@ -53,8 +53,8 @@ impl Engine {
     }
 
     fn check_lists(&self, places: &mut [u8], wrong: &mut Vec<String>) {
-        for zone in &self.zones {
-            let free = zone.free_members(&self.frames);
+        for zone in &self.memory.zones {
+            let free = zone.free_members(&self.memory.frames);
             if free.len() as u64 != zone.free_pages() {
                 wrong.push(format!(
                     "{}: {} free, {} counted",
@@ -68,7 +68,7 @@ impl Engine {
             }
             self.check_balloon(zone, places, wrong);
             for list in List::ALL {
-                let members = zone.members(&self.frames, list);
+                let members = zone.members(&self.memory.frames, list);
                 if members.len() as u64 != zone.size(list) {
                     wrong.push(format!(
                         "{list:?} has {} frames, not {} (Z2)",
@@ -81,7 +81,7 @@ impl Engine {
                         wrong.push(format!("frame {frame} is in two places (Z1)"));
                     }
                     places[frame as usize] |= LISTED;
-                    let word = self.frames.word(frame);
+                    let word = self.memory.frames.word(frame);
                     if word & flag::LISTED == 0 || List::of(word) != list {
                         wrong.push(format!(
                             "frame {frame} is on {list:?}, its flags say no (Z3)"
@@ -102,7 +102,7 @@ impl Engine {
     }
 
     fn check_balloon(&self, zone: &Zone, places: &mut [u8], wrong: &mut Vec<String>) {
-        let members = zone.balloon_members(&self.frames);
+        let members = zone.balloon_members(&self.memory.frames);
         let given_up = zone.spanned_pages - zone.present_pages();
         if members.len() as u64 != given_up || zone.present_pages() < zone.managed_pages() {
             wrong.push(format!(
@@ -122,16 +122,16 @@ impl Engine {
     }
 
     fn check_index(&self, wrong: &mut Vec<String>) {
-        let mut met = vec![0_u32; self.frames.len() as usize];
+        let mut met = vec![0_u32; self.memory.frames.len() as usize];
         let mut pages = BTreeSet::new();
-        for frame in self.index.buckets(&self.frames).flatten() {
+        for frame in self.memory.index.buckets(&self.memory.frames).flatten() {
             met[frame as usize] += 1;
-            if self.frames.word(frame) & flag::MAPPED == 0 {
+            if self.memory.frames.word(frame) & flag::MAPPED == 0 {
                 wrong.push(format!(
                     "frame {frame} is in the index and has no page (X1)"
                 ));
             }
-            if !pages.insert(self.frames.owner(frame)) {
+            if !pages.insert(self.memory.frames.owner(frame)) {
                 wrong.push(format!(
                     "the page of frame {frame} is in another one too (X2)"
                 ));
@@ -140,17 +140,17 @@ impl Engine {
         for (frame, times) in met.iter().enumerate().filter(|(_, times)| **times > 1) {
             wrong.push(format!("frame {frame} is {times} times in the index (X1)"));
         }
-        let off = self.index.stretches_off(pages.into_iter());
+        let off = self.memory.index.stretches_off(pages.into_iter());
         if off > 0 {
             wrong.push(format!("{off} counts of stretches are wrong (X3)"));
         }
     }
 
     fn check_frames(&self, places: &[u8], wrong: &mut Vec<String>) {
-        for frame in 0..self.frames.len() {
-            let word = self.frames.word(frame);
+        for frame in 0..self.memory.frames.len() {
+            let word = self.memory.frames.word(frame);
             let place = places[frame as usize];
-            let owner = self.frames.owner(frame);
+            let owner = self.memory.frames.owner(frame);
             if word & (HOLDS | flag::EXCLUSIVE) != 0 {
                 wrong.push(format!("frame {frame} is held at rest: {word:#x}"));
             }
@@ -163,7 +163,7 @@ impl Engine {
             if word & flag::MAPPED == 0 {
                 continue;
             }
-            if self.index.find_surely(&self.frames, owner) != Some(frame) {
+            if self.memory.index.find_surely(&self.memory.frames, owner) != Some(frame) {
                 wrong.push(format!("frame {frame} is mapped and not in the index (X1)"));
             }
             self.check_tags(frame, word, owner, wrong);
@@ -205,8 +205,8 @@ impl Engine {
 
     fn check_books(&self, wrong: &mut Vec<String>) {
         let (mut dirty, mut writeback, mut uncommitted) = (0, 0, 0);
-        for frame in 0..self.frames.len() {
-            let word = self.frames.word(frame);
+        for frame in 0..self.memory.frames.len() {
+            let word = self.memory.frames.word(frame);
             let is_file = word & flag::ANON == 0;
             dirty += u64::from(is_file && word & flag::DIRTY != 0);
             writeback += u64::from(word & (flag::WRITEBACK | flag::UNSTABLE) != 0);
@@ -216,7 +216,7 @@ impl Engine {
         let of_stores = |gauge: fn(&Backing) -> &AtomicU64| {
             backings.iter().map(|backing| read(gauge(backing))).sum()
         };
-        let of_zones = self.zones.iter().map(|zone| read(&zone.dirty)).sum();
+        let of_zones = self.memory.zones.iter().map(|zone| read(&zone.dirty)).sum();
         let objects = self.objects.all();
         let object_bytes = objects.iter().map(|object| object.origin.object_bytes());
         let told_bytes = self.objects.bytes();
@@ -254,7 +254,7 @@ impl Engine {
     /// Pages that could not be written, and anonymous pages of which swap has a copy or will not.
     fn check_failed(&self, wrong: &mut Vec<String>) {
         let frames_with = |is_one: fn(u64) -> bool| {
-            let words = (0..self.frames.len()).map(|frame| self.frames.word(frame));
+            let words = (0..self.memory.frames.len()).map(|frame| self.memory.frames.word(frame));
             words.filter(|&word| is_one(word)).count() as u64
         };
         let objects = self.objects.all();
@@ -266,7 +266,9 @@ impl Engine {
         compare(wrong, "failed pages", failed, marked);
         let of_cache = read(&self.global.failed);
         compare(wrong, "failed pages of the cache", of_cache, marked);
-        let Some(swap) = self.swap.get() else { return };
+        let Some(swap) = self.memory.swap.get() else {
+            return;
+        };
         let clean = frames_with(|word| {
             word & (flag::MAPPED | flag::ANON | flag::DIRTY) == flag::MAPPED | flag::ANON
         });
@@ -307,7 +309,9 @@ impl Engine {
     }
 
     fn check_slots(&self, wrong: &mut Vec<String>) {
-        let Some(swap) = self.swap.get() else { return };
+        let Some(swap) = self.memory.swap.get() else {
+            return;
+        };
         let (mut slots, mut distinct) = (0, BTreeSet::new());
         for object in self.objects.all() {
             let Origin::Anonymous { slots: of_object } = &object.origin else {

@@ -4,9 +4,9 @@ use crate::budget::Budget;
 use crate::counters::{Counter, Counters};
 use crate::error::BuildError;
 use crate::event::{Event, EventSink};
-use crate::flow::{SwapAhead, without_over};
 use crate::layout::lay_out;
 use crate::marks::{Mark, Marks};
+use crate::memory::Memory;
 use crate::policy::{ClosedFiles, Refaults, WriteDepth};
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::state::arena::Arena;
@@ -15,27 +15,23 @@ use crate::state::congestion::Congestion;
 use crate::state::dirty_index::BlockSlab;
 use crate::state::frame::FrameTable;
 use crate::state::global::GlobalDirty;
-use crate::state::index::Index;
-use crate::state::node::Node;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::ObjectTable;
 use crate::state::shadow::Shadows;
 use crate::state::shrinkers::Shrinkers;
-use crate::state::swap::{SwapRetry, SwapSlots};
 use crate::state::vectors::IoVectors;
-use crate::state::zone::Zone;
 use forebay_base::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
-use forebay_law::limits::{DirtyLimits, available_pages, dirty_limits};
+use forebay_law::limits::{DirtyLimits, dirty_limits};
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
-use forebay_store::{ObjectId, Store};
+use forebay_store::Store;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// Writers that may pause at a time before the queue of those who wait grows.
 const PAUSES: usize = 64;
@@ -53,16 +49,10 @@ pub(crate) struct Engine {
     sink: Option<Arc<dyn EventSink>>,
     /// The sink panicked: it is not called any more.
     sink_failed: AtomicBool,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     marks: Marks,
-    pub(crate) frames: FrameTable,
-    pub(crate) index: Index,
-    pub(crate) shadows: Shadows,
+    pub(crate) memory: Memory,
     pub(crate) slab: BlockSlab,
-    pub(crate) zones: Vec<Zone>,
-    pub(crate) nodes: Vec<Node>,
-    /// Pages that are never counted as dirtyable: reserves and high marks.
-    total_reserve: AtomicU64,
     pub(crate) balloon: Balloon,
     pub(crate) objects: ObjectTable,
     pub(crate) shrinkers: Shrinkers,
@@ -70,7 +60,6 @@ pub(crate) struct Engine {
     /// Sum of all stores' guaranteed parts of the dirty limit, percent.
     min_percent_sum: AtomicU64,
     pub(crate) global: GlobalDirty,
-    pub(crate) swap: OnceLock<Swap>,
     pub(crate) vectors: IoVectors,
     pub(crate) congestion: Congestion,
     /// Read requests that stores have now.
@@ -97,23 +86,6 @@ pub(crate) struct Balloon {
     has_forgotten: AtomicBool,
 }
 
-/// The store to which anonymous pages are written.
-pub(crate) struct Swap {
-    pub(crate) backing: Arc<Backing>,
-    pub(crate) object: ObjectId,
-    pub(crate) slots: SwapSlots,
-    /// Vectors of one page: never those of files, which have to be written as well. When more
-    /// pages are on their way than there are vectors, the others get small new ones.
-    pub(crate) vectors: IoVectors,
-    /// How much is read back at a time.
-    pub(crate) ahead: SwapAhead,
-    /// When pages that it refused are tried again.
-    pub(crate) retry: Mutex<SwapRetry>,
-    /// Resident anonymous pages that are as they are in swap, or are on their way there: they can
-    /// be freed without another slot.
-    pub(crate) clean_pages: AtomicU64,
-}
-
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
@@ -133,14 +105,16 @@ impl Engine {
         let arena = Arena::new(budget.frames, settings.page_memory, settings.prefault)
             .map_err(no_memory)?;
         let frames = FrameTable::new(arena, budget.wait_queues);
-        let (zones, nodes) = lay_out(&settings, &budget, &frames);
+        let zones_and_nodes = lay_out(&settings, &budget, &frames);
+        let shadows = Shadows::new(match settings.policy.refaults {
+            Refaults::Ignored => 0,
+            Refaults::OfReads | Refaults::Activated => budget.frames,
+        });
+        let counters = Arc::new(Counters::new());
+        let memory = Memory::new(frames, zones_and_nodes, shadows, counters.clone());
         let engine = Arc::new_cyclic(|me| Engine {
             me: me.clone(),
-            index: Index::new(budget.frames),
-            shadows: Shadows::new(match settings.policy.refaults {
-                Refaults::Ignored => 0,
-                Refaults::OfReads | Refaults::Activated => budget.frames,
-            }),
+            memory,
             slab: BlockSlab::new(budget.dirty_blocks),
             objects: ObjectTable::new(
                 settings.objects_limit,
@@ -151,12 +125,8 @@ impl Engine {
             rt: parts.rt,
             sink: parts.sink,
             sink_failed: AtomicBool::new(false),
-            counters: Counters::new(),
+            counters,
             marks: Marks::new(),
-            frames,
-            zones,
-            nodes,
-            total_reserve: AtomicU64::new(0),
             balloon: Balloon {
                 memory_bytes: Mutex::new(budget.limit_bytes(&settings)),
                 ..Balloon::default()
@@ -164,7 +134,6 @@ impl Engine {
             backings: Mutex::new(Vec::new()),
             min_percent_sum: AtomicU64::new(0),
             global: GlobalDirty::default(),
-            swap: OnceLock::new(),
             congestion: Congestion::default(),
             reads_in_flight: AtomicU64::new(0),
             closing: AtomicBool::new(false),
@@ -172,10 +141,9 @@ impl Engine {
             settings,
             budget,
         });
-        engine.note_reserves();
         let memory_bytes = engine.budget.limit_bytes(&engine.settings);
         engine.make_room_for_objects(memory_bytes);
-        for node in 0..engine.nodes.len() {
+        for node in 0..engine.memory.nodes.len() {
             let keeper = engine.clone();
             engine
                 .rt
@@ -215,8 +183,8 @@ impl Engine {
             });
         }
         let has_forgotten = self.balloon.has_forgotten.load(Ordering::Relaxed);
-        if !self.frames.arena().is_phantom() && !has_forgotten {
-            let (base, bytes) = self.frames.arena().region();
+        if !self.memory.frames.arena().is_phantom() && !has_forgotten {
+            let (base, bytes) = self.memory.frames.arena().region();
             store.register_memory(base, bytes);
         }
         let vectors = self.vectors_of(store.geometry().queue_depth, settings.queue_requests);
@@ -288,7 +256,7 @@ impl Engine {
         self.closed.wake_all();
         // The task that fills the balloons waits for writes that end.
         self.slab.freed.wake_all();
-        for node in &self.nodes {
+        for node in &self.memory.nodes {
             node.wake_kswapd.wake_all();
         }
         for backing in self.backings() {
@@ -321,6 +289,7 @@ impl Engine {
         match &object.origin {
             Origin::File { backing, .. } => self.backing(*backing),
             Origin::Anonymous { .. } => self
+                .memory
                 .swap
                 .get()
                 .expect("anonymous memory needs swap")
@@ -365,37 +334,10 @@ impl Engine {
         self.counters.add(counter, count);
     }
 
-    pub(crate) fn zone_of(&self, frame: u32) -> &Zone {
-        let zone = self.zones.partition_point(|zone| zone.first_frame <= frame) - 1;
-        debug_assert!(
-            self.zones[zone].contains(frame),
-            "every frame has a zone (Z1)"
-        );
-        &self.zones[zone]
-    }
-
-    /// Memory that may be dirtied (spec/writeback.md 2.2).
-    pub(crate) fn dirtyable_pages(&self) -> u64 {
-        let (mut free, mut file) = (0, 0);
-        for zone in &self.zones {
-            let sizes = zone.sizes();
-            free += zone.free_pages();
-            file += sizes.inactive_file + sizes.active_file + zone.isolated(true);
-        }
-        let reserve = self.total_reserve.load(Ordering::Relaxed);
-        without_over(available_pages(free, file, reserve), self.pages_over())
-    }
-
-    /// Sums up what the zones keep from being dirtied.
-    pub(crate) fn note_reserves(&self) {
-        let reserved = self.zones.iter().map(Zone::reserved_pages).sum();
-        self.total_reserve.store(reserved, Ordering::Relaxed);
-    }
-
     /// Lets all stores forget the memory before parts of it are given up: one that has it
     /// registered would go on using what was there.
     pub(crate) fn forget_memory(&self) {
-        let arena = self.frames.arena();
+        let arena = self.memory.frames.arena();
         let backings = lock(&self.backings);
         if !self.balloon.has_forgotten.swap(true, Ordering::Relaxed) && !arena.is_phantom() {
             arena.want_huge_pages(false);
@@ -408,7 +350,7 @@ impl Engine {
 
     /// Tells all stores of the memory again, now that none of it is given up.
     pub(crate) fn remember_memory(&self) {
-        let arena = self.frames.arena();
+        let arena = self.memory.frames.arena();
         let backings = lock(&self.backings);
         if self.balloon.has_forgotten.swap(false, Ordering::Relaxed) && !arena.is_phantom() {
             arena.want_huge_pages(true);
@@ -422,7 +364,7 @@ impl Engine {
     /// The dirty limits of the whole cache. However they were set, a quarter of the memory stays
     /// clean, so that reclaim always finds something.
     pub(crate) fn dirty_limits(&self) -> DirtyLimits {
-        let dirtyable = self.dirtyable_pages();
+        let dirtyable = self.memory.dirtyable_pages();
         let mut limits = dirty_limits(dirtyable, &self.settings.dirty);
         let cap = dirtyable - dirtyable / 4;
         limits.thresh = limits.thresh.min(cap);
@@ -433,10 +375,10 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if self.frames.arena().is_phantom() {
+        if self.memory.frames.arena().is_phantom() {
             return;
         }
-        let (base, bytes) = self.frames.arena().region();
+        let (base, bytes) = self.memory.frames.arena().region();
         for backing in self.backings() {
             backing.store.forget_memory(base, bytes);
         }

@@ -176,7 +176,7 @@ impl File {
     /// If the cache has no such node.
     #[must_use]
     pub fn on_node(&self, node: usize) -> File {
-        let nodes = self.handle.engine.nodes.len();
+        let nodes = self.handle.engine.memory.nodes.len();
         assert!(node < nodes, "the cache has {nodes} nodes");
         File {
             handle: Arc::new(self.handle.beside(node)),

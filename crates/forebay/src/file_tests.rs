@@ -87,7 +87,7 @@ fn a_long_object_with_few_pages_is_walked_in_few_steps() {
         faults.clear();
         let engine = &file.handle.engine;
         let steps = |length| {
-            let walk = engine.pages_to_visit(&file.handle.object, 0..length);
+            let walk = engine.memory.pages_to_visit(&file.handle.object, 0..length);
             walk.inspect(|&page| assert!(page < length)).count()
         };
         for length in [1_000, 2_000, 100_000, 1 << 40] {

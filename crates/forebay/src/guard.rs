@@ -38,7 +38,7 @@ impl Deref for PageGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.engine.frames.arena().bytes(&self.hold)
+        self.engine.memory.frames.arena().bytes(&self.hold)
     }
 }
 

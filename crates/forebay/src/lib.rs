@@ -36,6 +36,7 @@ mod flow;
 mod guard;
 mod layout;
 mod marks;
+mod memory;
 mod policy;
 mod settings;
 mod shrinker;

@@ -2,7 +2,7 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::flow::zone_dirtyable_pages;
+use crate::memory::Memory;
 use crate::settings::PageMemory;
 use crate::state::zone::{List, Zone};
 use forebay_base::PAGE_BYTES;
@@ -156,7 +156,7 @@ impl Engine {
         let (dirty_setpoint, dirty_limit) = self.dirty_setpoint();
         let overhead_bytes = self.budget.overhead_bytes();
         let spanned_pages = u64::from(self.budget.frames);
-        let frames = self.zones.iter().map(Zone::present_pages).sum();
+        let frames = self.memory.zones.iter().map(Zone::present_pages).sum();
         let object_bytes = self.objects.bytes();
         Statistics {
             counters: Counter::ALL
@@ -173,12 +173,13 @@ impl Engine {
             backings: self.backing_statistics(limits.thresh),
             frames,
             nr_balloon_pages: spanned_pages - frames,
-            pages_over: self.pages_over(),
+            pages_over: self.memory.pages_over(),
             memory_bytes: frames * self.page_bytes() + overhead_bytes + object_bytes,
             object_bytes,
             overhead_bytes_per_page: overhead_bytes.div_ceil(spanned_pages),
-            shadows: self.shadows.len() as u64,
+            shadows: self.memory.shadows.len() as u64,
             swap_slots_used: self
+                .memory
                 .swap
                 .get()
                 .map_or(0, |swap| swap.slots.total() - swap.slots.free_slots()),
@@ -211,11 +212,11 @@ impl Engine {
             isolated_file: zone.isolated(true),
             lowmem_reserve: zone.lowmem_reserves(),
             dirty_limit: self.zone_dirty_limit(zone),
-            dirtyable: zone_dirtyable_pages(zone),
+            dirtyable: Memory::dirtyable_pages_of(zone),
             dirty: zone.dirty.load(Ordering::Relaxed),
             writeback: zone.writeback.load(Ordering::Relaxed),
         };
-        self.zones.iter().map(of_zone).collect()
+        self.memory.zones.iter().map(of_zone).collect()
     }
 
     fn backing_statistics(&self, thresh: u64) -> Vec<BackingStatistics> {

@@ -7,19 +7,10 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::state::backing::Backing;
+use crate::state::gauge::less;
 use crate::state::object::ObjectState;
-use crate::state::zone::Zone;
-use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::sync::atomic::Ordering;
 use forebay_store::PagePointer;
-
-/// Takes `pages` from a gauge that cannot be below that.
-pub(crate) fn less(gauge: &AtomicU64, pages: u64) {
-    let before = gauge.fetch_sub(pages, Ordering::Relaxed);
-    debug_assert!(
-        before >= pages,
-        "a gauge of {before} pages cannot lose {pages}"
-    );
-}
 
 impl Engine {
     /// Of the pages of all stores that could not be written those that the limit on dirty pages
@@ -31,7 +22,7 @@ impl Engine {
         if all == 0 {
             return (0, 0);
         }
-        let frames = u64::from(self.frames.len());
+        let frames = u64::from(self.memory.frames.len());
         let most = thresh.min(frames.saturating_sub(thresh) / 2);
         let aside = all.min(most);
         let of_store = backing.failed_pages.load(Ordering::Relaxed);
@@ -48,7 +39,10 @@ impl Engine {
     pub(crate) fn account_dirty(&self, backing: &Backing, frame: u32) {
         self.global.dirty.fetch_add(1, Ordering::Relaxed);
         backing.reclaimable.fetch_add(1, Ordering::Relaxed);
-        self.zone_of(frame).dirty.fetch_add(1, Ordering::Relaxed);
+        self.memory
+            .zone_of(frame)
+            .dirty
+            .fetch_add(1, Ordering::Relaxed);
     }
 
     /// T3 and T4 together: dirty pages were claimed, and their write is about to be submitted.
@@ -58,7 +52,7 @@ impl Engine {
         less(&backing.reclaimable, pages);
         self.global.writeback.fetch_add(pages, Ordering::Relaxed);
         backing.writeback.fetch_add(pages, Ordering::Relaxed);
-        self.for_each_zone(claimed, |zone, pages| {
+        self.memory.for_each_zone(claimed, |zone, pages| {
             less(&zone.dirty, pages);
             zone.writeback.fetch_add(pages, Ordering::Relaxed);
         });
@@ -68,7 +62,8 @@ impl Engine {
     pub(crate) fn account_writeback_begins(&self, backing: &Backing, frame: u32) {
         self.global.writeback.fetch_add(1, Ordering::Relaxed);
         backing.writeback.fetch_add(1, Ordering::Relaxed);
-        self.zone_of(frame)
+        self.memory
+            .zone_of(frame)
             .writeback
             .fetch_add(1, Ordering::Relaxed);
     }
@@ -90,14 +85,15 @@ impl Engine {
     pub(crate) fn account_written(&self, backing: &Backing, written: &[PagePointer]) {
         less(&self.global.writeback, written.len() as u64);
         less(&backing.writeback, written.len() as u64);
-        self.for_each_zone(written, |zone, pages| less(&zone.writeback, pages));
+        self.memory
+            .for_each_zone(written, |zone, pages| less(&zone.writeback, pages));
     }
 
     /// T5: its write ended.
     fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.writeback, 1);
         less(&backing.writeback, 1);
-        less(&self.zone_of(frame).writeback, 1);
+        less(&self.memory.zone_of(frame).writeback, 1);
     }
 
     /// The writes of `pages` failed; they are dirty again and kept.
@@ -115,23 +111,10 @@ impl Engine {
         less(&object.failed_pages, 1);
     }
 
-    /// Calls `move_books` with a zone and how many pages in a row lie in it, until all of `pages`
-    /// are told.
-    pub(crate) fn for_each_zone(&self, pages: &[PagePointer], move_books: impl Fn(&Zone, u64)) {
-        let mut left = pages;
-        while let Some(&first) = left.first() {
-            let zone = self.zone_of(self.frames.frame_at(first));
-            let is_outside = |&page: &PagePointer| !zone.contains(self.frames.frame_at(page));
-            let in_zone = left.iter().position(is_outside).unwrap_or(left.len());
-            move_books(zone, in_zone as u64);
-            left = &left[in_zone..];
-        }
-    }
-
     /// T7: a dirty page was dropped without a write.
     pub(crate) fn account_cancelled(&self, backing: &Backing, frame: u32) {
         less(&self.global.dirty, 1);
         less(&backing.reclaimable, 1);
-        less(&self.zone_of(frame).dirty, 1);
+        less(&self.memory.zone_of(frame).dirty, 1);
     }
 }

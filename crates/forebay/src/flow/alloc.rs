@@ -7,10 +7,9 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::flow::without_over;
 use crate::marks::Mark;
+use crate::memory::{FreshFrame, Memory, without_over};
 use crate::policy::{ReclaimThrottle, ZoneDirtyLimits};
-use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
@@ -50,39 +49,6 @@ impl Want {
     }
 }
 
-/// A free frame that was taken for a page. It goes back to its free list if it is dropped.
-#[derive(Debug)]
-pub(crate) struct FreshFrame<'a> {
-    engine: &'a Engine,
-    hold: Option<ExclusiveHold<'a>>,
-}
-
-impl<'a> FreshFrame<'a> {
-    /// The hold, to put a page into the frame.
-    pub(crate) fn into_hold(mut self) -> ExclusiveHold<'a> {
-        self.hold
-            .take()
-            .expect("a fresh frame has its hold until it is used")
-    }
-}
-
-/// Memory of the zone that may be dirtied, pages.
-pub(crate) fn zone_dirtyable_pages(zone: &Zone) -> u64 {
-    let sizes = zone.sizes();
-    let file = sizes.inactive_file + sizes.active_file;
-    let dirtyable = limits::zone_dirtyable(zone.free_pages(), file, zone.reserved_pages());
-    without_over(dirtyable, zone.pages_over())
-}
-
-impl Drop for FreshFrame<'_> {
-    fn drop(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            let frame = hold.blank();
-            self.engine.free_frames(&[frame]);
-        }
-    }
-}
-
 /// Longest sleep between two tries of a caller for whom nothing can be reclaimed.
 const RETRY_SPAN: Span = Span::from_millis(100);
 
@@ -110,7 +76,7 @@ impl Engine {
     /// A frame without waiting, above the low marks, if there is one.
     fn try_frame(&self, want: Want) -> Option<FreshFrame<'_>> {
         let mut skipped_dirty = false;
-        for (_, zone, class) in self.zone_list(want.node) {
+        for (_, zone, class) in self.memory.zone_list(want.node) {
             if want.to_write && !self.zone_takes_dirty(zone) {
                 skipped_dirty = true;
                 continue;
@@ -123,7 +89,7 @@ impl Engine {
             ) {
                 continue;
             }
-            if let Some(fresh) = self.take_from(zone) {
+            if let Some(fresh) = self.memory.take_frame(zone) {
                 return Some(fresh);
             }
         }
@@ -159,7 +125,7 @@ impl Engine {
                 self.mark(Mark::AllocClosed);
                 return Err(AccessError::Closed);
             }
-            self.pass_gate(&self.nodes[want.node]).await;
+            self.pass_gate(&self.memory.nodes[want.node]).await;
             // On the heap, once for a run of reclaim: otherwise every read and every write would be
             // as large as this, and each caller moves them.
             let run_began = self.rt.now();
@@ -191,11 +157,11 @@ impl Engine {
                 self.mark(Mark::AllocNoFrames);
                 return Err(AccessError::NoFrames {
                     waited,
-                    held_pages: self.held_pages(),
+                    held_pages: self.memory.held_pages(),
                     dirty_pages: self.global.pages(),
                 });
             }
-            let listener = self.nodes[want.node].freed.listen();
+            let listener = self.memory.nodes[want.node].freed.listen();
             if self.try_above_min(want.node).is_none() {
                 self.mark(Mark::AllocWaited);
                 let _ = self.rt.timeout(RETRY_SPAN, listener).await;
@@ -204,42 +170,8 @@ impl Engine {
         }
     }
 
-    /// Gives blank frames back and tells who waits for them.
-    pub(crate) fn free_frames(&self, blank: &[u32]) {
-        for &frame in blank {
-            let zone = self.zone_of(frame);
-            zone.put_free(&self.frames, &[frame]);
-            self.nodes[zone.node].freed.wake_all();
-        }
-        self.count(Counter::Pgfree, blank.len() as u64);
-    }
-
-    /// The zones that a request from `node` may use, most preferred first, each with the class
-    /// whose reserve it has to leave (spec/reclaim.md 1.5).
-    pub(crate) fn zone_list(&self, node: usize) -> impl Iterator<Item = (&Node, &Zone, usize)> {
-        let others = self.nodes.iter().filter(move |other| other.number != node);
-        std::iter::once(&self.nodes[node])
-            .chain(others)
-            .flat_map(move |node| {
-                let class = node.top_class();
-                node.zones
-                    .clone()
-                    .rev()
-                    .map(move |zone| (node, &self.zones[zone], class))
-            })
-    }
-
-    fn take_from(&self, zone: &Zone) -> Option<FreshFrame<'_>> {
-        let frame = zone.take_free(&self.frames)?;
-        self.count(Counter::Pgalloc, 1);
-        Some(FreshFrame {
-            engine: self,
-            hold: Some(self.frames.exclude_free(frame)),
-        })
-    }
-
     fn try_above_min(&self, node: usize) -> Option<FreshFrame<'_>> {
-        self.zone_list(node).find_map(|(_, zone, class)| {
+        self.memory.zone_list(node).find_map(|(_, zone, class)| {
             let reserve = zone.lowmem_reserve(class);
             let ok = is_above(
                 zone.free_pages(),
@@ -247,13 +179,17 @@ impl Engine {
                 reserve,
                 MarkRelief::default(),
             );
-            if ok { self.take_from(zone) } else { None }
+            if ok {
+                self.memory.take_frame(zone)
+            } else {
+                None
+            }
         })
     }
 
     /// Whether a page may be dirtied in this zone (spec/reclaim.md 1.10).
     fn zone_takes_dirty(&self, zone: &Zone) -> bool {
-        if self.zones.len() == 1 {
+        if self.memory.zones.len() == 1 {
             return true;
         }
         match self.settings.policy.zone_dirty_limits {
@@ -261,7 +197,7 @@ impl Engine {
             ZoneDirtyLimits::Proportional => {
                 limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone))
             }
-            ZoneDirtyLimits::ForNodes => self.node_takes_dirty(&self.nodes[zone.node]),
+            ZoneDirtyLimits::ForNodes => self.node_takes_dirty(&self.memory.nodes[zone.node]),
         }
     }
 
@@ -269,7 +205,7 @@ impl Engine {
     fn node_takes_dirty(&self, node: &Node) -> bool {
         let (mut free, mut file, mut reserved) = (0, 0, 0);
         let (mut pending, mut over) = (0, 0);
-        for zone in self.zones_up_to(node, node.top_class()) {
+        for zone in self.memory.zones_up_to(node, node.top_class()) {
             let sizes = zone.sizes();
             free += zone.free_pages();
             file += sizes.inactive_file + sizes.active_file;
@@ -279,19 +215,28 @@ impl Engine {
         }
         let dirtyable = without_over(limits::node_dirtyable(free, file, reserved), over);
         let knobs = &self.settings.dirty;
-        let limit = limits::zone_limit(dirtyable, || self.dirtyable_pages(), knobs);
+        let limit = limits::zone_limit(dirtyable, || self.memory.dirtyable_pages(), knobs);
         limits::zone_is_ok(pending, limit)
     }
 
     /// The zone's part of the dirty limit, pages.
     pub(crate) fn zone_dirty_limit(&self, zone: &Zone) -> u64 {
-        let dirtyable = zone_dirtyable_pages(zone);
-        limits::zone_limit(dirtyable, || self.dirtyable_pages(), &self.settings.dirty)
+        let dirtyable = Memory::dirtyable_pages_of(zone);
+        limits::zone_limit(
+            dirtyable,
+            || self.memory.dirtyable_pages(),
+            &self.settings.dirty,
+        )
     }
 
     pub(crate) fn wake_kswapds(&self, first: usize) {
-        for node in std::iter::once(first).chain((0..self.nodes.len()).filter(|&n| n != first)) {
-            self.wake_kswapd(&self.nodes[node], self.nodes[node].top_class());
+        for node in
+            std::iter::once(first).chain((0..self.memory.nodes.len()).filter(|&n| n != first))
+        {
+            self.wake_kswapd(
+                &self.memory.nodes[node],
+                self.memory.nodes[node].top_class(),
+            );
         }
     }
 
@@ -299,7 +244,7 @@ impl Engine {
     async fn pass_gate(&self, node: &Node) {
         const LONGEST: Span = Span::from_secs(1);
         let is_open = || {
-            let zones = || node.zones.clone().map(|zone| &self.zones[zone]);
+            let zones = || node.zones.clone().map(|zone| &self.memory.zones[zone]);
             let free = zones().map(Zone::free_pages).sum();
             node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES
                 || gate_is_open(free, zones().map(|zone| zone.marks().min).sum())
@@ -319,8 +264,8 @@ impl Engine {
 
     /// Whether reclaiming everything that can be would let a request of `node` pass.
     fn may_succeed(&self, node: usize) -> bool {
-        self.zone_list(node).any(|(_, zone, class)| {
-            let available = zone.free_pages() + self.reclaimable_pages(zone);
+        self.memory.zone_list(node).any(|(_, zone, class)| {
+            let available = zone.free_pages() + self.memory.reclaimable_pages(zone);
             is_above(
                 available,
                 zone.marks().min,
@@ -330,32 +275,13 @@ impl Engine {
         })
     }
 
-    /// Pages of the zone that reclaim could free, if all went well.
-    pub(crate) fn reclaimable_pages(&self, zone: &Zone) -> u64 {
-        let sizes = zone.sizes();
-        let anon = if self.swap_has_room() {
-            sizes.inactive_anon + sizes.active_anon
-        } else {
-            0
-        };
-        sizes.inactive_file + sizes.active_file + anon
-    }
-
     /// How long a caller is kept waiting for a frame: long while a store may still answer, short
     /// when only guards stand in the way.
     pub(crate) fn patience(&self) -> Span {
-        if self.global.pages() > 0 || self.is_swap_put_off() {
+        if self.global.pages() > 0 || self.memory.is_swap_put_off() {
             self.settings.answer_timeout
         } else {
             self.settings.held_timeout
         }
-    }
-
-    /// Pages that somebody holds, counted over all frames: for a message, never for a decision.
-    pub(crate) fn held_pages(&self) -> u64 {
-        let held = |&frame: &u32| {
-            self.frames.word(frame) & (crate::state::frame::HOLDS | flag::EXCLUSIVE) != 0
-        };
-        (0..self.frames.len()).filter(held).count() as u64
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::MemoryError;
 use crate::flow::reclaim::{ScanControl, Who};
 use crate::layout::zone_sizes;
-use crate::state::zone::{Zone, ZoneSize};
+use crate::state::zone::ZoneSize;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::scan::TOP_PRIORITY;
@@ -21,12 +21,6 @@ const REST_MS: (u64, u64) = (100, 5_000);
 /// It looks no more often than this while writes end.
 const LEAST_REST: Span = Span::from_millis(5);
 
-/// What may be dirtied of `pages` while `over` are to be given up. A quarter stays, for it may be
-/// other pages that are over, and for long: writers of files are not stopped for those.
-pub(crate) fn without_over(pages: u64, over: u64) -> u64 {
-    pages.saturating_sub(over).max(pages / 4)
-}
-
 impl Engine {
     /// Makes the cache as large as `memory_bytes` allow. Returns the pages that it still has over
     /// that, which is none but where the wait for them took too long.
@@ -36,7 +30,7 @@ impl Engine {
         }
         self.budget.check(&self.settings, memory_bytes)?;
         self.resize(Some(memory_bytes));
-        if self.pages_over() == 0 && !self.objects.is_over_room(0) {
+        if self.memory.pages_over() == 0 && !self.objects.is_over_room(0) {
             return Ok(0);
         }
         for backing in self.backings() {
@@ -71,7 +65,7 @@ impl Engine {
     /// The order in it matters: nothing is given up before every store has forgotten it, and no
     /// store is told of it before all is back.
     fn resize_zones(&self, sizes: &[ZoneSize]) {
-        let zones = || self.zones.iter().zip(sizes);
+        let zones = || self.memory.zones.iter().zip(sizes);
         let is_whole = zones().all(|(zone, size)| size.managed_pages == zone.spanned_pages);
         if !is_whole {
             self.forget_memory();
@@ -79,16 +73,11 @@ impl Engine {
         for (zone, size) in zones() {
             zone.set_size(size);
         }
-        self.note_reserves();
+        self.memory.note_reserves();
         self.empty_balloons();
         if is_whole {
             self.remember_memory();
         }
-    }
-
-    /// Frames that the cache has beyond its budget.
-    pub(crate) fn pages_over(&self) -> u64 {
-        self.zones.iter().map(Zone::pages_over).sum()
     }
 
     /// Waits until the budget is met, no longer than somebody would wait for a frame.
@@ -96,7 +85,7 @@ impl Engine {
         let began = self.rt.now();
         loop {
             let listener = self.balloon.changed.listen();
-            let over = self.pages_over();
+            let over = self.memory.pages_over();
             let deadline = began + self.patience();
             if over == 0 || self.is_closing() || self.rt.now() >= deadline {
                 return over;
@@ -108,14 +97,14 @@ impl Engine {
 
     /// Gives frames back to zones that may have more.
     fn empty_balloons(&self) {
-        for zone in &self.zones {
+        for zone in &self.memory.zones {
             loop {
-                let freed = zone.empty_balloon(&self.frames);
+                let freed = zone.empty_balloon(&self.memory.frames);
                 if freed == 0 {
                     break;
                 }
                 self.count(Counter::BalloonDeflate, freed);
-                self.nodes[zone.node].freed.wake_all();
+                self.memory.nodes[zone.node].freed.wake_all();
             }
         }
     }
@@ -123,9 +112,9 @@ impl Engine {
     /// Puts what is free into the balloons of zones that are too large. Returns how much.
     fn fill_balloons(&self) -> u64 {
         let mut filled = 0;
-        for zone in &self.zones {
+        for zone in &self.memory.zones {
             loop {
-                let taken = zone.fill_balloon(&self.frames);
+                let taken = zone.fill_balloon(&self.memory.frames);
                 if taken == 0 {
                     break;
                 }
@@ -157,10 +146,10 @@ impl Engine {
                 continue;
             }
             let filled = self.fill_balloons();
-            if self.pages_over() == 0 || self.is_closing() {
+            if self.memory.pages_over() == 0 || self.is_closing() {
                 self.balloon.is_filling.store(false, Ordering::SeqCst);
                 // A budget that became smaller before that found the task at work.
-                if self.pages_over() > 0 && !self.is_closing() {
+                if self.memory.pages_over() > 0 && !self.is_closing() {
                     self.start_filling();
                 }
                 return;
@@ -183,7 +172,7 @@ impl Engine {
 
     /// Reclaims as a caller does, from the zones alone that are too large. Returns the pages freed.
     async fn reclaim_over(&self) -> u64 {
-        let Some(zone) = self.zones.iter().find(|zone| zone.pages_over() > 0) else {
+        let Some(zone) = self.memory.zones.iter().find(|zone| zone.pages_over() > 0) else {
             return 0;
         };
         for force_deactivate in [false, true] {

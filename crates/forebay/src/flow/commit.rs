@@ -14,7 +14,7 @@ use crate::state::index::key;
 use crate::state::object::{Committed, ObjectState};
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_store::{Durability, IoKind, Request, StoreError};
+use forebay_store::{Durability, IoKind, StoreError};
 use std::sync::Arc;
 
 impl Engine {
@@ -31,7 +31,7 @@ impl Engine {
             return Committed::NoAnswer;
         };
         let is_told = !object.length_unsynced.load(Ordering::Acquire);
-        if is_told && changes_to_commit(backing, object).is_none() {
+        if is_told && backing.changes_to_commit(object).is_none() {
             return Committed::Durable;
         }
         // Half of a commit would leave pages that no later commit covers, so it is left to
@@ -95,16 +95,16 @@ impl Engine {
             object.errors.set(error);
             return Committed::Failed(error);
         }
-        let Some(changes) = changes_to_commit(backing, object) else {
+        let Some(changes) = backing.changes_to_commit(object) else {
             return Committed::Durable;
         };
         if backing.geometry.durability == Durability::Unstable {
             self.for_unstable(object, |engine, frame, _| {
-                engine.frames.set(frame, flag::COMMITTING);
+                engine.memory.frames.set(frame, flag::COMMITTING);
             })
             .await;
         }
-        let request = of_object(object, IoKind::Commit, 0);
+        let request = object.request(IoKind::Commit, 0);
         let at_work = self.at_work(backing, Part::Request);
         let answered = answer(backing, request, ticket).await;
         drop(at_work);
@@ -155,30 +155,31 @@ impl Engine {
 
     async fn settle_unstable(&self, backing: &Backing, object: &ObjectState, result: Committed) {
         self.for_unstable(object, |engine, frame, page| {
-            if engine.frames.word(frame) & flag::COMMITTING == 0 {
+            if engine.memory.frames.word(frame) & flag::COMMITTING == 0 {
                 return;
             }
             match result {
                 Committed::Durable => {
                     lock(&object.dirty).landed(&engine.slab, page);
-                    engine.rotate_reclaimable(frame);
+                    engine.memory.rotate_reclaimable(frame);
                 }
                 Committed::Failed(_) => {
                     engine.mark(Mark::CommitRedirtied);
                     // The flag first: a flusher that takes a tagged page without it believes it
                     // clean.
-                    if engine.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
+                    if engine.memory.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
                         engine.account_dirty(backing, frame);
                     }
                     lock(&object.dirty).untake(&engine.slab, page, Tag::Dirty);
                 }
                 Committed::NoAnswer => {
-                    engine.frames.clear(frame, flag::COMMITTING);
+                    engine.memory.frames.clear(frame, flag::COMMITTING);
                     return;
                 }
             }
             engine.account_unstable_ends(backing, frame);
             engine
+                .memory
                 .frames
                 .clear(frame, flag::UNSTABLE | flag::COMMITTING);
         })
@@ -200,8 +201,8 @@ impl Engine {
             let Some(page) = next else { return };
             from = page + 1;
             let key = key(object.number, page);
-            while let Some(frame) = self.index.find_surely(&self.frames, key) {
-                match self.frames.hold(frame, key) {
+            while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+                match self.memory.frames.hold(frame, key) {
                     Ok(hold) if hold.word() & flag::UNSTABLE != 0 => act(self, frame, page),
                     Ok(_) | Err(Refused::Gone) => {}
                     Err(Refused::Busy) => {
@@ -239,23 +240,5 @@ async fn commit_ends(object: &ObjectState, number: u64) -> Committed {
             return result;
         }
         listener.await;
-    }
-}
-
-/// The changes that a commit has to cover, if any.
-pub(crate) fn changes_to_commit(backing: &Backing, object: &ObjectState) -> Option<u64> {
-    match backing.geometry.durability {
-        Durability::OnFinish => None,
-        Durability::OnCommit | Durability::Unstable => object.to_commit(),
-    }
-}
-
-/// A request about a whole object.
-pub(crate) fn of_object(object: &ObjectState, kind: IoKind, offset_bytes: u64) -> Request {
-    Request {
-        kind,
-        object: object.store_object(),
-        offset_bytes,
-        length_bytes: 0,
     }
 }

@@ -1,7 +1,6 @@
 //! Clean pages that are taken out of the cache before reclaim comes to them.
 
 use crate::engine::Engine;
-use crate::flow::commit::changes_to_commit;
 use crate::state::frame::{Refused, flag};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
@@ -25,21 +24,21 @@ impl Engine {
     /// Drops the clean pages of a range, and has the others dropped as soon as they are written.
     pub(crate) fn drop_clean(&self, object: &ObjectState, pages: Range<u64>) -> Dropped {
         let mut dropped = Dropped::default();
-        for page in self.pages_to_visit(object, pages) {
+        for page in self.memory.pages_to_visit(object, pages) {
             let key = key(object.number, page);
             // Whoever forgets a file acts on there being none: its number is another's next.
-            let Some(frame) = self.index.find_surely(&self.frames, key) else {
+            let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) else {
                 continue;
             };
-            match self.frames.exclude(frame, key, KEPT) {
+            match self.memory.frames.exclude(frame, key, KEPT) {
                 Ok(hold) => {
-                    self.release_clean(hold);
+                    self.memory.release_clean(hold);
                     dropped.freed += 1;
                 }
                 Err(Refused::Busy) => {
                     // The hold keeps the mark from a frame that was freed meanwhile.
-                    if let Ok(hold) = self.frames.hold(frame, key) {
-                        self.frames.set(hold.frame(), flag::RECLAIM);
+                    if let Ok(hold) = self.memory.frames.hold(frame, key) {
+                        self.memory.frames.set(hold.frame(), flag::RECLAIM);
                     }
                     dropped.kept += 1;
                 }
@@ -60,7 +59,7 @@ impl Engine {
     /// Whether a `Cache::sync` still has to commit what was written, or to tell a length.
     pub(crate) fn is_owed(&self, file: &ObjectState) -> bool {
         file.length_unsynced.load(Ordering::Acquire)
-            || changes_to_commit(&self.backing_of(file), file).is_some()
+            || self.backing_of(file).changes_to_commit(file).is_some()
     }
 
     /// Drops the clean pages of a file.

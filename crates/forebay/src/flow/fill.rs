@@ -6,10 +6,10 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::flow::alloc::{FreshFrame, Want};
-use crate::flow::swap::{is_in_no_slot, slot_of};
+use crate::flow::alloc::Want;
 use crate::flow::writeout::token;
 use crate::marks::Mark;
+use crate::memory::FreshFrame;
 use crate::policy::ScanBalance;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
@@ -109,7 +109,7 @@ impl<'a> PendingRun<'a> {
             self.first = page;
         }
         self.pages
-            .push(self.engine.frames.arena().pointer(hold.leave()));
+            .push(self.engine.memory.frames.arena().pointer(hold.leave()));
         if self.pages.len() as u64 >= self.most {
             self.submit();
         }
@@ -121,7 +121,7 @@ impl<'a> PendingRun<'a> {
         if !self.object.is_anonymous() {
             return true;
         }
-        let slot = |page| slot_of(self.object, page).load(Ordering::Acquire);
+        let slot = |page| self.object.swap_slot(page).load(Ordering::Acquire);
         self.pages.is_empty() || slot(page) == slot(self.first) + self.pages.len() as u32
     }
 
@@ -179,8 +179,9 @@ impl Engine {
         }
         let max_pages = self.longest_window(object, state.max_pages, request_pages);
         let is_cached = |page| {
-            self.index
-                .find(&self.frames, key(object.number, page))
+            self.memory
+                .index
+                .find(&self.memory.frames, key(object.number, page))
                 .is_some()
         };
         let inputs = ReadaheadInputs {
@@ -243,7 +244,10 @@ impl Engine {
         let mut run = PendingRun::new(self, object);
         let mut page = plan.pages.start;
         while page < plan.pages.end {
-            let there = self.index.find(&self.frames, key(object.number, page));
+            let there = self
+                .memory
+                .index
+                .find(&self.memory.frames, key(object.number, page));
             if there.is_some() {
                 run.submit();
                 page += 1;
@@ -280,7 +284,7 @@ impl Engine {
                 self.mark(Mark::FillCut);
                 break;
             }
-            if is_in_no_slot(object, page) {
+            if object.is_in_no_slot(page) {
                 run.submit();
             } else {
                 let of_swap = object.is_anonymous();
@@ -321,24 +325,29 @@ impl Engine {
             hold.set(flag::ANON | active);
         }
         object.note_page(page);
-        if self.index.insert(&self.frames, key, &mut hold).is_err() {
+        if self
+            .memory
+            .index
+            .insert(&self.memory.frames, key, &mut hold)
+            .is_err()
+        {
             let frame = hold.blank();
-            self.free_frames(&[frame]);
+            self.memory.free_frame(frame);
             return None;
         }
         self.settle_refault(key, &mut hold);
-        let zone = self.zone_of(hold.frame());
+        let zone = self.memory.zone_of(hold.frame());
         if by_rotations {
-            zone.list_scanned(&self.frames, hold.frame());
+            zone.list_scanned(&self.memory.frames, hold.frame());
         } else {
-            zone.list(&self.frames, hold.frame());
+            zone.list(&self.memory.frames, hold.frame());
         }
         Some(hold)
     }
 
     /// A page that was evicted not long ago goes to the active list at once (spec/reclaim.md 2.8).
     fn settle_refault(&self, key: u64, hold: &mut ExclusiveHold<'_>) {
-        let Some(shadow) = self.shadows.take(key) else {
+        let Some(shadow) = self.memory.shadows.take(key) else {
             return;
         };
         let is_file = hold.word() & flag::ANON == 0;
@@ -356,7 +365,7 @@ impl Engine {
             )
         };
         self.count(refault, 1);
-        let Some(zone) = self.zones.get(shadow.zone) else {
+        let Some(zone) = self.memory.zones.get(shadow.zone) else {
             return;
         };
         let distance = refault_distance(zone.age(), shadow.age, AGE_BITS);
@@ -366,7 +375,7 @@ impl Engine {
             inactive_file: sizes.inactive_file,
             active_anon: sizes.active_anon,
             inactive_anon: sizes.inactive_anon,
-            swap_has_room: self.swap_has_room(),
+            swap_has_room: self.memory.swap_has_room(),
         };
         if !activates(distance, is_file, &sizes) {
             return;
@@ -374,7 +383,7 @@ impl Engine {
         hold.set(flag::ACTIVE);
         zone.grow_older();
         self.count(activate, 1);
-        let node = &self.nodes[zone.node];
+        let node = &self.memory.nodes[zone.node];
         node.refaults[usize::from(is_file)].fetch_add(1, Ordering::Relaxed);
         if shadow.workingset {
             hold.set(flag::WORKINGSET);
@@ -395,7 +404,7 @@ impl Engine {
                 byte_of(first),
             ),
             Origin::Anonymous { slots } => {
-                let swap = self.swap.get().expect("anonymous memory needs swap");
+                let swap = self.memory.swap.get().expect("anonymous memory needs swap");
                 let slot = slots[first as usize].load(Ordering::Acquire);
                 self.count(Counter::Pswpin, pages.len() as u64);
                 (

@@ -11,12 +11,12 @@ use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::flusher_requests::FlusherWork;
-use crate::state::frame::{ExclusiveHold, flag, halved};
+use crate::state::frame::{flag, halved};
 use crate::state::index::page_of as index_of;
 use crate::state::object::ObjectState;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
-use forebay_store::{Durability, Finish, FinishedIo, IoKind, PagePointer, StoreError};
+use forebay_store::{Durability, Finish, FinishedIo, IoKind, StoreError};
 
 impl Finish for Engine {
     fn finished(&self, io: FinishedIo) {
@@ -49,37 +49,23 @@ impl Engine {
                 Mark::ReadFailed
             });
             // Of swap the request knows slots; the frames know the pages.
-            let first = self.frames.owner(self.frames.frame_at(io.pages[0]));
+            let first = self
+                .memory
+                .frames
+                .owner(self.memory.frames.frame_at(io.pages[0]));
             let first = index_of(first);
             object.note_read_failure(first..first + io.pages.len() as u64, error);
         }
         for &page in &io.pages {
-            let mut hold = self.frames.adopt(self.frames.frame_at(page));
+            let mut hold = self.memory.frames.adopt(self.memory.frames.frame_at(page));
             if io.result.is_ok() {
                 hold.set(flag::UPTODATE);
                 if object.is_anonymous() {
-                    self.anonymous_is_clean();
+                    self.memory.anonymous_is_clean();
                 }
             } else {
-                self.release_page(hold);
+                self.memory.release_page(hold);
             }
-        }
-    }
-
-    /// Takes a clean page with its content out of the cache.
-    pub(crate) fn release_clean(&self, hold: ExclusiveHold<'_>) {
-        if hold.word() & flag::ANON != 0 {
-            self.clean_anonymous_is_gone();
-        }
-        self.release_page(hold);
-    }
-
-    /// Takes a clean page that its holder does not want any more out of the cache.
-    pub(crate) fn release_page(&self, hold: ExclusiveHold<'_>) {
-        let zone = self.zone_of(hold.frame());
-        self.index.remove(&self.frames, &hold);
-        if let Some(frame) = zone.disown(&self.frames, hold) {
-            self.free_frames(&[frame]);
         }
     }
 
@@ -97,7 +83,7 @@ impl Engine {
         self.global.complete(&backing, pages, self.now_ms());
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
-        self.note_node_written(&io.pages);
+        self.memory.note_written(&io.pages);
         backing.write_ends(sequence);
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
         // The vector first: who finds one write less takes it.
@@ -114,14 +100,6 @@ impl Engine {
         backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.note_congestion(backing);
         backing.write_ended.wake_all();
-    }
-
-    /// Tells those who wait for writeback on a node what was written of its pages.
-    pub(crate) fn note_node_written(&self, written: &[PagePointer]) {
-        self.for_each_zone(written, |zone, pages| {
-            let throttled = self.nodes[zone.node].note_written(pages);
-            self.count(Counter::NrThrottledWritten, throttled);
-        });
     }
 
     fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
@@ -144,31 +122,19 @@ impl Engine {
         }
         let mut rotated = 0;
         for &page in &io.pages {
-            let frame = self.frames.frame_at(page);
+            let frame = self.memory.frames.frame_at(page);
             if unstable {
-                self.frames.set(frame, flag::UNSTABLE);
+                self.memory.frames.set(frame, flag::UNSTABLE);
             } else {
-                rotated += u64::from(self.rotate_reclaimable(frame));
+                rotated += u64::from(self.memory.rotate_reclaimable(frame));
             }
-            self.frames.clear(frame, flag::WRITEBACK);
+            self.memory.frames.clear(frame, flag::WRITEBACK);
         }
         if unstable {
             // After the pages are marked: a commit that covers this change has to see them.
             object.changed();
         }
         self.count(Counter::Pgrotated, rotated);
-    }
-
-    /// A page that reclaim marked goes to the old end of its list, before anybody is told that
-    /// its write ended (spec/reclaim.md 3.6).
-    pub(crate) fn rotate_reclaimable(&self, frame: u32) -> bool {
-        let word = self.frames.word(frame);
-        if word & flag::RECLAIM == 0 {
-            return false;
-        }
-        self.frames.clear(frame, flag::RECLAIM);
-        word & (flag::DIRTY | flag::EXCLUSIVE) == 0
-            && self.zone_of(frame).rotate(&self.frames, frame)
     }
 
     /// Pages whose write failed are dirty again: nothing is dropped (promise 2).
@@ -183,11 +149,12 @@ impl Engine {
         let is_split = io.pages.len() > 1;
         let piece = if is_split { halved(io.pages.len()) } else { 0 };
         let waits = !(is_split && lock(&object.queueing).retry.takes_split());
-        let frames = || io.pages.iter().map(|&page| self.frames.frame_at(page));
+        let table = &self.memory.frames;
+        let frames = || io.pages.iter().map(|&page| table.frame_at(page));
         for frame in frames() {
             // The flag before the tag: a flusher that takes a tagged page without it believes it
             // clean.
-            if self.frames.set(frame, flag::DIRTY | flag::FAILED | piece) & flag::DIRTY == 0 {
+            if table.set(frame, flag::DIRTY | flag::FAILED | piece) & flag::DIRTY == 0 {
                 self.account_dirty(backing, frame);
             } else {
                 self.mark(Mark::WriteFailedDirtyAgain);
@@ -213,7 +180,9 @@ impl Engine {
         // Before anybody can take them again, who counts them out.
         self.account_failed(backing, object, pages);
         for frame in frames() {
-            self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
+            self.memory
+                .frames
+                .clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
         // The flusher tries the halves, or sees to it that the object has its next try in time.
         let asks = !waits || {

@@ -305,7 +305,7 @@ impl Engine {
     /// What writing costs a writer beside the flusher's own cost: half as much again, and its turn
     /// for the lock of the store's dirty files (spec/workloads.md 6).
     async fn charge_foreground(&self, backing: &Backing, pages: u64) {
-        let lists = self.nodes.len() + self.zones.len();
+        let lists = self.memory.nodes.len() + self.memory.zones.len();
         let lock = (lists + backing.number) as u32;
         let pages = pages / 2;
         let charge = self.rt.charge(Work::Writeback { pages });

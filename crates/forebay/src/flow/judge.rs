@@ -63,7 +63,11 @@ impl Engine {
         };
         self.prefetch_evictions(taken);
         for &frame in taken.as_slice() {
-            let Ok(hold) = self.frames.exclude(frame, self.frames.owner(frame), 0) else {
+            let Ok(hold) = self
+                .memory
+                .frames
+                .exclude(frame, self.memory.frames.owner(frame), 0)
+            else {
                 judged.kept.push(frame);
                 continue;
             };
@@ -96,16 +100,16 @@ impl Engine {
     /// of them will: their buckets, and then who comes first in those.
     fn prefetch_evictions(&self, batch: &Batch) {
         const IN_THE_WAY: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
-        let is_clean = |&&frame: &&u32| self.frames.word(frame) & IN_THE_WAY == 0;
+        let is_clean = |&&frame: &&u32| self.memory.frames.word(frame) & IN_THE_WAY == 0;
         let clean = || batch.as_slice().iter().filter(is_clean);
         for &frame in clean() {
-            let owner = self.frames.owner(frame);
-            self.index.prefetch(owner);
-            self.shadows.prefetch(owner);
+            let owner = self.memory.frames.owner(frame);
+            self.memory.index.prefetch(owner);
+            self.memory.shadows.prefetch(owner);
         }
         for &frame in clean() {
-            if let Some(first) = self.index.candidate(self.frames.owner(frame)) {
-                self.frames.prefetch_frame(first);
+            if let Some(first) = self.memory.index.candidate(self.memory.frames.owner(frame)) {
+                self.memory.frames.prefetch_frame(first);
             }
         }
     }
@@ -131,7 +135,7 @@ impl Engine {
             if is_kswapd && met_before && flags.writeback.load(Ordering::Relaxed) {
                 tally.immediate += 1;
             } else {
-                self.frames.set(hold.frame(), flag::RECLAIM);
+                self.memory.frames.set(hold.frame(), flag::RECLAIM);
                 tally.writeback += 1;
             }
             return out_of_the_way(stage);
@@ -142,7 +146,7 @@ impl Engine {
         if !is_dirty {
             return Verdict::Free;
         }
-        let before = self.frames.clear(hold.frame(), flag::REFERENCED);
+        let before = self.memory.frames.clear(hold.frame(), flag::REFERENCED);
         let was_referenced = before & flag::REFERENCED != 0;
         let verdict = match is_anon {
             false if !self.may_write_file(flags, hold, control) => {
@@ -170,7 +174,7 @@ impl Engine {
         if stage < ReclaimWriteback::Marked {
             return self.skip_dirty_file();
         }
-        self.frames.set(hold.frame(), flag::RECLAIM);
+        self.memory.frames.set(hold.frame(), flag::RECLAIM);
         self.count(Counter::NrVmscanImmediateReclaim, 1);
         out_of_the_way(stage)
     }
@@ -178,10 +182,10 @@ impl Engine {
     /// Counts a page that reclaim submitted for writing.
     pub(crate) fn note_reclaim_write(&self, frame: u32, who: Who, is_file: bool) {
         self.count(Counter::NrVmscanWrite, 1);
-        let zone = self.zone_of(frame);
+        let zone = self.memory.zone_of(frame);
         self.record_with(|| {
             let mut levels_of_all = PageLevels::default();
-            for zone in &self.zones {
+            for zone in &self.memory.zones {
                 levels_of_all.add(zone.levels());
             }
             Event::MmVmscanWriteFolio {
@@ -200,15 +204,15 @@ impl Engine {
         let owner = hold.owner();
         let workingset = hold.word() & flag::WORKINGSET != 0;
         if hold.word() & flag::ANON != 0 {
-            self.clean_anonymous_is_gone();
+            self.memory.clean_anonymous_is_gone();
         }
-        self.index.remove(&self.frames, &hold);
+        self.memory.index.remove(&self.memory.frames, &hold);
         let shadow = Shadow {
             zone: zone.number,
             age: zone.grow_older(),
             workingset,
         };
-        self.shadows.remember(owner, shadow);
+        self.memory.shadows.remember(owner, shadow);
         hold.blank()
     }
 

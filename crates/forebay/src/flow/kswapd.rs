@@ -27,7 +27,7 @@ const NAP: Span = Span::from_millis(100);
 impl Engine {
     /// The life of the kswapd of `node`.
     pub(crate) async fn kswapd(&self, node: usize) {
-        let node = &self.nodes[node];
+        let node = &self.memory.nodes[node];
         let mut class = node.top_class();
         while !self.is_closing() {
             class = self.class_before_sleep(node, class);
@@ -65,6 +65,7 @@ impl Engine {
     /// Whether some zone up to `class` is above its high mark (spec/reclaim.md 4.5).
     pub(crate) fn is_balanced(&self, node: &Node, class: usize) -> bool {
         let mut zones = self
+            .memory
             .zones_up_to(node, class)
             .filter(|zone| zone.managed_pages() > 0);
         let mut none = true;
@@ -73,13 +74,6 @@ impl Engine {
             zone.free_pages() > zone.marks().high + zone.lowmem_reserve(class)
         });
         found || none && self.balances_without_zones()
-    }
-
-    pub(crate) fn zones_up_to(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
-        node.zones
-            .clone()
-            .take(class + 1)
-            .map(|zone| &self.zones[zone])
     }
 
     async fn try_to_sleep(&self, node: &Node, class: usize) {
@@ -146,7 +140,11 @@ impl Engine {
                 node.note_refaults();
                 return;
             }
-            control.goal = kswapd_goal(self.zones_up_to(node, class).map(|zone| zone.marks().high));
+            control.goal = kswapd_goal(
+                self.memory
+                    .zones_up_to(node, class)
+                    .map(|zone| zone.marks().high),
+            );
             control.begin_pass();
             self.age_active_anon(node, class, &mut control).await;
             self.shrink_node(node, class, &mut control).await;
@@ -176,10 +174,12 @@ impl Engine {
 
     fn open_gate(&self, node: &Node) {
         let free = self
+            .memory
             .zones_up_to(node, node.top_class())
             .map(Zone::free_pages)
             .sum();
         let min = self
+            .memory
             .zones_up_to(node, node.top_class())
             .map(|zone| zone.marks().min)
             .sum();

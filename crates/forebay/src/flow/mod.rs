@@ -62,8 +62,5 @@ mod wait;
 mod write;
 mod writeout;
 
-pub(crate) use alloc::zone_dirtyable_pages;
-pub(crate) use balloon::without_over;
 pub(crate) use read::Missing;
-pub(crate) use swapahead::SwapAhead;
 pub(crate) use throttle::Dirtier;

@@ -41,7 +41,7 @@ impl Engine {
             return;
         }
         self.resize(None);
-        if self.pages_over() > 0 {
+        if self.memory.pages_over() > 0 {
             self.start_filling();
         }
     }
@@ -89,9 +89,14 @@ impl Engine {
     fn is_without_pages(&self, file: &ObjectState) -> bool {
         let is_resident = |page| {
             let key = key(file.number, page);
-            self.index.find_surely(&self.frames, key).is_some()
+            self.memory
+                .index
+                .find_surely(&self.memory.frames, key)
+                .is_some()
         };
-        let mut pages = self.pages_to_visit(file, 0..pages_for(file.length_bytes()));
+        let mut pages = self
+            .memory
+            .pages_to_visit(file, 0..pages_for(file.length_bytes()));
         // What is owed is asked after what is under way, as by whoever forgets a file.
         is_idle(file) && !self.is_owed(file) && !pages.any(is_resident)
     }

@@ -5,7 +5,6 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
-use crate::flow::swap::is_in_no_slot;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::dirty_index::Tag;
@@ -37,10 +36,10 @@ impl Engine {
     #[inline]
     pub(crate) fn look(&self, object: &ObjectState, page: u64) -> Result<SharedHold<'_>, Missing> {
         let key = key(object.number, page);
-        let Some(frame) = self.index.find_to_use(&self.frames, key) else {
+        let Some(frame) = self.memory.index.find_to_use(&self.memory.frames, key) else {
             return Err(self.absent(object, page));
         };
-        match self.frames.hold(frame, key) {
+        match self.memory.frames.hold(frame, key) {
             Ok(hold) => Ok(hold),
             Err(Refused::Busy) => Err(Missing::Busy { frame, key }),
             Err(Refused::Gone) => Err(self.absent(object, page)),
@@ -50,12 +49,13 @@ impl Engine {
     #[cold]
     fn absent(&self, object: &ObjectState, page: u64) -> Missing {
         // Its slot is asked for again: it may have been written and have gone to swap in between.
-        let is_zeros = is_in_no_slot(object, page)
+        let is_zeros = object.is_in_no_slot(page)
             && self
+                .memory
                 .index
-                .find_surely(&self.frames, key(object.number, page))
+                .find_surely(&self.memory.frames, key(object.number, page))
                 .is_none()
-            && is_in_no_slot(object, page);
+            && object.is_in_no_slot(page);
         if is_zeros {
             Missing::Zeros { page }
         } else {
@@ -91,7 +91,8 @@ impl Engine {
             if done + length < buffer.len() {
                 self.prefetch_page(object, page + 1);
             }
-            self.frames
+            self.memory
+                .frames
                 .arena()
                 .copy_out(&hold, start, &mut buffer[done..done + length]);
             self.touched(handle, &hold, page, start);
@@ -111,8 +112,8 @@ impl Engine {
     /// Fetches ahead the page that will be copied after the one at hand.
     #[inline]
     fn prefetch_page(&self, object: &ObjectState, page: u64) {
-        if let Some(frame) = self.index.candidate(key(object.number, page)) {
-            self.frames.prefetch(frame);
+        if let Some(frame) = self.memory.index.candidate(key(object.number, page)) {
+            self.memory.frames.prefetch(frame);
         }
     }
 
@@ -125,7 +126,7 @@ impl Engine {
             handle.stream.set_previous_page(page);
         }
         if hold.word() & flag::READAHEAD != 0 {
-            self.frames.clear(hold.frame(), flag::READAHEAD);
+            self.memory.frames.clear(hold.frame(), flag::READAHEAD);
             self.ahead_touched(handle, page);
         }
     }
@@ -134,7 +135,7 @@ impl Engine {
     /// worth it.
     #[cold]
     fn ahead_touched(&self, handle: &Handle, page: u64) {
-        match self.swap.get() {
+        match self.memory.swap.get() {
             Some(swap) if handle.object.is_anonymous() => swap.ahead.hit(),
             _ => handle.marker_touched(page),
         }
@@ -241,8 +242,9 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
         if self
+            .memory
             .index
-            .find(&self.frames, key(object.number, page))
+            .find(&self.memory.frames, key(object.number, page))
             .is_some()
         {
             return Ok(());
@@ -319,10 +321,11 @@ impl Engine {
             (offset_bytes < LONGEST_BYTES).then(|| key(object.number, page_of(offset_bytes)))
         };
         if let Some(key) = key(at + BUCKETS_AHEAD) {
-            self.index.prefetch(key);
+            self.memory.index.prefetch(key);
         }
-        if let Some(frame) = key(at + PAGES_AHEAD).and_then(|key| self.index.candidate(key)) {
-            self.frames.prefetch(frame);
+        if let Some(frame) = key(at + PAGES_AHEAD).and_then(|key| self.memory.index.candidate(key))
+        {
+            self.memory.frames.prefetch(frame);
         }
     }
 
@@ -357,7 +360,7 @@ impl Engine {
             };
             self.fill(object, plan, page..page + 1, handle.node).await?;
             let key = key(object.number, page);
-            result = match self.index.find(&self.frames, key) {
+            result = match self.memory.index.find(&self.memory.frames, key) {
                 Some(frame) => self.wait_for_fill(object, frame, key, failures).await,
                 None => object
                     .read_failure_since(failures, page)
@@ -381,8 +384,8 @@ impl Engine {
     ) -> Result<(), AccessError> {
         self.page_settles(object, frame, key, flag::EXCLUSIVE)
             .await?;
-        if self.frames.owner(frame) == key {
-            if is_crowded(self.frames.word(frame)) {
+        if self.memory.frames.owner(frame) == key {
+            if is_crowded(self.memory.frames.word(frame)) {
                 return self.guard_drops(object, frame, key, is_holdable).await;
             }
             return Ok(());

@@ -116,7 +116,7 @@ impl Engine {
                 break;
             }
         }
-        self.nodes[node].note_refaults();
+        self.memory.nodes[node].note_refaults();
         self.record(&Event::MmVmscanDirectReclaimEnd {
             nr_reclaimed: reclaimed,
         });
@@ -128,12 +128,13 @@ impl Engine {
         for priority in (0..=TOP_PRIORITY).rev() {
             control.priority = priority;
             control.begin_pass();
-            for at in 0..self.nodes.len() {
-                let node = &self.nodes[(first + at) % self.nodes.len()];
+            for at in 0..self.memory.nodes.len() {
+                let node = &self.memory.nodes[(first + at) % self.memory.nodes.len()];
                 self.shrink_node(node, node.top_class(), control).await;
             }
             if self.settings.policy.reclaim_throttle == ReclaimThrottle::Events {
-                self.wait_for_progress(&self.nodes[first], control).await;
+                self.wait_for_progress(&self.memory.nodes[first], control)
+                    .await;
             }
             total_scanned += control.scanned;
             if control.reclaimed >= control.goal {
@@ -149,10 +150,10 @@ impl Engine {
         let before = (control.reclaimed, control.tally, control.scanned);
         control.tally = Tally::default();
         let mut pages = 0;
-        for zone in self.zones_up_to(node, class) {
+        for zone in self.memory.zones_up_to(node, class) {
             let is_meant = !control.zones_over_only || zone.pages_over() > 0;
             if zone.managed_pages() > 0 && is_meant {
-                pages += self.reclaimable_pages(zone);
+                pages += self.memory.reclaimable_pages(zone);
                 self.shrink_zone(zone, control).await;
             }
         }
@@ -248,7 +249,7 @@ impl Engine {
     }
 
     fn scan_inputs(&self, zone: &Zone, control: &ScanControl) -> ScanInputs {
-        let node = &self.nodes[zone.node];
+        let node = &self.memory.nodes[zone.node];
         let sizes = zone.sizes();
         let refaulted = |at: usize| {
             let noted = node.refaults_noted[at].load(Ordering::Relaxed);
@@ -266,7 +267,7 @@ impl Engine {
             cost: zone.cost(),
             free_pages: zone.free_pages(),
             high_mark_sum: zone.marks().high,
-            swap_has_room: self.swap_has_room(),
+            swap_has_room: self.memory.swap_has_room(),
             may_deactivate_anon: control.force_deactivate
                 || (by_anon_refaults && refaulted(0))
                 || inactive_is_low(sizes.inactive_anon, sizes.active_anon),
@@ -319,7 +320,7 @@ impl Engine {
         if self.naps() {
             return self.naps_while_isolated(zone, list).await;
         }
-        let node = &self.nodes[zone.node];
+        let node = &self.memory.nodes[zone.node];
         let is_file = list.is_file();
         let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), true);
         if too_many() {
@@ -340,7 +341,7 @@ impl Engine {
         class: usize,
         control: &mut ScanControl,
     ) {
-        for zone in self.zones_up_to(node, class) {
+        for zone in self.memory.zones_up_to(node, class) {
             self.age_active_anon_of(zone, control.priority).await;
         }
     }
@@ -351,7 +352,7 @@ impl Engine {
             active_anon,
             ..
         } = zone.sizes();
-        if inactive_is_low(inactive_anon, active_anon) && self.swap_has_room() {
+        if inactive_is_low(inactive_anon, active_anon) && self.memory.swap_has_room() {
             let wanted = Batch::LIMIT as u64;
             self.shrink_active(zone, List::ActiveAnon, wanted, priority)
                 .await;

@@ -9,12 +9,11 @@ mod anonymous;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
-use crate::flow::commit::of_object;
 use crate::flow::sync::ALL_PAGES;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
-use crate::state::index::{STRETCH, key, object_of, page_of as index_of};
+use crate::state::index::key;
 use crate::state::object::{CutPlace, ObjectState, Origin, ResizeGuard};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
@@ -170,9 +169,9 @@ impl Engine {
         object: &ObjectState,
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
-        for page in self.pages_to_visit(object, pages) {
+        for page in self.memory.pages_to_visit(object, pages) {
             let key = key(object.number, page);
-            if let Some(frame) = self.index.find_surely(&self.frames, key) {
+            if let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
                 self.last_guard_drops(object, frame, key).await?;
             }
         }
@@ -315,7 +314,7 @@ impl Engine {
         length_bytes: u64,
         _alone: &ResizeGuard<'_>,
     ) -> Result<(), StoreError> {
-        let request = of_object(object, IoKind::SetLength, length_bytes);
+        let request = object.request(IoKind::SetLength, length_bytes);
         let answer = self.ask(backing, request, Span::MAX).await;
         let result = answer.unwrap_or(Err(request.error(Failure::NoAnswer)));
         object.changed();
@@ -367,53 +366,16 @@ impl Engine {
         backing: &Backing,
         pages: Range<u64>,
     ) -> Result<(), AccessError> {
-        for page in self.pages_to_visit(object, pages.clone()) {
+        for page in self.memory.pages_to_visit(object, pages.clone()) {
             self.drop_page(object, backing, page).await?;
             self.slab.freed.wake_all();
         }
         if let Origin::Anonymous { slots } = &object.origin {
             for page in pages.start..pages.end.min(slots.len() as u64) {
-                self.give_slot_back(object, page);
+                self.memory.give_slot_back(object, page);
             }
         }
         Ok(())
-    }
-
-    /// The pages of a range that may be resident: of those that the object ever had (invariant O3)
-    /// what is in stretches that are not empty, or, where those are more than there are frames,
-    /// what a walk over the frames meets.
-    pub(crate) fn pages_to_visit(
-        &self,
-        object: &ObjectState,
-        pages: Range<u64>,
-    ) -> impl Iterator<Item = u64> + use<'_> {
-        let number = object.number;
-        let pages = object.pages_had(&pages);
-        let frames = u64::from(self.frames.len());
-        let stretches =
-            pages.start / STRETCH..pages.end.div_ceil(STRETCH).max(pages.start / STRETCH);
-        let may_have =
-            move |stretch: &u64| !self.index.is_stretch_empty(key(number, stretch * STRETCH));
-        let length = pages.end.saturating_sub(pages.start);
-        let walks_frames = length > frames
-            && (length / STRETCH > frames
-                || stretches.clone().filter(may_have).count() as u64 * STRETCH > frames);
-        let (by_frame, by_stretch) = if walks_frames {
-            (0..self.frames.len(), 0..0)
-        } else {
-            (0..0, stretches)
-        };
-        let wanted = pages.clone();
-        let of_frames = by_frame.filter_map(move |frame| {
-            let owner = self.frames.owner(frame);
-            let is_of_object = owner != 0 && object_of(owner) == number;
-            (is_of_object && wanted.contains(&index_of(owner))).then(|| index_of(owner))
-        });
-        let of_stretches = by_stretch.filter(may_have).flat_map(move |stretch| {
-            let first = stretch * STRETCH;
-            first.max(pages.start)..(first + STRETCH).min(pages.end)
-        });
-        of_frames.chain(of_stretches)
     }
 
     async fn drop_page(
@@ -423,8 +385,8 @@ impl Engine {
         page: u64,
     ) -> Result<(), AccessError> {
         let key = key(object.number, page);
-        while let Some(frame) = self.index.find_surely(&self.frames, key) {
-            let Ok(mut hold) = self.frames.exclude(frame, key, flag::WRITEBACK) else {
+        while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+            let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) else {
                 self.page_is_idle(object, frame, key).await?;
                 continue;
             };
@@ -451,11 +413,11 @@ impl Engine {
                 self.anonymous_is_dropped(word);
             }
             hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED | flag::PIECE);
-            self.release_page(hold);
+            self.memory.release_page(hold);
             break;
         }
         if object.is_anonymous() {
-            self.give_slot_back(object, page);
+            self.memory.give_slot_back(object, page);
         }
         Ok(())
     }
@@ -467,9 +429,9 @@ impl Engine {
             return Ok(());
         }
         let key = key(object.number, page_of(length_bytes));
-        while let Some(frame) = self.index.find_surely(&self.frames, key) {
-            if let Ok(mut hold) = self.frames.exclude(frame, key, flag::WRITEBACK) {
-                let arena = self.frames.arena();
+        while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+            if let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) {
+                let arena = self.memory.frames.arena();
                 arena.zero(&mut hold, start, PAGE_BYTES - start);
                 break;
             }

@@ -1,15 +1,14 @@
 //! Anonymous memory: reclaim writes its pages to swap, for no flusher does (spec/reclaim.md 7).
 
 use crate::counters::Counter;
-use crate::engine::{Engine, Swap};
+use crate::engine::Engine;
 use crate::error::{AccessError, BuildError};
 use crate::file::Handle;
-use crate::flow::accounts::less;
 use crate::flow::alloc::Want;
 use crate::flow::reclaim::Who;
 use crate::flow::writeout::token;
 use crate::marks::Mark;
-use crate::policy::ScanBalance;
+use crate::memory::Swap;
 use crate::state::backing::Backing;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
@@ -27,51 +26,7 @@ use std::sync::Arc;
 /// Times that a swap store which refuses is asked again while somebody waits for a frame.
 const RETRIES_WHILE_WAITING: u64 = 4;
 
-/// The slot of a page of an anonymous object.
-pub(crate) fn slot_of(object: &ObjectState, page: u64) -> &AtomicU32 {
-    &slots_of(object)[page as usize]
-}
-
-/// Whether swap has nothing of a page of anonymous memory: nobody wrote it, or it was given up, and
-/// who looks for it finds zeros.
-pub(crate) fn is_in_no_slot(object: &ObjectState, page: u64) -> bool {
-    object.is_anonymous() && slot_of(object, page).load(Ordering::Acquire) == 0
-}
-
-/// The slots of an anonymous object, one for each page that it may have.
-fn slots_of(object: &ObjectState) -> &[AtomicU32] {
-    let Origin::Anonymous { slots } = &object.origin else {
-        unreachable!("only anonymous objects have swap slots");
-    };
-    slots
-}
-
 impl Engine {
-    /// Whether reclaim can free any anonymous page: into a free slot, or because it has one. Linux
-    /// asks for a free slot alone (spec/reclaim.md 2.9): when swap is full, all that is reclaimed
-    /// is pages of files.
-    pub(crate) fn swap_has_room(&self) -> bool {
-        let clean_pages_count = self.settings.policy.scan_balance == ScanBalance::Cost;
-        self.swap.get().is_some_and(|swap| {
-            let clean_pages = swap.clean_pages.load(Ordering::Relaxed);
-            swap.slots.free_slots() > 0 || clean_pages_count && clean_pages > 0
-        })
-    }
-
-    /// An anonymous page has become as it is in swap, or is about to.
-    pub(crate) fn anonymous_is_clean(&self) {
-        if let Some(swap) = self.swap.get() {
-            swap.clean_pages.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// A clean anonymous page was dirtied or left the cache.
-    pub(crate) fn clean_anonymous_is_gone(&self) {
-        if let Some(swap) = self.swap.get() {
-            less(&swap.clean_pages, 1);
-        }
-    }
-
     fn anonymous_owner(&self, key: u64) -> Arc<ObjectState> {
         self.objects
             .get(object_of(key))
@@ -80,12 +35,12 @@ impl Engine {
 
     /// Finds a swap slot for a dirty anonymous page, if it has none. False if there is none left.
     pub(crate) fn gives_slot(&self, hold: &ExclusiveHold<'_>) -> bool {
-        let Some(swap) = self.swap.get() else {
+        let Some(swap) = self.memory.swap.get() else {
             return false;
         };
         let owner = hold.owner();
         let object = self.anonymous_owner(owner);
-        let slot = slot_of(&object, page_of(owner));
+        let slot = object.swap_slot(page_of(owner));
         if slot.load(Ordering::Acquire) != 0 {
             return true;
         }
@@ -103,7 +58,7 @@ impl Engine {
     pub(crate) fn takes_swap_retry(&self) -> bool {
         let now_ms = self.now_ms();
         let takes = |swap: &Swap| lock(&swap.retry).take_turn(now_ms);
-        let may = self.swap.get().is_some_and(takes);
+        let may = self.memory.swap.get().is_some_and(takes);
         if !may {
             self.mark(Mark::SwapPutOff);
         }
@@ -116,7 +71,7 @@ impl Engine {
     fn swap_refused(&self, is_new: bool) {
         let longest_ms = self.settings.answer_timeout.as_millis() / RETRIES_WHILE_WAITING;
         let now_ms = self.now_ms();
-        if let Some(swap) = self.swap.get() {
+        if let Some(swap) = self.memory.swap.get() {
             let mut retry = lock(&swap.retry);
             if is_new {
                 retry.add_page();
@@ -127,7 +82,7 @@ impl Engine {
 
     /// Swap took a page that it had refused: the others need not wait.
     fn swap_takes_again(&self) {
-        if let Some(swap) = self.swap.get() {
+        if let Some(swap) = self.memory.swap.get() {
             lock(&swap.retry).page_is_taken();
         }
     }
@@ -135,32 +90,26 @@ impl Engine {
     /// An anonymous page with the flags of `word` is dropped, wherever its content is.
     pub(crate) fn anonymous_is_dropped(&self, word: u64) {
         if word & flag::DIRTY == 0 {
-            self.clean_anonymous_is_gone();
+            self.memory.clean_anonymous_is_gone();
         }
         if word & flag::FAILED != 0
-            && let Some(swap) = self.swap.get()
+            && let Some(swap) = self.memory.swap.get()
         {
             lock(&swap.retry).page_is_dropped();
         }
     }
 
-    /// Whether pages wait until swap is asked again.
-    pub(crate) fn is_swap_put_off(&self) -> bool {
-        let is_put_off = |swap: &Swap| lock(&swap.retry).is_put_off();
-        self.swap.get().is_some_and(is_put_off)
-    }
-
     /// Submits the write of a dirty anonymous page that has a slot.
     pub(crate) fn page_out(&self, mut hold: ExclusiveHold<'_>, who: Who) {
-        let swap = self.swap.get().expect("a page with a slot has swap");
+        let swap = self.memory.swap.get().expect("a page with a slot has swap");
         let owner = hold.owner();
         let object = self.anonymous_owner(owner);
-        let slot = slot_of(&object, page_of(owner)).load(Ordering::Acquire);
+        let slot = object.swap_slot(page_of(owner)).load(Ordering::Acquire);
         let frame = hold.frame();
         // That its last write failed stays known until this one has not.
         hold.unset(flag::DIRTY);
         hold.set(flag::WRITEBACK | flag::RECLAIM | flag::SWAPCACHE);
-        self.anonymous_is_clean();
+        self.memory.anonymous_is_clean();
         self.account_writeback_begins(&swap.backing, frame);
         swap.backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
@@ -168,7 +117,7 @@ impl Engine {
         self.note_reclaim_write(frame, who, false);
         self.count(Counter::Pswpout, 1);
         let mut pages = swap.vectors.take();
-        pages.push(self.frames.arena().pointer(frame));
+        pages.push(self.memory.frames.arena().pointer(frame));
         let request = Request {
             kind: IoKind::Write,
             object: swap.object,
@@ -185,25 +134,27 @@ impl Engine {
         let backing = self.backing_of(object);
         self.account_written(&backing, &io.pages);
         for &page in &io.pages {
-            let frame = self.frames.frame_at(page);
+            let frame = self.memory.frames.frame_at(page);
             if io.result.is_ok() {
                 self.count(
                     Counter::Pgrotated,
-                    u64::from(self.rotate_reclaimable(frame)),
+                    u64::from(self.memory.rotate_reclaimable(frame)),
                 );
-                if self.frames.clear(frame, flag::FAILED) & flag::FAILED != 0 {
+                if self.memory.frames.clear(frame, flag::FAILED) & flag::FAILED != 0 {
                     self.swap_takes_again();
                 }
             } else {
-                let before = self.frames.set(frame, flag::DIRTY | flag::FAILED);
+                let before = self.memory.frames.set(frame, flag::DIRTY | flag::FAILED);
                 if before & flag::DIRTY == 0 {
-                    self.clean_anonymous_is_gone();
+                    self.memory.clean_anonymous_is_gone();
                 }
                 self.swap_refused(before & flag::FAILED == 0);
                 self.mark(Mark::SwapWriteFailed);
                 self.count(Counter::NrWriteFailed, 1);
             }
-            self.frames.clear(frame, flag::WRITEBACK | flag::RECLAIM);
+            self.memory
+                .frames
+                .clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
         self.page_out_counted(&backing, io);
     }
@@ -213,8 +164,12 @@ impl Engine {
         backing.written.fetch_add(pages, Ordering::Relaxed);
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
-        self.note_node_written(&io.pages);
-        let swap = self.swap.get().expect("what was written there has swap");
+        self.memory.note_written(&io.pages);
+        let swap = self
+            .memory
+            .swap
+            .get()
+            .expect("what was written there has swap");
         swap.vectors.give_back(io.pages);
         self.write_is_over(backing);
     }
@@ -224,25 +179,15 @@ impl Engine {
     pub(crate) fn anonymous_dirtied(&self, object: &ObjectState, mut hold: ExclusiveHold<'_>) {
         let was_ahead = hold.word() & flag::READAHEAD != 0;
         hold.unset(flag::SWAPCACHE | flag::READAHEAD);
-        let Some(swap) = self.swap.get() else { return };
+        let Some(swap) = self.memory.swap.get() else {
+            return;
+        };
         if was_ahead {
             swap.ahead.hit();
         }
         let in_flight = hold.word() & flag::WRITEBACK != 0;
         if swap.slots.is_tight() && !in_flight {
-            self.give_slot_back(object, page_of(hold.owner()));
-        }
-    }
-
-    /// Frees the slot of a page whose content is not in swap, or no longer wanted.
-    pub(crate) fn give_slot_back(&self, object: &ObjectState, page: u64) {
-        let slot = slot_of(object, page).swap(0, Ordering::AcqRel);
-        if slot != 0 {
-            self.swap
-                .get()
-                .expect("a slot has its swap")
-                .slots
-                .give_back(slot);
+            self.memory.give_slot_back(object, page_of(hold.owner()));
         }
     }
 
@@ -266,11 +211,11 @@ impl Engine {
         if let Some(mut hold) = self.insert(object, page, fresh, &batch) {
             // It may have been written and have gone to swap while this call waited. Only of a page
             // that is in is that known: its slot does not change any more.
-            if !is_in_no_slot(object, page) {
-                self.release_page(hold);
+            if !object.is_in_no_slot(page) {
+                self.memory.release_page(hold);
                 return Ok(());
             }
-            self.frames.arena().zero(&mut hold, 0, PAGE_BYTES);
+            self.memory.frames.arena().zero(&mut hold, 0, PAGE_BYTES);
             // Its content is nowhere else, so it is dirty from the start.
             hold.set(flag::UPTODATE | flag::DIRTY);
         }
@@ -287,7 +232,7 @@ impl Engine {
         self.rt.spawn("drop anonymous memory", async move {
             let backing = engine.backing_of(&object);
             // All that it may ever have had: its number is somebody else's next.
-            let pages = 0..slots_of(&object).len() as u64;
+            let pages = 0..object.swap_slots().len() as u64;
             loop {
                 let dropped = engine.drop_pages(&object, &backing, pages.clone()).await;
                 if dropped.is_err() {
@@ -308,9 +253,9 @@ impl Engine {
 
     /// Makes anonymous memory of `pages` pages.
     pub(crate) fn anonymous(&self, pages: u64) -> Result<Arc<ObjectState>, BuildError> {
-        let swap = self.swap.get().ok_or(BuildError::NoSwap { pages })?;
+        let swap = self.memory.swap.get().ok_or(BuildError::NoSwap { pages })?;
         // Memory holds what swap does not.
-        let memory_pages: u64 = self.zones.iter().map(Zone::managed_pages).sum();
+        let memory_pages: u64 = self.memory.zones.iter().map(Zone::managed_pages).sum();
         if pages > swap.slots.total() + memory_pages {
             return Err(BuildError::NoSwap { pages });
         }

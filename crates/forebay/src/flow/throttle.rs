@@ -413,7 +413,13 @@ impl Engine {
             }
         });
         let own = backing.dirty_pages();
-        answerable_pages(all, own, excess, limits.thresh, self.dirtyable_pages())
+        answerable_pages(
+            all,
+            own,
+            excess,
+            limits.thresh,
+            self.memory.dirtyable_pages(),
+        )
     }
 
     /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit.

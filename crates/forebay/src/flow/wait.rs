@@ -38,8 +38,8 @@ impl Engine {
     ) -> bool {
         let deadline = self.rt.now() + longest;
         loop {
-            let (listener, word) = self.frames.listen(frame);
-            if ready(word) || self.frames.owner(frame) != key {
+            let (listener, word) = self.memory.frames.listen(frame);
+            if ready(word) || self.memory.frames.owner(frame) != key {
                 return true;
             }
             if self.until(deadline, listener).await.is_none() {
@@ -250,9 +250,9 @@ impl Engine {
 
     fn skips_throttle(&self, node: &Node) -> bool {
         let (mut pending, mut reclaimable) = (0, 0);
-        for zone in self.zones_up_to(node, node.top_class()) {
+        for zone in self.memory.zones_up_to(node, node.top_class()) {
             pending += zone.pages_pending();
-            reclaimable += self.reclaimable_pages(zone);
+            reclaimable += self.memory.reclaimable_pages(zone);
         }
         let failures = node.failures.load(Ordering::Relaxed);
         skips_sleep(pending, reclaimable, failures)

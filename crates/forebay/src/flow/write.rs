@@ -4,11 +4,11 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::{Handle, LONGEST_BYTES};
-use crate::flow::alloc::{FreshFrame, Want};
+use crate::flow::alloc::Want;
 use crate::flow::read::Missing;
-use crate::flow::swap::is_in_no_slot;
 use crate::flow::throttle::OwedPause;
 use crate::marks::Mark;
+use crate::memory::FreshFrame;
 use crate::policy::Refaults;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::SlabFull;
@@ -360,10 +360,10 @@ impl Engine {
     fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
         let object = &*handle.object;
         let key = key(object.number, piece.page);
-        let Some(frame) = self.index.find_to_use(&self.frames, key) else {
+        let Some(frame) = self.memory.index.find_to_use(&self.memory.frames, key) else {
             return false;
         };
-        let Ok(mut hold) = self.frames.exclude(frame, key, handle.unwritable) else {
+        let Ok(mut hold) = self.memory.frames.exclude(frame, key, handle.unwritable) else {
             return false;
         };
         // The length is asked under the hold: who cuts the object tells the new one first and
@@ -371,7 +371,8 @@ impl Engine {
         if hold.word() & flag::DIRTY == 0 || piece.end_bytes() > object.length_bytes() {
             return false;
         }
-        self.frames
+        self.memory
+            .frames
             .arena()
             .copy_in(&mut hold, piece.start, piece.bytes);
         hold.mark_accessed();
@@ -410,23 +411,27 @@ impl Engine {
         if grows && batch.is_none() {
             *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
         }
-        let found = self.index.find(&self.frames, key);
-        let is_new =
-            match found.map(|frame| (frame, self.frames.exclude(frame, key, handle.unwritable))) {
-                // It was cut between the look at its length and the hold: look again.
-                Some((_, Ok(_))) if !grows && piece.end_bytes() > object.length_bytes() => {
-                    return Err(Obstacle::Resizing);
+        let found = self.memory.index.find(&self.memory.frames, key);
+        let is_new = match found.map(|frame| {
+            (
+                frame,
+                self.memory.frames.exclude(frame, key, handle.unwritable),
+            )
+        }) {
+            // It was cut between the look at its length and the hold: look again.
+            Some((_, Ok(_))) if !grows && piece.end_bytes() > object.length_bytes() => {
+                return Err(Obstacle::Resizing);
+            }
+            Some((_, Ok(hold))) => self.write_held(handle, hold, piece, batch.as_ref())?,
+            Some((frame, Err(Refused::Busy))) => return Err(Obstacle::Busy { frame, key }),
+            Some((_, Err(Refused::Gone))) | None => {
+                if batch.is_none() {
+                    *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
                 }
-                Some((_, Ok(hold))) => self.write_held(handle, hold, piece, batch.as_ref())?,
-                Some((frame, Err(Refused::Busy))) => return Err(Obstacle::Busy { frame, key }),
-                Some((_, Err(Refused::Gone))) | None => {
-                    if batch.is_none() {
-                        *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
-                    }
-                    let batch = batch.as_ref().expect("the batch was just opened");
-                    self.write_absent(handle, piece, batch, spare)?
-                }
-            };
+                let batch = batch.as_ref().expect("the batch was just opened");
+                self.write_absent(handle, piece, batch, spare)?
+            }
+        };
         Ok(is_new)
     }
 
@@ -440,13 +445,14 @@ impl Engine {
         let is_new = hold.word() & flag::DIRTY == 0;
         if is_new && handle.object.is_anonymous() {
             // A write to swap that fails in this moment makes it dirty too: one of both counts.
-            if self.frames.set(hold.frame(), flag::DIRTY) & flag::DIRTY == 0 {
-                self.clean_anonymous_is_gone();
+            if self.memory.frames.set(hold.frame(), flag::DIRTY) & flag::DIRTY == 0 {
+                self.memory.clean_anonymous_is_gone();
             }
         } else if is_new {
             self.tag_dirty(handle, piece.page)?;
         }
-        self.frames
+        self.memory
+            .frames
             .arena()
             .copy_in(&mut hold, piece.start, piece.bytes);
         if let Some(batch) = batch {
@@ -465,9 +471,9 @@ impl Engine {
         spare: &mut Option<FreshFrame<'a>>,
     ) -> Result<bool, Obstacle> {
         let object = &*handle.object;
-        self.shadows.prefetch(key(object.number, piece.page));
+        self.memory.shadows.prefetch(key(object.number, piece.page));
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
-        let is_blank = is_behind_end || is_in_no_slot(object, piece.page);
+        let is_blank = is_behind_end || object.is_in_no_slot(piece.page);
         if !piece.is_whole() && !is_blank {
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
@@ -479,25 +485,29 @@ impl Engine {
         let key = key(object.number, piece.page);
         if self.settings.policy.refaults == Refaults::OfReads && !object.is_anonymous() {
             // What it was worth says nothing about what it will be.
-            self.shadows.take(key);
+            self.memory.shadows.take(key);
         }
         let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
             // Somebody was faster. The next try finds that page.
             self.mark(Mark::WriteOvertaken);
-            let frame = self.index.find_surely(&self.frames, key).unwrap_or(0);
+            let frame = self
+                .memory
+                .index
+                .find_surely(&self.memory.frames, key)
+                .unwrap_or(0);
             return Err(Obstacle::Busy { frame, key });
         };
-        let is_empty = !object.is_anonymous() || is_in_no_slot(object, piece.page);
+        let is_empty = !object.is_anonymous() || object.is_in_no_slot(piece.page);
         if !piece.is_whole() && !is_empty {
             // It went to swap after the look at its slot. Now that it is in its slot stays.
-            self.release_page(hold);
+            self.memory.release_page(hold);
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
         if let Err(obstacle) = self.tag_dirty(handle, piece.page) {
-            self.release_page(hold);
+            self.memory.release_page(hold);
             return Err(obstacle);
         }
-        let arena = self.frames.arena();
+        let arena = self.memory.frames.arena();
         if !piece.is_whole() {
             arena.zero(&mut hold, 0, PAGE_BYTES);
         }
@@ -597,7 +607,7 @@ impl Engine {
         self.count(Counter::WaitsOverdue, 1);
         Err(AccessError::NoFrames {
             waited: longest,
-            held_pages: self.held_pages(),
+            held_pages: self.memory.held_pages(),
             dirty_pages: self.global.pages(),
         })
     }

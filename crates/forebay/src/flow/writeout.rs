@@ -164,7 +164,7 @@ impl Engine {
     /// A request for pages of this cache.
     pub(crate) fn page_io(&self, request: Request, pages: Vec<PagePointer>, token: u64) -> Io {
         let io = Io::new(request, pages, self.shared(), token);
-        if self.frames.arena().is_phantom() {
+        if self.memory.frames.arena().is_phantom() {
             io.without_bytes()
         } else {
             io
@@ -289,10 +289,10 @@ impl Engine {
         const FRAMES_AHEAD: u64 = 4;
         const LAST_PAGE: u64 = (1 << INDEX_BITS) - 1;
         let ahead = |pages: u64| key(object.number, (page + pages).min(LAST_PAGE));
-        self.index.prefetch(ahead(BUCKETS_AHEAD));
+        self.memory.index.prefetch(ahead(BUCKETS_AHEAD));
         let next = ahead(FRAMES_AHEAD);
-        if let Some(frame) = self.index.candidate(next) {
-            self.frames.prefetch_frame(frame);
+        if let Some(frame) = self.memory.index.candidate(next) {
+            self.memory.frames.prefetch_frame(frame);
         }
     }
 
@@ -305,14 +305,14 @@ impl Engine {
         (history, taken): (&mut Option<u64>, usize),
     ) -> Claim {
         let key = key(object.number, page);
-        let Some(frame) = self.index.find_surely(&self.frames, key) else {
+        let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) else {
             return Claim::Clean;
         };
         if object.is_cut_at(page) {
             return Claim::Cut;
         }
         // The hold keeps the frame from being given to another page between look and claim.
-        let hold = match self.frames.hold(frame, key) {
+        let hold = match self.memory.frames.hold(frame, key) {
             Ok(hold) => hold,
             Err(Refused::Busy) => return Claim::Busy,
             Err(Refused::Gone) => return Claim::Clean,
@@ -322,7 +322,7 @@ impl Engine {
             return Claim::Apart;
         }
         *history = Some(of_page);
-        let found = self.frames.claim_for_writing(frame);
+        let found = self.memory.frames.claim_for_writing(frame);
         drop(hold);
         if !claimable(found) {
             let is_dirty = found & flag::DIRTY != 0;
@@ -331,7 +331,7 @@ impl Engine {
         if found & flag::FAILED != 0 {
             self.account_failure_over(backing, object);
         }
-        Claim::Taken(self.frames.arena().pointer(frame))
+        Claim::Taken(self.memory.frames.arena().pointer(frame))
     }
 
     fn submit_write(

@@ -23,7 +23,7 @@ use forebay_law::bandwidth::Bandwidth;
 use forebay_law::rate::DirtyRate;
 use forebay_law::share::StoreCompletions;
 use forebay_rt::wait::{OwnedPermit, WaitQueue};
-use forebay_store::{Failure, Geometry, Store};
+use forebay_store::{Durability, Failure, Geometry, Store};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
@@ -319,6 +319,14 @@ impl Backing {
             if since_ms != 0 && now_ms.saturating_sub(since_ms) >= REFUSING_MS {
                 self.pardon();
             }
+        }
+    }
+
+    /// The changes of the object that a commit has to cover, if any.
+    pub(crate) fn changes_to_commit(&self, object: &ObjectState) -> Option<u64> {
+        match self.geometry.durability {
+            Durability::OnFinish => None,
+            Durability::OnCommit | Durability::Unstable => object.to_commit(),
         }
     }
 

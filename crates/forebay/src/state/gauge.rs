@@ -3,6 +3,15 @@
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
+/// Takes `pages` from a gauge that cannot be below that.
+pub(crate) fn less(gauge: &AtomicU64, pages: u64) {
+    let before = gauge.fetch_sub(pages, Ordering::Relaxed);
+    debug_assert!(
+        before >= pages,
+        "a gauge of {before} pages cannot lose {pages}"
+    );
+}
+
 /// Pages counted under the lock of `L`. Who changes the count shows that it has the lock, and so
 /// that nobody else does: a load and a store are enough then, where a locked instruction costs
 /// more than the change of the list that it tells of.

@@ -16,7 +16,7 @@ use forebay_base::sync::{
 };
 use forebay_base::units::{page_of, pages_for};
 use forebay_rt::wait::{Listener, Permits, WaitQueue};
-use forebay_store::{ObjectId, StoreError};
+use forebay_store::{IoKind, ObjectId, Request, StoreError};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -246,6 +246,35 @@ impl ObjectState {
 
     pub(crate) fn is_anonymous(&self) -> bool {
         matches!(self.origin, Origin::Anonymous { .. })
+    }
+
+    /// The slots of anonymous memory, one for each page that it may have.
+    pub(crate) fn swap_slots(&self) -> &[AtomicU32] {
+        let Origin::Anonymous { slots } = &self.origin else {
+            unreachable!("only anonymous objects have swap slots");
+        };
+        slots
+    }
+
+    /// The slot of a page of anonymous memory, or 0.
+    pub(crate) fn swap_slot(&self, page: u64) -> &AtomicU32 {
+        &self.swap_slots()[page as usize]
+    }
+
+    /// Whether swap has nothing of a page of anonymous memory: nobody wrote it, or it was given up,
+    /// and whoever looks for it finds zeros.
+    pub(crate) fn is_in_no_slot(&self, page: u64) -> bool {
+        self.is_anonymous() && self.swap_slot(page).load(Ordering::Acquire) == 0
+    }
+
+    /// A request about the whole object.
+    pub(crate) fn request(&self, kind: IoKind, offset_bytes: u64) -> Request {
+        Request {
+            kind,
+            object: self.store_object(),
+            offset_bytes,
+            length_bytes: 0,
+        }
     }
 
     /// The number by which the store, or the user, knows the object.

@@ -94,11 +94,12 @@ impl Engine {
 
     fn is_every_zone_high(&self, node: &Node) -> bool {
         let mut zones = self.managed_zones(node, node.top_class());
-        zones.all(|zone| zone.free_pages() > zone.marks().high || self.is_unreclaimable(zone))
+        zones
+            .all(|zone| zone.free_pages() > zone.marks().high || self.memory.is_unreclaimable(zone))
     }
 
     fn managed_zones(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
-        let zones = self.zones_up_to(node, class);
+        let zones = self.memory.zones_up_to(node, class);
         zones.filter(|zone| zone.managed_pages() > 0)
     }
 }

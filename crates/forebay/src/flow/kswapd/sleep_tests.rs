@@ -37,10 +37,10 @@ fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual
         sink: None,
     };
     let engine = Engine::new(settings, parts).expect("the settings are good");
-    for (zone, free) in engine.zones.iter().zip(free) {
+    for (zone, free) in engine.memory.zones.iter().zip(free) {
         while zone.free_pages() > free {
-            let frame = zone.take_free(&engine.frames);
-            zone.list(&engine.frames, frame.expect("it counts as free"));
+            let frame = zone.take_free(&engine.memory.frames);
+            zone.list(&engine.memory.frames, frame.expect("it counts as free"));
         }
     }
     (world, engine)
@@ -48,7 +48,7 @@ fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual
 
 fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
     let (_world, engine) = machine(sleep, free);
-    let node = &engine.nodes[0];
+    let node = &engine.memory.nodes[0];
     let class = engine.class_before_sleep(node, node.top_class());
     engine.is_balanced_to_sleep(node, class)
 }
@@ -57,15 +57,15 @@ fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
 fn vector_v2_marks_and_reserves_of_the_machine() {
     let (_world, engine) = machine(KswapdSleep::ForRequestedClass, [0; 3]);
     let marks = |zone: usize| {
-        let marks = engine.zones[zone].marks();
+        let marks = engine.memory.zones[zone].marks();
         (marks.min, marks.low, marks.high)
     };
     assert_eq!(
         [marks(0), marks(1), marks(2)],
         [(8, 11, 14), (1_640, 2_426, 3_212), (267, 395, 523)]
     );
-    assert_eq!(engine.zones[0].lowmem_reserves(), [0, 3_072, 3_572]);
-    assert_eq!(engine.zones[1].lowmem_reserves(), [0, 0, 500]);
+    assert_eq!(engine.memory.zones[0].lowmem_reserves(), [0, 3_072, 3_572]);
+    assert_eq!(engine.memory.zones[1].lowmem_reserves(), [0, 0, 500]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn up_to_4_11_every_zone_up_to_the_class_must_be_balanced() {
         (KswapdSleep::AnyZone, true),
     ] {
         let (_world, engine) = machine(sleep, [3_587, 0, 0]);
-        let node = &engine.nodes[0];
+        let node = &engine.memory.nodes[0];
         node.request_class(2);
         let class = engine.class_before_sleep(node, 0);
         assert_eq!(class, 2);
@@ -126,7 +126,7 @@ fn who_clears_the_flags_of_a_node() {
         (KswapdSleep::ForRequestedClass, false),
     ] {
         let (_world, engine) = machine(sleep, [3_587, 0, 0]);
-        let node = &engine.nodes[0];
+        let node = &engine.memory.nodes[0];
         node.flags.dirty.store(true, Ordering::Relaxed);
         assert!(engine.need_not_wake(node, 2), "DMA is above its reserve");
         let is_cleared = !node.flags.dirty.load(Ordering::Relaxed);
@@ -146,7 +146,7 @@ fn classes_before_and_after_sleep() {
         (ForRequestedClass, (1, 1), (1, 1)),
     ] {
         let (_world, engine) = machine(sleep, [0; 3]);
-        let node = &engine.nodes[0];
+        let node = &engine.memory.nodes[0];
         let classes = |previous| {
             let before = engine.class_before_sleep(node, previous);
             (before, engine.class_after_sleep(node, previous))
@@ -160,9 +160,13 @@ fn classes_before_and_after_sleep() {
 #[test]
 fn the_first_kswapd_was_woken_below_a_low_mark() {
     let (_world, engine) = machine(KswapdSleep::EveryZone, [12, 2_427, 396]);
-    let node = &engine.nodes[0];
+    let node = &engine.memory.nodes[0];
     assert!(engine.need_not_wake(node, 2));
-    assert!(engine.zones[2].take_free(&engine.frames).is_some());
+    assert!(
+        engine.memory.zones[2]
+            .take_free(&engine.memory.frames)
+            .is_some()
+    );
     assert!(!engine.need_not_wake(node, 2));
 }
 
@@ -175,7 +179,7 @@ fn between_the_patches_a_node_without_small_zones_never_slept() {
         (KswapdSleep::KeepAwake, true),
     ] {
         let (_world, engine) = machine_of(sleep, [0, 0, 128_000], [0, 0, 100_000]);
-        let node = &engine.nodes[0];
+        let node = &engine.memory.nodes[0];
         let class = engine.class_before_sleep(node, node.top_class());
         let is_balanced = engine.is_balanced_to_sleep(node, class);
         assert_eq!(is_balanced, sleeps, "{sleep:?}");

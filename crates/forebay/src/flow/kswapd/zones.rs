@@ -6,8 +6,7 @@ use crate::flow::reclaim::{ScanControl, Who};
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
-use forebay_base::sync::atomic::Ordering;
-use forebay_law::history::{PagesLookedAt, is_unreclaimable};
+use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{SWAP_CLUSTER_MAX, TOP_PRIORITY};
 use forebay_law::watermark::balance_gap;
 
@@ -72,7 +71,7 @@ impl Engine {
     async fn shrink_short_zones(&self, node: &Node, control: &mut ScanControl) -> Pass {
         let top = node.top_class();
         let is_short = |zone: &Zone| zone.free_pages() <= zone.marks().high;
-        let candidates = || self.zones_up_to(node, top).enumerate();
+        let candidates = || self.memory.zones_up_to(node, top).enumerate();
         let is_candidate =
             |zone: &Zone| zone.managed_pages() > 0 && !self.is_hopeless(zone, control);
         let short = candidates().filter(|(_, zone)| is_candidate(zone) && is_short(zone));
@@ -81,7 +80,7 @@ impl Engine {
         };
         self.age_active_anon(node, top, control).await;
         let (mut all_ok, mut is_urgent) = (true, false);
-        for zone in self.zones_up_to(node, end) {
+        for zone in self.memory.zones_up_to(node, end) {
             if zone.managed_pages() == 0 || self.is_hopeless(zone, control) {
                 continue;
             }
@@ -91,8 +90,8 @@ impl Engine {
                 let before = control.scanned;
                 self.shrink_zone(zone, control).await;
                 let looked_at = control.scanned - before;
-                let zones = self.zones_up_to(node, top);
-                let pages = zones.map(|zone| self.reclaimable_pages(zone)).sum();
+                let zones = self.memory.zones_up_to(node, top);
+                let pages = zones.map(|zone| self.memory.reclaimable_pages(zone)).sum();
                 self.shrink_caches(PagesLookedAt { looked_at, pages }, control)
                     .await;
             }
@@ -112,12 +111,6 @@ impl Engine {
 
     /// Whether a zone was looked at so often in vain that it is left alone, but for gentle passes.
     fn is_hopeless(&self, zone: &Zone, control: &ScanControl) -> bool {
-        control.priority < TOP_PRIORITY && self.is_unreclaimable(zone)
-    }
-
-    /// Whether all that a zone could give was looked at six times since it last gave anything.
-    pub(super) fn is_unreclaimable(&self, zone: &Zone) -> bool {
-        let scanned = zone.scanned_in_vain.load(Ordering::Relaxed);
-        is_unreclaimable(scanned, self.reclaimable_pages(zone))
+        control.priority < TOP_PRIORITY && self.memory.is_unreclaimable(zone)
     }
 }

@@ -32,7 +32,7 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
         let bytes = vec![1; 100 * PAGE_BYTES];
         memory.write_at(&bytes, 0).await.expect("memory takes it");
         let engine = &memory.handle.engine;
-        let zone = &engine.zones[0];
+        let zone = &engine.memory.zones[0];
         let before = zone.sizes();
         assert_eq!((before.inactive_anon, before.active_anon), (0, 100));
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
@@ -67,13 +67,13 @@ fn from_4_12_on_refaults_open_the_active_file_list() {
         let control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
         let may_deactivate = || {
             engine
-                .scan_inputs(&engine.zones[0], &control)
+                .scan_inputs(&engine.memory.zones[0], &control)
                 .may_deactivate_file
         };
         assert!(!may_deactivate(), "{preset}: no page has come back");
-        engine.nodes[0].refaults[1].store(1, Ordering::Relaxed);
+        engine.memory.nodes[0].refaults[1].store(1, Ordering::Relaxed);
         assert_eq!(may_deactivate(), opens, "{preset}");
-        engine.nodes[0].note_refaults();
+        engine.memory.nodes[0].note_refaults();
         assert!(!may_deactivate(), "{preset}: none since the last run");
     }
 }

@@ -26,9 +26,9 @@ impl Isolated<'_> {
     }
 
     fn end(&self, kept: &Batch, taken: usize) {
-        let frames = &self.engine.frames;
+        let frames = &self.engine.memory.frames;
         let orphans = self.zone.put_back(frames, kept, self.is_file, taken);
-        self.engine.free_in(self.zone, &orphans);
+        self.engine.memory.free_batch(self.zone, &orphans);
     }
 }
 
@@ -46,7 +46,7 @@ impl Engine {
             engine: self,
             zone,
             is_file: list.is_file(),
-            frames: zone.isolate(&self.frames, list, wanted as usize),
+            frames: zone.isolate(&self.memory.frames, list, wanted as usize),
         }
     }
 
@@ -56,7 +56,7 @@ impl Engine {
     async fn charge_scan(&self, zone: &Zone, pages: usize) {
         let lock = match self.settings.policy.kswapd_balance {
             KswapdBalance::Node => zone.node,
-            KswapdBalance::Zones => self.nodes.len() + zone.number,
+            KswapdBalance::Zones => self.memory.nodes.len() + zone.number,
         };
         let pages = pages as u64;
         let charge = self.rt.charge(Work::Scan { pages });
@@ -88,8 +88,8 @@ impl Engine {
             if self.spares_active(frame) {
                 spared += 1;
             } else {
-                self.frames.set(frame, flag::WORKINGSET);
-                self.frames.clear(frame, flag::ACTIVE);
+                self.memory.frames.set(frame, flag::WORKINGSET);
+                self.memory.frames.clear(frame, flag::ACTIVE);
                 deactivated += 1;
             }
         }
@@ -113,11 +113,11 @@ impl Engine {
         if self.settings.policy.active_references == ActiveReferences::Ignored {
             return false;
         }
-        let word = self.frames.word(frame);
+        let word = self.memory.frames.word(frame);
         let touches = [flag::CONSTANT, flag::FREQUENT, flag::PROMOTE];
         let last_touch = touches.into_iter().find(|touch| word & touch != 0);
         if let Some(touch) = last_touch {
-            self.frames.clear(frame, touch);
+            self.memory.frames.clear(frame, touch);
         }
         last_touch.is_some()
     }
@@ -172,7 +172,7 @@ impl Engine {
         let cost = self.reclaim_cost(judged.paged_out, scanned - reclaimed);
         self.note_effort(zone, is_file, (scanned, tally.activated), cost);
         zone.scanned_in_vain.fetch_add(scanned, Ordering::Relaxed);
-        self.free_in(zone, &judged.freed);
+        self.memory.free_batch(zone, &judged.freed);
         control.scanned += judged.looked_at;
         control.reclaimed += reclaimed;
         control.tally.add(tally);
@@ -220,13 +220,5 @@ impl Engine {
             },
             scanned,
         );
-    }
-
-    fn free_in(&self, zone: &Zone, blank: &Batch) {
-        if !blank.is_empty() {
-            zone.put_free(&self.frames, blank.as_slice());
-            self.count(Counter::Pgfree, blank.len() as u64);
-            self.nodes[zone.node].freed.wake_all();
-        }
     }
 }

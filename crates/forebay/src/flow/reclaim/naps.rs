@@ -40,7 +40,7 @@ impl Engine {
     pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
         match self.settings.policy.kswapd_balance {
             KswapdBalance::Zones => &zone.flags,
-            KswapdBalance::Node => &self.nodes[zone.node].flags,
+            KswapdBalance::Node => &self.memory.nodes[zone.node].flags,
         }
     }
 
@@ -203,15 +203,18 @@ impl Engine {
 
     /// The flags of the zone from which node `first` would rather take its frames.
     fn preferred_flags(&self, first: usize) -> &ReclaimFlags {
-        let zones = self.nodes[first].zones.clone();
-        let mut zones = zones.rev().map(|zone| &self.zones[zone]);
+        let zones = self.memory.nodes[first].zones.clone();
+        let mut zones = zones.rev().map(|zone| &self.memory.zones[zone]);
         let preferred = zones.find(|zone| zone.managed_pages() > 0);
-        preferred.map_or(&self.nodes[first].flags, |zone| self.reclaim_flags(zone))
+        preferred.map_or(&self.memory.nodes[first].flags, |zone| {
+            self.reclaim_flags(zone)
+        })
     }
 
     fn is_mostly_dirty(&self, first: usize) -> bool {
-        self.zone_list(first)
-            .any(|(_, zone, _)| 2 * zone.pages_pending() > self.reclaimable_pages(zone))
+        self.memory
+            .zone_list(first)
+            .any(|(_, zone, _)| 2 * zone.pages_pending() > self.memory.reclaimable_pages(zone))
     }
 
     /// Naps of a caller while too much is off the lists. False if it gives up.

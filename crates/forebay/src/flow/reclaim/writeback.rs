@@ -94,7 +94,7 @@ impl Engine {
         let object = self.object_of_page(&hold);
         let backing = self.backing_of(&object);
         let (frame, page) = (hold.frame(), page_of(hold.owner()));
-        self.frames.set(frame, flag::RECLAIM);
+        self.memory.frames.set(frame, flag::RECLAIM);
         drop(hold);
         let accepts = match backing.settings.reclaim_writes {
             ReclaimWrites::Always => true,
@@ -103,7 +103,7 @@ impl Engine {
             ReclaimWrites::Never => false,
         };
         if !accepts || !self.shared().write_page(&backing, &object, page) {
-            self.frames.clear(frame, flag::RECLAIM);
+            self.memory.frames.clear(frame, flag::RECLAIM);
         }
         self.note_reclaim_write(frame, control.who, true);
         self.count(Counter::NrVmscanWriteFile, 1);
@@ -128,7 +128,9 @@ impl Engine {
     /// written is memory that nobody can have, and a read has to pass all of it. Pages of a batch
     /// lie side by side in swap, so the store makes one request of them.
     pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl) {
-        let Some(swap) = self.swap.get() else { return };
+        let Some(swap) = self.memory.swap.get() else {
+            return;
+        };
         let requests = swap.backing.settings.queue_requests;
         let room = requests.saturating_mul(SWAP_CLUSTER_MAX as u32);
         self.wait_for_room(&swap.backing, [room; 2], control).await;

@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::file::Handle;
 use crate::flow::read::Missing;
-use crate::flow::swap::slot_of;
 use crate::state::backing::Backing;
 use crate::state::frame::flag;
 use crate::state::index::key;
@@ -72,21 +71,21 @@ impl Engine {
         }
         let page = page_of(length_bytes);
         let key = key(object.number, page);
-        while let Some(frame) = self.index.find_surely(&self.frames, key) {
-            let Ok(mut hold) = self.frames.exclude(frame, key, flag::WRITEBACK) else {
+        while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+            let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) else {
                 // However long that takes: what keeps it busy ends by itself.
                 while self.page_is_idle(object, frame, key).await.is_err() {}
                 continue;
             };
-            let arena = self.frames.arena();
+            let arena = self.memory.frames.arena();
             arena.zero(&mut hold, start, PAGE_BYTES - start);
             if hold.word() & flag::DIRTY == 0 {
-                self.clean_anonymous_is_gone();
+                self.memory.clean_anonymous_is_gone();
                 hold.set(flag::DIRTY);
             }
             self.anonymous_dirtied(object, hold);
             return true;
         }
-        slot_of(object, page).load(Ordering::Acquire) == 0
+        object.swap_slot(page).load(Ordering::Acquire) == 0
     }
 }

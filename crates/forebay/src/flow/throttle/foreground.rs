@@ -72,13 +72,13 @@ impl Engine {
 
     fn foreground_ratelimit(&self, backing: &Backing) -> u64 {
         let is_exceeded = backing.exceeded.load(Ordering::Relaxed);
-        foreground_ratelimit(u64::from(self.frames.len()), 1, is_exceeded)
+        foreground_ratelimit(u64::from(self.memory.frames.len()), 1, is_exceeded)
     }
 
     /// Lets a writer write and nap until too much is dirty no more, or it has done its part.
     pub(crate) async fn balance_in_foreground(&self, backing: &Arc<Backing>, dirtier: &Dirtier) {
         let dirtied = lock(&dirtier.state).clock.nr_dirtied;
-        let ratelimit = foreground_ratelimit(u64::from(self.frames.len()), 1, false);
+        let ratelimit = foreground_ratelimit(u64::from(self.memory.frames.len()), 1, false);
         let chunk = foreground_chunk(dirtied, ratelimit);
         let last = match self.settings.policy.dirty_throttle {
             DirtyThrottle::ForegroundPerStore => self.balance_store(backing, dirtier, chunk).await,

@@ -1,0 +1,64 @@
+//! Frames: one from a free list, and back.
+
+use crate::counters::Counter;
+use crate::memory::Memory;
+use crate::state::frame::{ExclusiveHold, HOLDS, flag};
+use crate::state::zone::{Batch, Zone};
+
+/// A free frame that was taken for a page. It goes back to its free list if it is dropped.
+pub(crate) struct FreshFrame<'a> {
+    memory: &'a Memory,
+    hold: Option<ExclusiveHold<'a>>,
+}
+
+impl<'a> FreshFrame<'a> {
+    /// The hold, to put a page into the frame.
+    pub(crate) fn into_hold(mut self) -> ExclusiveHold<'a> {
+        self.hold
+            .take()
+            .expect("a fresh frame has its hold until it is used")
+    }
+}
+
+impl Drop for FreshFrame<'_> {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            self.memory.free_frame(hold.blank());
+        }
+    }
+}
+
+impl Memory {
+    /// A free frame of the zone, if it has one.
+    pub(crate) fn take_frame(&self, zone: &Zone) -> Option<FreshFrame<'_>> {
+        let frame = zone.take_free(&self.frames)?;
+        self.counters.add(Counter::Pgalloc, 1);
+        Some(FreshFrame {
+            memory: self,
+            hold: Some(self.frames.exclude_free(frame)),
+        })
+    }
+
+    /// Gives a blank frame back and wakes whoever waits for one.
+    pub(crate) fn free_frame(&self, blank: u32) {
+        let zone = self.zone_of(blank);
+        zone.put_free(&self.frames, &[blank]);
+        self.nodes[zone.node].freed.wake_all();
+        self.counters.add(Counter::Pgfree, 1);
+    }
+
+    /// Gives a batch of blank frames of one zone back.
+    pub(crate) fn free_batch(&self, zone: &Zone, blank: &Batch) {
+        if !blank.is_empty() {
+            zone.put_free(&self.frames, blank.as_slice());
+            self.counters.add(Counter::Pgfree, blank.len() as u64);
+            self.nodes[zone.node].freed.wake_all();
+        }
+    }
+
+    /// Pages that somebody holds, counted over all frames: for a message, never for a decision.
+    pub(crate) fn held_pages(&self) -> u64 {
+        let held = |&frame: &u32| self.frames.word(frame) & (HOLDS | flag::EXCLUSIVE) != 0;
+        (0..self.frames.len()).filter(held).count() as u64
+    }
+}

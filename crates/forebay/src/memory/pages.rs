@@ -1,0 +1,85 @@
+//! Pages: which of an object's may be resident, and how one leaves the cache.
+
+use crate::counters::Counter;
+use crate::memory::Memory;
+use crate::state::frame::{ExclusiveHold, flag};
+use crate::state::index::{STRETCH, key, object_of, page_of};
+use crate::state::object::ObjectState;
+use forebay_store::PagePointer;
+use std::ops::Range;
+
+impl Memory {
+    /// The pages of a range that may be resident: of those that the object ever had (invariant O3)
+    /// what is in stretches that are not empty, or, where those are more than there are frames,
+    /// what a walk over the frames meets.
+    pub(crate) fn pages_to_visit(
+        &self,
+        object: &ObjectState,
+        pages: Range<u64>,
+    ) -> impl Iterator<Item = u64> + use<'_> {
+        let number = object.number;
+        let pages = object.pages_had(&pages);
+        let frames = u64::from(self.frames.len());
+        let stretches =
+            pages.start / STRETCH..pages.end.div_ceil(STRETCH).max(pages.start / STRETCH);
+        let may_have =
+            move |stretch: &u64| !self.index.is_stretch_empty(key(number, stretch * STRETCH));
+        let length = pages.end.saturating_sub(pages.start);
+        let walks_frames = length > frames
+            && (length / STRETCH > frames
+                || stretches.clone().filter(may_have).count() as u64 * STRETCH > frames);
+        let (by_frame, by_stretch) = if walks_frames {
+            (0..self.frames.len(), 0..0)
+        } else {
+            (0..0, stretches)
+        };
+        let wanted = pages.clone();
+        let of_frames = by_frame.filter_map(move |frame| {
+            let owner = self.frames.owner(frame);
+            let is_of_object = owner != 0 && object_of(owner) == number;
+            (is_of_object && wanted.contains(&page_of(owner))).then(|| page_of(owner))
+        });
+        let of_stretches = by_stretch.filter(may_have).flat_map(move |stretch| {
+            let first = stretch * STRETCH;
+            first.max(pages.start)..(first + STRETCH).min(pages.end)
+        });
+        of_frames.chain(of_stretches)
+    }
+
+    /// Takes a clean page with its content out of the cache.
+    pub(crate) fn release_clean(&self, hold: ExclusiveHold<'_>) {
+        if hold.word() & flag::ANON != 0 {
+            self.clean_anonymous_is_gone();
+        }
+        self.release_page(hold);
+    }
+
+    /// Takes a clean page that its holder does not want any more out of the cache.
+    pub(crate) fn release_page(&self, hold: ExclusiveHold<'_>) {
+        let zone = self.zone_of(hold.frame());
+        self.index.remove(&self.frames, &hold);
+        if let Some(frame) = zone.disown(&self.frames, hold) {
+            self.free_frame(frame);
+        }
+    }
+
+    /// A page that reclaim marked goes to the old end of its list, before anybody learns that its
+    /// write ended (spec/reclaim.md 3.6).
+    pub(crate) fn rotate_reclaimable(&self, frame: u32) -> bool {
+        let word = self.frames.word(frame);
+        if word & flag::RECLAIM == 0 {
+            return false;
+        }
+        self.frames.clear(frame, flag::RECLAIM);
+        word & (flag::DIRTY | flag::EXCLUSIVE) == 0
+            && self.zone_of(frame).rotate(&self.frames, frame)
+    }
+
+    /// Wakes those who wait for writeback on a node by what was written of its pages.
+    pub(crate) fn note_written(&self, written: &[PagePointer]) {
+        self.for_each_zone(written, |zone, pages| {
+            let throttled = self.nodes[zone.node].note_written(pages);
+            self.counters.add(Counter::NrThrottledWritten, throttled);
+        });
+    }
+}

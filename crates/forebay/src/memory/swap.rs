@@ -1,0 +1,80 @@
+//! Swap: which anonymous page has a slot, whether one can be had, and what of memory is as it is
+//! there.
+
+use crate::memory::Memory;
+use crate::state::backing::Backing;
+use crate::state::gauge::less;
+use crate::state::object::ObjectState;
+use crate::state::swap::{SwapRetry, SwapSlots};
+use crate::state::swap_ahead::SwapAhead;
+use crate::state::vectors::IoVectors;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
+use forebay_store::ObjectId;
+use std::sync::Arc;
+
+/// The store to which anonymous pages are written.
+pub(crate) struct Swap {
+    pub(crate) backing: Arc<Backing>,
+    pub(crate) object: ObjectId,
+    pub(crate) slots: SwapSlots,
+    /// Vectors of one page: never those of files, which have to be written as well. When more
+    /// pages are on their way than there are vectors, the others get small new ones.
+    pub(crate) vectors: IoVectors,
+    /// How much is read back at a time.
+    pub(crate) ahead: SwapAhead,
+    /// When pages that it refused are tried again.
+    pub(crate) retry: Mutex<SwapRetry>,
+    /// Resident anonymous pages that are as they are in swap, or are on their way there: they can
+    /// be freed without another slot.
+    pub(crate) clean_pages: AtomicU64,
+    /// Clean pages count as room. Linux asks for a free slot alone (spec/reclaim.md 2.9): when swap
+    /// is full, all that is reclaimed is pages of files.
+    pub(crate) clean_pages_count: bool,
+}
+
+impl Swap {
+    /// Whether reclaim can free any anonymous page: into a free slot, or because it has one.
+    fn has_room(&self) -> bool {
+        let clean_pages = self.clean_pages.load(Ordering::Relaxed);
+        self.slots.free_slots() > 0 || self.clean_pages_count && clean_pages > 0
+    }
+}
+
+impl Memory {
+    pub(crate) fn swap_has_room(&self) -> bool {
+        self.swap.get().is_some_and(Swap::has_room)
+    }
+
+    /// Whether pages wait until swap is asked again.
+    pub(crate) fn is_swap_put_off(&self) -> bool {
+        let is_put_off = |swap: &Swap| lock(&swap.retry).is_put_off();
+        self.swap.get().is_some_and(is_put_off)
+    }
+
+    /// An anonymous page has become as it is in swap, or is about to.
+    pub(crate) fn anonymous_is_clean(&self) {
+        if let Some(swap) = self.swap.get() {
+            swap.clean_pages.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A clean anonymous page was dirtied or left the cache.
+    pub(crate) fn clean_anonymous_is_gone(&self) {
+        if let Some(swap) = self.swap.get() {
+            less(&swap.clean_pages, 1);
+        }
+    }
+
+    /// Frees the slot of a page whose content is not in swap, or no longer wanted.
+    pub(crate) fn give_slot_back(&self, object: &ObjectState, page: u64) {
+        let slot = object.swap_slot(page).swap(0, Ordering::AcqRel);
+        if slot != 0 {
+            let swap = self.swap.get().expect("a slot has its swap");
+            swap.slots.give_back(slot);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Zones: which of them a request may use, what they have to give, and what may be dirtied.
+
+use crate::memory::Memory;
+use crate::state::node::Node;
+use crate::state::zone::Zone;
+use forebay_base::sync::atomic::Ordering;
+use forebay_law::history;
+use forebay_law::limits::{self, available_pages};
+use forebay_store::PagePointer;
+
+/// What may be dirtied of `pages` while `over` are to be given up. A quarter stays, for it may be
+/// other pages that are over, and for long: writers of files are not stopped for those.
+pub(crate) fn without_over(pages: u64, over: u64) -> u64 {
+    pages.saturating_sub(over).max(pages / 4)
+}
+
+impl Memory {
+    pub(crate) fn zone_of(&self, frame: u32) -> &Zone {
+        let zone = self.zones.partition_point(|zone| zone.first_frame <= frame) - 1;
+        debug_assert!(
+            self.zones[zone].contains(frame),
+            "every frame has a zone (Z1)"
+        );
+        &self.zones[zone]
+    }
+
+    /// The zones of `node` up to `class`, the lowest first.
+    pub(crate) fn zones_up_to(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
+        node.zones
+            .clone()
+            .take(class + 1)
+            .map(|zone| &self.zones[zone])
+    }
+
+    /// The zones that a request from `node` may use, most preferred first, each with the class
+    /// whose reserve it has to leave (spec/reclaim.md 1.5).
+    pub(crate) fn zone_list(&self, node: usize) -> impl Iterator<Item = (&Node, &Zone, usize)> {
+        let others = self.nodes.iter().filter(move |other| other.number != node);
+        std::iter::once(&self.nodes[node])
+            .chain(others)
+            .flat_map(move |node| {
+                let class = node.top_class();
+                node.zones
+                    .clone()
+                    .rev()
+                    .map(move |zone| (node, &self.zones[zone], class))
+            })
+    }
+
+    /// Calls `act` with a zone and how many pages in a row lie in it, until it has heard of all of
+    /// `pages`.
+    pub(crate) fn for_each_zone(&self, pages: &[PagePointer], act: impl Fn(&Zone, u64)) {
+        let mut left = pages;
+        while let Some(&first) = left.first() {
+            let zone = self.zone_of(self.frames.frame_at(first));
+            let is_outside = |&page: &PagePointer| !zone.contains(self.frames.frame_at(page));
+            let in_zone = left.iter().position(is_outside).unwrap_or(left.len());
+            act(zone, in_zone as u64);
+            left = &left[in_zone..];
+        }
+    }
+
+    /// Pages of the zone that reclaim could free, if all went well.
+    pub(crate) fn reclaimable_pages(&self, zone: &Zone) -> u64 {
+        let sizes = zone.sizes();
+        let anon = if self.swap_has_room() {
+            sizes.inactive_anon + sizes.active_anon
+        } else {
+            0
+        };
+        sizes.inactive_file + sizes.active_file + anon
+    }
+
+    /// Whether all that a zone could give was looked at six times since it last gave anything.
+    pub(crate) fn is_unreclaimable(&self, zone: &Zone) -> bool {
+        let scanned = zone.scanned_in_vain.load(Ordering::Relaxed);
+        history::is_unreclaimable(scanned, self.reclaimable_pages(zone))
+    }
+
+    /// Frames that the cache has beyond its budget.
+    pub(crate) fn pages_over(&self) -> u64 {
+        self.zones.iter().map(Zone::pages_over).sum()
+    }
+
+    /// Memory that may be dirtied (spec/writeback.md 2.2).
+    pub(crate) fn dirtyable_pages(&self) -> u64 {
+        let (mut free, mut file) = (0, 0);
+        for zone in &self.zones {
+            let sizes = zone.sizes();
+            free += zone.free_pages();
+            file += sizes.inactive_file + sizes.active_file + zone.isolated(true);
+        }
+        let reserve = self.total_reserve.load(Ordering::Relaxed);
+        without_over(available_pages(free, file, reserve), self.pages_over())
+    }
+
+    /// Memory of the zone that may be dirtied, pages.
+    pub(crate) fn dirtyable_pages_of(zone: &Zone) -> u64 {
+        let sizes = zone.sizes();
+        let file = sizes.inactive_file + sizes.active_file;
+        let dirtyable = limits::zone_dirtyable(zone.free_pages(), file, zone.reserved_pages());
+        without_over(dirtyable, zone.pages_over())
+    }
+
+    /// Sums up what the zones keep from being dirtied.
+    pub(crate) fn note_reserves(&self) {
+        let reserved = self.zones.iter().map(Zone::reserved_pages).sum();
+        self.total_reserve.store(reserved, Ordering::Relaxed);
+    }
+}
