@@ -82,6 +82,7 @@ impl Cache {
     /// As [`Cache::new`].
     pub fn with_parts(settings: Settings, parts: Parts) -> Result<Cache, BuildError> {
         let engine = Engine::new(settings, parts)?;
+        engine.start();
         let life = Arc::new(Life(engine.clone()));
         Ok(Cache {
             engine,

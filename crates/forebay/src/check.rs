@@ -212,7 +212,7 @@ impl Engine {
             writeback += u64::from(word & (flag::WRITEBACK | flag::UNSTABLE) != 0);
             uncommitted += u64::from(word & flag::UNSTABLE != 0);
         }
-        let backings = self.backings();
+        let backings = self.stores.all();
         let of_stores = |gauge: fn(&Backing) -> &AtomicU64| {
             backings.iter().map(|backing| read(gauge(backing))).sum()
         };
@@ -291,7 +291,7 @@ impl Engine {
             };
             let place = lock(&object.queueing).place;
             let is_dirty = lock(&object.dirty).dirty_pages() > 0;
-            let backing = self.backing(backing);
+            let backing = self.stores.get(backing);
             let lists = lock(&backing.lists);
             let all = lists.all();
             // Not by number: a file that was forgotten may be listed until its turn comes, clean,

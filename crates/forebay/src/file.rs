@@ -8,7 +8,7 @@ use crate::guard::PageGuard;
 use crate::state::backing::Backing;
 use crate::state::errseq::Cursor;
 use crate::state::frame::flag;
-use crate::state::index::INDEX_BITS;
+use crate::state::index::LONGEST_BYTES;
 use crate::state::object::ObjectState;
 use crate::state::stream::Stream;
 use forebay_base::PAGE_BYTES;
@@ -22,9 +22,6 @@ use forebay_store::Durability;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Longest object that a cache can address: 4 PiB.
-pub(crate) const LONGEST_BYTES: u64 = (1 << INDEX_BITS) * PAGE_BYTES as u64;
 
 /// What a handle remembers beside the object.
 #[derive(Debug)]

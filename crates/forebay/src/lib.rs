@@ -25,6 +25,7 @@
 //! Every call is async and runs under any executor or none; [`blocking`] has the same calls for
 //! threads. ARCHITECTURE.md in the repository tells how it works inside.
 
+mod books;
 mod budget;
 mod cache;
 mod check;
@@ -42,6 +43,7 @@ mod settings;
 mod shrinker;
 mod state;
 mod statistics;
+mod stores;
 
 pub mod blocking;
 pub mod event;

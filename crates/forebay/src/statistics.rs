@@ -220,7 +220,7 @@ impl Engine {
     }
 
     fn backing_statistics(&self, thresh: u64) -> Vec<BackingStatistics> {
-        let backings = self.backings();
+        let backings = self.stores.all();
         let of_backing = |backing: &std::sync::Arc<crate::state::backing::Backing>| {
             let rates = *lock(&backing.rates);
             let times = backing.activity.times(self.rt.now());

@@ -8,13 +8,12 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::marks::Mark;
-use crate::memory::{FreshFrame, Memory, without_over};
-use crate::policy::{ReclaimThrottle, ZoneDirtyLimits};
+use crate::memory::FreshFrame;
+use crate::policy::ReclaimThrottle;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::limits;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
 
@@ -185,48 +184,6 @@ impl Engine {
                 None
             }
         })
-    }
-
-    /// Whether a page may be dirtied in this zone (spec/reclaim.md 1.10).
-    fn zone_takes_dirty(&self, zone: &Zone) -> bool {
-        if self.memory.zones.len() == 1 {
-            return true;
-        }
-        match self.settings.policy.zone_dirty_limits {
-            ZoneDirtyLimits::Off => true,
-            ZoneDirtyLimits::Proportional => {
-                limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone))
-            }
-            ZoneDirtyLimits::ForNodes => self.node_takes_dirty(&self.memory.nodes[zone.node]),
-        }
-    }
-
-    /// Whether a page may be dirtied in this node, all of whose zones share one limit.
-    fn node_takes_dirty(&self, node: &Node) -> bool {
-        let (mut free, mut file, mut reserved) = (0, 0, 0);
-        let (mut pending, mut over) = (0, 0);
-        for zone in self.memory.zones_up_to(node, node.top_class()) {
-            let sizes = zone.sizes();
-            free += zone.free_pages();
-            file += sizes.inactive_file + sizes.active_file;
-            reserved += zone.reserved_pages();
-            over += zone.pages_over();
-            pending += zone.pages_pending();
-        }
-        let dirtyable = without_over(limits::node_dirtyable(free, file, reserved), over);
-        let knobs = &self.settings.dirty;
-        let limit = limits::zone_limit(dirtyable, || self.memory.dirtyable_pages(), knobs);
-        limits::zone_is_ok(pending, limit)
-    }
-
-    /// The zone's part of the dirty limit, pages.
-    pub(crate) fn zone_dirty_limit(&self, zone: &Zone) -> u64 {
-        let dirtyable = Memory::dirtyable_pages_of(zone);
-        limits::zone_limit(
-            dirtyable,
-            || self.memory.dirtyable_pages(),
-            &self.settings.dirty,
-        )
     }
 
     pub(crate) fn wake_kswapds(&self, first: usize) {

@@ -9,12 +9,10 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::MemoryError;
 use crate::flow::reclaim::{ScanControl, Who};
-use crate::layout::zone_sizes;
-use crate::state::zone::ZoneSize;
+use crate::state::flusher_requests::FlusherWork;
 use forebay_base::Span;
-use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::TOP_PRIORITY;
-use std::sync::Arc;
 
 /// First sleep of the task after a run in vain, and the longest, ms.
 const REST_MS: (u64, u64) = (100, 5_000);
@@ -33,51 +31,16 @@ impl Engine {
         if self.memory.pages_over() == 0 && !self.objects.is_over_room(0) {
             return Ok(0);
         }
-        for backing in self.backings() {
+        for backing in self.stores.all() {
             // The limits are lower now.
             backing.requests.ask_for_background();
         }
-        self.start_filling();
+        self.ask_to_fill();
         // The task goes on with that where the caller gives up.
         while self.forget_over_room() {
             self.rt.yield_now().await;
         }
         Ok(self.balloons_fill().await)
-    }
-
-    /// Gives the zones the sizes that follow from what objects take, and from another budget if
-    /// one is given. Two callers do this one after the other.
-    pub(crate) fn resize(&self, memory_bytes: Option<u64>) {
-        let mut budget_bytes = lock(&self.balloon.memory_bytes);
-        if let Some(memory_bytes) = memory_bytes {
-            *budget_bytes = memory_bytes;
-            self.make_room_for_objects(memory_bytes);
-            self.balloon.room_hand.store(0, Ordering::Relaxed);
-        }
-        let charged_bytes = self.next_charge();
-        let charged = &self.balloon.charged_bytes;
-        charged.store(charged_bytes, Ordering::Relaxed);
-        let (budget, settings) = (&self.budget, &self.settings);
-        let zone_pages = budget.resized(settings, *budget_bytes, charged_bytes);
-        self.resize_zones(&zone_sizes(settings, &zone_pages));
-    }
-
-    /// The order in it matters: nothing is given up before every store has forgotten it, and no
-    /// store is told of it before all is back.
-    fn resize_zones(&self, sizes: &[ZoneSize]) {
-        let zones = || self.memory.zones.iter().zip(sizes);
-        let is_whole = zones().all(|(zone, size)| size.managed_pages == zone.spanned_pages);
-        if !is_whole {
-            self.forget_memory();
-        }
-        for (zone, size) in zones() {
-            zone.set_size(size);
-        }
-        self.memory.note_reserves();
-        self.empty_balloons();
-        if is_whole {
-            self.remember_memory();
-        }
     }
 
     /// Waits until the budget is met, no longer than somebody would wait for a frame.
@@ -92,20 +55,6 @@ impl Engine {
             }
             // Whatever ended the wait: the next look says how far it has come.
             let _ = self.until(deadline, listener).await;
-        }
-    }
-
-    /// Gives frames back to zones that may have more.
-    fn empty_balloons(&self) {
-        for zone in &self.memory.zones {
-            loop {
-                let freed = zone.empty_balloon(&self.memory.frames);
-                if freed == 0 {
-                    break;
-                }
-                self.count(Counter::BalloonDeflate, freed);
-                self.memory.nodes[zone.node].freed.wake_all();
-            }
         }
     }
 
@@ -128,16 +77,20 @@ impl Engine {
         filled
     }
 
-    /// Starts the task that fills the balloons, if it does not run already.
-    pub(crate) fn start_filling(&self) {
-        if !self.balloon.is_filling.swap(true, Ordering::SeqCst) {
-            let engine = self.shared();
-            self.rt
-                .spawn("balloon", async move { engine.fill_until_met().await });
+    /// The life of the task that fills the balloons.
+    pub(crate) async fn fill_balloons_when_asked(&self) {
+        while !self.is_closing() {
+            let asked = self.balloon.wanted.listen();
+            if self.balloon.is_wanted.swap(false, Ordering::SeqCst) {
+                drop(asked);
+                self.fill_until_met().await;
+            } else {
+                asked.await;
+            }
         }
     }
 
-    async fn fill_until_met(self: Arc<Self>) {
+    async fn fill_until_met(&self) {
         let mut rest_ms = REST_MS.0;
         loop {
             // Each of them makes the part of the pages larger: first all that may go.
@@ -147,11 +100,6 @@ impl Engine {
             }
             let filled = self.fill_balloons();
             if self.memory.pages_over() == 0 || self.is_closing() {
-                self.balloon.is_filling.store(false, Ordering::SeqCst);
-                // A budget that became smaller before that found the task at work.
-                if self.memory.pages_over() > 0 && !self.is_closing() {
-                    self.start_filling();
-                }
                 return;
             }
             let reclaimed = self.reclaim_over().await;
@@ -162,7 +110,7 @@ impl Engine {
                 // All that is left is held, or dirty, or has nowhere to go. Pages that come clean
                 // end the wait; not each of them, for a look costs a scan.
                 let listener = self.slab.freed.listen();
-                self.kick_flushers();
+                self.stores.ask_flushers(FlusherWork::ALL);
                 self.rest(LEAST_REST).await;
                 let _ = self.rt.timeout(Span::from_millis(rest_ms), listener).await;
                 rest_ms = (rest_ms * 2).min(REST_MS.1);

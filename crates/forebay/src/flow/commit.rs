@@ -44,7 +44,7 @@ impl Engine {
             turn,
         };
         if let Err(asked) = backing.ask_commit(asked) {
-            let (engine, backing) = (self.shared(), self.backing(backing.number));
+            let (engine, backing) = (self.shared(), self.stores.get(backing.number));
             self.rt.spawn("commit", async move {
                 engine.commit_asked(&backing, asked, &Ticket::new()).await;
             });

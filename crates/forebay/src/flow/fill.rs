@@ -399,7 +399,7 @@ impl Engine {
             Origin::File {
                 backing, object, ..
             } => (
-                self.backing(*backing).store.clone(),
+                self.stores.get(*backing).store.clone(),
                 *object,
                 byte_of(first),
             ),

@@ -5,7 +5,6 @@
 
 use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
-use crate::flow::rates::is_measured;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::policy::FlushChunk;
@@ -17,7 +16,6 @@ use crate::state::object::{Committed, ObjectState, QueuePlace};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::chunk::{MIN_WRITEBACK_PAGES, write_chunk};
-use forebay_law::share::store_background;
 use forebay_rt::Work;
 use forebay_rt::wait::either;
 use forebay_store::Durability;
@@ -155,39 +153,6 @@ impl Engine {
             }
             let _ = self.until(next, asked).await;
         }
-    }
-
-    /// Whether so much is dirty that it is written in the background (spec/writeback.md 7.3). What
-    /// waits for a commit counts along, as it did in Linux up to 5.7: whoever was to ask for the
-    /// commit may have given up, and then writers would wait for what nobody does.
-    pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
-        let limits = self.dirty_limits();
-        let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
-        let (aside, of_store) = self.set_aside(backing, limits.thresh);
-        let reclaimable = backing.reclaimable.load(Ordering::Relaxed) + uncommitted;
-        let reclaimable = reclaimable.saturating_sub(of_store);
-        if reclaimable == 0 {
-            return false;
-        }
-        if self.global.reclaimable().saturating_sub(aside) > limits.background {
-            return true;
-        }
-        // Others have all that may be dirty, on its way: the writers of this store are stopped, and
-        // nobody else would write the few pages that they left here.
-        let is_idle = backing.pages_in_flight.load(Ordering::Acquire) == 0;
-        let pages = self.global.pages().saturating_sub(aside);
-        if is_idle && pages >= limits.thresh {
-            return true;
-        }
-        // The writers of a store that was not measured yet wait for its writes, whoever it is that
-        // has too many pages dirty.
-        if is_idle && pages > limits.freerun() && !is_measured(&lock(&backing.rates)) {
-            return true;
-        }
-        // A store that was idle has no share yet; it gets the start that the position law gives.
-        let floor = limits.thresh.saturating_sub(pages) / 8;
-        let of_store = self.store_thresh(backing, limits.thresh).max(floor);
-        reclaimable > store_background(of_store, limits.thresh, limits.background)
     }
 
     /// Writes at most `pages` pages for `reason`.

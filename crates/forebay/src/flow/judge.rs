@@ -7,7 +7,6 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::event::{Event, PageLevels};
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::policy::{ActiveReferences, ReclaimWriteback};
 use crate::state::frame::{ExclusiveHold, flag};
@@ -177,26 +176,6 @@ impl Engine {
         self.memory.frames.set(hold.frame(), flag::RECLAIM);
         self.count(Counter::NrVmscanImmediateReclaim, 1);
         out_of_the_way(stage)
-    }
-
-    /// Counts a page that reclaim submitted for writing.
-    pub(crate) fn note_reclaim_write(&self, frame: u32, who: Who, is_file: bool) {
-        self.count(Counter::NrVmscanWrite, 1);
-        let zone = self.memory.zone_of(frame);
-        self.record_with(|| {
-            let mut levels_of_all = PageLevels::default();
-            for zone in &self.memory.zones {
-                levels_of_all.add(zone.levels());
-            }
-            Event::MmVmscanWriteFolio {
-                nid: zone.node,
-                zone: zone.number,
-                is_file,
-                is_kswapd: who == Who::Kswapd,
-                levels: zone.levels(),
-                levels_of_all,
-            }
-        });
     }
 
     /// Frees a clean page: a shadow stays in its place.

@@ -36,19 +36,15 @@
 //! | `kswapd/zones`, `kswapd/sleep` | balance of each zone; when kswapd slept |
 //! | `throttle/foreground` | writers that write themselves (before 3.2) |
 
-mod accounts;
-mod activity;
 mod alloc;
 mod balloon;
 mod commit;
-mod drop;
+mod daemons;
 mod fill;
 mod finish;
 mod flusher;
 mod judge;
 mod kswapd;
-mod object_memory;
-mod rates;
 mod read;
 mod reclaim;
 mod resize;

@@ -3,12 +3,13 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::file::{Handle, LONGEST_BYTES, ReadRequest};
+use crate::file::{Handle, ReadRequest};
 use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, SharedHold, flag, is_crowded, is_holdable};
+use crate::state::index::LONGEST_BYTES;
 use crate::state::index::{key, page_of as index_of};
 use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;

@@ -18,7 +18,6 @@ use crate::event::Event;
 use crate::flow::alloc::Want;
 use crate::policy::{InactiveShare, ReclaimThrottle, ScanBalance};
 use crate::state::backing::Backing;
-use crate::state::flusher_requests::FlusherWork;
 use crate::state::node::Node;
 use crate::state::zone::{Batch, List, Zone};
 use forebay_base::Instant;
@@ -365,18 +364,6 @@ impl Engine {
             InactiveShare::Tenth => inactive_is_under_tenth(sizes.inactive_file, sizes.active_file),
             InactiveShare::SquareRoot | InactiveShare::SquareRootOrRefaults => {
                 inactive_is_low(sizes.inactive_file, sizes.active_file)
-            }
-        }
-    }
-
-    /// Asks every flusher to write all it has: reclaim met nothing but dirty pages.
-    pub(crate) fn kick_flushers(&self) {
-        for backing in self.backings() {
-            if backing.reclaimable.load(Ordering::Relaxed) > 0 {
-                backing.requests.ask(FlusherWork {
-                    all: true,
-                    ..FlusherWork::default()
-                });
             }
         }
     }

@@ -8,11 +8,12 @@ mod anonymous;
 
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::file::{Handle, LONGEST_BYTES};
+use crate::file::Handle;
 use crate::flow::sync::ALL_PAGES;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::frame::{HOLDS, flag};
+use crate::state::index::LONGEST_BYTES;
 use crate::state::index::key;
 use crate::state::object::{CutPlace, ObjectState, Origin, ResizeGuard};
 use forebay_base::sync::{atomic::Ordering, lock};

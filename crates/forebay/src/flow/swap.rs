@@ -114,7 +114,7 @@ impl Engine {
         swap.backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         drop(hold);
-        self.note_reclaim_write(frame, who, false);
+        self.note_reclaim_write(frame, who == Who::Kswapd, false);
         self.count(Counter::Pswpout, 1);
         let mut pages = swap.vectors.take();
         pages.push(self.memory.frames.arena().pointer(frame));

@@ -37,7 +37,11 @@ fn pages_on_their_way_to_swap_take_no_vector_of_files() {
             let _ = memory.write_at(&bytes, 0).await;
         });
         rt.sleep(Span::from_secs(1)).await;
-        let under_way = engine.backing(0).writes_in_flight.load(Ordering::Acquire);
+        let under_way = engine
+            .stores
+            .get(0)
+            .writes_in_flight
+            .load(Ordering::Acquire);
         assert!(under_way > 500, "{under_way} pages on their way");
         let idle = (0..).map_while(|_| engine.vectors.take_idle());
         let idle: Vec<_> = idle.collect();

@@ -6,10 +6,10 @@
 
 mod foreground;
 
+use crate::books::rates::{RateView, is_measured};
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord};
-use crate::flow::rates::{RateView, is_measured};
 use crate::marks::Mark;
 use crate::policy::DirtyThrottle;
 use crate::state::activity::Part;
@@ -21,7 +21,7 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_base::{Instant, Span};
-use forebay_law::limits::{DirtyLimits, setpoint};
+use forebay_law::limits::DirtyLimits;
 use forebay_law::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_call_quota, pace_quota};
 use forebay_law::pause::{
     self, DirtierClock, PauseDecision, PauseSizing, decide_pause, freerun_clock, may_leave,
@@ -406,7 +406,7 @@ impl Engine {
             return all;
         }
         let mut excess = 0;
-        self.for_each_backing(|other| {
+        self.stores.for_each(|other| {
             if other.number != backing.number && other.activity.silent(now) > STANDS_STILL {
                 let part = self.store_thresh(other, limits.thresh);
                 excess += other.dirty_pages().saturating_sub(part);
@@ -420,19 +420,6 @@ impl Engine {
             limits.thresh,
             self.memory.dirtyable_pages(),
         )
-    }
-
-    /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit.
-    /// Those of another store may be all that is over it.
-    fn wake_for_commits(&self) {
-        if self.global.uncommitted.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        for backing in self.backings() {
-            if backing.uncommitted.load(Ordering::Relaxed) > 0 {
-                backing.requests.ask_for_background();
-            }
-        }
     }
 
     fn wake_flusher_if_over(&self, backing: &Backing, snapshot: &Snapshot) {
@@ -494,23 +481,6 @@ impl Engine {
         };
         let longest = self.rt.now() + Span::from_micros(LONGEST_US);
         self.until(longest, listener).await.is_some()
-    }
-
-    async fn sleep_counted(&self, span: Span) {
-        let began = self.rt.now();
-        self.rest(span).await;
-        self.count(Counter::BalancePauses, 1);
-        self.count(
-            Counter::BalancePausedUs,
-            self.rt.now().since(began).as_micros(),
-        );
-    }
-
-    /// The level at which the laws hold the dirty pages, and the hard limit above it.
-    pub(crate) fn dirty_setpoint(&self) -> (u64, u64) {
-        let limits = self.dirty_limits();
-        let hard = self.global.smoothed().hard_limit(limits.thresh);
-        (setpoint(limits.freerun(), hard), hard)
     }
 }
 

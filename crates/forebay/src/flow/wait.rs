@@ -212,6 +212,17 @@ impl Engine {
         self.record(&Event::WaitOverdue { what, bound });
     }
 
+    /// Lets a writer sleep for `span`, or until the cache is closed.
+    pub(crate) async fn sleep_counted(&self, span: Span) {
+        let began = self.rt.now();
+        self.rest(span).await;
+        self.count(Counter::BalancePauses, 1);
+        self.count(
+            Counter::BalancePausedUs,
+            self.rt.now().since(began).as_micros(),
+        );
+    }
+
     /// Lets a reclaimer wait for `reason` on `node` (spec/reclaim.md 5.4): until the event that
     /// the reason names, or the time-out.
     pub(crate) async fn reclaim_throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {

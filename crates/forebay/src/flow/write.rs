@@ -3,16 +3,17 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::file::{Handle, LONGEST_BYTES};
+use crate::file::Handle;
 use crate::flow::alloc::Want;
 use crate::flow::read::Missing;
 use crate::flow::throttle::OwedPause;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
 use crate::policy::Refaults;
-use crate::state::backing::Backing;
 use crate::state::dirty_index::SlabFull;
+use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{ExclusiveHold, Refused, flag};
+use crate::state::index::LONGEST_BYTES;
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, Origin};
 use forebay_base::PAGE_BYTES;
@@ -270,12 +271,6 @@ impl Engine {
             return Err(AccessError::Closed);
         }
         Ok(())
-    }
-
-    /// Whether a store has many pages that it refused, and takes nothing at all any more.
-    pub(super) fn store_is_lost(&self, backing: &Backing, thresh: u64) -> bool {
-        let failed = backing.failed_pages.load(Ordering::Relaxed);
-        failed > thresh / 2 && backing.refuses_all(self.now_ms())
     }
 
     /// Refuses a writer whose object has so many pages that cannot be written that they would fill
@@ -598,7 +593,7 @@ impl Engine {
             if self.slab.free_count() > 0 {
                 return Ok(());
             }
-            self.kick_flushers();
+            self.stores.ask_flushers(FlusherWork::ALL);
             if self.until(deadline, listener).await.is_none() {
                 break;
             }

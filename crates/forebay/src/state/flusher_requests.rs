@@ -41,6 +41,15 @@ pub(crate) enum AfterRound {
     Rest,
 }
 
+impl FlusherWork {
+    /// To write all that is dirty.
+    pub(crate) const ALL: FlusherWork = FlusherWork {
+        all: true,
+        retry: false,
+        pages: 0,
+    };
+}
+
 impl FlusherRequests {
     pub(crate) fn new() -> FlusherRequests {
         FlusherRequests {

@@ -13,11 +13,14 @@
 
 use crate::state::arena::prefetch_line;
 use crate::state::frame::{ExclusiveHold, FrameTable, flag};
+use forebay_base::PAGE_BYTES;
 use forebay_base::hash::mix;
 use forebay_base::sync::atomic::{AtomicU32, Ordering};
 
 /// Bits of a key that hold the page index: files up to 4 PiB.
 pub(crate) const INDEX_BITS: u32 = 40;
+/// Longest object that a cache can address: 4 PiB.
+pub(crate) const LONGEST_BYTES: u64 = (1 << INDEX_BITS) * PAGE_BYTES as u64;
 /// Objects that a cache may know: their numbers fill the rest of the key, and 0 is none.
 pub(crate) const OBJECTS_LIMIT: u32 = 1 << (64 - INDEX_BITS);
 

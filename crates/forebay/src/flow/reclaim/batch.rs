@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
 use crate::policy::{ActiveReferences, KswapdBalance, ReclaimWriteback, ScanBalance};
+use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::flag;
 use crate::state::zone::{Batch, List, Zone};
 use forebay_base::sync::atomic::Ordering;
@@ -201,7 +202,7 @@ impl Engine {
         let is_late =
             self.settings.policy.reclaim_writeback >= ReclaimWriteback::KswapdWhereMetTwice;
         if is_late && tally.unqueued_dirty > 0 && tally.unqueued_dirty == tally.taken {
-            self.kick_flushers();
+            self.stores.ask_flushers(FlusherWork::ALL);
         }
     }
 

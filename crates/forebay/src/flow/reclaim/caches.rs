@@ -2,9 +2,9 @@
 //! registered, the memory of closed files where objects take much of it and, up to 5.15, the pages
 //! of files that nobody has open.
 
+use crate::books::drop::is_idle;
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::flow::drop::is_idle;
 use crate::flow::reclaim::{ScanControl, Who};
 use crate::policy::{ClosedFiles, ShrinkDemand};
 use crate::state::object::ObjectState;

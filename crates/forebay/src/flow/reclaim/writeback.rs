@@ -105,7 +105,7 @@ impl Engine {
         if !accepts || !self.shared().write_page(&backing, &object, page) {
             self.memory.frames.clear(frame, flag::RECLAIM);
         }
-        self.note_reclaim_write(frame, control.who, true);
+        self.note_reclaim_write(frame, control.who == Who::Kswapd, true);
         self.count(Counter::NrVmscanWriteFile, 1);
         if control.who == Who::Direct {
             self.count(Counter::NrVmscanWriteFileDirect, 1);
@@ -167,13 +167,9 @@ impl Engine {
         if stage >= ReclaimWriteback::KswapdWhereMetTwice || total_scanned <= ASKS_FLUSHERS_ABOVE {
             return;
         }
-        for backing in self.backings() {
-            if backing.reclaimable.load(Ordering::Relaxed) > 0 {
-                backing.requests.ask(FlusherWork {
-                    pages: total_scanned,
-                    ..FlusherWork::default()
-                });
-            }
-        }
+        self.stores.ask_flushers(FlusherWork {
+            pages: total_scanned,
+            ..FlusherWork::default()
+        });
     }
 }

@@ -15,7 +15,6 @@ use forebay_base::Instant;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth, Sample};
 use forebay_law::rate::{DirtyRate, RateInputs};
-use forebay_law::share::{ShareLimits, store_thresh};
 
 /// The first samples are taken this far apart.
 const FIRST_INTERVAL_MS: u64 = 20;
@@ -39,17 +38,6 @@ pub(crate) struct RateView {
 }
 
 impl Engine {
-    /// The part of `thresh` that is this store's (spec/writeback.md 2.5).
-    pub(crate) fn store_thresh(&self, backing: &Backing, thresh: u64) -> u64 {
-        let share = self.global.share(backing, self.now_ms());
-        let limits = ShareLimits {
-            min_percent: backing.settings.min_ratio_percent,
-            max_percent: backing.settings.max_ratio_percent,
-            min_percent_sum: self.min_percent_sum(),
-        };
-        store_thresh(thresh, share, limits)
-    }
-
     /// Starts measuring anew after a time in which the store had nothing to write. A gap between
     /// two rounds is none: a store that answers before the next round would never be sampled.
     pub(crate) fn skip_idle_gap(&self, backing: &Backing) {

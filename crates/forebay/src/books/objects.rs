@@ -4,52 +4,46 @@
 //! All of it is taken off the pages, in steps. Below one step nothing here does anything; nor where
 //! zones say how many frames they have.
 
-use crate::budget::{next_charge, object_room_bytes, object_step_bytes};
+use crate::books::drop::is_idle;
 use crate::engine::Engine;
-use crate::flow::drop::is_idle;
-use crate::state::index::key;
-use crate::state::object::ObjectState;
+use crate::error::BuildError;
+use crate::state::index::{LONGEST_BYTES, key};
+use crate::state::object::{ObjectState, Origin};
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::pages_for;
+use std::sync::Arc;
 
 /// Closed files that are asked at a time.
 const BATCH: usize = 32;
 
 impl Engine {
-    /// Lets objects take their part of a budget of `memory_bytes`.
-    pub(crate) fn make_room_for_objects(&self, memory_bytes: u64) {
-        let room_bytes = object_room_bytes(&self.settings, memory_bytes);
-        self.objects.set_room(room_bytes);
-    }
-
-    /// What is to be taken off the pages for the objects that there are.
-    pub(crate) fn next_charge(&self) -> u64 {
-        let charged_bytes = self.balloon.charged_bytes.load(Ordering::Relaxed);
-        object_step_bytes(&self.settings).map_or(0, |step_bytes| {
-            next_charge(charged_bytes, self.objects.bytes(), step_bytes)
-        })
-    }
-
-    /// Whether anything is taken off the pages for objects.
-    pub(crate) fn are_objects_charged(&self) -> bool {
-        self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
-    }
-
-    /// There are more objects, or fewer: so there are fewer pages, or more.
-    pub(crate) fn charge_objects(&self) {
-        if self.next_charge() == self.balloon.charged_bytes.load(Ordering::Relaxed) {
-            return;
+    /// Makes the object of `origin` known, or finds it if it is.
+    pub(crate) fn open(
+        &self,
+        origin: Origin,
+        length_bytes: u64,
+    ) -> Result<Arc<ObjectState>, BuildError> {
+        if self.is_closing() {
+            return Err(BuildError::Closed);
         }
-        self.resize(None);
-        if self.memory.pages_over() > 0 {
-            self.start_filling();
+        let limit_bytes = LONGEST_BYTES;
+        if length_bytes > limit_bytes {
+            return Err(BuildError::TooLong {
+                length_bytes,
+                limit_bytes,
+            });
         }
+        let limit = self.settings.objects_limit;
+        let forget = |object: &ObjectState| self.forget_object(object);
+        let opened = self.objects.open(origin, length_bytes, forget);
+        self.charge_objects();
+        opened.ok_or(BuildError::TooManyObjects { limit })
     }
 
     /// A file can be forgotten that could not while it was open.
     pub(crate) fn file_closed(&self) {
         if self.objects.is_over_room(0) && !self.is_closing() {
-            self.start_filling();
+            self.ask_to_fill();
         }
     }
 

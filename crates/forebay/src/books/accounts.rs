@@ -6,6 +6,7 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
+use crate::event::{Event, PageLevels};
 use crate::state::backing::Backing;
 use crate::state::gauge::less;
 use crate::state::object::ObjectState;
@@ -13,22 +14,6 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_store::PagePointer;
 
 impl Engine {
-    /// Of the pages of all stores that could not be written those that the limit on dirty pages
-    /// leaves out, and of those of `backing`: no writer is to wait for pages that nothing makes
-    /// clean. They get as much again as the limit, within half of what is left beside it, so that
-    /// memory stays reclaimable.
-    pub(crate) fn set_aside(&self, backing: &Backing, thresh: u64) -> (u64, u64) {
-        let all = self.global.failed.load(Ordering::Relaxed);
-        if all == 0 {
-            return (0, 0);
-        }
-        let frames = u64::from(self.memory.frames.len());
-        let most = thresh.min(frames.saturating_sub(thresh) / 2);
-        let aside = all.min(most);
-        let of_store = backing.failed_pages.load(Ordering::Relaxed);
-        (aside, of_store.min(aside))
-    }
-
     /// T1 of `pages` that [`Engine::account_dirty`] has in the books: somebody wrote to them.
     pub(crate) fn account_written_to(&self, backing: &Backing, pages: u64) {
         backing.dirtied.fetch_add(pages, Ordering::Relaxed);
@@ -116,5 +101,25 @@ impl Engine {
         less(&self.global.dirty, 1);
         less(&backing.reclaimable, 1);
         less(&self.memory.zone_of(frame).dirty, 1);
+    }
+
+    /// Counts a page that reclaim submitted for writing.
+    pub(crate) fn note_reclaim_write(&self, frame: u32, is_kswapd: bool, is_file: bool) {
+        self.count(Counter::NrVmscanWrite, 1);
+        let zone = self.memory.zone_of(frame);
+        self.record_with(|| {
+            let mut levels_of_all = PageLevels::default();
+            for zone in &self.memory.zones {
+                levels_of_all.add(zone.levels());
+            }
+            Event::MmVmscanWriteFolio {
+                nid: zone.node,
+                zone: zone.number,
+                is_file,
+                is_kswapd,
+                levels: zone.levels(),
+                levels_of_all,
+            }
+        });
     }
 }

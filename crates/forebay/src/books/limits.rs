@@ -1,0 +1,149 @@
+//! What may be dirty: of all pages, of a store, of a zone; and what follows from how much is.
+
+use crate::books::rates::is_measured;
+use crate::engine::Engine;
+use crate::memory::{Memory, without_over};
+use crate::policy::ZoneDirtyLimits;
+use crate::state::backing::Backing;
+use crate::state::node::Node;
+use crate::state::zone::Zone;
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_law::limits::{self, DirtyLimits, dirty_limits, setpoint};
+use forebay_law::share::{ShareLimits, store_background, store_thresh};
+
+impl Engine {
+    /// The dirty limits of the whole cache. However they were set, a quarter of the memory stays
+    /// clean, so that reclaim always finds something.
+    pub(crate) fn dirty_limits(&self) -> DirtyLimits {
+        let dirtyable = self.memory.dirtyable_pages();
+        let mut limits = dirty_limits(dirtyable, &self.settings.dirty);
+        let cap = dirtyable - dirtyable / 4;
+        limits.thresh = limits.thresh.min(cap);
+        limits.background = limits.background.min(cap - cap / 8);
+        limits
+    }
+
+    /// The level at which the laws hold the dirty pages, and the hard limit above it.
+    pub(crate) fn dirty_setpoint(&self) -> (u64, u64) {
+        let limits = self.dirty_limits();
+        let hard = self.global.smoothed().hard_limit(limits.thresh);
+        (setpoint(limits.freerun(), hard), hard)
+    }
+
+    /// The part of `thresh` that is this store's (spec/writeback.md 2.5).
+    pub(crate) fn store_thresh(&self, backing: &Backing, thresh: u64) -> u64 {
+        let share = self.global.share(backing, self.now_ms());
+        let limits = ShareLimits {
+            min_percent: backing.settings.min_ratio_percent,
+            max_percent: backing.settings.max_ratio_percent,
+            min_percent_sum: self.stores.min_percent_sum(),
+        };
+        store_thresh(thresh, share, limits)
+    }
+
+    /// Of the pages of all stores that could not be written those that the limit on dirty pages
+    /// leaves out, and of those of `backing`: no writer is to wait for pages that nothing makes
+    /// clean. They get as much again as the limit, within half of what is left beside it, so that
+    /// memory stays reclaimable.
+    pub(crate) fn set_aside(&self, backing: &Backing, thresh: u64) -> (u64, u64) {
+        let all = self.global.failed.load(Ordering::Relaxed);
+        if all == 0 {
+            return (0, 0);
+        }
+        let frames = u64::from(self.memory.frames.len());
+        let most = thresh.min(frames.saturating_sub(thresh) / 2);
+        let aside = all.min(most);
+        let of_store = backing.failed_pages.load(Ordering::Relaxed);
+        (aside, of_store.min(aside))
+    }
+
+    /// Whether so much is dirty that it is written in the background (spec/writeback.md 7.3). What
+    /// waits for a commit counts along, as it did in Linux up to 5.7: whoever was to ask for the
+    /// commit may have given up, and then writers would wait for what nobody does.
+    pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
+        let limits = self.dirty_limits();
+        let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
+        let (aside, of_store) = self.set_aside(backing, limits.thresh);
+        let reclaimable = backing.reclaimable.load(Ordering::Relaxed) + uncommitted;
+        let reclaimable = reclaimable.saturating_sub(of_store);
+        if reclaimable == 0 {
+            return false;
+        }
+        if self.global.reclaimable().saturating_sub(aside) > limits.background {
+            return true;
+        }
+        // Others have all that may be dirty, on its way: the writers of this store are stopped, and
+        // nobody else would write the few pages that they left here.
+        let is_idle = backing.pages_in_flight.load(Ordering::Acquire) == 0;
+        let pages = self.global.pages().saturating_sub(aside);
+        if is_idle && pages >= limits.thresh {
+            return true;
+        }
+        // The writers of a store that was not measured yet wait for its writes, whoever it is that
+        // has too many pages dirty.
+        if is_idle && pages > limits.freerun() && !is_measured(&lock(&backing.rates)) {
+            return true;
+        }
+        // A store that was idle has no share yet; it gets the start that the position law gives.
+        let floor = limits.thresh.saturating_sub(pages) / 8;
+        let of_store = self.store_thresh(backing, limits.thresh).max(floor);
+        reclaimable > store_background(of_store, limits.thresh, limits.background)
+    }
+
+    /// Whether a store has many pages that it refused, and takes nothing at all any more.
+    pub(crate) fn store_is_lost(&self, backing: &Backing, thresh: u64) -> bool {
+        let failed = backing.failed_pages.load(Ordering::Relaxed);
+        failed > thresh / 2 && backing.refuses_all(self.now_ms())
+    }
+
+    /// Whether a page may be dirtied in this zone (spec/reclaim.md 1.10).
+    pub(crate) fn zone_takes_dirty(&self, zone: &Zone) -> bool {
+        if self.memory.zones.len() == 1 {
+            return true;
+        }
+        match self.settings.policy.zone_dirty_limits {
+            ZoneDirtyLimits::Off => true,
+            ZoneDirtyLimits::Proportional => {
+                limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone))
+            }
+            ZoneDirtyLimits::ForNodes => self.node_takes_dirty(&self.memory.nodes[zone.node]),
+        }
+    }
+
+    /// Whether a page may be dirtied in this node, all of whose zones share one limit.
+    fn node_takes_dirty(&self, node: &Node) -> bool {
+        let (mut free, mut file, mut reserved) = (0, 0, 0);
+        let (mut pending, mut over) = (0, 0);
+        for zone in self.memory.zones_up_to(node, node.top_class()) {
+            let sizes = zone.sizes();
+            free += zone.free_pages();
+            file += sizes.inactive_file + sizes.active_file;
+            reserved += zone.reserved_pages();
+            over += zone.pages_over();
+            pending += zone.pages_pending();
+        }
+        let dirtyable = without_over(limits::node_dirtyable(free, file, reserved), over);
+        let knobs = &self.settings.dirty;
+        let limit = limits::zone_limit(dirtyable, || self.memory.dirtyable_pages(), knobs);
+        limits::zone_is_ok(pending, limit)
+    }
+
+    /// The zone's part of the dirty limit, pages.
+    pub(crate) fn zone_dirty_limit(&self, zone: &Zone) -> u64 {
+        let dirtyable = Memory::dirtyable_pages_of(zone);
+        limits::zone_limit(
+            dirtyable,
+            || self.memory.dirtyable_pages(),
+            &self.settings.dirty,
+        )
+    }
+
+    /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit.
+    /// Those of another store may be all that is over it.
+    pub(crate) fn wake_for_commits(&self) {
+        if self.global.uncommitted.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.stores.ask_for_commits();
+    }
+}

@@ -1,0 +1,19 @@
+//! The books: what is counted, and what follows from it. Nothing here waits.
+//!
+//! | file | what it says |
+//! |---|---|
+//! | `accounts` | each transition of a dirty page moves its counters here |
+//! | `limits` | what may be dirty: of all pages, of a store, of a zone |
+//! | `rates` | how fast a store writes, and the base rate of its writers |
+//! | `activity` | who is at work for a store, and who pauses for it |
+//! | `size` | what the budget gives the zones, once objects have taken their part |
+//! | `drop` | clean pages that go before reclaim comes to them |
+//! | `objects` | which objects there are, what they take, and which are forgotten |
+
+pub(crate) mod accounts;
+pub(crate) mod activity;
+pub(crate) mod drop;
+pub(crate) mod limits;
+pub(crate) mod objects;
+pub(crate) mod rates;
+pub(crate) mod size;

@@ -1,0 +1,121 @@
+//! How large the cache is: what the budget gives the zones, once objects have taken their part.
+//!
+//! Marks, reserves and dirty limits follow at once; the frames that are over are given up by the
+//! task that fills the balloons.
+
+use crate::budget::{next_charge, object_room_bytes, object_step_bytes};
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::layout::zone_sizes;
+use crate::state::zone::ZoneSize;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+    lock,
+};
+use forebay_rt::wait::WaitQueue;
+
+/// How far a budget that became smaller is met.
+#[derive(Debug, Default)]
+pub(crate) struct Balloon {
+    /// The budget in bytes. One caller changes it, and the sizes of the zones, at a time.
+    pub(crate) memory_bytes: Mutex<u64>,
+    /// What was taken off the pages for objects; changed under the lock above.
+    pub(crate) charged_bytes: AtomicU64,
+    /// The place of the closed file that was asked last to make room for a smaller budget.
+    pub(crate) room_hand: AtomicU64,
+    /// The task that fills the balloons of the zones was asked to look, and has not yet.
+    pub(crate) is_wanted: AtomicBool,
+    /// Woken when it is asked.
+    pub(crate) wanted: WaitQueue,
+    /// Told when it has filled something.
+    pub(crate) changed: WaitQueue,
+}
+
+impl Engine {
+    /// Gives the zones the sizes that follow from what objects take, and from another budget if
+    /// one is given. Two callers do this one after the other.
+    pub(crate) fn resize(&self, memory_bytes: Option<u64>) {
+        let mut budget_bytes = lock(&self.balloon.memory_bytes);
+        if let Some(memory_bytes) = memory_bytes {
+            *budget_bytes = memory_bytes;
+            self.make_room_for_objects(memory_bytes);
+            self.balloon.room_hand.store(0, Ordering::Relaxed);
+        }
+        let charged_bytes = self.next_charge();
+        let charged = &self.balloon.charged_bytes;
+        charged.store(charged_bytes, Ordering::Relaxed);
+        let (budget, settings) = (&self.budget, &self.settings);
+        let zone_pages = budget.resized(settings, *budget_bytes, charged_bytes);
+        self.resize_zones(&zone_sizes(settings, &zone_pages));
+    }
+
+    /// The order in it matters: nothing is given up before every store has forgotten it, and no
+    /// store is told of it before all is back.
+    fn resize_zones(&self, sizes: &[ZoneSize]) {
+        let zones = || self.memory.zones.iter().zip(sizes);
+        let is_whole = zones().all(|(zone, size)| size.managed_pages == zone.spanned_pages);
+        if !is_whole {
+            self.stores.forget_memory(self.memory.frames.arena());
+        }
+        for (zone, size) in zones() {
+            zone.set_size(size);
+        }
+        self.memory.note_reserves();
+        self.empty_balloons();
+        if is_whole {
+            self.stores.remember_memory(self.memory.frames.arena());
+        }
+    }
+
+    /// Gives frames back to zones that may have more.
+    fn empty_balloons(&self) {
+        for zone in &self.memory.zones {
+            loop {
+                let freed = zone.empty_balloon(&self.memory.frames);
+                if freed == 0 {
+                    break;
+                }
+                self.count(Counter::BalloonDeflate, freed);
+                self.memory.nodes[zone.node].freed.wake_all();
+            }
+        }
+    }
+
+    /// Lets objects take their part of a budget of `memory_bytes`.
+    pub(crate) fn make_room_for_objects(&self, memory_bytes: u64) {
+        let room_bytes = object_room_bytes(&self.settings, memory_bytes);
+        self.objects.set_room(room_bytes);
+    }
+
+    /// What is to be taken off the pages for the objects that there are.
+    pub(crate) fn next_charge(&self) -> u64 {
+        let charged_bytes = self.balloon.charged_bytes.load(Ordering::Relaxed);
+        object_step_bytes(&self.settings).map_or(0, |step_bytes| {
+            next_charge(charged_bytes, self.objects.bytes(), step_bytes)
+        })
+    }
+
+    /// Whether anything is taken off the pages for objects.
+    pub(crate) fn are_objects_charged(&self) -> bool {
+        self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// There are more objects, or fewer: so there are fewer pages, or more.
+    pub(crate) fn charge_objects(&self) {
+        if self.next_charge() == self.balloon.charged_bytes.load(Ordering::Relaxed) {
+            return;
+        }
+        self.resize(None);
+        if self.memory.pages_over() > 0 {
+            self.ask_to_fill();
+        }
+    }
+
+    /// Asks the task that fills the balloons to look.
+    pub(crate) fn ask_to_fill(&self) {
+        if !self.balloon.is_wanted.swap(true, Ordering::SeqCst) {
+            self.balloon.wanted.wake_all();
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The daemons: who keeps each node, each store and the budget, from the first moment on.
+
+use crate::engine::Engine;
+use crate::error::BuildError;
+use crate::policy::WriteDepth;
+use crate::settings::BackingSettings;
+use crate::state::backing::Backing;
+use crate::state::vectors::IoVectors;
+use forebay_store::Store;
+use std::sync::Arc;
+
+/// Commits of one store that may be under way at a time: those of other objects wait.
+const COMMITTERS: usize = 8;
+/// Most writes of one store that may be under way at a time.
+const OWN_VECTORS: u32 = 128;
+
+impl Engine {
+    /// Starts a kswapd for each node, and the task that fills the balloons of a smaller budget.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let engine = self.clone();
+        self.rt.spawn(
+            "balloon",
+            async move { engine.fill_balloons_when_asked().await },
+        );
+        for node in 0..self.memory.nodes.len() {
+            let engine = self.clone();
+            self.rt
+                .spawn("kswapd", async move { engine.kswapd(node).await });
+        }
+    }
+
+    /// Makes `store` known and starts its flusher.
+    pub(crate) fn attach(
+        self: &Arc<Self>,
+        store: Arc<dyn Store>,
+        settings: BackingSettings,
+    ) -> Result<Arc<Backing>, BuildError> {
+        if self.is_closing() {
+            return Err(BuildError::Closed);
+        }
+        settings.check()?;
+        let geometry = store.geometry();
+        if geometry.max_io_pages == 0 {
+            return Err(BuildError::BadSetting {
+                setting: "max_io_pages of the store",
+                given: geometry.max_io_pages.to_string(),
+                allowed: "at least 1",
+            });
+        }
+        let vectors = self.vectors_of(geometry.queue_depth, settings.queue_requests);
+        let arena = self.memory.frames.arena();
+        let guaranteed = settings.min_ratio_percent;
+        let backing = self.stores.add(guaranteed, arena, |number| {
+            Backing::new(number, store, settings, vectors, self.now_ms())
+        })?;
+        let (engine, of) = (self.clone(), backing.clone());
+        self.rt
+            .spawn("flusher", async move { engine.flusher(of).await });
+        for _ in 0..COMMITTERS {
+            let (engine, of) = (self.clone(), backing.clone());
+            self.rt
+                .spawn("committer", async move { engine.committer(of).await });
+        }
+        Ok(backing)
+    }
+
+    /// The vectors that a store has for itself. Where its queue is to run full each request has a
+    /// long one, beside the budget: only historic policies want that.
+    fn vectors_of(&self, queue_depth: u32, queue_requests: u32) -> IoVectors {
+        let (count, pages) = match self.settings.policy.write_depth {
+            WriteDepth::FullQueue => (queue_depth.min(queue_requests), self.vectors.half_pages()),
+            WriteDepth::FifthOfSecond => (queue_depth.min(OWN_VECTORS), self.vectors.short_pages()),
+        };
+        IoVectors::new(count.max(1) as usize, pages)
+    }
+}

@@ -1,0 +1,128 @@
+//! Stores: those before which the cache stands, in the order in which they were attached.
+//!
+//! It owns the list of them, and what they know of the cache's memory. It never knows what a page
+//! is, or when one is written: that is the flusher's.
+
+use crate::error::BuildError;
+use crate::state::arena::Arena;
+use crate::state::backing::Backing;
+use crate::state::flusher_requests::FlusherWork;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+    lock,
+};
+use std::sync::Arc;
+
+/// The stores of one cache.
+#[derive(Default)]
+pub(crate) struct Stores {
+    known: Mutex<Known>,
+    /// Sum of all stores' guaranteed parts of the dirty limit, percent.
+    min_percent_sum: AtomicU64,
+}
+
+#[derive(Default)]
+struct Known {
+    backings: Vec<Arc<Backing>>,
+    /// All were asked to forget the memory, parts of which are the system's now.
+    has_forgotten: bool,
+}
+
+impl Stores {
+    /// Makes a store known that `make` makes a backing of, with its number, and the memory of
+    /// `arena` to it.
+    pub(crate) fn add(
+        &self,
+        min_ratio_percent: u64,
+        arena: &Arena,
+        make: impl FnOnce(usize) -> Backing,
+    ) -> Result<Arc<Backing>, BuildError> {
+        let mut known = lock(&self.known);
+        let guaranteed = known
+            .backings
+            .iter()
+            .map(|other| other.settings.min_ratio_percent);
+        let min_sum = guaranteed.sum::<u64>() + min_ratio_percent;
+        if min_sum >= 100 {
+            return Err(BuildError::BadSetting {
+                setting: "min_ratio_percent",
+                given: min_ratio_percent.to_string(),
+                allowed: "less than 100 over all stores together",
+            });
+        }
+        let backing = Arc::new(make(known.backings.len()));
+        if !arena.is_phantom() && !known.has_forgotten {
+            let (base, bytes) = arena.region();
+            backing.store.register_memory(base, bytes);
+        }
+        known.backings.push(backing.clone());
+        self.min_percent_sum.store(min_sum, Ordering::Relaxed);
+        Ok(backing)
+    }
+
+    pub(crate) fn min_percent_sum(&self) -> u64 {
+        self.min_percent_sum.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Backing>> {
+        lock(&self.known).backings.clone()
+    }
+
+    /// Calls `look` with each store, without the memory of a list of them.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&Backing)) {
+        for backing in &lock(&self.known).backings {
+            look(backing);
+        }
+    }
+
+    /// The store numbered `number`.
+    pub(crate) fn get(&self, number: usize) -> Arc<Backing> {
+        lock(&self.known).backings[number].clone()
+    }
+
+    /// Asks the flusher of each store that has dirty pages for `work`.
+    pub(crate) fn ask_flushers(&self, work: FlusherWork) {
+        for backing in self.all() {
+            if backing.reclaimable.load(Ordering::Relaxed) > 0 {
+                backing.requests.ask(work);
+            }
+        }
+    }
+
+    /// Asks the flusher of each store with pages that wait for a commit, as some of all stores do.
+    pub(crate) fn ask_for_commits(&self) {
+        for backing in self.all() {
+            if backing.uncommitted.load(Ordering::Relaxed) > 0 {
+                backing.requests.ask_for_background();
+            }
+        }
+    }
+
+    /// Lets all stores forget the memory before parts of it are given up: one that has it
+    /// registered would go on using what was there.
+    pub(crate) fn forget_memory(&self, arena: &Arena) {
+        let mut known = lock(&self.known);
+        let had_forgotten = std::mem::replace(&mut known.has_forgotten, true);
+        if !had_forgotten && !arena.is_phantom() {
+            arena.want_huge_pages(false);
+            let (base, bytes) = arena.region();
+            for backing in &known.backings {
+                backing.store.forget_memory(base, bytes);
+            }
+        }
+    }
+
+    /// Makes the memory known to all stores again, now that none of it is given up.
+    pub(crate) fn remember_memory(&self, arena: &Arena) {
+        let mut known = lock(&self.known);
+        let had_forgotten = std::mem::replace(&mut known.has_forgotten, false);
+        if had_forgotten && !arena.is_phantom() {
+            arena.want_huge_pages(true);
+            let (base, bytes) = arena.region();
+            for backing in &known.backings {
+                backing.store.register_memory(base, bytes);
+            }
+        }
+    }
+}
