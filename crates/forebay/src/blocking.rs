@@ -31,6 +31,13 @@ pub struct File {
     inner: crate::File,
 }
 
+impl crate::File {
+    /// The same object for threads that wait by sleeping.
+    pub fn blocking(&self) -> File {
+        File::new(self.clone())
+    }
+}
+
 impl File {
     pub(crate) fn new(inner: crate::File) -> File {
         File { inner }

@@ -2,103 +2,19 @@
 
 use crate::engine::Engine;
 use crate::error::{AccessError, SyncError};
+use crate::flow::Missing;
 use crate::flow::sync::ALL_PAGES;
-use crate::flow::{Dirtier, Missing};
 use crate::guard::PageGuard;
-use crate::state::backing::Backing;
-use crate::state::errseq::Cursor;
-use crate::state::frame::flag;
+use crate::handle::Handle;
 use crate::state::index::LONGEST_BYTES;
 use crate::state::object::ObjectState;
-use crate::state::stream::Stream;
 use forebay_base::PAGE_BYTES;
-use forebay_base::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
-    lock,
-};
+use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_store::Durability;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// What a handle remembers beside the object.
-#[derive(Debug)]
-pub(crate) struct Handle {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) object: Arc<ObjectState>,
-    pub(crate) backing: Arc<Backing>,
-    pub(crate) stream: Stream,
-    pub(crate) dirtier: Dirtier,
-    pub(crate) node: usize,
-    /// Reading alone is allowed.
-    pub(crate) is_read_only: bool,
-    /// Flags of a page that must not be written now.
-    pub(crate) unwritable: u64,
-    cursor: Mutex<Cursor>,
-    /// A marked page that a read has touched and not yet followed, plus one; else 0.
-    marker: AtomicU64,
-}
-
-impl Handle {
-    fn new(
-        engine: Arc<Engine>,
-        object: Arc<ObjectState>,
-        node: usize,
-        is_read_only: bool,
-    ) -> Handle {
-        let backing = engine.backing_of(&object);
-        Handle {
-            unwritable: if backing.geometry.stable_pages {
-                flag::WRITEBACK
-            } else {
-                0
-            },
-            stream: Stream::new(engine.settings.readahead_pages),
-            dirtier: Dirtier::default(),
-            cursor: Mutex::new(object.errors.sample()),
-            marker: AtomicU64::new(0),
-            is_read_only,
-            backing,
-            node,
-            engine,
-            object,
-        }
-    }
-
-    /// Another one on the same object, for node `node`.
-    fn beside(&self, node: usize) -> Handle {
-        self.object.handles.fetch_add(1, Ordering::AcqRel);
-        let (engine, object) = (self.engine.clone(), self.object.clone());
-        Handle::new(engine, object, node, self.is_read_only)
-    }
-
-    pub(crate) fn marker_touched(&self, page: u64) {
-        self.marker.store(page + 1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn take_marker(&self) -> Option<u64> {
-        if self.marker.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        self.marker.swap(0, Ordering::Relaxed).checked_sub(1)
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.engine.dirtier_gone(&self.dirtier);
-        let is_last = self.engine.objects.let_go(&self.object);
-        // That is one call alone: two tasks that drop one memory's pages would drop those of
-        // whoever gets its number after the first.
-        if is_last && self.object.is_anonymous() {
-            self.engine.drop_anonymous(&self.object);
-        } else if is_last {
-            self.engine.file_closed();
-        }
-    }
-}
 
 /// One read of [`File::read_many`].
 #[derive(Debug)]
@@ -178,11 +94,6 @@ impl File {
         File {
             handle: Arc::new(self.handle.beside(node)),
         }
-    }
-
-    /// The same object for threads that wait by sleeping.
-    pub fn blocking(&self) -> crate::blocking::File {
-        crate::blocking::File::new(self.clone())
     }
 
     /// Bytes of the object.
@@ -517,7 +428,7 @@ impl File {
         let engine = &self.handle.engine;
         let (done, missing): (usize, Option<Missing>) =
             engine.read_resident(&self.handle, &mut buffer[..wanted], offset_bytes);
-        (missing.is_none() && !self.has_marker()).then_some(done)
+        (missing.is_none() && !self.handle.stream.has_marker()).then_some(done)
     }
 
     /// A vectored read that needs no waiting, for the blocking face. None if it would.
@@ -556,10 +467,6 @@ impl File {
         }
         hold.mark_accessed();
         Some(PageGuard::new(engine, hold))
-    }
-
-    fn has_marker(&self) -> bool {
-        self.handle.marker.load(Ordering::Relaxed) != 0
     }
 }
 

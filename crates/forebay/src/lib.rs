@@ -35,6 +35,7 @@ mod error;
 mod file;
 mod flow;
 mod guard;
+mod handle;
 mod layout;
 mod marks;
 mod memory;

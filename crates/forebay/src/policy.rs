@@ -1,6 +1,7 @@
 //! Policy: one value for each historic choice, and the sets of values that have names.
 
 mod choices;
+mod past;
 mod presets;
 
 pub use choices::{

@@ -135,7 +135,7 @@ impl Engine {
             fruitless.note(reclaimed, self.rt.now().since(run_began), self.patience());
             // Where reclaim naps, so many of its runs may last for hours, and of large memory that
             // is held each looks at all of it.
-            let waits_for = if self.naps() {
+            let waits_for = if self.settings.policy.naps() {
                 self.rt.now().since(began)
             } else {
                 fruitless.span
@@ -143,7 +143,7 @@ impl Engine {
             let is_late = waits_for >= self.patience();
             let tries_on = fruitless.loops <= MAX_RECLAIM_RETRIES && !is_late;
             if tries_on && self.may_succeed(want.node) {
-                if self.naps() {
+                if self.settings.policy.naps() {
                     self.nap_before_retry(want.node, reclaimed).await;
                 }
                 self.rt.yield_now().await;
@@ -184,17 +184,6 @@ impl Engine {
                 None
             }
         })
-    }
-
-    pub(crate) fn wake_kswapds(&self, first: usize) {
-        for node in
-            std::iter::once(first).chain((0..self.memory.nodes.len()).filter(|&n| n != first))
-        {
-            self.wake_kswapd(
-                &self.memory.nodes[node],
-                self.memory.nodes[node].top_class(),
-            );
-        }
     }
 
     /// Lets a caller wait while kswapd refills a reserve that is half gone (spec/reclaim.md 6.2).

@@ -217,17 +217,6 @@ impl Engine {
             }
         }
     }
-
-    /// Puts an object that has dirty pages again on its flusher's list.
-    pub(crate) fn requeue_dirty(&self, object: &ObjectState, backing: &Backing) {
-        let object = self
-            .objects
-            .get(object.number)
-            .expect("an object with dirty pages is known");
-        if backing.enqueue(&object, || self.now_ms()) {
-            backing.requests.wake();
-        }
-    }
 }
 
 /// Waits until so many commits of the object have ended, and says how the last of them did. It

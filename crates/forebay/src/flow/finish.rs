@@ -95,13 +95,6 @@ impl Engine {
         self.slab.freed.wake_all();
     }
 
-    /// One write less is under way.
-    pub(crate) fn write_is_over(&self, backing: &Backing) {
-        backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.note_congestion(backing);
-        backing.write_ended.wake_all();
-    }
-
     fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {
         backing.write_taken(object, self.now_ms());
         let first = page_of(io.request.offset_bytes);
@@ -210,5 +203,16 @@ impl Engine {
         let (next, pardons) = (backing.next_sequence(), backing.pardons());
         let retry = &mut lock(&object.queueing).retry;
         retry.put_off(self.now_ms(), next, pardons);
+    }
+
+    /// Puts an object that has dirty pages again on its flusher's list.
+    pub(crate) fn requeue_dirty(&self, object: &ObjectState, backing: &Backing) {
+        let object = self
+            .objects
+            .get(object.number)
+            .expect("an object with dirty pages is known");
+        if backing.enqueue(&object, || self.now_ms()) {
+            backing.requests.wake();
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! it did before is in `sleep` and `zones`.
 
 mod sleep;
+mod wake;
 mod zones;
 
 use crate::counters::Counter;
@@ -49,31 +50,6 @@ impl Engine {
                 KswapdBalance::Zones => self.balance_zones(node).await,
             }
         }
-    }
-
-    /// Wakes the kswapd of `node` for requests of `class`, if it has something to do.
-    pub(crate) fn wake_kswapd(&self, node: &Node, class: usize) {
-        node.request_class(class);
-        if node.kswapd_sleeps.load(Ordering::Acquire)
-            && node.failures.load(Ordering::Relaxed) < MAX_RECLAIM_RETRIES
-            && !self.need_not_wake(node, class)
-        {
-            node.wake_kswapd.wake_all();
-        }
-    }
-
-    /// Whether some zone up to `class` is above its high mark (spec/reclaim.md 4.5).
-    pub(crate) fn is_balanced(&self, node: &Node, class: usize) -> bool {
-        let mut zones = self
-            .memory
-            .zones_up_to(node, class)
-            .filter(|zone| zone.managed_pages() > 0);
-        let mut none = true;
-        let found = zones.any(|zone| {
-            none = false;
-            zone.free_pages() > zone.marks().high + zone.lowmem_reserve(class)
-        });
-        found || none && self.balances_without_zones()
     }
 
     async fn try_to_sleep(&self, node: &Node, class: usize) {
@@ -134,7 +110,7 @@ impl Engine {
         let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
         let mut total = 0;
         while control.priority >= 1 && !self.is_closing() {
-            let balanced = self.is_balanced(node, class);
+            let balanced = self.is_node_balanced(node, class);
             self.clear_on_any_check(node, balanced);
             if balanced {
                 node.note_refaults();
@@ -157,7 +133,7 @@ impl Engine {
             self.rt.yield_now().await;
         }
         node.note_refaults();
-        if total == 0 && self.counts_failures() && !self.is_balanced(node, class) {
+        if total == 0 && self.counts_failures() && !self.is_node_balanced(node, class) {
             node.failures.fetch_add(1, Ordering::Relaxed);
             self.rest_after_nothing().await;
         }

@@ -37,6 +37,7 @@
 //! | `throttle/foreground` | writers that write themselves (before 3.2) |
 
 mod alloc;
+mod anonymous;
 mod balloon;
 mod commit;
 mod daemons;

@@ -3,9 +3,10 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::file::{Handle, ReadRequest};
+use crate::file::ReadRequest;
 use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::writeout::Selection;
+use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, SharedHold, flag, is_crowded, is_holdable};
@@ -138,7 +139,7 @@ impl Engine {
     fn ahead_touched(&self, handle: &Handle, page: u64) {
         match self.memory.swap.get() {
             Some(swap) if handle.object.is_anonymous() => swap.ahead.hit(),
-            _ => handle.marker_touched(page),
+            _ => handle.stream.marker_touched(page),
         }
     }
 
@@ -205,7 +206,7 @@ impl Engine {
     /// If a marked page was touched: starts the next window and goes on without waiting for it.
     /// `last` is the last page that the caller wants.
     async fn read_ahead(self: &Arc<Self>, handle: &Handle, last: u64) -> Result<(), AccessError> {
-        let Some(page) = handle.take_marker() else {
+        let Some(page) = handle.stream.take_marker() else {
             return Ok(());
         };
         let object = &*handle.object;

@@ -6,10 +6,12 @@
 
 mod batch;
 mod caches;
+mod control;
 mod naps;
 mod tally;
 mod writeback;
 
+pub(crate) use self::control::{ScanControl, Who};
 pub(crate) use self::tally::Tally;
 
 use crate::counters::Counter;
@@ -17,10 +19,8 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::alloc::Want;
 use crate::policy::{InactiveShare, ReclaimThrottle, ScanBalance};
-use crate::state::backing::Backing;
 use crate::state::node::Node;
 use crate::state::zone::{Batch, List, Zone};
-use forebay_base::Instant;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{
     PagesLookedAt, RotationScan, RotationWeights, scan_targets_by_rotation,
@@ -30,73 +30,10 @@ use forebay_law::scan::{
     rebalance, scan_targets,
 };
 use forebay_law::throttle::{ThrottleReason, too_many_isolated};
-use std::sync::Arc;
-
-/// Who reclaims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
-    Kswapd,
-    Direct,
-}
-
-/// The intent of one run of reclaim and what came of it.
-#[derive(Clone, Debug)]
-pub(crate) struct ScanControl {
-    pub(crate) who: Who,
-    /// The store to which the caller was about to write.
-    pub(crate) own_store: Option<usize>,
-    /// The last store to which a file page was written.
-    pub(crate) wrote_to: Option<Arc<Backing>>,
-    pub(crate) priority: u32,
-    /// Pages to free.
-    pub(crate) goal: u64,
-    /// Zones that are not too large for the budget are left alone.
-    pub(crate) zones_over_only: bool,
-    /// Both types may be deactivated whatever the lists look like.
-    pub(crate) force_deactivate: bool,
-    pub(crate) skipped_deactivate: bool,
-    /// Pages judged in this pass.
-    pub(crate) scanned: u64,
-    /// Pages freed in this run.
-    pub(crate) reclaimed: u64,
-    pub(crate) tally: Tally,
-    /// Pages looked at since others last ran.
-    pub(crate) unyielded: u64,
-    /// When waits for writes under way end in this run, once there was one.
-    pub(crate) waits_until: Option<Instant>,
-}
 
 /// Pages that one poll of a run looks at, about a millisecond's worth: whoever reclaims may be a
 /// task among others, and of large memory with nothing to free each pass looks at all of it.
 const POLL_PAGES: u64 = 32_768;
-
-/// Goal of a caller that reclaims for itself.
-const DIRECT_GOAL: u64 = 32;
-
-impl ScanControl {
-    pub(crate) fn new(who: Who, priority: u32) -> ScanControl {
-        ScanControl {
-            who,
-            own_store: None,
-            wrote_to: None,
-            priority,
-            goal: DIRECT_GOAL,
-            zones_over_only: false,
-            force_deactivate: false,
-            skipped_deactivate: false,
-            scanned: 0,
-            reclaimed: 0,
-            tally: Tally::default(),
-            unyielded: 0,
-            waits_until: None,
-        }
-    }
-
-    pub(crate) fn begin_pass(&mut self) {
-        self.scanned = 0;
-        self.tally = Tally::default();
-    }
-}
 
 impl Engine {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
@@ -308,7 +245,7 @@ impl Engine {
         if batch.paged_out > 0 {
             self.wait_for_swap_queue(control).await;
         }
-        if self.naps() {
+        if self.settings.policy.naps() {
             self.nap_after_batch(zone, control, batch).await;
         }
         batch.taken > 0
@@ -316,7 +253,7 @@ impl Engine {
 
     /// Lets a caller wait once while too many pages are off the lists already.
     async fn passes_isolated(&self, zone: &Zone, list: List) -> bool {
-        if self.naps() {
+        if self.settings.policy.naps() {
             return self.naps_while_isolated(zone, list).await;
         }
         let node = &self.memory.nodes[zone.node];

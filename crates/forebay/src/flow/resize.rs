@@ -5,22 +5,23 @@
 //! the resize goes on until it has answered, whether or not somebody still waits for it.
 
 mod anonymous;
+mod dropping;
+mod line;
 
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::file::Handle;
 use crate::flow::sync::ALL_PAGES;
+use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
-use crate::state::frame::{HOLDS, flag};
+use crate::state::frame::flag;
 use crate::state::index::LONGEST_BYTES;
 use crate::state::index::key;
 use crate::state::object::{CutPlace, ObjectState, Origin, ResizeGuard};
-use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_base::{PAGE_BYTES, Span};
-use forebay_store::{Failure, IoKind, Request, StoreError};
-use std::future::Future;
+use forebay_store::{Failure, IoKind, Request};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,44 +45,6 @@ impl Engine {
         let cut = async move { engine.truncate_file(&place, &backing, length_bytes).await };
         self.resize_apart("truncate", handle, page_of(length_bytes), cut)
             .await?
-    }
-
-    /// A place in the line of the object's cuts. It is taken at once unless very many are in line:
-    /// what the caller is told of after it has left is then behind the cut, and stays.
-    pub(crate) async fn place_in_line(
-        &self,
-        object: &Arc<ObjectState>,
-        pages: Range<u64>,
-    ) -> Result<CutPlace, AccessError> {
-        loop {
-            let listener = object.listen_for_cuts();
-            if let Some(place) = object.join_cuts(pages.clone()) {
-                return Ok(place);
-            }
-            self.a_cut_ends(object, listener).await?;
-        }
-    }
-
-    /// Does a resize apart from its caller, who hears if the store is silent. `work` has its place
-    /// in line already.
-    async fn resize_apart<T: Send + 'static>(
-        &self,
-        name: &'static str,
-        handle: &Handle,
-        page_index: u64,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, AccessError> {
-        // Guards are waited for first, then the store.
-        let waited = self.settings.held_timeout + self.settings.answer_timeout;
-        let done = self.apart(name, &handle.object, waited, work).await;
-        done.ok_or_else(|| {
-            self.mark(Mark::ResizeOverdue);
-            AccessError::NotAnswering {
-                object: handle.object.store_object().0,
-                page_index,
-                waited,
-            }
-        })
     }
 
     /// Cuts or extends the object of a store. Until the store has done it no page is dropped, so
@@ -162,32 +125,6 @@ impl Engine {
             Ok(())
         };
         self.resize_apart("abandon", handle, 0, give_up).await?
-    }
-
-    /// Waits until no guard holds a page of the range.
-    async fn guards_drop(
-        &self,
-        object: &ObjectState,
-        pages: Range<u64>,
-    ) -> Result<(), AccessError> {
-        for page in self.memory.pages_to_visit(object, pages) {
-            let key = key(object.number, page);
-            if let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
-                self.last_guard_drops(object, frame, key).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn last_guard_drops(
-        &self,
-        object: &ObjectState,
-        frame: u32,
-        key: u64,
-    ) -> Result<(), AccessError> {
-        let is_free = |word| word & HOLDS == 0;
-        let dropped = self.guard_drops(object, frame, key, is_free).await;
-        dropped.inspect_err(|_| self.mark(Mark::CutHeld))
     }
 
     /// Gives a range up: it reads as zeros from now on.
@@ -293,41 +230,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Drops pages that nobody submits, puts in or begins to hold: whatever keeps one busy now
-    /// ends by itself.
-    async fn drop_surely(&self, object: &ObjectState, backing: &Backing, pages: &Range<u64>) {
-        while self
-            .drop_pages(object, backing, pages.clone())
-            .await
-            .is_err()
-        {
-            self.mark(Mark::CutTriedAgain);
-        }
-    }
-
-    /// Tells the store the length that the object has or is to have. Nobody else changes it before
-    /// the store answers: a length that arrives late would cut off what was written behind it.
-    /// While the store may not know the object's length, each sync tells it again.
-    pub(crate) async fn tell_length(
-        &self,
-        backing: &Backing,
-        object: &ObjectState,
-        length_bytes: u64,
-        _alone: &ResizeGuard<'_>,
-    ) -> Result<(), StoreError> {
-        let request = object.request(IoKind::SetLength, length_bytes);
-        let answer = self.ask(backing, request, Span::MAX).await;
-        let result = answer.unwrap_or(Err(request.error(Failure::NoAnswer)));
-        object.changed();
-        if result.is_ok() {
-            object.is_known_to_end_at(length_bytes);
-        }
-        object
-            .length_unsynced
-            .store(result.is_err(), Ordering::Release);
-        result
-    }
-
     fn check_resize(&self, handle: &Handle, end_bytes: u64) -> Result<(), AccessError> {
         let limit_bytes = match &handle.object.origin {
             Origin::File { .. } => LONGEST_BYTES,
@@ -341,86 +243,6 @@ impl Engine {
             });
         }
         self.check_changeable(handle)
-    }
-
-    /// The right to resize when it is the place's turn and every batch of insertions has ended.
-    /// Batches wait for nothing, so that takes their few microseconds.
-    pub(crate) async fn resize_alone<'p>(&self, place: &'p CutPlace) -> ResizeGuard<'p> {
-        let guard = loop {
-            let listener = place.object().listen_for_cuts();
-            if let Some(guard) = place.begin() {
-                break guard;
-            }
-            // However long that takes: who gives up a resize leaves it to a task of its own.
-            let _ = self.a_cut_ends(place.object(), listener).await;
-        };
-        while !guard.is_alone() {
-            self.rt.yield_now().await;
-        }
-        guard
-    }
-
-    /// Takes every page of the range out of the cache, dirty or not.
-    pub(crate) async fn drop_pages(
-        &self,
-        object: &ObjectState,
-        backing: &Backing,
-        pages: Range<u64>,
-    ) -> Result<(), AccessError> {
-        for page in self.memory.pages_to_visit(object, pages.clone()) {
-            self.drop_page(object, backing, page).await?;
-            self.slab.freed.wake_all();
-        }
-        if let Origin::Anonymous { slots } = &object.origin {
-            for page in pages.start..pages.end.min(slots.len() as u64) {
-                self.memory.give_slot_back(object, page);
-            }
-        }
-        Ok(())
-    }
-
-    async fn drop_page(
-        &self,
-        object: &ObjectState,
-        backing: &Backing,
-        page: u64,
-    ) -> Result<(), AccessError> {
-        let key = key(object.number, page);
-        while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
-            let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) else {
-                self.page_is_idle(object, frame, key).await?;
-                continue;
-            };
-            let word = hold.word();
-            if !object.is_anonymous() {
-                let mut dirty = lock(&object.dirty);
-                dirty.cancel(&self.slab, page);
-                if word & flag::UNSTABLE != 0 {
-                    // Else the mark is that of a flusher which has yet to find the page gone.
-                    dirty.landed(&self.slab, page);
-                }
-                drop(dirty);
-                if word & flag::DIRTY != 0 {
-                    self.account_cancelled(backing, frame);
-                }
-                if word & flag::FAILED != 0 {
-                    self.account_failure_over(backing, object);
-                }
-                if word & flag::UNSTABLE != 0 {
-                    self.account_unstable_ends(backing, frame);
-                }
-            }
-            if word & flag::ANON != 0 {
-                self.anonymous_is_dropped(word);
-            }
-            hold.unset(flag::DIRTY | flag::UNSTABLE | flag::FAILED | flag::PIECE);
-            self.memory.release_page(hold);
-            break;
-        }
-        if object.is_anonymous() {
-            self.memory.give_slot_back(object, page);
-        }
-        Ok(())
     }
 
     /// Zeros what a cut left of the last page.
@@ -439,18 +261,6 @@ impl Engine {
             self.page_is_idle(object, frame, key).await?;
         }
         Ok(())
-    }
-
-    /// Waits until nobody fills, writes or holds the page.
-    async fn page_is_idle(
-        &self,
-        object: &ObjectState,
-        frame: u32,
-        key: u64,
-    ) -> Result<(), AccessError> {
-        let busy = flag::EXCLUSIVE | flag::WRITEBACK;
-        self.page_settles(object, frame, key, busy).await?;
-        self.last_guard_drops(object, frame, key).await
     }
 
     /// Zeros what of `bytes` lies before the object's end: it may have been cut since somebody

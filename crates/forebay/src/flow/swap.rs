@@ -2,9 +2,6 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::error::{AccessError, BuildError};
-use crate::file::Handle;
-use crate::flow::alloc::Want;
 use crate::flow::reclaim::Who;
 use crate::flow::writeout::token;
 use crate::marks::Mark;
@@ -12,14 +9,10 @@ use crate::memory::Swap;
 use crate::state::backing::Backing;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
-use crate::state::object::{ObjectState, Origin};
-use crate::state::zone::Zone;
+use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
-use forebay_base::sync::{
-    atomic::{AtomicU32, Ordering},
-    lock,
-};
-use forebay_base::units::{byte_of, pages_for};
+use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::units::byte_of;
 use forebay_store::{FinishedIo, IoKind, Request};
 use std::sync::Arc;
 
@@ -189,78 +182,6 @@ impl Engine {
         if swap.slots.is_tight() && !in_flight {
             self.memory.give_slot_back(object, page_of(hold.owner()));
         }
-    }
-
-    /// Puts a page of zeros in for an anonymous page that nobody wrote yet.
-    pub(crate) async fn make_zeros(
-        self: &Arc<Self>,
-        handle: &Handle,
-        page: u64,
-    ) -> Result<(), AccessError> {
-        let object = &*handle.object;
-        let fresh = self.frame(Want::to_read(handle.node)).await?;
-        let Some(batch) = object.begin_batch() else {
-            drop(fresh);
-            self.resize_ends(object).await?;
-            return Ok(());
-        };
-        if page >= pages_for(object.length_bytes()) {
-            self.mark(Mark::FillCut);
-            return Ok(());
-        }
-        if let Some(mut hold) = self.insert(object, page, fresh, &batch) {
-            // It may have been written and have gone to swap while this call waited. Only of a page
-            // that is in is that known: its slot does not change any more.
-            if !object.is_in_no_slot(page) {
-                self.memory.release_page(hold);
-                return Ok(());
-            }
-            self.memory.frames.arena().zero(&mut hold, 0, PAGE_BYTES);
-            // Its content is nowhere else, so it is dirty from the start.
-            hold.set(flag::UPTODATE | flag::DIRTY);
-        }
-        Ok(())
-    }
-
-    /// The last handle of anonymous memory is gone: so are its pages and slots, in the background,
-    /// for a page may be on its way to swap.
-    pub(crate) fn drop_anonymous(&self, object: &Arc<ObjectState>) {
-        if self.is_closing() {
-            return;
-        }
-        let (engine, object) = (self.shared(), object.clone());
-        self.rt.spawn("drop anonymous memory", async move {
-            let backing = engine.backing_of(&object);
-            // All that it may ever have had: its number is somebody else's next.
-            let pages = 0..object.swap_slots().len() as u64;
-            loop {
-                let dropped = engine.drop_pages(&object, &backing, pages.clone()).await;
-                if dropped.is_err() {
-                    // A swap store that does not answer: its requests hold the pages until it does.
-                    engine.mark(Mark::AnonymousDropRetried);
-                    engine.rt.sleep(engine.settings.held_timeout).await;
-                } else if object.requests_in_flight.load(Ordering::Acquire) > 0 {
-                    // A cut whose caller has left goes by the number, which stays this memory's.
-                    engine.rt.sleep(engine.settings.tick).await;
-                } else {
-                    break;
-                }
-            }
-            engine.objects.remove(&object);
-            engine.charge_objects();
-        });
-    }
-
-    /// Makes anonymous memory of `pages` pages.
-    pub(crate) fn anonymous(&self, pages: u64) -> Result<Arc<ObjectState>, BuildError> {
-        let swap = self.memory.swap.get().ok_or(BuildError::NoSwap { pages })?;
-        // Memory holds what swap does not.
-        let memory_pages: u64 = self.memory.zones.iter().map(Zone::managed_pages).sum();
-        if pages > swap.slots.total() + memory_pages {
-            return Err(BuildError::NoSwap { pages });
-        }
-        let slots = (0..pages).map(|_| AtomicU32::new(0)).collect();
-        self.open(Origin::Anonymous { slots }, byte_of(pages))
     }
 }
 

@@ -162,7 +162,7 @@ impl Engine {
         pages: u64,
         call_ends: bool,
     ) -> bool {
-        if self.throttles_in_foreground() {
+        if self.settings.policy.throttles_in_foreground() {
             return self.note_dirtied_in_foreground(backing, dirtier, pages);
         }
         let mut own = lock(&dirtier.state);
@@ -188,7 +188,7 @@ impl Engine {
     /// there, however long it is: pages past the quota would cost more than the longest pauses
     /// take back, and the base rate would have to fall for all.
     pub(crate) fn pages_until_asked(&self, backing: &Backing, dirtier: &Dirtier) -> u64 {
-        let left = if self.throttles_in_foreground() {
+        let left = if self.settings.policy.throttles_in_foreground() {
             self.pages_until_asked_in_foreground(backing)
         } else {
             dirtier.left_pages.load(Ordering::Relaxed)
@@ -205,7 +205,7 @@ impl Engine {
     /// Lets a writer pause as long as the laws say.
     pub(crate) async fn balance_dirty_pages(&self, backing: &Arc<Backing>, dirtier: &Dirtier) {
         self.rt.charge(Work::ThrottleCheck).await;
-        if self.throttles_in_foreground() {
+        if self.settings.policy.throttles_in_foreground() {
             // Boxed: today's writers should not carry what it needs.
             return Box::pin(self.balance_in_foreground(backing, dirtier)).await;
         }

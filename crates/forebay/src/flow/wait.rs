@@ -230,7 +230,7 @@ impl Engine {
             reason,
             ThrottleReason::NoProgress | ThrottleReason::Congested
         );
-        let early = self.early_events();
+        let early = self.settings.policy.early_events();
         if early.is_none() && brief && self.skips_throttle(node) {
             self.rt.yield_now().await;
             return;

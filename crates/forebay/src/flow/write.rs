@@ -3,10 +3,10 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::file::Handle;
 use crate::flow::alloc::Want;
 use crate::flow::read::Missing;
 use crate::flow::throttle::OwedPause;
+use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
 use crate::policy::Refaults;

@@ -155,10 +155,17 @@ impl Engine {
 
     /// Asks a store whether it is congested, for the policies that want to know.
     pub(crate) fn note_congestion(&self, backing: &Backing) {
-        if self.naps() {
+        if self.settings.policy.naps() {
             let is_congested = backing.store.is_congested();
             self.congestion.note(&backing.congested, is_congested);
         }
+    }
+
+    /// One write less is under way.
+    pub(crate) fn write_is_over(&self, backing: &Backing) {
+        backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.note_congestion(backing);
+        backing.write_ended.wake_all();
     }
 
     /// A request for pages of this cache.

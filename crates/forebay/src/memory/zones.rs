@@ -107,4 +107,15 @@ impl Memory {
         let reserved = self.zones.iter().map(Zone::reserved_pages).sum();
         self.total_reserve.store(reserved, Ordering::Relaxed);
     }
+
+    /// Whether some zone of `node` up to `class` is above its high mark (spec/reclaim.md 4.5).
+    /// `without_zones` is the answer where there is no such zone at all.
+    pub(crate) fn is_balanced(&self, node: &Node, class: usize, without_zones: bool) -> bool {
+        let zones = self.zones_up_to(node, class);
+        let mut zones = zones.filter(|zone| zone.managed_pages() > 0).peekable();
+        if zones.peek().is_none() {
+            return without_zones;
+        }
+        zones.any(|zone| zone.free_pages() > zone.marks().high + zone.lowmem_reserve(class))
+    }
 }

@@ -14,6 +14,8 @@ const NOWHERE: u64 = u64::MAX;
 pub(crate) struct Stream {
     state: Mutex<StreamState>,
     previous_page: AtomicU64,
+    /// A marked page that a read has touched and not yet followed, plus one; else 0.
+    marker: AtomicU64,
 }
 
 /// What the readahead law remembers of a handle.
@@ -36,6 +38,7 @@ impl Stream {
         Stream {
             state: Mutex::new(state),
             previous_page: AtomicU64::new(NOWHERE),
+            marker: AtomicU64::new(0),
         }
     }
 
@@ -56,5 +59,20 @@ impl Stream {
 
     pub(crate) fn change(&self, act: impl FnOnce(&mut StreamState)) {
         act(&mut lock(&self.state));
+    }
+
+    pub(crate) fn marker_touched(&self, page: u64) {
+        self.marker.store(page + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_marker(&self) -> Option<u64> {
+        if self.marker.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.marker.swap(0, Ordering::Relaxed).checked_sub(1)
+    }
+
+    pub(crate) fn has_marker(&self) -> bool {
+        self.marker.load(Ordering::Relaxed) != 0
     }
 }

@@ -37,7 +37,7 @@ impl Engine {
         match self.settings.policy.kswapd_sleep {
             KswapdSleep::EveryZone => self.is_every_zone_high(node),
             KswapdSleep::ForClassZero => self.is_every_zone_balanced(node, class),
-            _ => self.is_balanced(node, class),
+            _ => self.is_node_balanced(node, class),
         }
     }
 
@@ -47,7 +47,7 @@ impl Engine {
             let mut zones = self.managed_zones(node, class);
             return zones.all(|zone| zone.free_pages() > zone.marks().low);
         }
-        let balanced = self.is_balanced(node, class);
+        let balanced = self.is_node_balanced(node, class);
         self.clear_on_any_check(node, balanced);
         balanced
     }
@@ -63,23 +63,21 @@ impl Engine {
         }
     }
 
-    /// Whether a node that has no zone up to a class is balanced for that class. Up to the second
-    /// preparation patch of 2017 the question was for one balanced zone, and where there was none
-    /// the answer was no: kswapd of a node without small zones never slept.
-    pub(super) fn balances_without_zones(&self) -> bool {
-        let sleep = self.settings.policy.kswapd_sleep;
-        sleep == KswapdSleep::EveryZone || sleep >= KswapdSleep::KeepAwake
-    }
-
     /// Whether a run for `class` would find nothing to look at, and yet not be balanced.
     pub(super) fn has_no_zones(&self, node: &Node, class: usize) -> bool {
         let mut zones = self.managed_zones(node, class);
-        !self.balances_without_zones() && zones.next().is_none()
+        !self.settings.policy.balances_without_zones() && zones.next().is_none()
     }
 
     /// Whether fruitless runs make a node hopeless (4.12 and later).
     pub(super) fn counts_failures(&self) -> bool {
         self.settings.policy.kswapd_sleep >= KswapdSleep::KeepAwake
+    }
+
+    /// Whether kswapd is done with a node, as its policy sees it.
+    pub(super) fn is_node_balanced(&self, node: &Node, class: usize) -> bool {
+        let without_zones = self.settings.policy.balances_without_zones();
+        self.memory.is_balanced(node, class, without_zones)
     }
 
     fn is_every_zone_balanced(&self, node: &Node, class: usize) -> bool {

@@ -7,6 +7,7 @@ use crate::settings::{Parts, Settings};
 use forebay_base::PAGE_BYTES;
 use forebay_rt::{Virtual, VirtualSettings};
 use forebay_store::{MemoryStore, ObjectId};
+use std::sync::Arc;
 
 /// A kswapd that has given up ages nothing, so who reclaims for himself has to.
 #[test]

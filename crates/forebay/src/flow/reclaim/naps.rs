@@ -22,20 +22,6 @@ const SHORT_NAP: Span = Span::from_millis(20);
 const NAPS_FROM_PRIORITY: u32 = 9;
 
 impl Engine {
-    /// Which version of the first ones waits for events, if one does.
-    pub(crate) fn early_events(&self) -> Option<EarlyProgress> {
-        match self.settings.policy.reclaim_throttle {
-            ReclaimThrottle::PostedV2 => Some(EarlyProgress::AnyPage),
-            ReclaimThrottle::Linux516Rc => Some(EarlyProgress::AnEighth),
-            _ => None,
-        }
-    }
-
-    /// Whether reclaimers nap, instead of waiting for events.
-    pub(crate) fn naps(&self) -> bool {
-        self.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux515
-    }
-
     /// The flags by which reclaim of `zone` goes: its own where zones are balanced.
     pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
         match self.settings.policy.kswapd_balance {
@@ -113,7 +99,7 @@ impl Engine {
         if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux313 {
             return;
         }
-        let deadline = self.waits_until(control);
+        let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
         while self.rt.now() < deadline {
             let thresh = self.dirty_limits().thresh;
             let writeback = self.global.writeback.load(Ordering::Relaxed);
@@ -149,7 +135,7 @@ impl Engine {
             }
             Who::Direct => self.wait_iff_congested(&node.flags, control.who, NAP).await,
         }
-        if let (Some(_), Who::Direct) = (self.early_events(), control.who) {
+        if let (Some(_), Who::Direct) = (self.settings.policy.early_events(), control.who) {
             self.wait_for_progress(node, control).await;
         }
     }
@@ -162,13 +148,14 @@ impl Engine {
             priority,
             ..
         } = *control;
-        let progress = match self.early_events() {
+        let progress = match self.settings.policy.early_events() {
             Some(version) => consider_throttle_early(reclaimed, scanned, priority, false, version),
             None => consider_throttle(reclaimed, scanned, priority, false),
         };
         match progress {
             Progress::Nothing => {}
-            Progress::Wake if self.early_events() == Some(EarlyProgress::AnyPage) => {}
+            Progress::Wake
+                if self.settings.policy.early_events() == Some(EarlyProgress::AnyPage) => {}
             Progress::Wake => {
                 node.queue(ThrottleReason::NoProgress).wake_all();
             }
@@ -196,7 +183,7 @@ impl Engine {
         if version <= ReclaimThrottle::Linux313 {
             let flags = self.preferred_flags(first);
             self.wait_iff_congested(flags, Who::Direct, SHORT_NAP).await;
-        } else if self.naps() && reclaimed == 0 && self.is_mostly_dirty(first) {
+        } else if self.settings.policy.naps() && reclaimed == 0 && self.is_mostly_dirty(first) {
             self.congestion_wait(Who::Direct, NAP).await;
         }
     }

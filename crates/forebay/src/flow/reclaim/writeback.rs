@@ -12,7 +12,6 @@ use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::node::ReclaimFlags;
 use crate::state::object::ObjectState;
-use forebay_base::Instant;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::SWAP_CLUSTER_MAX;
 use std::sync::Arc;
@@ -139,7 +138,7 @@ impl Engine {
     /// Waits until `backing` has fewer writes under way than the first of `rooms`, or than the
     /// second once one has ended meanwhile.
     async fn wait_for_room(&self, backing: &Backing, rooms: [u32; 2], control: &mut ScanControl) {
-        let deadline = self.waits_until(control);
+        let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
         let [mut most, after_waiting] = rooms;
         while self.rt.now() < deadline {
             let listener = backing.write_ended.listen();
@@ -152,13 +151,6 @@ impl Engine {
             }
             most = after_waiting;
         }
-    }
-
-    /// When all waits for writes under way end in the run that `control` is of: a store that is
-    /// silent is waited for once, and not for each batch.
-    pub(super) fn waits_until(&self, control: &mut ScanControl) -> Instant {
-        let longest = || self.rt.now() + self.settings.answer_timeout;
-        *control.waits_until.get_or_insert_with(longest)
     }
 
     /// A caller that has looked at much in vain asks the flushers for as many pages (3.0 to 4.10).

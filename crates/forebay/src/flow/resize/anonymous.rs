@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::error::AccessError;
-use crate::file::Handle;
 use crate::flow::read::Missing;
+use crate::handle::Handle;
 use crate::state::backing::Backing;
 use crate::state::frame::flag;
 use crate::state::index::key;

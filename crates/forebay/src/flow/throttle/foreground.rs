@@ -40,10 +40,6 @@ impl View {
 }
 
 impl Engine {
-    pub(crate) fn throttles_in_foreground(&self) -> bool {
-        self.settings.policy.dirty_throttle <= DirtyThrottle::Foreground
-    }
-
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. Linux
     /// counts on each processor; counted together, evaluations are as frequent.
     pub(super) fn note_dirtied_in_foreground(

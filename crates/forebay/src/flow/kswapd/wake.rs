@@ -1,0 +1,30 @@
+//! Who wakes kswapd: a caller that found a zone below its low mark.
+
+use crate::engine::Engine;
+use crate::state::node::Node;
+use forebay_base::sync::atomic::Ordering;
+use forebay_law::throttle::MAX_RECLAIM_RETRIES;
+
+impl Engine {
+    /// Wakes the kswapd of `node` for requests of `class`, if it has something to do.
+    pub(crate) fn wake_kswapd(&self, node: &Node, class: usize) {
+        node.request_class(class);
+        if node.kswapd_sleeps.load(Ordering::Acquire)
+            && node.failures.load(Ordering::Relaxed) < MAX_RECLAIM_RETRIES
+            && !self.need_not_wake(node, class)
+        {
+            node.wake_kswapd.wake_all();
+        }
+    }
+
+    pub(crate) fn wake_kswapds(&self, first: usize) {
+        for node in
+            std::iter::once(first).chain((0..self.memory.nodes.len()).filter(|&n| n != first))
+        {
+            self.wake_kswapd(
+                &self.memory.nodes[node],
+                self.memory.nodes[node].top_class(),
+            );
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! One run of reclaim: who runs it, what it is after, and what came of it.
+
+use crate::flow::reclaim::Tally;
+use crate::state::backing::Backing;
+use forebay_base::{Instant, Span};
+use std::sync::Arc;
+
+/// Who reclaims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Kswapd,
+    Direct,
+}
+
+/// The intent of one run of reclaim and what came of it.
+#[derive(Clone, Debug)]
+pub(crate) struct ScanControl {
+    pub(crate) who: Who,
+    /// The store to which the caller was about to write.
+    pub(crate) own_store: Option<usize>,
+    /// The last store to which a file page was written.
+    pub(crate) wrote_to: Option<Arc<Backing>>,
+    pub(crate) priority: u32,
+    /// Pages to free.
+    pub(crate) goal: u64,
+    /// Zones that are not too large for the budget are left alone.
+    pub(crate) zones_over_only: bool,
+    /// Both types may be deactivated whatever the lists look like.
+    pub(crate) force_deactivate: bool,
+    pub(crate) skipped_deactivate: bool,
+    /// Pages judged in this pass.
+    pub(crate) scanned: u64,
+    /// Pages freed in this run.
+    pub(crate) reclaimed: u64,
+    pub(crate) tally: Tally,
+    /// Pages looked at since others last ran.
+    pub(crate) unyielded: u64,
+    /// When waits for writes under way end in this run, once there was one.
+    waits_until: Option<Instant>,
+}
+
+/// Goal of a caller that reclaims for itself.
+const DIRECT_GOAL: u64 = 32;
+
+impl ScanControl {
+    pub(crate) fn new(who: Who, priority: u32) -> ScanControl {
+        ScanControl {
+            who,
+            own_store: None,
+            wrote_to: None,
+            priority,
+            goal: DIRECT_GOAL,
+            zones_over_only: false,
+            force_deactivate: false,
+            skipped_deactivate: false,
+            scanned: 0,
+            reclaimed: 0,
+            tally: Tally::default(),
+            unyielded: 0,
+            waits_until: None,
+        }
+    }
+
+    /// When all waits for writes under way end in this run, which is `longest` after the first: a
+    /// store that is silent is waited for once, and not for each batch.
+    pub(crate) fn waits_until(&mut self, now: Instant, longest: Span) -> Instant {
+        *self.waits_until.get_or_insert(now + longest)
+    }
+
+    pub(crate) fn begin_pass(&mut self) {
+        self.scanned = 0;
+        self.tally = Tally::default();
+    }
+}

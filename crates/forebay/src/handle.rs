@@ -1,0 +1,75 @@
+//! What a handle remembers beside its object; the last one that goes lets the object go.
+
+use crate::engine::Engine;
+use crate::flow::Dirtier;
+use crate::state::backing::Backing;
+use crate::state::errseq::Cursor;
+use crate::state::frame::flag;
+use crate::state::object::ObjectState;
+use crate::state::stream::Stream;
+use forebay_base::sync::{Mutex, atomic::Ordering};
+use std::sync::Arc;
+
+/// What a handle remembers beside the object.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) object: Arc<ObjectState>,
+    pub(crate) backing: Arc<Backing>,
+    pub(crate) stream: Stream,
+    pub(crate) dirtier: Dirtier,
+    pub(crate) node: usize,
+    /// Reading alone is allowed.
+    pub(crate) is_read_only: bool,
+    /// Flags of a page that must not be written now.
+    pub(crate) unwritable: u64,
+    /// What of the failures of the object this handle has heard.
+    pub(crate) cursor: Mutex<Cursor>,
+}
+
+impl Handle {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        object: Arc<ObjectState>,
+        node: usize,
+        is_read_only: bool,
+    ) -> Handle {
+        let backing = engine.backing_of(&object);
+        Handle {
+            unwritable: if backing.geometry.stable_pages {
+                flag::WRITEBACK
+            } else {
+                0
+            },
+            stream: Stream::new(engine.settings.readahead_pages),
+            dirtier: Dirtier::default(),
+            cursor: Mutex::new(object.errors.sample()),
+            is_read_only,
+            backing,
+            node,
+            engine,
+            object,
+        }
+    }
+
+    /// Another one on the same object, for node `node`.
+    pub(crate) fn beside(&self, node: usize) -> Handle {
+        self.object.handles.fetch_add(1, Ordering::AcqRel);
+        let (engine, object) = (self.engine.clone(), self.object.clone());
+        Handle::new(engine, object, node, self.is_read_only)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.engine.dirtier_gone(&self.dirtier);
+        let is_last = self.engine.objects.let_go(&self.object);
+        // That is one call alone: two tasks that drop one memory's pages would drop those of
+        // whoever gets its number after the first.
+        if is_last && self.object.is_anonymous() {
+            self.engine.drop_anonymous(&self.object);
+        } else if is_last {
+            self.engine.file_closed();
+        }
+    }
+}
