@@ -15,6 +15,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "the memory of the pages",
     ),
     (
+        "crates/forebay/src/state/content.rs",
+        "the bytes of the pages",
+    ),
+    (
         "crates/forebay-cli/src/bench/floor/arena.rs",
         "pages for the plain copy",
     ),

@@ -23,6 +23,7 @@ pub(crate) mod activity;
 pub(crate) mod arena;
 pub(crate) mod backing;
 pub(crate) mod congestion;
+pub(crate) mod content;
 pub(crate) mod cut_line;
 pub(crate) mod dirty_index;
 pub(crate) mod errseq;

@@ -7,6 +7,7 @@
 //! invariant Z3: a frame carries `LISTED` exactly while it is linked into a list, which is the
 //! one that its `ANON` and `ACTIVE` flags name as they were when it was linked.
 
+mod balloon;
 mod size;
 
 pub(crate) use size::ZoneSize;

@@ -1,0 +1,118 @@
+//! The bytes of pages, and the only place that touches them.
+//!
+//! Who may touch a page is settled by the frame word (`frame.rs`): its bytes are read under a
+//! shared hold or by a store that writes them out, and written under an exclusive hold or by a
+//! store that fills them. The accessors here ask for the hold as an argument, so that the
+//! compiler sees the rule.
+
+#![allow(unsafe_code)]
+
+use crate::state::arena::Arena;
+use crate::state::frame::{ExclusiveHold, SharedHold};
+use forebay_base::PAGE_BYTES;
+use rustix::mm::Advice;
+use std::ptr::NonNull;
+
+impl Arena {
+    /// Copies out of a held page, from its byte `start`, into `bytes`. Of a phantom page nothing:
+    /// `bytes` stay as they are.
+    pub(crate) fn copy_out(&self, hold: &SharedHold<'_>, start: usize, bytes: &mut [u8]) {
+        assert!(
+            start + bytes.len() <= PAGE_BYTES,
+            "the copy stays in its page"
+        );
+        if self.is_phantom() {
+            return;
+        }
+        // SAFETY: a shared hold keeps every writer of this page off (invariant F1), the page and
+        // the caller's buffer are distinct memory, and the bound was checked.
+        unsafe {
+            self.address(hold.frame())
+                .add(start)
+                .copy_to_nonoverlapping(NonNull::from(&mut *bytes).cast(), bytes.len());
+        }
+    }
+
+    /// Copies `bytes` into a page that is held alone, from its byte `start`.
+    pub(crate) fn copy_in(&self, hold: &mut ExclusiveHold<'_>, start: usize, bytes: &[u8]) {
+        assert!(
+            start + bytes.len() <= PAGE_BYTES,
+            "the copy stays in its page"
+        );
+        if self.is_phantom() {
+            return;
+        }
+        // SAFETY: an exclusive hold keeps every reader and writer of this program off (invariant
+        // F2), the page and the caller's buffer are distinct memory, and the bound was checked.
+        unsafe {
+            self.address(hold.frame())
+                .add(start)
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        }
+    }
+
+    /// Zeros `length` bytes of a page that is held alone, from its byte `start`.
+    pub(crate) fn zero(&self, hold: &mut ExclusiveHold<'_>, start: usize, length: usize) {
+        assert!(start + length <= PAGE_BYTES, "the zeros stay in their page");
+        if self.is_phantom() {
+            return;
+        }
+        // SAFETY: as in `copy_in`.
+        unsafe { self.address(hold.frame()).add(start).write_bytes(0, length) };
+    }
+
+    /// Gives the memory of a page that is held alone back to the system: its bytes are zeros when
+    /// it is next touched. No store may have the arena registered, for it would go on using the
+    /// memory that was there before.
+    pub(crate) fn give_up(&self, hold: &mut ExclusiveHold<'_>) {
+        if self.is_phantom() {
+            return;
+        }
+        let page = self.address(hold.frame());
+        // SAFETY: the page is one of the mapping's, and an exclusive hold keeps every reader and
+        // writer of this program off (invariant F2); of the kernel's none has it, for the page of a
+        // request is held or under writeback. Refusal is harmless: the memory stays.
+        let _ =
+            unsafe { rustix::mm::madvise(page.as_ptr().cast(), PAGE_BYTES, Advice::LinuxDontNeed) };
+    }
+
+    /// The bytes of a held page, for as long as the hold.
+    pub(crate) fn bytes<'a>(&'a self, hold: &'a SharedHold<'_>) -> &'a [u8] {
+        // SAFETY: a shared hold keeps every writer of this page off (invariant F1) for its whole
+        // life, which the returned lifetime does not outlast.
+        unsafe { std::slice::from_raw_parts(self.address(hold.frame()).as_ptr(), PAGE_BYTES) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::settings::PageMemory;
+    use crate::state::frame::{FrameTable, flag};
+
+    const KEY: u64 = 1 << 40;
+
+    #[test]
+    fn a_page_that_was_given_up_is_zeros_and_its_neighbours_are_as_they_were() {
+        let arena = Arena::new(3, PageMemory::Real, true).expect("three pages can be mapped");
+        let frames = FrameTable::new(arena, 1);
+        let filled = [7; PAGE_BYTES];
+        let mut holds: Vec<_> = (0..3).map(|frame| frames.exclude_free(frame)).collect();
+        for hold in &mut holds {
+            frames.arena().copy_in(hold, 0, &filled);
+            hold.set_owner(KEY);
+            hold.set(flag::MAPPED | flag::UPTODATE);
+        }
+        frames.arena().give_up(&mut holds[1]);
+        holds.into_iter().for_each(drop);
+        for frame in 0..3 {
+            let hold = frames.hold(frame, KEY).expect("nobody has it alone");
+            let expected = if frame == 1 { 0 } else { 7 };
+            assert_eq!(
+                frames.arena().bytes(&hold),
+                [expected; PAGE_BYTES],
+                "{frame}"
+            );
+        }
+    }
+}
