@@ -8,6 +8,7 @@ mod invariants;
 mod layers;
 mod leftovers;
 mod mutations;
+mod order;
 mod pages;
 mod rooms;
 mod sizes;
@@ -34,6 +35,7 @@ const RULES: &[Rule] = &[
     pages::check,
     code_map::check,
     circles::check,
+    order::check,
     citations::check,
     mutations::check,
     sizes::check,

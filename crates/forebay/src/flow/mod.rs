@@ -3,6 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `daemons` | starts who keeps the nodes, the stores and the budget |
 //! | `read` | a hit copies; a miss fills and comes back |
 //! | `fill` | brings a range in: window, frames, requests |
 //! | `alloc` | one frame: free list, kswapd, direct reclaim, refusal |
@@ -10,28 +11,26 @@
 //! | `reclaim/caches` | what it asks of caches beside the pages |
 //! | `kswapd` | a node's keeper |
 //! | `balloon` | a budget that changes |
-//! | `object_memory` | what objects take of it, and what closed files give back |
 //! | `write` | finds or makes the page, copies, marks it dirty |
-//! | `throttle`, `rates` | a writer's pause; what it is computed from |
+//! | `throttle` | a writer's pause |
 //! | `flusher` | a store's writer |
 //! | `writeout` | tagged pages into few large requests: the only writer of file pages |
 //! | `finish` | a request has ended |
 //! | `sync`, `commit` | writes a file and makes it durable |
-//! | `resize` | truncate and discard |
-//! | `drop` | clean pages that go before reclaim comes to them |
-//! | `swap`, `swapahead` | anonymous memory; what is read back together |
-//! | `accounts` | the books of dirty pages |
-//! | `activity` | who is at work for a store, and who pauses for it |
+//! | `resize` | truncate and discard: `line` gives each its turn, `dropping` takes the pages out |
+//! | `anonymous` | anonymous memory from its making to its last handle |
+//! | `swap`, `swapahead` | what of it goes to swap; what is read back together |
 //! | `wait`, `ticket` | bounded waits |
 //!
-//! `alloc -> reclaim -> judge` and `flusher -> writeout`, `sync -> writeout`: no circle. Nothing
-//! that reclaims writes a file page, and nothing that writes one allocates.
+//! They call each other in one direction: ARCHITECTURE.md has the order, and `cargo xtask tidy`
+//! compares it with the calls. Nothing that reclaims writes a file page, and nothing that writes
+//! one allocates. What need not wait is not here: see `memory`, `books` and `stores`.
 //!
 //! What older kernels did, for the policies that ask for it, is in files of its own:
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `reclaim/writeback` | file pages written by who reclaims (before 6.16) |
+//! | `reclaim/writeback` | file pages written by a reclaimer (before 6.16) |
 //! | `reclaim/naps` | waits for congestion (before 5.16) and the first waits for events |
 //! | `kswapd/zones`, `kswapd/sleep` | balance of each zone; when kswapd slept |
 //! | `throttle/foreground` | writers that write themselves (before 3.2) |
