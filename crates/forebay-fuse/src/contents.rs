@@ -296,11 +296,6 @@ impl Folder {
         let stat = self.hold(inode).and_then(rustix::fs::fstat);
         stat.is_ok_and(|stat| stat.st_nlink == 0)
     }
-
-    pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
-        self.files.close(content.object);
-        self.inodes.content_gone(inode);
-    }
 }
 
 fn open_errno(error: &OpenError) -> Errno {

@@ -140,14 +140,6 @@ impl Folder {
         self.commit_beside(inode, data_only)
     }
 
-    /// Takes the time of what was written, if there is one to take.
-    pub(crate) fn take_times(&self, inode: &Arc<Inode>, content: &Content) -> Result<(), Errno> {
-        if !content.is_modified() {
-            return Ok(());
-        }
-        content.take_times(self.hold(inode)?, &self.through)
-    }
-
     /// What a program is told when it closes a file: whether a write failed that no sync of the
     /// handle has told. A process that was forked closes its copy as it starts a program, and
     /// must not hear in the place of the one that syncs. A program that only reads lost nothing: it

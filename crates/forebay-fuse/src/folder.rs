@@ -1,11 +1,11 @@
 //! The mounted folder: everything that its requests share.
 
-use crate::attributes::attributes;
 use crate::buffers::Buffers;
+use crate::content::Content;
 use crate::crew::Crew;
 use crate::door::Door;
 use crate::handles::HandleTable;
-use crate::held::{Held, Shelf};
+use crate::held::Shelf;
 use crate::inode::{Inode, InodeTable};
 use crate::keeper::Keeper;
 use crate::shares::Shares;
@@ -14,8 +14,7 @@ use forebay::{AttachedStore, Cache};
 use forebay_base::sync::{Arc, atomic::AtomicU64};
 use forebay_rt::Rt;
 use forebay_store::FileStore;
-use fuser::{FileAttr, FileType, FopenFlags};
-use rustix::fs::Stat;
+use fuser::FopenFlags;
 use rustix::io::Errno;
 use std::fmt;
 use std::sync::OnceLock;
@@ -85,39 +84,9 @@ impl Folder {
         self.inodes.get(id).ok_or(Errno::STALE)
     }
 
-    /// What the kernel is told of a file.
-    pub(crate) fn describe(&self, held: &Held) -> Result<FileAttr, Errno> {
-        let stat = rustix::fs::fstat(held)?;
-        self.describe_as(held, stat, || Ok(held.clone()))
-    }
-
-    /// What the kernel is told of a file that was just found as in `stat`.
-    pub(crate) fn describe_found(&self, inode: &Arc<Inode>, stat: Stat) -> Result<FileAttr, Errno> {
-        self.describe_as(inode, stat, || self.hold(inode))
-    }
-
-    fn describe_as(
-        &self,
-        inode: &Inode,
-        mut stat: Stat,
-        hold: impl FnOnce() -> Result<Held, Errno>,
-    ) -> Result<FileAttr, Errno> {
-        if inode.kind == FileType::RegularFile
-            && let Some(content) = inode.content.get()
-        {
-            let held = hold()?;
-            content.take_times(&held, &self.through)?;
-            let changed = if inode.content.is_in_use() {
-                None
-            } else {
-                content.changed_below(&held, &stat)?
-            };
-            match changed {
-                Some(changed) => stat = changed,
-                None => content.overlay(&mut stat),
-            }
-        }
-        inode.note_told_length(stat.st_size as u64);
-        Ok(attributes(inode.id, &stat))
+    /// Lets a content go that nobody uses.
+    pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
+        self.files.close(content.object);
+        self.inodes.content_gone(inode);
     }
 }

@@ -3,8 +3,8 @@
 //! invariant M1: a file is in the table while the kernel has looked it up more often than it has
 //! forgotten it, or while the cache has its content, or a loss of it that nobody was told.
 
+use crate::anchor::Anchor;
 use crate::content::ContentSlot;
-use crate::held::Anchor;
 use crate::source::Identity;
 use forebay_base::sync::{
     Arc, Mutex,

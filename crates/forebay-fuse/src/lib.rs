@@ -10,6 +10,7 @@
 // They would end a thread that serves by a panic where nobody reads what is said.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod anchor;
 mod attributes;
 #[cfg(test)]
 mod bench;
@@ -18,6 +19,7 @@ mod content;
 mod contents;
 mod crew;
 mod data;
+mod description;
 mod directory;
 mod door;
 mod folder;
@@ -25,6 +27,7 @@ mod handles;
 mod held;
 mod inode;
 mod keeper;
+mod keeping;
 mod kernel_pages;
 mod largest;
 mod losses;

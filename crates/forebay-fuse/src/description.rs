@@ -1,0 +1,57 @@
+//! What the kernel is told of a file: the source's attributes, and what the cache knows better.
+
+use crate::attributes::attributes;
+use crate::content::Content;
+use crate::folder::Folder;
+use crate::held::Held;
+use crate::inode::Inode;
+use forebay_base::sync::Arc;
+use fuser::{FileAttr, FileType};
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+impl Folder {
+    /// What the kernel is told of a file.
+    pub(crate) fn describe(&self, held: &Held) -> Result<FileAttr, Errno> {
+        let stat = rustix::fs::fstat(held)?;
+        self.describe_as(held, stat, || Ok(held.clone()))
+    }
+
+    /// What the kernel is told of a file that was just found as in `stat`.
+    pub(crate) fn describe_found(&self, inode: &Arc<Inode>, stat: Stat) -> Result<FileAttr, Errno> {
+        self.describe_as(inode, stat, || self.hold(inode))
+    }
+
+    fn describe_as(
+        &self,
+        inode: &Inode,
+        mut stat: Stat,
+        hold: impl FnOnce() -> Result<Held, Errno>,
+    ) -> Result<FileAttr, Errno> {
+        if inode.kind == FileType::RegularFile
+            && let Some(content) = inode.content.get()
+        {
+            let held = hold()?;
+            content.take_times(&held, &self.through)?;
+            let changed = if inode.content.is_in_use() {
+                None
+            } else {
+                content.changed_below(&held, &stat)?
+            };
+            match changed {
+                Some(changed) => stat = changed,
+                None => content.overlay(&mut stat),
+            }
+        }
+        inode.note_told_length(stat.st_size as u64);
+        Ok(attributes(inode.id, &stat))
+    }
+
+    /// Takes the time of what was written, if there is one to take.
+    pub(crate) fn take_times(&self, inode: &Arc<Inode>, content: &Content) -> Result<(), Errno> {
+        if !content.is_modified() {
+            return Ok(());
+        }
+        content.take_times(self.hold(inode)?, &self.through)
+    }
+}

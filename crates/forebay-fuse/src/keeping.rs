@@ -1,0 +1,203 @@
+//! What the keeper's thread does behind the requests: contents of closed files are settled once
+//! they are written, and let go when there are too many; the kernel is asked to forget names when
+//! it knows too many. At the end it makes everything durable.
+
+use crate::contents::RETRY_AFTER;
+use crate::folder::Folder;
+use crate::inode::Inode;
+use crate::keeper::{PRUNED, RETIRING};
+use forebay_base::Span;
+use forebay_base::sync::{Arc, atomic::Ordering, lock};
+use forebay_rt::wait::Permits;
+use fuser::INodeNo;
+
+/// While something is to be settled, it is looked for this often.
+const SETTLE_INTERVAL: Span = Span::from_secs(5);
+
+impl Folder {
+    /// What the keeper's thread does until it is stopped.
+    pub(crate) fn keep(self: &Arc<Folder>) {
+        let keeper = &self.keeper;
+        forebay_rt::block_on(async {
+            loop {
+                let news = keeper.news.listen();
+                if keeper.stopped.load(Ordering::Acquire) {
+                    return;
+                }
+                self.retire_surplus();
+                self.settle_closed();
+                self.prune_names();
+                let is_settled = lock(&keeper.work).unsettled.is_empty();
+                if is_settled {
+                    news.await;
+                } else {
+                    // News or time: both lead to another look.
+                    let _ = self.rt.timeout(SETTLE_INTERVAL, news).await;
+                }
+            }
+        });
+    }
+
+    /// Lets go of contents while more are kept than there is room for.
+    fn retire_surplus(self: &Arc<Folder>) {
+        while let Some(permit) = self.keeper.retiring.try_acquire_owned(1) {
+            let Some(inode) = self.keeper.next_to_retire(self.limits) else {
+                return;
+            };
+            let folder = self.clone();
+            self.rt.spawn("retire", async move {
+                let keeper = folder.clone();
+                folder.retire(inode, permit).await;
+                keeper.keeper.news.wake_all();
+            });
+        }
+    }
+
+    /// Gives the source the times of files that are written by now.
+    fn settle_closed(&self) {
+        // First they are taken out: one that is closed while it is looked at is looked at again.
+        let mut unsettled = self.keeper.take_unsettled();
+        unsettled.retain(|_, inode| {
+            let inode = inode.upgrade();
+            inode.is_some_and(|inode| !self.settle_if_closed(&inode))
+        });
+        self.keeper.put_back(unsettled);
+    }
+
+    /// Gives the source the times of a file that is written, and says whether there is nothing to
+    /// be done before it is closed again.
+    fn settle_if_closed(&self, inode: &Arc<Inode>) -> bool {
+        match inode.content.get() {
+            Some(content) if !inode.content.is_in_use() => {
+                // What cannot be settled now is tried again when it is let go.
+                let held = self.hold(inode);
+                let settled = held.and_then(|fd| content.settle(fd, &self.through));
+                settled.is_err() || content.is_settled()
+            }
+            // It is gone, or comes again when it is closed.
+            _ => true,
+        }
+    }
+
+    /// Gives the source the times of every file, as far as it is written.
+    pub(crate) fn settle_all(&self) {
+        for inode in self.inodes.all() {
+            if let Some(content) = inode.content.get() {
+                // At the end there is nobody left to tell; the bytes are safe, the time is that
+                // of the write-back.
+                let held = self.hold(&inode);
+                let _ = held.and_then(|fd| content.settle(fd, &self.through));
+            }
+        }
+    }
+
+    /// Makes every content durable, many at a time: a journal commits them together.
+    pub(crate) async fn sync_contents(self: &Arc<Folder>) {
+        let permits = Arc::new(Permits::new(RETIRING));
+        for inode in self.inodes.all() {
+            let Some(content) = inode.content.get() else {
+                continue;
+            };
+            let permit = permits.acquire_owned(1).await;
+            let folder = self.clone();
+            self.rt.spawn("sync", async move {
+                // Who waits for everything hears of failures from the cache, which tries again.
+                let _ = content.file.sync().await;
+                drop(content);
+                folder.give_up_if_lost(&inode);
+                drop(permit);
+            });
+        }
+        drop(permits.acquire_owned(RETIRING).await);
+    }
+
+    /// Makes every content durable or gives it up, however often it has to be tried: what is lost
+    /// cannot be given up before the rest of it is written. To be called behind the closed door.
+    pub(crate) async fn sync_until_settled(self: &Arc<Folder>) {
+        loop {
+            self.sync_contents().await;
+            let inodes = self.inodes.all();
+            for inode in &inodes {
+                self.waive_if_lost(inode);
+            }
+            let mut contents = inodes.iter().filter_map(|inode| inode.content.get());
+            let is_owed = contents.any(|content| {
+                let is_lost = self.files.commit_failure(content.object).is_some();
+                content.is_dirty() || is_lost && !content.is_waived()
+            });
+            if !is_owed {
+                return;
+            }
+            drop(contents);
+            drop(inodes);
+            self.rt.sleep(RETRY_AFTER).await;
+        }
+    }
+
+    /// Asks the kernel for what programs have stored to files that they have mapped: it writes that
+    /// before it drops its pages. It waits for us to take it.
+    pub(crate) fn take_mapped(&self) {
+        let Some(notifier) = self.keeper.notifier.get() else {
+            return;
+        };
+        for inode in self.inodes.all() {
+            if inode.content.is_in_use() {
+                // A mount that has ended meanwhile has written all that was mapped.
+                let _ = notifier.inval_inode(INodeNo(inode.id), 0, 0);
+            }
+        }
+    }
+
+    /// Asks the kernel to forget names, when it knows more files than descriptors can be spared.
+    fn prune_names(&self) {
+        let Some(notifier) = self.keeper.notifier.get() else {
+            return;
+        };
+        if self.inodes.len() <= self.limits.inodes {
+            return;
+        }
+        let after = self.keeper.pruned_up_to.load(Ordering::Relaxed);
+        let found = self.inodes.forgettable(after, PRUNED);
+        let up_to = match found.last() {
+            Some(inode) if found.len() == PRUNED => inode.id,
+            _ => 0,
+        };
+        self.keeper.pruned_up_to.store(up_to, Ordering::Relaxed);
+        for inode in found {
+            if let Some((parent, name)) = inode.name() {
+                // A name that is not there any more needs not be forgotten.
+                let _ = notifier.inval_entry(INodeNo(parent.id), &name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bench::Bench;
+    use forebay_rt::block_on;
+
+    /// It is closed when it was found open, and before it is taken to be done with.
+    #[test]
+    fn a_file_that_is_closed_while_it_is_looked_at_is_not_forgotten() {
+        let bench = Bench::new();
+        let (folder, keeper) = (&bench.folder, &bench.folder.keeper);
+        let open = bench.create("file", 0o600);
+        let inode = open.used.inode.clone();
+        keeper.closed(&inode, true, true, folder.limits);
+        let mut unsettled = keeper.take_unsettled();
+        unsettled.retain(|_, inode| !folder.settle_if_closed(&inode.upgrade().unwrap()));
+        assert!(unsettled.is_empty(), "it is open");
+        folder.write(&open, b"bytes", 0, false).unwrap();
+        drop(open);
+        keeper.put_back(unsettled);
+        let left = keeper.take_unsettled();
+        assert!(left.contains_key(&inode.id), "nobody settles it");
+        keeper.put_back(left);
+        block_on(bench.cache.sync()).unwrap();
+        folder.settle_closed();
+        assert!(keeper.take_unsettled().is_empty());
+        assert!(inode.content.get().unwrap().is_settled());
+        block_on(bench.cache.close()).unwrap();
+    }
+}
