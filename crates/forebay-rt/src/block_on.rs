@@ -1,5 +1,6 @@
 //! Entering from an ordinary thread.
 
+use crate::alarm::Inside;
 use crate::park::Parker;
 use std::cell::Cell;
 use std::future::Future;
@@ -46,6 +47,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     // Taken out, not borrowed: a `block_on` inside this one must not eat the wake-ups of this one.
     let entry = ENTRY.with(Cell::take).unwrap_or_else(Entry::new);
     let mut context = Context::from_waker(&entry.waker);
+    let inside = Inside::enter(&entry.waker);
     let output = loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => break output,
@@ -55,10 +57,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
                     "a call that blocks would stop the threads of the runtime, which have to end \
                      it: await the call here, or make it on a thread of your own"
                 );
-                entry.parker.park();
+                entry.parker.park_for(inside.time_left());
+                inside.pass_due();
             }
         }
     };
+    drop(inside);
     ENTRY.with(|kept| kept.set(Some(entry)));
     output
 }

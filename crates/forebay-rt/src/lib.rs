@@ -22,6 +22,7 @@
 // They would end a thread that serves by a panic where nobody reads what is said.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod alarm;
 mod block_on;
 mod park;
 mod real;

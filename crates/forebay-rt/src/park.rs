@@ -1,8 +1,13 @@
 //! One thread's sleep, ended by a token.
 
+#[cfg(not(loom))]
+use crate::thread::Stopwatch;
+use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::task::Wake;
+#[cfg(not(loom))]
+use std::time::Duration;
 
 #[cfg(loom)]
 use loom::thread::{self, Thread};
@@ -15,6 +20,10 @@ use std::thread::{self, Thread};
 /// nobody else can run meanwhile, and the thread sleeps at once.
 #[cfg(not(loom))]
 const SPINS: u32 = 128;
+
+/// A wait that has a shorter bound is no wait for an answer but a pause, which nobody ends sooner.
+#[cfg(not(loom))]
+const WAIT_FOR_ANSWER: Span = Span::from_secs(1);
 
 /// A token and the thread that waits for it. A token given before the thread sleeps is kept.
 #[derive(Debug)]
@@ -41,6 +50,32 @@ impl Parker {
             #[allow(clippy::disallowed_methods, reason = "this is what others wait with")]
             thread::park();
         }
+    }
+
+    /// As [`Parker::park`], but no longer than `span` if one is given: then the token may be
+    /// missing.
+    #[cfg(not(loom))]
+    pub(crate) fn park_for(&self, span: Option<Span>) {
+        let Some(span) = span else {
+            return self.park();
+        };
+        if span >= WAIT_FOR_ANSWER && self.spin() {
+            return;
+        }
+        let clock = Stopwatch::start();
+        let mut left = span;
+        while left > Span::ZERO && !self.token.swap(false, Ordering::Acquire) {
+            let left_ns = Duration::from_nanos(left.as_nanos());
+            #[allow(clippy::disallowed_methods, reason = "this is what others wait with")]
+            thread::park_timeout(left_ns);
+            left = span.saturating_sub(clock.elapsed());
+        }
+    }
+
+    /// Under the schedule explorer no time passes, and nobody has an alarm.
+    #[cfg(loom)]
+    pub(crate) fn park_for(&self, _span: Option<Span>) {
+        self.park();
     }
 
     /// Gives the token and wakes the owner.

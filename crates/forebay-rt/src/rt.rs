@@ -43,6 +43,15 @@ pub(crate) enum Body {
 }
 
 impl Rt {
+    /// Whether the body had to start the thread of its timers.
+    #[cfg(test)]
+    pub(crate) fn has_timer_thread(&self) -> bool {
+        match &self.body {
+            Body::Real(real) => real.has_timer_thread(),
+            Body::Virtual(_) => false,
+        }
+    }
+
     /// A runtime in real time. Its threads, at least two and one for each processor, and one more
     /// for timers, start when they are first needed, each with
     /// [`SMALL_STACK_BYTES`](crate::thread::SMALL_STACK_BYTES) of stack. They end when the last

@@ -1,5 +1,6 @@
 //! Waiting for a point in time.
 
+use crate::alarm::{self, AlarmId};
 use crate::wait::site;
 use crate::{Body, Rt};
 use forebay_base::{Instant, Span};
@@ -17,6 +18,8 @@ pub struct Sleep {
     deadline: Instant,
     /// The body's name for the timer, from the first poll that had to wait.
     timer: Option<TimerId>,
+    /// What wakes the thread that polled it last, in place of a timer.
+    alarm: Option<AlarmId>,
     /// Who sleeps; nobody where the sleep only bounds another wait.
     site: Option<&'static Location<'static>>,
 }
@@ -38,6 +41,7 @@ impl Sleep {
             rt,
             deadline,
             timer: None,
+            alarm: None,
             site,
         }
     }
@@ -54,9 +58,16 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let polled = match &this.rt.body {
-            Body::Real(real) => real.poll_timer(this.deadline, &mut this.timer, context),
+            Body::Real(real) => {
+                real.poll_timer(this.deadline, &mut this.timer, &mut this.alarm, context)
+            }
             Body::Virtual(world) => world.poll_timer(this.deadline, &mut this.timer, context),
         };
+        if polled.is_ready()
+            && let Some(alarm) = this.alarm.take()
+        {
+            alarm::cancel(alarm);
+        }
         if let (Poll::Pending, Some(site)) = (&polled, this.site) {
             site::note(site);
         }
@@ -66,6 +77,9 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
+        if let Some(alarm) = self.alarm {
+            alarm::cancel(alarm);
+        }
         if let Some(timer) = self.timer {
             match &self.rt.body {
                 Body::Real(real) => real.cancel_timer(timer),

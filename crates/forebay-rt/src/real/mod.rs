@@ -4,6 +4,7 @@ mod deadlines;
 mod timers;
 mod workers;
 
+use crate::alarm::{self, AlarmId};
 use crate::sleep::TimerId;
 use crate::task::{Ending, TaskFuture};
 use crate::thread::Stopwatch;
@@ -45,9 +46,21 @@ impl Real {
         &self,
         deadline: Instant,
         timer: &mut Option<TimerId>,
+        alarm: &mut Option<AlarmId>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        self.timers.poll(deadline, timer, context.waker())
+        let (clock, waker) = (self.timers.clock(), context.waker());
+        let is_far = deadline != Instant::NEVER && self.now() < deadline;
+        if is_far && timer.is_none() && alarm::set(waker, clock, deadline, alarm) {
+            return Poll::Pending;
+        }
+        self.timers.poll(deadline, timer, waker)
+    }
+
+    /// Whether a timer was ever set that a thread that blocks could not be its own alarm for.
+    #[cfg(test)]
+    pub(crate) fn has_timer_thread(&self) -> bool {
+        self.timers.has_thread()
     }
 
     pub(crate) fn cancel_timer(&self, timer: TimerId) {

@@ -33,6 +33,15 @@ impl Timers {
         }
     }
 
+    pub(super) fn clock(&self) -> Stopwatch {
+        self.clock
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_thread(&self) -> bool {
+        lock(&self.queue).thread.is_some()
+    }
+
     pub(super) fn now(&self) -> Instant {
         Instant::ZERO + self.clock.elapsed()
     }
