@@ -4,6 +4,7 @@
 pub mod device;
 pub mod expect;
 pub mod filesystem;
+mod launch;
 pub mod machine;
 pub mod outcome;
 pub mod probe;

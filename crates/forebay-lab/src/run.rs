@@ -1,18 +1,18 @@
 //! One run: a machine is switched on, a workload runs on it, what is left is told.
 
+use crate::device;
+pub use crate::launch::launch;
+
 use crate::machine::{Machine, MachineError};
-use crate::outcome::{Outcome, Setting};
+use crate::outcome::Outcome;
 use crate::scenario::{self, Scenario};
 use crate::workload::{self, KnobError, Knobs, Workload};
-use crate::world::{Booted, Place, World, WorldError};
-use crate::{device, probe, world};
+use crate::world::{Place, World, WorldError};
 use forebay::{BuildError, Policy};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Arc, Mutex, lock};
-use forebay_rt::block_on;
 use forebay_rt::thread::{self, Stopwatch};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -125,6 +125,18 @@ impl Plan {
         }
     }
 
+    /// `scenario` as its file says.
+    pub fn of_scenario(scenario: Scenario) -> Plan {
+        let plan = Plan::on(scenario.machine.clone(), &scenario.name);
+        Plan {
+            policy: scenario.policy.clone(),
+            knobs: scenario.knobs.clone(),
+            seed: scenario.seed,
+            scenario: Some(Arc::new(scenario)),
+            ..plan
+        }
+    }
+
     /// The same with a knob set.
     #[must_use]
     pub fn with(mut self, knob: &str, value: &str) -> Plan {
@@ -137,17 +149,6 @@ impl Plan {
     pub fn under(mut self, policy: &str) -> Plan {
         self.policy = policy.into();
         self
-    }
-
-    /// What an outcome tells of it.
-    fn setting(&self) -> Setting {
-        Setting {
-            workload: self.workload.clone(),
-            machine: self.machine.name.clone(),
-            policy: self.policy.clone(),
-            seed: self.seed,
-            knobs: self.knobs.clone(),
-        }
     }
 
     /// What this plan comes to: everything that has a name is looked up.
@@ -229,96 +230,6 @@ pub fn run(plan: &Plan) -> Result<Outcome, RunError> {
     }
     let body = |world: World| (ready.workload.run)(world, ready.knobs.clone());
     launch(plan, &ready, body)
-}
-
-/// Switches the machine of `plan` on, which `ready` has looked up, runs `body` on it as its only
-/// foreground work, and tells what is left.
-///
-/// # Errors
-/// [`RunError`].
-pub fn launch(
-    plan: &Plan,
-    ready: &Ready,
-    body: impl FnOnce(World) -> workload::Work,
-) -> Result<Outcome, RunError> {
-    let stopwatch = Stopwatch::start();
-    let (machine, policy, setting) = (&ready.machine, ready.policy, plan.setting());
-    let with_bytes = match &plan.place {
-        Place::Simulated => false,
-        Place::SimulatedWithBytes => true,
-        Place::Real(folder) => return on_real_files(machine, policy, folder, setting, body),
-    };
-    let Booted {
-        machine: runtime,
-        world,
-    } = world::simulate(machine, policy, setting.seed, with_bytes)?;
-    // A scenario looks itself, as often as it says.
-    let monitored = plan.scenario.is_none();
-    runtime.run(foreground(&world, monitored, body(world.clone())))?;
-    let synced = match plan.ending {
-        Ending::Synced => runtime.run(final_sync(&world)),
-        Ending::AtOnce => {
-            world.end();
-            None
-        }
-    };
-    let mut outcome = world.outcome();
-    outcome.figures.extend(synced);
-    outcome.setting = setting;
-    outcome.trace_hash = runtime.trace_hash();
-    outcome.cost.real_s = stopwatch.elapsed().as_secs_f64();
-    Ok(outcome)
-}
-
-fn on_real_files(
-    machine: &Machine,
-    policy: Policy,
-    folder: &Path,
-    setting: Setting,
-    body: impl FnOnce(World) -> workload::Work,
-) -> Result<Outcome, RunError> {
-    let (world, scratch) = world::on_folder(machine, policy, folder)?;
-    let monitor = world
-        .rt()
-        .spawn("monitor", probe::Sampler::watch(world.clone()));
-    let result = block_on(foreground(&world, false, body(world.clone())));
-    block_on(world.end_of_all());
-    block_on(monitor.join());
-    let mut outcome = world.outcome();
-    // The engine first: it has files of the folder open.
-    drop(world);
-    drop(scratch);
-    result?;
-    outcome.in_real_time = true;
-    outcome.cost.real_s = outcome.elapsed_s;
-    outcome.setting = setting;
-    Ok(outcome)
-}
-
-/// The workload and, where it is wanted, the monitor, to the end of the workload.
-async fn foreground(
-    world: &World,
-    monitored: bool,
-    work: workload::Work,
-) -> Result<(), WorldError> {
-    if monitored {
-        let monitor = probe::Sampler::watch(world.clone());
-        drop(world.rt().spawn("monitor", monitor));
-    }
-    world.open_window();
-    work.await?;
-    world.close_window();
-    Ok(())
-}
-
-/// How long it takes to write what was left dirty, which no workload waits for.
-async fn final_sync(world: &World) -> Option<(String, f64)> {
-    let began = world.now();
-    let synced = world.cache().sync().await;
-    world.end();
-    let spent_s = (world.now() - began).as_secs_f64();
-    // A store that a workload has broken cannot be synced, and has no figure.
-    synced.ok().map(|()| ("final_sync".to_owned(), spent_s))
 }
 
 /// One of several runs has ended.

@@ -1,5 +1,7 @@
 use super::*;
 use crate::report::{Comparison, table};
+use crate::world;
+use std::path::Path;
 
 /// A run of a few milliseconds.
 fn small(seed: u64) -> Plan {

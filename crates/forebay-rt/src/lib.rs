@@ -24,6 +24,7 @@
 
 mod alarm;
 mod block_on;
+mod body;
 mod park;
 mod real;
 mod rt;
@@ -34,13 +35,13 @@ pub mod thread;
 pub mod virt;
 pub mod wait;
 mod work;
+mod yield_now;
 
 pub use block_on::block_on;
 pub use rt::Rt;
 pub use say::say;
 pub use sleep::{Elapsed, Sleep};
-pub use task::{Task, YieldNow};
+pub use task::Task;
 pub use virt::{Virtual, VirtualSettings};
 pub use work::{Charge, Work, WorkCosts};
-
-pub(crate) use rt::Body;
+pub use yield_now::YieldNow;

@@ -1,10 +1,12 @@
 //! The handle.
 
+use crate::body::Body;
 use crate::real::Real;
 use crate::sleep::{self, Elapsed, Sleep};
-use crate::task::{Task, YieldNow};
-use crate::virt::{ProcessorTimes, World};
+use crate::task::Task;
+use crate::virt::ProcessorTimes;
 use crate::work::{Charge, Work};
+use crate::yield_now::YieldNow;
 use forebay_base::{Instant, Prng, Span};
 use std::fmt;
 use std::future::Future;
@@ -36,12 +38,6 @@ pub struct Rt {
     pub(crate) body: Body,
 }
 
-#[derive(Clone)]
-pub(crate) enum Body {
-    Real(Arc<Real>),
-    Virtual(Arc<World>),
-}
-
 impl Rt {
     /// Whether the body had to start the thread of its timers.
     #[cfg(test)]
@@ -64,17 +60,14 @@ impl Rt {
 
     /// Time since this runtime started. It never goes back.
     pub fn now(&self) -> Instant {
-        match &self.body {
-            Body::Real(real) => real.now(),
-            Body::Virtual(world) => world.now(),
-        }
+        self.body.now()
     }
 
     /// Ready at `deadline`, at once if that has passed, never at [`Instant::NEVER`]. Works under
     /// any executor.
     #[track_caller]
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::new(self.clone(), deadline, Some(Location::caller()))
+        Sleep::new(self.body.clone(), deadline, Some(Location::caller()))
     }
 
     /// Ready `span` from now.
@@ -102,7 +95,7 @@ impl Rt {
         span: Span,
         future: F,
     ) -> impl Future<Output = Result<F::Output, Elapsed>> + use<F> {
-        sleep::timeout(self.clone(), span, future)
+        sleep::timeout(self.body.clone(), span, future)
     }
 
     /// Runs `future` as a task of its own. `name` is what reports and panics call it.
@@ -179,7 +172,7 @@ impl Rt {
     /// Lets the other tasks that are ready run once.
     pub fn yield_now(&self) -> YieldNow {
         YieldNow {
-            rt: self.clone(),
+            body: self.body.clone(),
             yielded: false,
         }
     }
@@ -187,13 +180,6 @@ impl Rt {
     /// Whether time is simulated.
     pub fn is_virtual(&self) -> bool {
         matches!(self.body, Body::Virtual(_))
-    }
-
-    /// Says that the running task goes behind the others that are ready.
-    pub(crate) fn give_way(&self) {
-        if let Body::Virtual(world) = &self.body {
-            world.give_way();
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Waiting for a point in time.
 
 use crate::alarm::{self, AlarmId};
+use crate::body::Body;
 use crate::wait::site;
-use crate::{Body, Rt};
 use forebay_base::{Instant, Span};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -10,11 +10,11 @@ use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// Ready at a point in time; made by [`Rt::sleep_until`]. Dropping it cancels the wait.
+/// Ready at a point in time; made by [`crate::Rt::sleep_until`]. Dropping it cancels the wait.
 #[derive(Debug)]
 #[must_use = "nobody sleeps unless this is awaited"]
 pub struct Sleep {
-    rt: Rt,
+    body: Body,
     deadline: Instant,
     /// The body's name for the timer, from the first poll that had to wait.
     timer: Option<TimerId>,
@@ -33,12 +33,12 @@ pub(crate) struct TimerId {
 
 impl Sleep {
     pub(crate) fn new(
-        rt: Rt,
+        body: Body,
         deadline: Instant,
         site: Option<&'static Location<'static>>,
     ) -> Sleep {
         Sleep {
-            rt,
+            body,
             deadline,
             timer: None,
             alarm: None,
@@ -57,7 +57,7 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let polled = match &this.rt.body {
+        let polled = match &this.body {
             Body::Real(real) => {
                 real.poll_timer(this.deadline, &mut this.timer, &mut this.alarm, context)
             }
@@ -81,7 +81,7 @@ impl Drop for Sleep {
             alarm::cancel(alarm);
         }
         if let Some(timer) = self.timer {
-            match &self.rt.body {
+            match &self.body {
                 Body::Real(real) => real.cancel_timer(timer),
                 Body::Virtual(world) => world.cancel_timer(timer),
             }
@@ -89,7 +89,7 @@ impl Drop for Sleep {
     }
 }
 
-/// The time was up first; see [`Rt::timeout`].
+/// The time was up first; see [`crate::Rt::timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -103,9 +103,9 @@ impl fmt::Display for Elapsed {
 
 impl std::error::Error for Elapsed {}
 
-/// See [`Rt::timeout`].
+/// See [`crate::Rt::timeout`].
 pub(crate) async fn timeout<F: Future>(
-    rt: Rt,
+    body: Body,
     span: Span,
     future: F,
 ) -> Result<F::Output, Elapsed> {
@@ -115,7 +115,7 @@ pub(crate) async fn timeout<F: Future>(
         if let Poll::Ready(output) = future.as_mut().poll(context) {
             return Poll::Ready(Ok(output));
         }
-        let sleep = sleep.get_or_insert_with(|| Sleep::new(rt.clone(), rt.now() + span, None));
+        let sleep = sleep.get_or_insert_with(|| Sleep::new(body.clone(), body.now() + span, None));
         Pin::new(sleep).poll(context).map(|()| Err(Elapsed))
     })
     .await

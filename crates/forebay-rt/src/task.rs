@@ -134,25 +134,3 @@ pub(crate) fn poll_task(
 pub(crate) fn say_panicked(name: &str) {
     say(format_args!("task '{name}' panicked"));
 }
-
-/// Lets others run once; made by [`Rt::yield_now`](crate::Rt::yield_now).
-#[derive(Debug)]
-#[must_use = "nothing is yielded unless this is awaited"]
-pub struct YieldNow {
-    pub(crate) rt: crate::Rt,
-    pub(crate) yielded: bool,
-}
-
-impl Future for YieldNow {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.yielded {
-            return Poll::Ready(());
-        }
-        self.yielded = true;
-        self.rt.give_way();
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-}

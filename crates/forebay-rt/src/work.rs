@@ -1,6 +1,7 @@
 //! Processor time: what work there is, and what it costs on a simulated machine.
 
-use crate::{Body, Rt};
+use crate::Rt;
+use crate::body::Body;
 use forebay_base::Span;
 use std::future::Future;
 use std::pin::Pin;

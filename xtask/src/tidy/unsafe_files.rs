@@ -56,6 +56,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "the ring of the kernel",
     ),
     (
+        "crates/forebay-store/src/uring/memory.rs",
+        "memory pinned for the ring",
+    ),
+    (
         "crates/forebay-store/tests/support/arena.rs",
         "pages for the contract",
     ),

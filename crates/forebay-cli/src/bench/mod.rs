@@ -13,6 +13,7 @@ mod json;
 mod kernel;
 mod layout;
 mod loopdev;
+mod machine;
 mod measure;
 #[cfg(test)]
 mod patience;
@@ -144,7 +145,7 @@ impl<'a> Bench<'a> {
         }
         let heading = Heading {
             lines: vec![
-                machine(),
+                machine::machine(),
                 format!(
                     "budget {}, data {}, in {}",
                     show_bytes(memory_bytes),
@@ -305,22 +306,4 @@ impl<'a> Bench<'a> {
         }
         known.sort_by_key(|note| note.starts_with(' '));
     }
-}
-
-/// What the figures were measured on.
-fn machine() -> String {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let model = std::fs::read_to_string("/proc/cpuinfo")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find(|line| line.starts_with("model name"))?;
-            line.split_once(':').map(|(_, name)| name.trim().to_owned())
-        });
-    format!(
-        "forebay bench {} on {processors} processors ({}), Linux {}",
-        env!("CARGO_PKG_VERSION"),
-        model.unwrap_or_else(|| "unknown model".to_owned()),
-        kernel.trim()
-    )
 }

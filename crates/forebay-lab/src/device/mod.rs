@@ -22,6 +22,7 @@
 //! ```
 
 mod block;
+mod build;
 mod catalogue;
 mod disk;
 mod drive;
@@ -42,6 +43,7 @@ mod testing;
 pub(crate) mod transfer;
 
 pub use block::BlockDevice;
+pub use build::build;
 pub use pace::FULL_PACE;
 pub use partition::Partition;
 pub(crate) use partition::geometry_on;
@@ -55,14 +57,7 @@ pub use stripe::Stripe;
 pub use surface::Surface;
 pub use transfer::{Transfer, TransferKind};
 
-use disk::Disk;
-use drive::Drive;
-use forebay_base::sync::Arc;
-use forebay_rt::Rt;
 use forebay_store::Rate;
-use rated::Rated;
-use solid::Solid;
-use stick::Stick;
 
 /// What stores on a device have to know of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,45 +92,4 @@ pub trait Device: Send + Sync + 'static {
 
     /// Changes the speed of a rated device from now on; false if it is of another kind.
     fn set_rate(&self, rate: Rate) -> bool;
-}
-
-/// Makes a device. Its chance is the stream `name` of the runtime.
-///
-/// # Errors
-/// [`SettingError`] if it cannot be.
-pub fn build(
-    rt: &Rt,
-    name: &str,
-    settings: &DeviceSettings,
-) -> Result<Arc<dyn Device>, SettingError> {
-    settings.check()?;
-    let queue = settings.queue();
-    let (drive, capacity_bytes): (Box<dyn Drive>, u64) = match settings {
-        DeviceSettings::Disk(disk) => {
-            let drive = Disk::new(disk.clone(), rt.stream(name));
-            (Box::new(drive), disk.capacity_bytes)
-        }
-        DeviceSettings::Stick(stick) => (Box::new(Stick::new(stick.clone())), stick.capacity_bytes),
-        DeviceSettings::Solid(solid) => (Box::new(Solid::new(solid.clone())), solid.capacity_bytes),
-        DeviceSettings::Rated(rated) => {
-            let drive = Rated::new(rated.rate(), queue.requests as usize);
-            (Box::new(drive), rated.capacity_bytes)
-        }
-        DeviceSettings::Stripe(stripe) => return build_stripe(rt, name, stripe),
-    };
-    let device = BlockDevice::new(rt.clone(), drive, queue, capacity_bytes);
-    Ok(Arc::new(device))
-}
-
-fn build_stripe(
-    rt: &Rt,
-    name: &str,
-    stripe: &StripeSettings,
-) -> Result<Arc<dyn Device>, SettingError> {
-    let member = DeviceSettings::named(&stripe.of).expect("the settings were checked");
-    let mut members = Vec::with_capacity(stripe.members as usize);
-    for index in 0..stripe.members {
-        members.push(build(rt, &format!("{name}/{index}"), &member)?);
-    }
-    Ok(Arc::new(Stripe::new(members, stripe.chunk_bytes)))
 }

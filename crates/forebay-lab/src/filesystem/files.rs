@@ -1,10 +1,10 @@
 //! What a file system remembers: which files there are, and where they lie.
 
+use super::borders::{page_ceiling, page_floor};
 use super::extents::{Extents, Segment};
 use super::journal::{Journal, Range};
 use super::settings::FileSystemSettings;
 use super::space::Space;
-use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_store::ObjectId;
 use std::collections::BTreeMap;
 use std::ops;
@@ -274,16 +274,6 @@ impl Files {
         self.journal.note(self.settings.log_of_file_bytes, log);
         self.journal.change(file.inode_cluster)
     }
-}
-
-/// The start of the page that has the byte `offset`.
-pub(crate) fn page_floor(offset: u64) -> u64 {
-    byte_of(page_of(offset))
-}
-
-/// The first start of a page at or behind `offset`.
-pub(crate) fn page_ceiling(offset: u64) -> u64 {
-    byte_of(pages_for(offset))
 }
 
 /// How much a file gets at `offset`, of which it needs the bytes up to `end`.

@@ -1,6 +1,6 @@
 //! The log and the inodes of a file system: what metadata cost the device.
 
-use super::files::page_ceiling;
+use super::borders::page_ceiling;
 use super::settings::FileSystemSettings;
 use std::collections::BTreeSet;
 

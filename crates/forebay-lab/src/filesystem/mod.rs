@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod borders;
 mod extents;
 mod files;
 mod journal;
@@ -31,8 +32,9 @@ pub use settings::{FileSystemSettings, ReclaimAnswer};
 
 use crate::device::transfer::{End, Whole, direction_of};
 use crate::device::{Device, Surface, Transfer, TransferKind};
+use borders::{page_ceiling, page_floor};
 use extents::Segment;
-use files::{Files, Full, page_ceiling, page_floor};
+use files::{Files, Full};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use forebay_base::sync::{Arc, Mutex, lock};

@@ -1,6 +1,6 @@
 //! What a file system is like, as data.
 
-use super::files::page_floor;
+use super::borders::page_floor;
 use crate::device::figures::{positive, positive_count, positive_size, whole_size};
 use serde::Deserialize;
 use std::collections::BTreeMap;

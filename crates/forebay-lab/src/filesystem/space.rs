@@ -1,6 +1,6 @@
 //! The free space of a file system, in groups.
 
-use super::files::page_ceiling;
+use super::borders::page_ceiling;
 use forebay_base::PAGE_BYTES;
 use std::collections::BTreeMap;
 

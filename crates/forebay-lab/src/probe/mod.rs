@@ -11,4 +11,4 @@ pub(crate) use figures::{
 };
 pub(crate) use latencies::BUCKET_RATIO;
 pub use latencies::Latencies;
-pub(crate) use series::{RATES, Sampler, mean_and_deviation, rate_unit};
+pub(crate) use series::{INTERVAL, RATES, Sampler, mean_and_deviation, rate_unit};

@@ -9,7 +9,7 @@ use forebay_base::{Instant, PAGE_BYTES, Span};
 use std::collections::BTreeMap;
 
 /// How often is looked.
-const INTERVAL: Span = Span::from_secs(1);
+pub(crate) const INTERVAL: Span = Span::from_secs(1);
 
 /// Time over which a device's mean wait is taken.
 const AWAIT_INTERVAL: Span = Span::from_secs(10);
@@ -82,13 +82,6 @@ impl Sampler {
     pub(crate) fn close(&mut self, devices: &[DeviceStatistics]) {
         self.bounds.push(devices.to_vec());
         self.next_bound = Instant::NEVER;
-    }
-
-    /// Looks until the run is over.
-    pub(crate) async fn watch(world: World) {
-        while world.rt().timeout(INTERVAL, world.over()).await.is_err() {
-            world.sample();
-        }
     }
 
     /// One look.

@@ -1,7 +1,6 @@
 //! Runs merged over their seeds and set side by side, one column a policy.
 
 use super::metric::Better;
-use super::rows;
 use super::statistics::{Spread, change_percent};
 use crate::outcome::Outcome;
 use serde::{Deserialize, Serialize};
@@ -94,24 +93,6 @@ pub struct StallLine {
     pub reason: String,
 }
 
-impl Comparison {
-    /// Merges and compares `outcomes`, which are of one workload on one machine.
-    pub fn of(outcomes: &[Outcome]) -> Comparison {
-        let groups = group(outcomes);
-        let setting = outcomes.first().map(|outcome| &outcome.setting);
-        Comparison {
-            workload: setting.map_or_else(String::new, |setting| setting.workload.clone()),
-            machine: setting.map_or_else(String::new, |setting| setting.machine.clone()),
-            columns: groups.iter().map(|runs| column(runs, &groups)).collect(),
-            blocks: rows::blocks(&groups),
-            stalls: groups
-                .iter()
-                .flat_map(|runs| stalls(runs, &groups))
-                .collect(),
-        }
-    }
-}
-
 /// The runs of each policy, in the order in which policies first appear.
 pub(super) fn group(outcomes: &[Outcome]) -> Vec<Vec<&Outcome>> {
     let mut groups: Vec<Vec<&Outcome>> = Vec::new();
@@ -176,7 +157,7 @@ pub(super) fn row(
     })
 }
 
-fn column(runs: &[&Outcome], groups: &[Vec<&Outcome>]) -> PolicyColumn {
+pub(super) fn column(runs: &[&Outcome], groups: &[Vec<&Outcome>]) -> PolicyColumn {
     let simulated = runs.iter().filter(|run| !run.in_real_time);
     PolicyColumn {
         label: label(runs, groups),
@@ -188,7 +169,7 @@ fn column(runs: &[&Outcome], groups: &[Vec<&Outcome>]) -> PolicyColumn {
 }
 
 /// The stalls of one policy by context, each sorted by count.
-fn stalls(runs: &[&Outcome], groups: &[Vec<&Outcome>]) -> Vec<StallList> {
+pub(super) fn stalls(runs: &[&Outcome], groups: &[Vec<&Outcome>]) -> Vec<StallList> {
     let mut contexts: BTreeMap<&str, BTreeMap<(u64, &str), u64>> = BTreeMap::new();
     let stalls = runs.iter().flat_map(|run| &run.stalls);
     for stall in stalls.filter(|stall| stall.count > 0) {

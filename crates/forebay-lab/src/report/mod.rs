@@ -21,6 +21,7 @@
 //! ```
 
 pub mod chart;
+mod compare;
 mod comparison;
 mod markup;
 mod metric;

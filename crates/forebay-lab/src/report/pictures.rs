@@ -3,8 +3,10 @@
 //! Levels and rates are those of each policy's first run; distributions and stalls are summed over
 //! its runs.
 
+mod points;
 mod rates;
 
+use self::points::{note, points};
 use super::chart::{Axis, Bar, Chart, Layer, Shape, share_axes};
 use super::comparison::{group, label};
 use crate::outcome::{Column, Distribution, Outcome, Series};
@@ -80,27 +82,6 @@ fn over_time(
     }
     share_axes(&mut charts);
     charts
-}
-
-fn note(run: &Outcome) -> String {
-    let seed = run.setting.seed;
-    match run.series.at_s.as_slice() {
-        [first, second, ..] if run.series.at_s.len() > 600 => format!(
-            "seed {seed}; a sample each {:.3} s; line: mean, band: least to most",
-            second - first
-        ),
-        [first, second, ..] => format!("seed {seed}; a sample each {:.3} s", second - first),
-        _ => format!("seed {seed}"),
-    }
-}
-
-fn points(series: &Series, column: &Column) -> Vec<(f64, f64)> {
-    let pairs = series
-        .at_s
-        .iter()
-        .copied()
-        .zip(column.values.iter().copied());
-    pairs.collect()
 }
 
 fn named(series: &Series, name: &str) -> Vec<(f64, f64)> {

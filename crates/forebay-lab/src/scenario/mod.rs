@@ -18,13 +18,14 @@ pub(crate) use error::Source;
 pub(crate) use known::SCENARIO;
 
 use crate::expect::{Expectation, judge};
+use crate::launch::launch;
 use crate::machine::Machine;
 use crate::outcome::Outcome;
-use crate::run::{Plan, Ready, RunError, launch};
+use crate::run::{Plan, Ready, RunError};
 use crate::world::World;
 use forebay_base::Span;
 use progress::Progress;
-use script::{Change, Group, Happening, SharedFile};
+use script::{Group, Happening, SharedFile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -91,34 +92,9 @@ impl Scenario {
         toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("processes"))
     }
 
-    /// When the processes of a group are killed before the end, by `stop_s` or by an event.
-    fn ends_at(&self, number: usize) -> Option<Span> {
-        let group = &self.groups[number];
-        // Who is not there yet cannot be killed.
-        let kills = self.events.iter().filter(|event| {
-            matches!(event.what, Change::Kill(killed) if killed == number)
-                && event.at >= group.start
-        });
-        kills.map(|event| event.at).chain(group.stop).min()
-    }
-
     /// How many expectations it has.
     pub fn expectations(&self) -> usize {
         self.expectations.len()
-    }
-}
-
-impl Plan {
-    /// `scenario` as its file says.
-    pub fn of_scenario(scenario: Scenario) -> Plan {
-        let plan = Plan::on(scenario.machine.clone(), &scenario.name);
-        Plan {
-            policy: scenario.policy.clone(),
-            knobs: scenario.knobs.clone(),
-            seed: scenario.seed,
-            scenario: Some(Arc::new(scenario)),
-            ..plan
-        }
     }
 }
 

@@ -263,7 +263,7 @@ impl Stage {
         let end = self.script.length;
         for (number, group) in self.script.groups.iter().enumerate() {
             let from = self.script.warm_up.max(self.progress.starts_at(number));
-            let until = self.script.ends_at(number).unwrap_or(end);
+            let until = ends_at(&self.script, number).unwrap_or(end);
             let spent_s = until.saturating_sub(from).as_secs_f64();
             if spent_s > 0.0 {
                 self.tell(number, &group.name, spent_s);
@@ -291,6 +291,16 @@ impl Stage {
         let spread = format!("bytes_per_s_coeffvar@{name}");
         measures.figure(&spread, deviation / mean.max(1e-9));
     }
+}
+
+/// When the processes of a group are killed before the end, by `stop_s` or by an event.
+fn ends_at(script: &Scenario, number: usize) -> Option<Span> {
+    let group = &script.groups[number];
+    // Who is not there yet cannot be killed.
+    let kills = script.events.iter().filter(|event| {
+        matches!(event.what, Change::Kill(killed) if killed == number) && event.at >= group.start
+    });
+    kills.map(|event| event.at).chain(group.stop).min()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod crash;
 mod doubts;
 mod fault;
 mod hearing;
+mod judging;
 mod kept;
 mod ledger;
 mod medium;

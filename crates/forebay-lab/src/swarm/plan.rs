@@ -3,7 +3,7 @@
 use super::fault::{Effect, Fault};
 use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
-use super::table::objects_limit;
+use super::table::OTHERS;
 use forebay::{
     AccessError, BackingSettings, DirtyKnobs, KswapdBalance, KswapdSleep, NodeSettings, Policy,
     Settings,
@@ -490,4 +490,9 @@ fn nodes(chance: &mut Prng) -> Vec<NodeSettings> {
         ],
         _ => vec![NodeSettings::default()],
     }
+}
+
+/// Objects for which the table has room.
+fn objects_limit(chance: &mut Prng) -> u32 {
+    OTHERS + 1 + chance.below(10) as u32
 }

@@ -9,7 +9,6 @@ use super::roles::judge_apart;
 use super::verdict::Oracle;
 use super::world::World;
 use forebay::{BuildError, File};
-use forebay_base::Prng;
 use forebay_store::ObjectId;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,17 +18,12 @@ const FIRST: u64 = 20_000;
 const FILES: usize = 40;
 /// Places in the table beside those of the objects that are open all the time: of clients, regions,
 /// memory, what is held and what is never touched.
-const OTHERS: u32 = 16;
+pub(super) const OTHERS: u32 = 16;
 const ROUNDS: usize = 400;
 /// Bytes of a stamp, which says which write of a file was the last.
 const BYTES: usize = 24;
 /// Pages of memory that comes and goes.
 const MEMORY_PAGES: u64 = 4;
-
-/// Objects for which the table has room.
-pub(super) fn objects_limit(chance: &mut Prng) -> u32 {
-    OTHERS + 1 + chance.below(10) as u32
-}
 
 /// One file.
 #[derive(Clone, Copy, Debug, Default)]

@@ -28,7 +28,7 @@ use crate::device::Statistics;
 use crate::machine::Machine;
 use crate::probe::{PausesSinceLook, Watcher};
 use forebay::{AttachedStore, Cache};
-use forebay_base::sync::{Mutex, lock};
+use forebay_base::sync::Mutex;
 use forebay_base::{Instant, Prng};
 use forebay_rt::Rt;
 use forebay_rt::wait::Gate;
@@ -234,28 +234,6 @@ impl World {
         file_systems
             .chain(std::iter::once("swap".to_owned()))
             .collect()
-    }
-
-    /// Ends what is still alive: the run is over.
-    pub(crate) fn end(&self) {
-        self.kill_all();
-    }
-
-    /// As [`World::end`]; ready when no process is left.
-    pub(crate) async fn end_of_all(&self) {
-        for life in self.kill_all() {
-            life.end().await;
-        }
-    }
-
-    fn kill_all(&self) -> Vec<Arc<process::Life>> {
-        self.inner.ended.open();
-        let lives = std::mem::take(&mut *lock(&self.inner.lives));
-        let lives: Vec<_> = lives.iter().filter_map(Weak::upgrade).collect();
-        for life in &lives {
-            life.kill();
-        }
-        lives
     }
 
     /// Ready when the run is over.

@@ -8,7 +8,7 @@ use forebay_rt::wait::Gate;
 use forebay_rt::{Charge, Rt, Task, Work};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 /// How a process ended.
@@ -46,6 +46,28 @@ pub struct ProcessHandle {
 }
 
 impl World {
+    /// Ends what is still alive: the run is over.
+    pub(crate) fn end(&self) {
+        self.kill_all();
+    }
+
+    /// As [`World::end`]; ready when no process is left.
+    pub(crate) async fn end_of_all(&self) {
+        for life in self.kill_all() {
+            life.end().await;
+        }
+    }
+
+    fn kill_all(&self) -> Vec<Arc<Life>> {
+        self.inner.ended.open();
+        let lives = std::mem::take(&mut *lock(&self.inner.lives));
+        let lives: Vec<_> = lives.iter().filter_map(Weak::upgrade).collect();
+        for life in &lives {
+            life.kill();
+        }
+        lives
+    }
+
     /// Starts a process called `name` on the first node.
     pub fn spawn<F>(&self, name: &'static str, body: impl FnOnce(Process) -> F) -> ProcessHandle
     where

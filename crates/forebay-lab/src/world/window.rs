@@ -3,7 +3,7 @@
 use super::World;
 use crate::device::Statistics as DeviceStatistics;
 use crate::outcome::{DeviceRecord, Outcome, SimulationCost};
-use crate::probe::{Gathered, Sampler, derive};
+use crate::probe::{Gathered, INTERVAL, Sampler, derive};
 use forebay::{Counter, Statistics};
 use forebay_base::sync::lock;
 use forebay_base::{Instant, Span};
@@ -88,6 +88,13 @@ impl World {
             .as_ref()
             .map_or(0, |opened| opened.statistics.get(counter));
         self.cache().statistics().get(counter) - before
+    }
+
+    /// Looks at all levels once a second until the run is over.
+    pub(crate) async fn watch(self) {
+        while self.rt().timeout(INTERVAL, self.over()).await.is_err() {
+            self.sample();
+        }
     }
 
     /// Looks at all levels once, as long as anything is measured: while what is left dirty is

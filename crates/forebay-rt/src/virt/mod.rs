@@ -10,8 +10,9 @@ mod processors;
 mod tasks;
 mod world;
 
+use crate::Rt;
+use crate::body::Body;
 use crate::work::WorkCosts;
-use crate::{Body, Rt};
 use forebay_base::{Instant, Span};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -56,4 +56,19 @@ impl RingThread {
             }
         }
     }
+
+    /// Puts `range` (or nothing, if empty) at `place` of the kernel's table.
+    #[allow(unsafe_code)]
+    fn update(&self, place: usize, range: IoVector) -> bool {
+        let ranges = std::slice::from_ref(&range);
+        // SAFETY: `IoVector` has the layout of `struct iovec`. The memory stays mapped while
+        // requests use it: `Store::register_memory` asks for that until `forget_memory`.
+        let updated = unsafe {
+            let ranges = std::slice::from_raw_parts(ranges.as_ptr().cast(), 1);
+            self.ring
+                .submitter()
+                .register_buffers_update(place as u32, ranges, None)
+        };
+        updated.is_ok()
+    }
 }

@@ -5,7 +5,7 @@ use super::fio::{Job, Target, Work};
 use super::goals::metric;
 use super::results::{Front, Name, Who};
 use super::server::{Image, Server, serve};
-use super::{Fronts, PRESSURE_TIMES, sample, value};
+use super::stand::{Fronts, PRESSURE_TIMES, sample, value};
 use crate::error::CommandError;
 use std::path::{Path, PathBuf};
 

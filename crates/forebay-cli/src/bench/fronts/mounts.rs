@@ -4,7 +4,7 @@ use super::fio::{Job, Target, Work};
 use super::goals::metric;
 use super::results::{Front, Name, Who};
 use super::server::{Server, ourselves};
-use super::{Fronts, SEQUENTIAL_TIMES, sample, value};
+use super::stand::{Fronts, SEQUENTIAL_TIMES, sample, value};
 use crate::bench::advice;
 use crate::error::CommandError;
 use forebay_fuse::can_mount;

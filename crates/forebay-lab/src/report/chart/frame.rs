@@ -14,6 +14,13 @@ const TITLE_PX: f64 = 30.0;
 const NOTE_PX: f64 = 17.0;
 const BELOW_PX: f64 = 50.0;
 
+/// The smallest and largest values of each axis, its own bounds included.
+#[derive(Clone, Copy)]
+pub(super) struct Ranges {
+    pub(super) x: (f64, f64),
+    pub(super) y: (f64, f64),
+}
+
 /// The rectangle of the plot and the ends of its axes.
 pub(super) struct Frame {
     /// Left edge of the plot.
@@ -31,12 +38,12 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The frame of `chart` with room for a legend.
-    pub(super) fn new(chart: &Chart, legend_height_px: f64) -> Frame {
+    /// The frame of `chart`, whose values have `ranges`, with room for a legend.
+    pub(super) fn new(chart: &Chart, ranges: Ranges, legend_height_px: f64) -> Frame {
         let note = if chart.note.is_empty() { 0.0 } else { NOTE_PX };
         let legend_top = TITLE_PX + note;
         let top = legend_top + legend_height_px + 8.0;
-        let (least, most) = chart.y_range();
+        let (least, most) = ranges.y;
         // Air above the highest value, so that a line at the top is seen as one.
         let most = match chart.y.scale {
             Scale::Linear => most + (most - least) * 0.04,
@@ -48,7 +55,7 @@ impl Frame {
             top,
             bottom: top + PLOT_HEIGHT_PX,
             legend_top,
-            x: (chart.x.scale, chart.x_range()),
+            x: (chart.x.scale, ranges.x),
             y: (chart.y.scale, (least, most)),
         }
     }

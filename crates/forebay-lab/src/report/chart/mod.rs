@@ -21,7 +21,7 @@ pub use axis::{Axis, Scale};
 pub use envelope::{Bucket, envelope};
 pub use layer::{Bar, Layer, Shape};
 
-use frame::Frame;
+use frame::{Frame, Ranges};
 use layer::{draw, legend};
 
 /// One picture.
@@ -78,7 +78,11 @@ impl Chart {
     /// The picture as an `svg` element.
     pub fn render(&self) -> String {
         let legend = legend(&self.layers);
-        let frame = Frame::new(self, legend.height_px);
+        let ranges = Ranges {
+            x: self.x_range(),
+            y: self.y_range(),
+        };
+        let frame = Frame::new(self, ranges, legend.height_px);
         let mut parts = vec![frame.open(&self.title), frame.axes(self)];
         let bars = self.layers.iter().filter(|layer| layer.is_bars()).count();
         let mut bars_before = 0;

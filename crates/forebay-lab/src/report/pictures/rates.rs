@@ -1,7 +1,8 @@
 //! What happened how often: pages looked at, freed and written by reclaim, heads moved.
 
 use super::super::chart::{Axis, Chart, Layer, Shape, share_axes};
-use super::{Gallery, Policy, note, points};
+use super::points::{note, points};
+use super::{Gallery, Policy};
 use crate::outcome::{Column, Series};
 
 /// Pages looked at and freed. They differ by powers of ten, hence the logarithmic axis.

@@ -1,0 +1,110 @@
+//! A machine is switched on, work runs on it, and what is left is recorded.
+
+use crate::machine::Machine;
+use crate::outcome::{Outcome, Setting};
+use crate::run::{Ending, Plan, Ready, RunError};
+use crate::workload;
+use crate::world::{self, Booted, Place, World, WorldError};
+use forebay::Policy;
+use forebay_rt::block_on;
+use forebay_rt::thread::Stopwatch;
+use std::path::Path;
+
+/// Switches the machine of `plan` on, which `ready` has looked up, runs `body` on it as its only
+/// foreground work, and tells what is left.
+///
+/// # Errors
+/// [`RunError`].
+pub fn launch(
+    plan: &Plan,
+    ready: &Ready,
+    body: impl FnOnce(World) -> workload::Work,
+) -> Result<Outcome, RunError> {
+    let stopwatch = Stopwatch::start();
+    let (machine, policy, setting) = (&ready.machine, ready.policy, setting(plan));
+    let with_bytes = match &plan.place {
+        Place::Simulated => false,
+        Place::SimulatedWithBytes => true,
+        Place::Real(folder) => return on_real_files(machine, policy, folder, setting, body),
+    };
+    let Booted {
+        machine: runtime,
+        world,
+    } = world::simulate(machine, policy, setting.seed, with_bytes)?;
+    // A scenario looks itself, as often as it says.
+    let monitored = plan.scenario.is_none();
+    runtime.run(foreground(&world, monitored, body(world.clone())))?;
+    let synced = match plan.ending {
+        Ending::Synced => runtime.run(final_sync(&world)),
+        Ending::AtOnce => {
+            world.end();
+            None
+        }
+    };
+    let mut outcome = world.outcome();
+    outcome.figures.extend(synced);
+    outcome.setting = setting;
+    outcome.trace_hash = runtime.trace_hash();
+    outcome.cost.real_s = stopwatch.elapsed().as_secs_f64();
+    Ok(outcome)
+}
+
+fn on_real_files(
+    machine: &Machine,
+    policy: Policy,
+    folder: &Path,
+    setting: Setting,
+    body: impl FnOnce(World) -> workload::Work,
+) -> Result<Outcome, RunError> {
+    let (world, scratch) = world::on_folder(machine, policy, folder)?;
+    let monitor = world.rt().spawn("monitor", world.clone().watch());
+    let result = block_on(foreground(&world, false, body(world.clone())));
+    block_on(world.end_of_all());
+    block_on(monitor.join());
+    let mut outcome = world.outcome();
+    // The engine first: it has files of the folder open.
+    drop(world);
+    drop(scratch);
+    result?;
+    outcome.in_real_time = true;
+    outcome.cost.real_s = outcome.elapsed_s;
+    outcome.setting = setting;
+    Ok(outcome)
+}
+
+/// The workload and, where it is wanted, the monitor, to the end of the workload.
+async fn foreground(
+    world: &World,
+    monitored: bool,
+    work: workload::Work,
+) -> Result<(), WorldError> {
+    if monitored {
+        let monitor = world.clone().watch();
+        drop(world.rt().spawn("monitor", monitor));
+    }
+    world.open_window();
+    work.await?;
+    world.close_window();
+    Ok(())
+}
+
+/// How long it takes to write what was left dirty, which no workload waits for.
+async fn final_sync(world: &World) -> Option<(String, f64)> {
+    let began = world.now();
+    let synced = world.cache().sync().await;
+    world.end();
+    let spent_s = (world.now() - began).as_secs_f64();
+    // A store that a workload has broken cannot be synced, and has no figure.
+    synced.ok().map(|()| ("final_sync".to_owned(), spent_s))
+}
+
+/// What an outcome says of its plan.
+fn setting(plan: &Plan) -> Setting {
+    Setting {
+        workload: plan.workload.clone(),
+        machine: plan.machine.name.clone(),
+        policy: plan.policy.clone(),
+        seed: plan.seed,
+        knobs: plan.knobs.clone(),
+    }
+}

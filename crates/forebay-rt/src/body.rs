@@ -1,0 +1,39 @@
+//! The two bodies of a runtime, and what sleeps and yields ask of either.
+
+use crate::real::Real;
+use crate::virt::World;
+use forebay_base::Instant;
+use std::fmt;
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub(crate) enum Body {
+    Real(Arc<Real>),
+    Virtual(Arc<World>),
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Body::Real(_) => "real",
+            Body::Virtual(_) => "virtual",
+        })
+    }
+}
+
+impl Body {
+    /// Time since it started.
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Body::Real(real) => real.now(),
+            Body::Virtual(world) => world.now(),
+        }
+    }
+
+    /// Says that the running task goes behind the others that are ready.
+    pub(crate) fn give_way(&self) {
+        if let Body::Virtual(world) = self {
+            world.give_way();
+        }
+    }
+}
