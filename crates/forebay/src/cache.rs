@@ -150,7 +150,9 @@ impl Cache {
             backing: store.backing.number,
             object,
         };
-        let object = self.engine.open(origin, length_bytes)?;
+        let object = self.engine.open(origin, length_bytes);
+        self.engine.fill_if_over();
+        let object = object?;
         Ok(File::new(self.engine.clone(), object, is_read_only))
     }
 

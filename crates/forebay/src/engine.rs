@@ -140,7 +140,6 @@ impl Engine {
         self.closed.wake_all();
         // The task that fills the balloons waits for writes that end.
         self.slab.freed.wake_all();
-        self.balloon.wanted.wake_all();
         for node in &self.memory.nodes {
             node.wake_kswapd.wake_all();
         }

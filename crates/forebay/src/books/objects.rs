@@ -17,7 +17,8 @@ use std::sync::Arc;
 const BATCH: usize = 32;
 
 impl Engine {
-    /// Makes the object of `origin` known, or finds it if it is.
+    /// Makes the object of `origin` known, or finds it if it is. It may have made the cache larger
+    /// than its budget ([`Engine::fill_if_over`]).
     pub(crate) fn open(
         &self,
         origin: Origin,
@@ -38,13 +39,6 @@ impl Engine {
         let opened = self.objects.open(origin, length_bytes, forget);
         self.charge_objects();
         opened.ok_or(BuildError::TooManyObjects { limit })
-    }
-
-    /// A file can be forgotten that could not while it was open.
-    pub(crate) fn file_closed(&self) {
-        if self.objects.is_over_room(0) && !self.is_closing() {
-            self.ask_to_fill();
-        }
     }
 
     /// Forgets some of the files that were closed longest ago, with their pages, while objects

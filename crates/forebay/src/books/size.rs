@@ -24,10 +24,8 @@ pub(crate) struct Balloon {
     pub(crate) charged_bytes: AtomicU64,
     /// The place of the closed file that was asked last to make room for a smaller budget.
     pub(crate) room_hand: AtomicU64,
-    /// The task that fills the balloons of the zones was asked to look, and has not yet.
-    pub(crate) is_wanted: AtomicBool,
-    /// Woken when it is asked.
-    pub(crate) wanted: WaitQueue,
+    /// A task fills the balloons of the zones.
+    pub(crate) is_filling: AtomicBool,
     /// Told when it has filled something.
     pub(crate) changed: WaitQueue,
 }
@@ -101,21 +99,12 @@ impl Engine {
         self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// There are more objects, or fewer: so there are fewer pages, or more.
+    /// There are more objects, or fewer: so there are fewer pages, or more. Whoever has made more
+    /// of them has the balloons filled.
     pub(crate) fn charge_objects(&self) {
         if self.next_charge() == self.balloon.charged_bytes.load(Ordering::Relaxed) {
             return;
         }
         self.resize(None);
-        if self.memory.pages_over() > 0 {
-            self.ask_to_fill();
-        }
-    }
-
-    /// Asks the task that fills the balloons to look.
-    pub(crate) fn ask_to_fill(&self) {
-        if !self.balloon.is_wanted.swap(true, Ordering::SeqCst) {
-            self.balloon.wanted.wake_all();
-        }
     }
 }

@@ -24,7 +24,9 @@ impl Engine {
             return Err(BuildError::NoSwap { pages });
         }
         let slots = (0..pages).map(|_| AtomicU32::new(0)).collect();
-        self.open(Origin::Anonymous { slots }, byte_of(pages))
+        let opened = self.open(Origin::Anonymous { slots }, byte_of(pages));
+        self.fill_if_over();
+        opened
     }
 
     /// Puts a page of zeros in for an anonymous page that nobody wrote yet.

@@ -13,6 +13,7 @@ use crate::state::flusher_requests::FlusherWork;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::TOP_PRIORITY;
+use std::sync::Arc;
 
 /// First sleep of the task after a run in vain, and the longest, ms.
 const REST_MS: (u64, u64) = (100, 5_000);
@@ -35,7 +36,7 @@ impl Engine {
             // The limits are lower now.
             backing.requests.ask_for_background();
         }
-        self.ask_to_fill();
+        self.start_filling();
         // The task goes on with that where the caller gives up.
         while self.forget_over_room() {
             self.rt.yield_now().await;
@@ -77,20 +78,31 @@ impl Engine {
         filled
     }
 
-    /// The life of the task that fills the balloons.
-    pub(crate) async fn fill_balloons_when_asked(&self) {
-        while !self.is_closing() {
-            let asked = self.balloon.wanted.listen();
-            if self.balloon.is_wanted.swap(false, Ordering::SeqCst) {
-                drop(asked);
-                self.fill_until_met().await;
-            } else {
-                asked.await;
-            }
+    /// Starts the task that fills the balloons, if it does not run already.
+    fn start_filling(&self) {
+        if !self.balloon.is_filling.swap(true, Ordering::SeqCst) {
+            let engine = self.shared();
+            self.rt
+                .spawn("balloon", async move { engine.fill_until_met().await });
         }
     }
 
-    async fn fill_until_met(&self) {
+    /// Has the balloons filled if the cache is larger than its budget: after an open, whose object
+    /// takes its part of it.
+    pub(crate) fn fill_if_over(&self) {
+        if self.memory.pages_over() > 0 {
+            self.start_filling();
+        }
+    }
+
+    /// A file can be forgotten that could not while it was open.
+    pub(crate) fn file_closed(&self) {
+        if self.objects.is_over_room(0) && !self.is_closing() {
+            self.start_filling();
+        }
+    }
+
+    async fn fill_until_met(self: Arc<Self>) {
         let mut rest_ms = REST_MS.0;
         loop {
             // Each of them makes the part of the pages larger: first all that may go.
@@ -100,6 +112,11 @@ impl Engine {
             }
             let filled = self.fill_balloons();
             if self.memory.pages_over() == 0 || self.is_closing() {
+                self.balloon.is_filling.store(false, Ordering::SeqCst);
+                // A budget that became smaller before that found the task at work.
+                if self.memory.pages_over() > 0 && !self.is_closing() {
+                    self.start_filling();
+                }
                 return;
             }
             let reclaimed = self.reclaim_over().await;

@@ -1,4 +1,4 @@
-//! The daemons: who keeps each node, each store and the budget, from the first moment on.
+//! The daemons: who keeps each node and each store, from the first moment on.
 
 use crate::engine::Engine;
 use crate::error::BuildError;
@@ -15,13 +15,8 @@ const COMMITTERS: usize = 8;
 const OWN_VECTORS: u32 = 128;
 
 impl Engine {
-    /// Starts a kswapd for each node, and the task that fills the balloons of a smaller budget.
+    /// Starts a kswapd for each node.
     pub(crate) fn start(self: &Arc<Self>) {
-        let engine = self.clone();
-        self.rt.spawn(
-            "balloon",
-            async move { engine.fill_balloons_when_asked().await },
-        );
         for node in 0..self.memory.nodes.len() {
             let engine = self.clone();
             self.rt
