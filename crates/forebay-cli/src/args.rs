@@ -1,5 +1,6 @@
 //! The command line: what was typed ([`Typed`]), and what it means ([`Command`]).
 
+use crate::demo::DemoArguments;
 use crate::lab::{LabArguments, TypedLab};
 use crate::mount::{MountArguments, TypedMount};
 use crate::serve::{ServeArguments, TypedServe};
@@ -25,6 +26,13 @@ struct Typed {
 
 #[derive(Subcommand)]
 enum TypedCommand {
+    /// Watch four writers on a slow disk: the kernel's page cache beside Forebay
+    ///
+    /// Each writes for some seconds, live in the terminal; then come a line for each and a page
+    /// with pictures. The kernel's part needs root, for a disk that is held to a rate and a limit on
+    /// what is dirty; without, it is left out. Nothing but the page is left behind, also after an
+    /// interrupt.
+    Demo(TypedDemo),
     /// Measure Forebay beside the kernel's page cache and the hardware, on real files
     ///
     /// Writes files of about six times the budget into a new scratch folder, reads and writes
@@ -47,6 +55,31 @@ enum TypedCommand {
     /// One contender, ordered about over standard input
     #[command(hide = true)]
     BenchContender,
+    /// One contender of the demo
+    #[command(hide = true)]
+    DemoContender {
+        /// What it is to do.
+        assignment: String,
+    },
+}
+
+#[derive(clap::Args)]
+struct TypedDemo {
+    /// How long each contender writes
+    #[arg(long, value_name = "N", default_value = "10", value_parser = demo_seconds())]
+    seconds: u32,
+    /// A line a second instead of a live screen
+    #[arg(long)]
+    plain: bool,
+    /// Folder in which the scratch folder is made
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Write the page with the pictures to FILE
+    #[arg(long, value_name = "FILE", default_value = "forebay-demo.html")]
+    html: PathBuf,
+    /// Also write the first picture to FILE, as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -71,6 +104,10 @@ struct TypedBench {
 /// A checked call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    /// Run the demo.
+    Demo(DemoArguments),
+    /// Be one contender of a demo that another process runs.
+    DemoContender(String),
     /// Run the bench.
     Bench(BenchArguments),
     /// Serve clients.
@@ -109,6 +146,14 @@ pub(crate) fn parse() -> Command {
 impl Typed {
     fn checked(self) -> Result<Command, clap::Error> {
         Ok(match self.command {
+            TypedCommand::Demo(typed) => Command::Demo(DemoArguments {
+                seconds: typed.seconds,
+                is_plain: typed.plain,
+                parent_folder: typed.dir,
+                html_file: typed.html,
+                svg_file: typed.svg,
+            }),
+            TypedCommand::DemoContender { assignment } => Command::DemoContender(assignment),
             TypedCommand::Bench(typed) => Command::Bench(BenchArguments {
                 memory_bytes: typed.memory,
                 parent_folder: typed.dir,
@@ -122,6 +167,11 @@ impl Typed {
             TypedCommand::BenchContender => Command::BenchContender,
         })
     }
+}
+
+/// Long enough to see something, and no longer than anybody looks.
+fn demo_seconds() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=600)
 }
 
 /// A budget: a size of at least [`LEAST_MEMORY_BYTES`], rounded down to whole huge pages.

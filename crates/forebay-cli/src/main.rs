@@ -5,6 +5,7 @@ mod bench;
 mod cgroup;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
+mod demo;
 mod error;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod lab;
@@ -21,6 +22,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let outcome = match args::parse() {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::DemoContender(assignment) => demo::be_contender(&assignment),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::BenchContender => bench::serve_contender(),
         Command::Serve(arguments) => serve::run(&arguments),

@@ -50,6 +50,32 @@ fn expectations(outcomes: &[Outcome]) -> String {
     format!("<h2>What was found</h2>\n{}", table(&head, &rows, 5))
 }
 
+/// A picture that needs no page: its style is inside, in the light colours, for whatever shows it
+/// may know neither variables nor the reader's taste.
+pub fn standalone(svg: &str) -> String {
+    let Some((open, rest)) = svg.split_once('>') else {
+        return svg.to_owned();
+    };
+    let rules = STYLE.find(".title").map_or("", |at| &STYLE[at..]);
+    let paper = "<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
+    let font = "font: 12px sans-serif";
+    let mut picture = format!("{open} style=\"{font}\">\n<style>\n{rules}</style>\n{paper}{rest}");
+    for (name, colour) in light_colours() {
+        picture = picture.replace(&format!("var({name})"), colour);
+    }
+    picture
+}
+
+/// The variables of the style that are colours, and what they are by day.
+fn light_colours() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let light = STYLE.split('}').next().unwrap_or_default();
+    let declared = light
+        .split([';', '{'])
+        .filter_map(|line| line.split_once(':'));
+    let trimmed = declared.map(|(name, value)| (name.trim(), value.trim()));
+    trimmed.filter(|(name, _)| name.starts_with("--"))
+}
+
 /// A whole page around `body`.
 pub fn document(title: &str, body: &str) -> String {
     format!(

@@ -1,0 +1,136 @@
+//! A contender's process: it writes as it was told, shows what it does on the board, and says at
+//! the end what all of it was.
+
+use super::board::{Board, Level, TICK_MS};
+use super::tick::{Assignment, Ended, Storage, Summary};
+use super::writers::{BLOCK_BYTES, Shared, start};
+use crate::error::CommandError;
+use forebay::{Cache, Counter, Settings};
+use forebay_base::Span;
+use forebay_rt::thread::{Joiner, pause_current};
+use forebay_rt::{Rt, block_on};
+use forebay_store::{FileStore, FileStoreSettings, OpenMode, Rate, RateStore};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Is the contender that `assignment` describes; the board is its standard input.
+pub(crate) fn be_contender(assignment: &str) -> Result<(), CommandError> {
+    let failed = || CommandError::system("hear the demo");
+    // A demo that is killed must not leave contenders behind.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| failed()(e.into()))?;
+    let assignment: Assignment =
+        serde_json::from_str(assignment).map_err(|e| failed()(e.into()))?;
+    let board = Board::given().map_err(failed())?;
+    let outcome = match &assignment.storage {
+        Storage::File(path) => as_forebay(&assignment, path, board),
+        Storage::Device(path) => as_kernel(&assignment, path, board),
+    };
+    // The parent says why; this process has nobody to say it to.
+    let ended = match outcome {
+        Ok(summary) => Ended::Well(summary),
+        Err(error) => Ended::Failed(error.to_string()),
+    };
+    let text = serde_json::to_vec(&ended).map_err(|e| failed()(e.into()))?;
+    io::stdout().write_all(&text).map_err(failed())
+}
+
+fn cache_failed<E: std::fmt::Display>(action: &'static str) -> impl FnOnce(E) -> CommandError {
+    move |reason| CommandError::Cache {
+        action,
+        reason: reason.to_string(),
+    }
+}
+
+fn as_forebay(assignment: &Assignment, path: &Path, board: Board) -> Result<Summary, CommandError> {
+    let settings = Settings {
+        memory_bytes: assignment.memory_bytes,
+        ..Settings::default()
+    };
+    let cache = Cache::new(settings).map_err(cache_failed("start"))?;
+    let files =
+        FileStore::new(FileStoreSettings::default()).map_err(cache_failed("start a store"))?;
+    let opened = files
+        .open(path, OpenMode::ReadWrite)
+        .map_err(cache_failed("open a file"))?;
+    let rate = Rate::bytes(assignment.disk_bytes_per_s);
+    let disk = Arc::new(RateStore::new(Rt::real(), files, rate));
+    let attached = cache
+        .attach(disk.clone())
+        .map_err(cache_failed("attach a store"))?;
+    let file = cache
+        .open(&attached, opened.object, opened.length_bytes)
+        .map_err(cache_failed("open a file"))?
+        .blocking();
+    let shared = Arc::new(Shared::new(board));
+    let write = move |block: &[u8], offset_bytes| {
+        let written = file.write_at(block, offset_bytes);
+        written.map_err(|reason| reason.to_string())
+    };
+    let writers = start(assignment.file_bytes, &shared, write)?;
+    let looks = || {
+        let statistics = cache.statistics();
+        let level = Level {
+            dirty_pages: statistics.dirty(),
+            setpoint_pages: statistics.dirty_setpoint,
+            pauses: statistics.get(Counter::BalancePauses),
+        };
+        shared.board.show_level(shared.tick(), level);
+    };
+    let summary = finish(assignment, &shared, looks, writers)?;
+    disk.set_rate(Rate::UNLIMITED);
+    block_on(cache.close()).map_err(cache_failed("close"))?;
+    Ok(summary)
+}
+
+fn as_kernel(
+    assignment: &Assignment,
+    device: &Path,
+    board: Board,
+) -> Result<Summary, CommandError> {
+    let file = OpenOptions::new()
+        .write(true)
+        .open(device)
+        .map_err(CommandError::at("open", device))?;
+    let file = Arc::new(file);
+    let shared = Arc::new(Shared::new(board));
+    let write = move |block: &[u8], offset_bytes| {
+        let written = file.write_all_at(block, offset_bytes);
+        written.map_err(|reason| reason.to_string())
+    };
+    let writers = start(assignment.file_bytes, &shared, write)?;
+    // The parent looks at the cgroup: here each look might have to wait for memory.
+    finish(assignment, &shared, || {}, writers)
+}
+
+/// Looks once a tick until the time is up, and waits for the writers.
+fn finish(
+    assignment: &Assignment,
+    shared: &Shared,
+    look: impl Fn(),
+    writers: Vec<Joiner>,
+) -> Result<Summary, CommandError> {
+    let ends_ms = u64::from(assignment.seconds) * 1_000;
+    while shared.watch.elapsed().as_millis() < ends_ms {
+        look();
+        pause_current(Span::from_millis(TICK_MS / 2));
+    }
+    shared.stop();
+    let seconds = shared.watch.elapsed().as_millis() as f64 / 1e3;
+    writers.into_iter().for_each(Joiner::join);
+    let times = shared.all().map_err(|reason| CommandError::Contender {
+        contender: "demo",
+        reason,
+    })?;
+    let found = times.percentiles(1e6);
+    Ok(Summary {
+        writes: times.count(),
+        mb_per_s: (times.count() * BLOCK_BYTES) as f64 / seconds / 1e6,
+        p50_ms: found.p50,
+        p99_ms: found.p99,
+        longest_ms: found.max,
+    })
+}

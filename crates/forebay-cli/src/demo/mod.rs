@@ -1,0 +1,267 @@
+//! `forebay demo`: four writers on a slow disk, the kernel's page cache beside Forebay, live.
+//!
+//! Each contender is a process of its own, so that both have the same budget and a signal ends
+//! them: the parent makes the disks, shows what arrives, and leaves nothing behind.
+
+mod board;
+mod child;
+mod dirty_limit;
+mod page;
+mod screen;
+mod tick;
+mod writers;
+
+pub(crate) use child::be_contender;
+
+use crate::bench::interrupt::Interrupts;
+use crate::bench::loopdev::LoopDisk;
+use crate::bench::scratch::Scratch;
+use crate::error::CommandError;
+use board::{Board, TICK_MS};
+use dirty_limit::{DirtyLimit, dirty_pages};
+use forebay_base::units::show_bytes;
+use forebay_base::{PAGE_BYTES, Span};
+use forebay_rt::thread::{Stopwatch, pause_current};
+use rustix::process::Pid;
+use screen::Screen;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tick::{Assignment, Ended, Record, Storage, Summary, Tick};
+
+/// Rate of the slow disk, bytes a second.
+const DISK_BYTES_PER_S: u64 = 30_000_000;
+/// Memory of the cache.
+const MEMORY_BYTES: u64 = 256 << 20;
+/// The part of memory that the kernel lets be dirty, where nobody has set another.
+const DIRTY_PERCENT: u64 = 20;
+/// Bytes that the writers write over and over.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// What `forebay demo` was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DemoArguments {
+    /// How long each contender writes.
+    pub(crate) seconds: u32,
+    /// Lines instead of a live screen.
+    pub(crate) is_plain: bool,
+    /// Folder in which the scratch folder is made.
+    pub(crate) parent_folder: PathBuf,
+    /// Where the page with the pictures goes.
+    pub(crate) html_file: PathBuf,
+    /// Where the first picture goes by itself, if anywhere.
+    pub(crate) svg_file: Option<PathBuf>,
+}
+
+/// Runs both contenders, one after the other, and writes the page.
+pub(crate) fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
+    let interrupts = Interrupts::listen()?;
+    let scratch = Scratch::create(&arguments.parent_folder)?;
+    scratch.check_room(FILE_BYTES)?;
+    let screen = Screen::new(arguments.is_plain, arguments.seconds);
+    screen.say(&format!(
+        "four writers of 64 KiB on a disk of {} MB/s; {} of memory; {} s each",
+        DISK_BYTES_PER_S / 1_000_000,
+        show_bytes(MEMORY_BYTES),
+        arguments.seconds
+    ));
+    let mut records = Vec::new();
+    let file = make_file(scratch.folder())?;
+    let storage = Storage::File(file);
+    let forebay = Contender::start("forebay", arguments, storage, &interrupts)?;
+    records.push(forebay.watch(&screen, None, || Ok(()))?);
+    match on_the_kernel(arguments, &interrupts, &scratch, &screen)? {
+        Ok(record) => records.push(record),
+        Err(reason) => screen.say(&format!("kernel   not run: {reason}")),
+    }
+    screen.end();
+    for record in &records {
+        print_line(&record.summary_line())?;
+    }
+    let page = page::render(&records);
+    write_file(&arguments.html_file, &page)?;
+    if let Some(svg_file) = &arguments.svg_file {
+        write_file(svg_file, &page::picture(&records))?;
+    }
+    print_line(&format!("pictures: {}", arguments.html_file.display()))
+}
+
+/// The kernel's page cache before a loop device that is held to the rate, and that may have as much
+/// dirty as the kernel allows by itself on a machine with this memory; or why that cannot be had.
+fn on_the_kernel(
+    arguments: &DemoArguments,
+    interrupts: &Interrupts,
+    scratch: &Scratch,
+    screen: &Screen,
+) -> Result<Result<Record, String>, CommandError> {
+    let disk_file = scratch.folder().join("disk");
+    let disk = match LoopDisk::create(&disk_file, FILE_BYTES, DISK_BYTES_PER_S) {
+        Ok(disk) => disk,
+        Err(reason) => return Ok(Err(format!("it needs a disk held to a rate: {reason}"))),
+    };
+    let device = disk.slow_device();
+    let limit = match DirtyLimit::set(&device.number, MEMORY_BYTES / 100 * DIRTY_PERCENT) {
+        Ok(limit) => limit,
+        Err(reason) => return Ok(Err(format!("it needs a limit on what is dirty: {reason}"))),
+    };
+    let storage = Storage::Device(device.device);
+    let contender = Contender::start("kernel", arguments, storage, interrupts)?;
+    // What is dirty at the end would keep the device busy for seconds.
+    let record = contender.watch(screen, Some(&limit), || disk.release())?;
+    drop(limit);
+    Ok(Ok(record))
+}
+
+/// A contender's process. Dropping it ends it.
+struct Contender<'a> {
+    name: &'static str,
+    child: Child,
+    board: Board,
+    ticks: u64,
+    interrupts: &'a Interrupts,
+}
+
+impl<'a> Contender<'a> {
+    fn start(
+        name: &'static str,
+        arguments: &DemoArguments,
+        storage: Storage,
+        interrupts: &'a Interrupts,
+    ) -> Result<Contender<'a>, CommandError> {
+        let failed = || CommandError::system("start a contender's process");
+        let assignment = Assignment {
+            storage,
+            memory_bytes: MEMORY_BYTES,
+            disk_bytes_per_s: DISK_BYTES_PER_S,
+            file_bytes: FILE_BYTES,
+            seconds: arguments.seconds,
+        };
+        let assignment = serde_json::to_string(&assignment).map_err(|e| failed()(e.into()))?;
+        let ticks = u64::from(arguments.seconds) * 1_000 / TICK_MS;
+        let board = Board::new(ticks)?;
+        let child = Command::new(std::env::current_exe().map_err(failed())?)
+            .args(["demo-contender", &assignment])
+            .stdin(board.to_give()?)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed())?;
+        interrupts.add_child(Pid::from_child(&child));
+        Ok(Contender {
+            name,
+            child,
+            board,
+            ticks,
+            interrupts,
+        })
+    }
+
+    /// Shows what the contender does until its time is up, frees its disk by `free_disk` and waits
+    /// for its end. Where the kernel has a `limit` its level is what the machine has dirty.
+    fn watch(
+        mut self,
+        screen: &Screen,
+        limit: Option<&DirtyLimit>,
+        free_disk: impl Fn() -> Result<(), CommandError>,
+    ) -> Result<Record, CommandError> {
+        self.starts()?;
+        let mut ticks = Vec::new();
+        let clock = Stopwatch::start();
+        let mut pauses_before = 0;
+        for tick in 0..self.ticks {
+            // A tick is whole once the next one has begun.
+            let whole_ms = (tick + 2) * TICK_MS;
+            pause_current(Span::from_millis(whole_ms).saturating_sub(clock.elapsed()));
+            self.interrupts.check()?;
+            if tick + 1 < self.ticks && self.has_ended()? {
+                // It says why, unless it was killed.
+                self.summary()?;
+            }
+            let (writes, longest_ns, level) = self.board.read(tick)?;
+            let is_forebay = limit.is_none();
+            let dirty_pages = limit.map_or(level.dirty_pages, |_| dirty_pages());
+            let mib = |pages: u64| (pages * PAGE_BYTES as u64) as f64 / f64::from(1 << 20);
+            ticks.push(Tick {
+                at_s: ((tick + 1) * TICK_MS) as f64 / 1e3,
+                writes,
+                longest_ms: longest_ns as f64 / 1e6,
+                dirty_mib: mib(dirty_pages),
+                setpoint_mib: is_forebay.then(|| mib(level.setpoint_pages)),
+                pauses: is_forebay.then(|| level.pauses.saturating_sub(pauses_before)),
+            });
+            pauses_before = level.pauses.max(pauses_before);
+            screen.show(self.name, &ticks);
+        }
+        free_disk()?;
+        let summary = self.summary()?;
+        screen.done(self.name, &ticks);
+        Ok(Record {
+            name: self.name.to_owned(),
+            ticks,
+            summary,
+        })
+    }
+
+    /// Waits for the first tick, or for the end of one that never gets there.
+    fn starts(&mut self) -> Result<(), CommandError> {
+        while !self.board.has_started()? {
+            self.interrupts.check()?;
+            if self.has_ended()? {
+                break;
+            }
+            pause_current(Span::from_millis(2));
+        }
+        Ok(())
+    }
+
+    fn has_ended(&mut self) -> Result<bool, CommandError> {
+        let waited = self.child.try_wait();
+        let ended = waited.map_err(CommandError::system("look after a contender"))?;
+        Ok(ended.is_some())
+    }
+
+    /// What the contender says once it has ended.
+    fn summary(&mut self) -> Result<Summary, CommandError> {
+        let mut said = String::new();
+        if let Some(mut answers) = self.child.stdout.take() {
+            let heard = answers.read_to_string(&mut said);
+            heard.map_err(CommandError::system("hear a contender"))?;
+        }
+        self.interrupts.check()?;
+        match serde_json::from_str(&said) {
+            Ok(Ended::Well(summary)) => Ok(summary),
+            Ok(Ended::Failed(reason)) => Err(CommandError::Contender {
+                contender: self.name,
+                reason,
+            }),
+            Err(_) => Err(CommandError::Ended {
+                contender: self.name,
+            }),
+        }
+    }
+}
+
+impl Drop for Contender<'_> {
+    fn drop(&mut self) {
+        self.interrupts.remove_child(Pid::from_child(&self.child));
+        let ended = self.child.kill().and_then(|()| self.child.wait());
+        if let Err(refused) = ended {
+            eprintln!("forebay: cannot end the {} contender: {refused}", self.name);
+        }
+    }
+}
+
+fn make_file(folder: &Path) -> Result<PathBuf, CommandError> {
+    let path = folder.join("data");
+    std::fs::File::create_new(&path)
+        .and_then(|file| file.set_len(FILE_BYTES))
+        .map_err(CommandError::at("make", &path))?;
+    Ok(path)
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
+    std::fs::write(path, text).map_err(CommandError::at("write", path))
+}
+
+fn print_line(line: &str) -> Result<(), CommandError> {
+    writeln!(std::io::stdout(), "{line}").map_err(CommandError::system("print"))
+}

@@ -1,0 +1,142 @@
+//! What is seen while the demo runs: a live line for each contender on a terminal, else a line a
+//! second.
+
+use super::tick::Tick;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+
+/// Heights of the columns of a trace, from nothing to the longest.
+const COLUMNS: [char; 9] = [
+    ' ', '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
+    '\u{2588}',
+];
+/// Ticks that a trace shows.
+const TRACE_TICKS: usize = 32;
+const TICKS_PER_S: usize = 10;
+/// The longest write that a trace tells from longer ones, and the shortest, ms.
+const TRACE_MS: (f64, f64) = (1.0, 1_000.0);
+
+/// The screen of one demo.
+pub(super) struct Screen {
+    bar: Option<ProgressBar>,
+}
+
+impl Screen {
+    pub(super) fn new(is_plain: bool, seconds: u32) -> Screen {
+        let is_live = !is_plain && std::io::stderr().is_terminal();
+        let bar = is_live.then(|| {
+            let target = ProgressDrawTarget::stderr();
+            let ticks = u64::from(seconds) * TICKS_PER_S as u64;
+            let bar = ProgressBar::with_draw_target(Some(ticks), target);
+            match ProgressStyle::with_template("{wide_msg}") {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar,
+            }
+        });
+        Screen { bar }
+    }
+
+    /// A line that stays.
+    pub(super) fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    /// Shows what `name` has done so far, of which the last tick is new.
+    pub(super) fn show(&self, name: &str, seen: &[Tick]) {
+        match &self.bar {
+            Some(bar) => bar.set_message(format!("{} {}", live(name, seen), trace(seen))),
+            None if seen.len().is_multiple_of(TICKS_PER_S) => eprintln!("{}", live(name, seen)),
+            None => {}
+        }
+    }
+
+    /// `name` is through: its last line stays.
+    pub(super) fn done(&self, name: &str, seen: &[Tick]) {
+        if let Some(bar) = &self.bar {
+            bar.println(format!("{} {}", live(name, seen), trace(seen)));
+        }
+    }
+
+    pub(super) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The last second of a contender in one line.
+fn live(name: &str, seen: &[Tick]) -> String {
+    let Some(last) = seen.last() else {
+        return name.to_owned();
+    };
+    let second = &seen[seen.len().saturating_sub(TICKS_PER_S)..];
+    let longest_ms = second
+        .iter()
+        .map(|tick| tick.longest_ms)
+        .fold(0.0, f64::max);
+    let setpoint = match last.setpoint_mib {
+        Some(setpoint_mib) => format!(" of {setpoint_mib:3.0} wanted"),
+        None => " ".repeat(14),
+    };
+    let pauses = match last.pauses {
+        Some(_) => {
+            let pauses: u64 = second.iter().filter_map(|tick| tick.pauses).sum();
+            format!("{pauses:4} pauses")
+        }
+        None => " ".repeat(11),
+    };
+    let (at_s, dirty_mib) = (last.at_s, last.dirty_mib);
+    let level = format!("dirty {dirty_mib:3.0} MiB{setpoint}");
+    format!("{name:8} {at_s:5.1} s  longest write {longest_ms:6.1} ms  {level}  {pauses}")
+}
+
+/// The longest write of each of the last ticks, as columns whose height is its logarithm.
+fn trace(seen: &[Tick]) -> String {
+    let (least, most) = TRACE_MS;
+    let column = |tick: &Tick| {
+        let part = (tick.longest_ms.max(least) / least).ln() / (most / least).ln();
+        COLUMNS[((part * 8.0).round() as usize).min(8)]
+    };
+    let first = seen.len().saturating_sub(TRACE_TICKS);
+    seen[first..].iter().map(column).collect()
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticks(longest_ms: &[f64]) -> Vec<Tick> {
+        let tick = |&longest_ms| Tick {
+            longest_ms,
+            pauses: Some(3),
+            setpoint_mib: Some(44.0),
+            dirty_mib: 43.0,
+            ..Tick::default()
+        };
+        longest_ms.iter().map(tick).collect()
+    }
+
+    #[test]
+    fn a_trace_is_as_high_as_its_writes_are_long() {
+        let found = trace(&ticks(&[0.0, 1.0, 31.6, 1_000.0, 9_000.0]));
+        assert_eq!(found, "  \u{2584}\u{2588}\u{2588}");
+    }
+
+    #[test]
+    fn a_line_tells_of_the_last_second() {
+        let seen = ticks(&[900.0, 1., 2., 3., 4., 5., 6., 7., 8., 9., 8.]);
+        let line = live("forebay", &seen);
+        assert!(line.contains("longest write    9.0 ms"), "{line}");
+        assert!(line.contains("dirty  43 MiB of  44 wanted"), "{line}");
+        assert!(line.contains("30 pauses"), "{line}");
+    }
+}

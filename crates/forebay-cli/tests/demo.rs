@@ -1,0 +1,67 @@
+//! `forebay demo` as a user runs it: lines, a page, and nothing left behind, also after SIGINT.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn demo(folder: &Path, seconds: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command
+        .args(["demo", "--plain", "--seconds", seconds])
+        .current_dir(folder);
+    command
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("it can be listed");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        let name = entry.expect("it can be read").file_name();
+        name.into_string().expect("ours are ASCII")
+    };
+    let names = entries.map(name);
+    names.collect()
+}
+
+#[test]
+fn it_ends_with_a_line_and_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = demo(folder.path(), "1").output().unwrap();
+    let (said, shown) = (
+        String::from_utf8(run.stdout).unwrap(),
+        String::from_utf8(run.stderr).unwrap(),
+    );
+    assert!(run.status.success(), "{shown}");
+    assert!(shown.contains("forebay    1.0 s  longest write"), "{shown}");
+    assert!(said.contains("MB/s accepted; a write p50"), "{said}");
+    // The kernel's part needs what not every machine has; then it is said why there is none.
+    assert!(
+        said.contains("kernel ") || shown.contains("kernel   not run: "),
+        "{said}{shown}"
+    );
+    assert_eq!(names(folder.path()), ["forebay-demo.html"]);
+    let page = std::fs::read_to_string(folder.path().join("forebay-demo.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 2);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = demo(folder.path(), "600")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let shown = BufReader::new(running.stderr.take().unwrap());
+    let is_running = |line: &String| line.starts_with("forebay ");
+    let mut lines = shown.lines().map(Result::unwrap);
+    assert!(lines.any(|line| is_running(&line)), "it shows what it does");
+    assert!(
+        !names(folder.path()).is_empty(),
+        "the scratch folder is there"
+    );
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let ended = running.wait().unwrap();
+    assert_eq!(ended.signal(), Some(Signal::INT.as_raw()));
+    assert_eq!(names(folder.path()), [""; 0]);
+}
