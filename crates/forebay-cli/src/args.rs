@@ -29,9 +29,9 @@ enum TypedCommand {
     /// Watch four writers on a slow disk: the kernel's page cache beside Forebay
     ///
     /// Each writes for some seconds, live in the terminal; then come a line for each and a page
-    /// with pictures. The kernel's part needs root, for a disk that is held to a rate and a limit on
-    /// what is dirty; without, it is left out. Nothing but the page is left behind, also after an
-    /// interrupt.
+    /// with pictures. The kernel's part needs root, for a disk that is held to a rate and a
+    /// limit on what is dirty; without, it is left out. Nothing but the page is left behind, also
+    /// after an interrupt.
     Demo(TypedDemo),
     /// Measure Forebay beside the kernel's page cache and the hardware, on real files
     ///
