@@ -124,7 +124,7 @@ impl<'o, 'c> Opening<'o, 'c> {
             return Err(OpeningError::InTheClear);
         }
         let gate = self.gate.expect("TLS is offered with credentials only");
-        self.channel.begin_tls(gate.credentials.config.clone())?;
+        self.channel.begin_tls(gate.credentials.config())?;
         while self.channel.is_shaking_hands() || self.channel.has_unsent() {
             match self.channel.shake_hands()? {
                 Moved::Bytes(_) => {}

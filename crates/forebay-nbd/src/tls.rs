@@ -1,5 +1,7 @@
 //! Who the server is and whose clients it takes, where a connection crosses a network.
 
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::say;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -7,6 +9,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
@@ -39,10 +42,31 @@ pub enum TlsError {
 /// let listener = Listener::tls("0.0.0.0:10809".parse()?, credentials)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// The files are read again when one of them changes, for the clients that come from then on: a
+/// certificate can be renewed under a running server. Files that cannot be used are said on the
+/// standard error, once, and what was read before stays.
 #[derive(Clone)]
 pub struct TlsCredentials {
-    pub(crate) config: Arc<ServerConfig>,
+    files: Arc<Files>,
+    present: Arc<Mutex<Present>>,
 }
+
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_authority: PathBuf,
+}
+
+/// What was read last.
+struct Present {
+    config: Arc<ServerConfig>,
+    /// The files as they were then, or when they could not be used.
+    stamps: [Option<Stamp>; 3],
+}
+
+/// By what a file is known to be the one that was read.
+type Stamp = (u64, u64, i64, i64);
 
 impl fmt::Debug for TlsCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,28 +85,32 @@ impl TlsCredentials {
         key: &Path,
         client_authority: &Path,
     ) -> Result<TlsCredentials, TlsError> {
-        let chain = certificates(certificate)?;
-        let key = PrivateKeyDer::from_pem_file(key).map_err(file(key, "a private key"))?;
-        let mut authorities = RootCertStore::empty();
-        for authority in certificates(client_authority)? {
-            authorities
-                .add(authority)
-                .map_err(file(client_authority, "certificates"))?;
-        }
-        let provider = Arc::new(ring::default_provider());
-        let authorities = Arc::new(authorities);
-        let clients =
-            WebPkiClientVerifier::builder_with_provider(authorities, provider.clone()).build();
-        let clients = clients.map_err(unusable)?;
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(unusable)?
-            .with_client_cert_verifier(clients)
-            .with_single_cert(chain, key)
-            .map_err(unusable)?;
+        let files = Files {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            client_authority: client_authority.to_owned(),
+        };
+        // First: what is written while they are read is another change.
+        let stamps = files.stamps();
+        let config = Arc::new(files.read()?);
         Ok(TlsCredentials {
-            config: Arc::new(config),
+            files: Arc::new(files),
+            present: Arc::new(Mutex::new(Present { config, stamps })),
         })
+    }
+
+    /// What a client that comes now is shown.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        let mut present = lock(&self.present);
+        let stamps = self.files.stamps();
+        if stamps != present.stamps {
+            present.stamps = stamps;
+            match self.files.read() {
+                Ok(config) => present.config = Arc::new(config),
+                Err(error) => say(format_args!("{error}; the credentials of before stay")),
+            }
+        }
+        present.config.clone()
     }
 
     /// Reads `server-cert.pem`, `server-key.pem` and `ca-cert.pem` in `folder`, the names that
@@ -96,6 +124,38 @@ impl TlsCredentials {
             &folder.join("server-key.pem"),
             &folder.join("ca-cert.pem"),
         )
+    }
+}
+
+impl Files {
+    fn stamps(&self) -> [Option<Stamp>; 3] {
+        [&self.certificate, &self.key, &self.client_authority].map(|path| {
+            let found = std::fs::metadata(path).ok()?;
+            Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+        })
+    }
+
+    fn read(&self) -> Result<ServerConfig, TlsError> {
+        let chain = certificates(&self.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&self.key);
+        let key = key.map_err(file(&self.key, "a private key"))?;
+        let mut authorities = RootCertStore::empty();
+        for authority in certificates(&self.client_authority)? {
+            authorities
+                .add(authority)
+                .map_err(file(&self.client_authority, "certificates"))?;
+        }
+        let provider = Arc::new(ring::default_provider());
+        let authorities = Arc::new(authorities);
+        let clients =
+            WebPkiClientVerifier::builder_with_provider(authorities, provider.clone()).build();
+        let clients = clients.map_err(unusable)?;
+        ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(chain, key)
+            .map_err(unusable)
     }
 }
 

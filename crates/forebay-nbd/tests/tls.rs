@@ -165,6 +165,24 @@ fn expect_done(stream: &mut impl Read) {
 }
 
 #[test]
+fn a_renewed_certificate_is_shown_to_whoever_comes_then() {
+    let served = Served::start();
+    let before = served.authority.client(&served.authority);
+    let renewed = Authority::new();
+    renewed.write_server(served.folder.path());
+    assert!(
+        served.connect(before).is_err(),
+        "its authority is another now"
+    );
+    let now = renewed.client(&renewed);
+    drop(served.connect(now.clone()).expect("it is trusted now"));
+    // Half of a renewal: what was read last stays.
+    std::fs::write(served.folder.path().join("server-key.pem"), "no key").expect("it is ours");
+    drop(served.connect(now).expect("it is still trusted"));
+    served.end();
+}
+
+#[test]
 fn what_is_written_through_tls_is_read_through_tls() {
     let served = Served::start();
     let config = served.authority.client(&served.authority);
