@@ -116,6 +116,21 @@ fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
 }
 
 #[test]
+fn a_status_is_said_for_whoever_asks_and_the_server_goes_on() {
+    let folder = tempfile::tempdir().expect("the test set it up");
+    let mut served = Served::start(folder.path(), &["--create", "4M"]);
+    let mut client = served.client();
+    assert_eq!(
+        client.write(0, &[7; 8_192], false).expect("it is served"),
+        0
+    );
+    served.signal(Signal::USR1);
+    served.read_until("status: store 0: 8 KiB to write");
+    assert_eq!(client.flush().expect("it is served"), 0);
+    end(served);
+}
+
+#[test]
 fn bad_clients_do_not_disturb_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path(), &CREATE);

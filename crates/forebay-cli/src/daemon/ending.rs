@@ -1,6 +1,7 @@
 //! How a server ends: in order, with everything written, or given up, with what was lost said.
 
 use crate::daemon::say::say;
+use crate::daemon::status;
 use crate::error::CommandError;
 use forebay::{Cache, Statistics, SyncError};
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -8,7 +9,7 @@ use forebay_base::units::show_bytes;
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_rt::Rt;
 use forebay_rt::wait::Gate;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::pin::pin;
 use std::process;
@@ -35,7 +36,7 @@ impl Ending {
     /// Listens for SIGTERM, SIGINT and SIGHUP. The first of them opens the way to an end in order,
     /// a second SIGINT ends the program with status 1 and says what of `cache` was not written. A
     /// SIGHUP that whoever started us has ignored, as nohup does, stays ignored. `before_exit` is
-    /// called before the program is ended.
+    /// called before the program is ended. SIGUSR1 asks for a status and ends nothing.
     pub(crate) fn listen(
         cache: &Cache,
         is_written: Arc<Mutex<bool>>,
@@ -44,7 +45,7 @@ impl Ending {
         let failed = || CommandError::system("listen for signals");
         // Where the system does not show it, every signal is listened for.
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let wanted = [SIGINT, SIGTERM, SIGHUP];
+        let wanted = [SIGINT, SIGTERM, SIGHUP, SIGUSR1];
         let heard = wanted
             .iter()
             .filter(|&&it| it != SIGHUP || !ignores(&status, it));
@@ -59,6 +60,10 @@ impl Ending {
         let listener = forebay_rt::thread::spawn_small("signals", move || {
             let mut interrupts = 0;
             for signal in signals.forever() {
+                if signal == SIGUSR1 {
+                    status::lines(&rest.cache.statistics()).iter().for_each(say);
+                    continue;
+                }
                 interrupts += u32::from(signal == SIGINT);
                 if interrupts >= 2 {
                     rest.give_up();

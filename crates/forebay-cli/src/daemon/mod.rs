@@ -9,4 +9,5 @@ pub(crate) mod metrics;
 pub(crate) mod say;
 pub(crate) mod scrape;
 pub(crate) mod silence;
+mod status;
 pub(crate) mod store;
