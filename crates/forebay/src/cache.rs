@@ -150,9 +150,7 @@ impl Cache {
             backing: store.backing.number,
             object,
         };
-        let object = self.engine.open(origin, length_bytes);
-        self.engine.fill_if_over();
-        let object = object?;
+        let object = self.engine.open(origin, length_bytes)?;
         Ok(File::new(self.engine.clone(), object, is_read_only))
     }
 

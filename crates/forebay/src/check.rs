@@ -163,7 +163,7 @@ impl Engine {
             if word & flag::MAPPED == 0 {
                 continue;
             }
-            if self.memory.index.find_surely(&self.memory.frames, owner) != Some(frame) {
+            if self.memory.find_surely(owner) != Some(frame) {
                 wrong.push(format!("frame {frame} is mapped and not in the index (X1)"));
             }
             self.check_tags(frame, word, owner, wrong);

@@ -27,7 +27,7 @@ impl Engine {
         for page in self.memory.pages_to_visit(object, pages) {
             let key = key(object.number, page);
             // Whoever forgets a file acts on there being none: its number is another's next.
-            let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) else {
+            let Some(frame) = self.memory.find_surely(key) else {
                 continue;
             };
             match self.memory.frames.exclude(frame, key, KEPT) {

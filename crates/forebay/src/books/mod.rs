@@ -8,7 +8,7 @@
 //! | `activity` | who is at work for a store, and who pauses for it |
 //! | `size` | what the budget gives the zones, once objects have taken their part |
 //! | `drop` | clean pages that go before reclaim comes to them |
-//! | `objects` | which objects there are, what they take, and which are forgotten |
+//! | `objects` | what objects take, and which are forgotten |
 
 pub(crate) mod accounts;
 pub(crate) mod activity;

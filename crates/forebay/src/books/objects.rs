@@ -6,41 +6,15 @@
 
 use crate::books::drop::is_idle;
 use crate::engine::Engine;
-use crate::error::BuildError;
-use crate::state::index::{LONGEST_BYTES, key};
-use crate::state::object::{ObjectState, Origin};
+use crate::state::index::key;
+use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::pages_for;
-use std::sync::Arc;
 
 /// Closed files that are asked at a time.
 const BATCH: usize = 32;
 
 impl Engine {
-    /// Makes the object of `origin` known, or finds it if it is. It may have made the cache larger
-    /// than its budget ([`Engine::fill_if_over`]).
-    pub(crate) fn open(
-        &self,
-        origin: Origin,
-        length_bytes: u64,
-    ) -> Result<Arc<ObjectState>, BuildError> {
-        if self.is_closing() {
-            return Err(BuildError::Closed);
-        }
-        let limit_bytes = LONGEST_BYTES;
-        if length_bytes > limit_bytes {
-            return Err(BuildError::TooLong {
-                length_bytes,
-                limit_bytes,
-            });
-        }
-        let limit = self.settings.objects_limit;
-        let forget = |object: &ObjectState| self.forget_object(object);
-        let opened = self.objects.open(origin, length_bytes, forget);
-        self.charge_objects();
-        opened.ok_or(BuildError::TooManyObjects { limit })
-    }
-
     /// Forgets some of the files that were closed longest ago, with their pages, while objects
     /// take more than their part of the budget. True if there are more to ask.
     ///
@@ -77,10 +51,7 @@ impl Engine {
     fn is_without_pages(&self, file: &ObjectState) -> bool {
         let is_resident = |page| {
             let key = key(file.number, page);
-            self.memory
-                .index
-                .find_surely(&self.memory.frames, key)
-                .is_some()
+            self.memory.find_surely(key).is_some()
         };
         let mut pages = self
             .memory

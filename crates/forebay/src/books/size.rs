@@ -99,12 +99,13 @@ impl Engine {
         self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// There are more objects, or fewer: so there are fewer pages, or more. Whoever has made more
-    /// of them has the balloons filled.
-    pub(crate) fn charge_objects(&self) {
-        if self.next_charge() == self.balloon.charged_bytes.load(Ordering::Relaxed) {
-            return;
+    /// There are more objects, or fewer: so there are fewer pages, or more. True if that changed
+    /// the sizes of the zones.
+    pub(crate) fn charge_objects(&self) -> bool {
+        let is_changed = self.next_charge() != self.balloon.charged_bytes.load(Ordering::Relaxed);
+        if is_changed {
+            self.resize(None);
         }
-        self.resize(None);
+        is_changed
     }
 }

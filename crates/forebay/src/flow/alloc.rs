@@ -11,11 +11,10 @@ use crate::marks::Mark;
 use crate::memory::FreshFrame;
 use crate::policy::ReclaimThrottle;
 use crate::state::node::Node;
-use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
-use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
+use forebay_law::watermark::{MarkRelief, is_above};
 
 /// For whom a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,10 +189,8 @@ impl Engine {
     async fn pass_gate(&self, node: &Node) {
         const LONGEST: Span = Span::from_secs(1);
         let is_open = || {
-            let zones = || node.zones.clone().map(|zone| &self.memory.zones[zone]);
-            let free = zones().map(Zone::free_pages).sum();
             node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES
-                || gate_is_open(free, zones().map(|zone| zone.marks().min).sum())
+                || self.memory.is_gate_open(node)
         };
         // The gate came in 3.6.
         let has_gate = self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32;

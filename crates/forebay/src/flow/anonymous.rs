@@ -24,9 +24,7 @@ impl Engine {
             return Err(BuildError::NoSwap { pages });
         }
         let slots = (0..pages).map(|_| AtomicU32::new(0)).collect();
-        let opened = self.open(Origin::Anonymous { slots }, byte_of(pages));
-        self.fill_if_over();
-        opened
+        self.open(Origin::Anonymous { slots }, byte_of(pages))
     }
 
     /// Puts a page of zeros in for an anonymous page that nobody wrote yet.

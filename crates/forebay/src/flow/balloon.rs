@@ -79,19 +79,11 @@ impl Engine {
     }
 
     /// Starts the task that fills the balloons, if it does not run already.
-    fn start_filling(&self) {
+    pub(crate) fn start_filling(&self) {
         if !self.balloon.is_filling.swap(true, Ordering::SeqCst) {
             let engine = self.shared();
             self.rt
                 .spawn("balloon", async move { engine.fill_until_met().await });
-        }
-    }
-
-    /// Has the balloons filled if the cache is larger than its budget: after an open, whose object
-    /// takes its part of it.
-    pub(crate) fn fill_if_over(&self) {
-        if self.memory.pages_over() > 0 {
-            self.start_filling();
         }
     }
 

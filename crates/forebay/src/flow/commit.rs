@@ -201,7 +201,7 @@ impl Engine {
             let Some(page) = next else { return };
             from = page + 1;
             let key = key(object.number, page);
-            while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+            while let Some(frame) = self.memory.find_surely(key) {
                 match self.memory.frames.hold(frame, key) {
                     Ok(hold) if hold.word() & flag::UNSTABLE != 0 => act(self, frame, page),
                     Ok(_) | Err(Refused::Gone) => {}

@@ -178,12 +178,7 @@ impl Engine {
             });
         }
         let max_pages = self.longest_window(object, state.max_pages, request_pages);
-        let is_cached = |page| {
-            self.memory
-                .index
-                .find(&self.memory.frames, key(object.number, page))
-                .is_some()
-        };
+        let is_cached = |page| self.memory.find(key(object.number, page)).is_some();
         let inputs = ReadaheadInputs {
             page_index: page,
             request_pages,
@@ -244,10 +239,7 @@ impl Engine {
         let mut run = PendingRun::new(self, object);
         let mut page = plan.pages.start;
         while page < plan.pages.end {
-            let there = self
-                .memory
-                .index
-                .find(&self.memory.frames, key(object.number, page));
+            let there = self.memory.find(key(object.number, page));
             if there.is_some() {
                 run.submit();
                 page += 1;

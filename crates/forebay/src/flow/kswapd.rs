@@ -14,13 +14,11 @@ use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Who};
 use crate::policy::{KswapdBalance, ReclaimThrottle};
 use crate::state::node::Node;
-use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{TOP_PRIORITY, kswapd_goal};
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
-use forebay_law::watermark::gate_is_open;
 
 /// How long kswapd naps before it sleeps for good: a wake-up in this time says that it should not.
 const NAP: Span = Span::from_millis(100);
@@ -149,17 +147,7 @@ impl Engine {
     }
 
     fn open_gate(&self, node: &Node) {
-        let free = self
-            .memory
-            .zones_up_to(node, node.top_class())
-            .map(Zone::free_pages)
-            .sum();
-        let min = self
-            .memory
-            .zones_up_to(node, node.top_class())
-            .map(|zone| zone.marks().min)
-            .sum();
-        if gate_is_open(free, min) {
+        if self.memory.is_gate_open(node) {
             node.gate.wake_all();
         }
     }

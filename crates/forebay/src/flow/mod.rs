@@ -18,6 +18,7 @@
 //! | `finish` | a request has ended |
 //! | `sync`, `commit` | writes a file and makes it durable |
 //! | `resize` | truncate and discard: `line` gives each its turn, `dropping` takes the pages out |
+//! | `opening` | makes an object known, within the budget |
 //! | `anonymous` | anonymous memory from its making to its last handle |
 //! | `swap`, `swapahead` | what of it goes to swap; what is read back together |
 //! | `wait`, `ticket` | bounded waits |
@@ -45,6 +46,7 @@ mod finish;
 mod flusher;
 mod judge;
 mod kswapd;
+mod opening;
 mod read;
 mod reclaim;
 mod resize;

@@ -38,7 +38,7 @@ impl Engine {
     #[inline]
     pub(crate) fn look(&self, object: &ObjectState, page: u64) -> Result<SharedHold<'_>, Missing> {
         let key = key(object.number, page);
-        let Some(frame) = self.memory.index.find_to_use(&self.memory.frames, key) else {
+        let Some(frame) = self.memory.find_to_use(key) else {
             return Err(self.absent(object, page));
         };
         match self.memory.frames.hold(frame, key) {
@@ -52,11 +52,7 @@ impl Engine {
     fn absent(&self, object: &ObjectState, page: u64) -> Missing {
         // Its slot is asked for again: it may have been written and have gone to swap in between.
         let is_zeros = object.is_in_no_slot(page)
-            && self
-                .memory
-                .index
-                .find_surely(&self.memory.frames, key(object.number, page))
-                .is_none()
+            && self.memory.find_surely(key(object.number, page)).is_none()
             && object.is_in_no_slot(page);
         if is_zeros {
             Missing::Zeros { page }
@@ -243,12 +239,7 @@ impl Engine {
         page: u64,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
-        if self
-            .memory
-            .index
-            .find(&self.memory.frames, key(object.number, page))
-            .is_some()
-        {
+        if self.memory.find(key(object.number, page)).is_some() {
             return Ok(());
         }
         self.count(Counter::CacheMiss, 1);
@@ -362,7 +353,7 @@ impl Engine {
             };
             self.fill(object, plan, page..page + 1, handle.node).await?;
             let key = key(object.number, page);
-            result = match self.memory.index.find(&self.memory.frames, key) {
+            result = match self.memory.find(key) {
                 Some(frame) => self.wait_for_fill(object, frame, key, failures).await,
                 None => object
                     .read_failure_since(failures, page)

@@ -252,7 +252,7 @@ impl Engine {
             return Ok(());
         }
         let key = key(object.number, page_of(length_bytes));
-        while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+        while let Some(frame) = self.memory.find_surely(key) {
             if let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) {
                 let arena = self.memory.frames.arena();
                 arena.zero(&mut hold, start, PAGE_BYTES - start);

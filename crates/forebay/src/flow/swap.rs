@@ -8,31 +8,24 @@ use crate::marks::Mark;
 use crate::memory::Swap;
 use crate::state::backing::Backing;
 use crate::state::frame::{ExclusiveHold, flag};
-use crate::state::index::{object_of, page_of};
+use crate::state::index::page_of;
 use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::byte_of;
 use forebay_store::{FinishedIo, IoKind, Request};
-use std::sync::Arc;
 
 /// Times that a swap store which refuses is asked again while somebody waits for a frame.
 const RETRIES_WHILE_WAITING: u64 = 4;
 
 impl Engine {
-    fn anonymous_owner(&self, key: u64) -> Arc<ObjectState> {
-        self.objects
-            .get(object_of(key))
-            .expect("a mapped page's object is in the table")
-    }
-
     /// Finds a swap slot for a dirty anonymous page, if it has none. False if there is none left.
     pub(crate) fn gives_slot(&self, hold: &ExclusiveHold<'_>) -> bool {
         let Some(swap) = self.memory.swap.get() else {
             return false;
         };
         let owner = hold.owner();
-        let object = self.anonymous_owner(owner);
+        let object = self.objects.of_page(owner);
         let slot = object.swap_slot(page_of(owner));
         if slot.load(Ordering::Acquire) != 0 {
             return true;
@@ -96,7 +89,7 @@ impl Engine {
     pub(crate) fn page_out(&self, mut hold: ExclusiveHold<'_>, who: Who) {
         let swap = self.memory.swap.get().expect("a page with a slot has swap");
         let owner = hold.owner();
-        let object = self.anonymous_owner(owner);
+        let object = self.objects.of_page(owner);
         let slot = object.swap_slot(page_of(owner)).load(Ordering::Acquire);
         let frame = hold.frame();
         // That its last write failed stays known until this one has not.

@@ -208,7 +208,7 @@ impl Engine {
             return self.resize_ends(object).await.is_ok();
         }
         let key = key(object.number, page);
-        let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) else {
+        let Some(frame) = self.memory.find_surely(key) else {
             return true;
         };
         self.word_becomes(frame, key, longest, |word| {

@@ -355,7 +355,7 @@ impl Engine {
     fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
         let object = &*handle.object;
         let key = key(object.number, piece.page);
-        let Some(frame) = self.memory.index.find_to_use(&self.memory.frames, key) else {
+        let Some(frame) = self.memory.find_to_use(key) else {
             return false;
         };
         let Ok(mut hold) = self.memory.frames.exclude(frame, key, handle.unwritable) else {
@@ -406,7 +406,7 @@ impl Engine {
         if grows && batch.is_none() {
             *batch = Some(object.begin_batch().ok_or(Obstacle::Resizing)?);
         }
-        let found = self.memory.index.find(&self.memory.frames, key);
+        let found = self.memory.find(key);
         let is_new = match found.map(|frame| {
             (
                 frame,
@@ -485,11 +485,7 @@ impl Engine {
         let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
             // Somebody was faster. The next try finds that page.
             self.mark(Mark::WriteOvertaken);
-            let frame = self
-                .memory
-                .index
-                .find_surely(&self.memory.frames, key)
-                .unwrap_or(0);
+            let frame = self.memory.find_surely(key).unwrap_or(0);
             return Err(Obstacle::Busy { frame, key });
         };
         let is_empty = !object.is_anonymous() || object.is_in_no_slot(piece.page);

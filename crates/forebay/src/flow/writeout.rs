@@ -312,7 +312,7 @@ impl Engine {
         (history, taken): (&mut Option<u64>, usize),
     ) -> Claim {
         let key = key(object.number, page);
-        let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) else {
+        let Some(frame) = self.memory.find_surely(key) else {
             return Claim::Clean;
         };
         if object.is_cut_at(page) {

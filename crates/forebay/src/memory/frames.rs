@@ -3,7 +3,7 @@
 use crate::counters::Counter;
 use crate::memory::Memory;
 use crate::state::frame::{ExclusiveHold, HOLDS, flag};
-use crate::state::zone::{Batch, Zone};
+use crate::state::zone::Zone;
 
 /// A free frame that was taken for a page. It goes back to its free list if it is dropped.
 pub(crate) struct FreshFrame<'a> {
@@ -39,18 +39,15 @@ impl Memory {
         })
     }
 
-    /// Gives a blank frame back and wakes whoever waits for one.
+    /// Gives a blank frame back.
     pub(crate) fn free_frame(&self, blank: u32) {
-        let zone = self.zone_of(blank);
-        zone.put_free(&self.frames, &[blank]);
-        self.nodes[zone.node].freed.wake_all();
-        self.counters.add(Counter::Pgfree, 1);
+        self.free_frames(self.zone_of(blank), &[blank]);
     }
 
-    /// Gives a batch of blank frames of one zone back.
-    pub(crate) fn free_batch(&self, zone: &Zone, blank: &Batch) {
+    /// Gives blank frames of one zone back and wakes whoever waits for some.
+    pub(crate) fn free_frames(&self, zone: &Zone, blank: &[u32]) {
         if !blank.is_empty() {
-            zone.put_free(&self.frames, blank.as_slice());
+            zone.put_free(&self.frames, blank);
             self.counters.add(Counter::Pgfree, blank.len() as u64);
             self.nodes[zone.node].freed.wake_all();
         }

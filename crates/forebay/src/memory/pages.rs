@@ -9,6 +9,23 @@ use forebay_store::PagePointer;
 use std::ops::Range;
 
 impl Memory {
+    /// The frame that holds the page `key`, if the lookup met it ([`Index::find`]).
+    #[inline]
+    pub(crate) fn find(&self, key: u64) -> Option<u32> {
+        self.index.find(&self.frames, key)
+    }
+
+    /// The frame that holds the page `key`, for sure ([`Index::find_surely`]).
+    pub(crate) fn find_surely(&self, key: u64) -> Option<u32> {
+        self.index.find_surely(&self.frames, key)
+    }
+
+    /// As [`Memory::find`], for a caller that is about to use the page ([`Index::find_to_use`]).
+    #[inline]
+    pub(crate) fn find_to_use(&self, key: u64) -> Option<u32> {
+        self.index.find_to_use(&self.frames, key)
+    }
+
     /// The pages of a range that may be resident: of those that the object ever had (invariant O3)
     /// what is in stretches that are not empty, or, where those are more than there are frames,
     /// what a walk over the frames meets.

@@ -6,6 +6,7 @@ use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history;
 use forebay_law::limits::{self, available_pages};
+use forebay_law::watermark::gate_is_open;
 use forebay_store::PagePointer;
 
 /// What may be dirtied of `pages` while `over` are to be given up. A quarter stays, for it may be
@@ -35,16 +36,24 @@ impl Memory {
     /// The zones that a request from `node` may use, most preferred first, each with the class
     /// whose reserve it has to leave (spec/reclaim.md 1.5).
     pub(crate) fn zone_list(&self, node: usize) -> impl Iterator<Item = (&Node, &Zone, usize)> {
-        let others = self.nodes.iter().filter(move |other| other.number != node);
-        std::iter::once(&self.nodes[node])
-            .chain(others)
-            .flat_map(move |node| {
-                let class = node.top_class();
-                node.zones
-                    .clone()
-                    .rev()
-                    .map(move |zone| (node, &self.zones[zone], class))
-            })
+        self.nodes_from(node).flat_map(move |node| {
+            let class = node.top_class();
+            let zones = node.zones.clone().rev();
+            zones.map(move |zone| (node, &self.zones[zone], class))
+        })
+    }
+
+    /// All nodes, `first` before the others.
+    pub(crate) fn nodes_from(&self, first: usize) -> impl Iterator<Item = &Node> {
+        let others = self.nodes.iter().filter(move |node| node.number != first);
+        std::iter::once(&self.nodes[first]).chain(others)
+    }
+
+    /// Whether a node has so much free that its callers need not wait (spec/reclaim.md 6.2).
+    pub(crate) fn is_gate_open(&self, node: &Node) -> bool {
+        let zones = || node.zones.clone().map(|zone| &self.zones[zone]);
+        let free = zones().map(Zone::free_pages).sum();
+        gate_is_open(free, zones().map(|zone| zone.marks().min).sum())
     }
 
     /// Calls `act` with a zone and how many pages in a row lie in it, until it has heard of all of

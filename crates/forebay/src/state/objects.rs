@@ -1,6 +1,6 @@
 //! The table of objects: by number, for whoever has a key, and by origin, for whoever opens.
 
-use crate::state::index::OBJECTS_LIMIT;
+use crate::state::index::{OBJECTS_LIMIT, object_of};
 use crate::state::object::{ObjectState, Origin};
 pub(crate) use crate::state::unused_files::Offered;
 use crate::state::unused_files::UnusedFiles;
@@ -69,6 +69,12 @@ impl ObjectTable {
             .get(number as usize - 1)
             .cloned()
             .flatten()
+    }
+
+    /// The object of a page that is resident, by the page's key.
+    pub(crate) fn of_page(&self, key: u64) -> Arc<ObjectState> {
+        self.get(object_of(key))
+            .expect("a mapped page's object is in the table")
     }
 
     /// All objects.

@@ -17,14 +17,10 @@ impl Engine {
         }
     }
 
+    /// Wakes all of them, that of node `first` before the others.
     pub(crate) fn wake_kswapds(&self, first: usize) {
-        for node in
-            std::iter::once(first).chain((0..self.memory.nodes.len()).filter(|&n| n != first))
-        {
-            self.wake_kswapd(
-                &self.memory.nodes[node],
-                self.memory.nodes[node].top_class(),
-            );
+        for node in self.memory.nodes_from(first) {
+            self.wake_kswapd(node, node.top_class());
         }
     }
 }

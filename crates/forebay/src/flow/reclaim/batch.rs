@@ -29,7 +29,9 @@ impl Isolated<'_> {
     fn end(&self, kept: &Batch, taken: usize) {
         let frames = &self.engine.memory.frames;
         let orphans = self.zone.put_back(frames, kept, self.is_file, taken);
-        self.engine.memory.free_batch(self.zone, &orphans);
+        self.engine
+            .memory
+            .free_frames(self.zone, orphans.as_slice());
     }
 }
 
@@ -173,7 +175,7 @@ impl Engine {
         let cost = self.reclaim_cost(judged.paged_out, scanned - reclaimed);
         self.note_effort(zone, is_file, (scanned, tally.activated), cost);
         zone.scanned_in_vain.fetch_add(scanned, Ordering::Relaxed);
-        self.memory.free_batch(zone, &judged.freed);
+        self.memory.free_frames(zone, judged.freed.as_slice());
         control.scanned += judged.looked_at;
         control.reclaimed += reclaimed;
         control.tally.add(tally);

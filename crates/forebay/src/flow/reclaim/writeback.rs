@@ -9,9 +9,8 @@ use crate::settings::ReclaimWrites;
 use crate::state::backing::Backing;
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{ExclusiveHold, flag};
-use crate::state::index::{object_of, page_of};
+use crate::state::index::page_of;
 use crate::state::node::ReclaimFlags;
-use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::SWAP_CLUSTER_MAX;
 use std::sync::Arc;
@@ -65,7 +64,7 @@ impl Engine {
     }
 
     fn backing_of_page(&self, hold: &ExclusiveHold<'_>) -> Arc<Backing> {
-        self.backing_of(&self.object_of_page(hold))
+        self.backing_of(&self.objects.of_page(hold.owner()))
     }
 
     /// Whether the store of a page is so busy that a caller does not write to it: kswapd does, and
@@ -81,16 +80,10 @@ impl Engine {
         backing.is_congested() && control.own_store != Some(backing.number)
     }
 
-    fn object_of_page(&self, hold: &ExclusiveHold<'_>) -> Arc<ObjectState> {
-        self.objects
-            .get(object_of(hold.owner()))
-            .expect("a mapped page's object is in the table")
-    }
-
     /// Asks for the write of a dirty file page; the store's file system may refuse. The request is
     /// counted either way.
     pub(crate) fn write_file_page(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl) {
-        let object = self.object_of_page(&hold);
+        let object = self.objects.of_page(hold.owner());
         let backing = self.backing_of(&object);
         let (frame, page) = (hold.frame(), page_of(hold.owner()));
         self.memory.frames.set(frame, flag::RECLAIM);

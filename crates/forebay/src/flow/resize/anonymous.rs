@@ -71,7 +71,7 @@ impl Engine {
         }
         let page = page_of(length_bytes);
         let key = key(object.number, page);
-        while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+        while let Some(frame) = self.memory.find_surely(key) {
             let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) else {
                 // However long that takes: what keeps it busy ends by itself.
                 while self.page_is_idle(object, frame, key).await.is_err() {}

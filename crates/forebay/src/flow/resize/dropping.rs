@@ -19,7 +19,7 @@ impl Engine {
     ) -> Result<(), AccessError> {
         for page in self.memory.pages_to_visit(object, pages) {
             let key = key(object.number, page);
-            if let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+            if let Some(frame) = self.memory.find_surely(key) {
                 self.last_guard_drops(object, frame, key).await?;
             }
         }
@@ -80,7 +80,7 @@ impl Engine {
         page: u64,
     ) -> Result<(), AccessError> {
         let key = key(object.number, page);
-        while let Some(frame) = self.memory.index.find_surely(&self.memory.frames, key) {
+        while let Some(frame) = self.memory.find_surely(key) {
             let Ok(mut hold) = self.memory.frames.exclude(frame, key, flag::WRITEBACK) else {
                 self.page_is_idle(object, frame, key).await?;
                 continue;
