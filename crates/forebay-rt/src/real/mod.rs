@@ -4,7 +4,7 @@ mod deadlines;
 mod timers;
 mod workers;
 
-use crate::alarm::{self, AlarmId};
+use crate::alarm::AlarmId;
 use crate::sleep::TimerId;
 use crate::task::{Ending, TaskFuture};
 use crate::thread::Stopwatch;
@@ -49,12 +49,7 @@ impl Real {
         alarm: &mut Option<AlarmId>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        let (clock, waker) = (self.timers.clock(), context.waker());
-        let is_far = deadline != Instant::NEVER && self.now() < deadline;
-        if is_far && timer.is_none() && alarm::set(waker, clock, deadline, alarm) {
-            return Poll::Pending;
-        }
-        self.timers.poll(deadline, timer, waker)
+        self.timers.poll(deadline, timer, alarm, context.waker())
     }
 
     /// Whether a timer was ever set that a thread that blocks could not be its own alarm for.

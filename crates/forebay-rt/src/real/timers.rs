@@ -1,6 +1,7 @@
 //! One thread that wakes whoever waits for a time.
 
 use super::deadlines::{Deadlines, ROOM};
+use crate::alarm::{self, AlarmId};
 use crate::sleep::TimerId;
 use crate::thread::{self, Joiner, Stopwatch};
 use forebay_base::sync::{Mutex, lock};
@@ -33,10 +34,6 @@ impl Timers {
         }
     }
 
-    pub(super) fn clock(&self) -> Stopwatch {
-        self.clock
-    }
-
     #[cfg(test)]
     pub(super) fn has_thread(&self) -> bool {
         lock(&self.queue).thread.is_some()
@@ -50,6 +47,7 @@ impl Timers {
         self: &Arc<Self>,
         deadline: Instant,
         timer: &mut Option<TimerId>,
+        alarm: &mut Option<AlarmId>,
         waker: &Waker,
     ) -> Poll<()> {
         if self.now() >= deadline {
@@ -58,7 +56,11 @@ impl Timers {
             }
             return Poll::Ready(());
         }
-        if deadline != Instant::NEVER {
+        if deadline == Instant::NEVER {
+            return Poll::Pending;
+        }
+        let is_own = timer.is_none() && alarm::set(waker, self.clock, deadline, alarm);
+        if !is_own {
             let replaced = self.set(deadline, timer, waker);
             drop(replaced);
         }
