@@ -22,23 +22,23 @@ pub(crate) const PRUNED: usize = 512;
 /// and one that still has content is in the table (invariant M1).
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    pub(crate) work: Mutex<Work>,
+    work: Mutex<Work>,
     pub(crate) news: WaitQueue,
-    pub(crate) stopped: AtomicBool,
+    stopped: AtomicBool,
     /// No content of a closed file may stay until the line is empty.
     lets_all_go: AtomicBool,
     pub(crate) retiring: Arc<Permits>,
     /// Where the search for names to forget goes on.
     pub(crate) pruned_up_to: AtomicU64,
-    pub(crate) notifier: OnceLock<Notifier>,
+    notifier: OnceLock<Notifier>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+struct Work {
     /// Files whose content nobody uses, the ones that were closed first in front.
     line: VecDeque<Weak<Inode>>,
     /// Files that were closed before the source had all of them.
-    pub(crate) unsettled: BTreeMap<u64, Weak<Inode>>,
+    unsettled: BTreeMap<u64, Weak<Inode>>,
 }
 
 impl Keeper {
@@ -109,6 +109,16 @@ impl Keeper {
         if known > limits.inodes && known.is_multiple_of(PRUNED / 2) {
             self.news.wake_all();
         }
+    }
+
+    /// Whether its thread is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Whether the source has all of every file that was closed.
+    pub(crate) fn is_settled(&self) -> bool {
+        lock(&self.work).unsettled.is_empty()
     }
 
     /// Ends the keeper's thread.

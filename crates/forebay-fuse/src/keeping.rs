@@ -7,7 +7,7 @@ use crate::folder::Folder;
 use crate::inode::Inode;
 use crate::keeper::{PRUNED, RETIRING};
 use forebay_base::Span;
-use forebay_base::sync::{Arc, atomic::Ordering, lock};
+use forebay_base::sync::{Arc, atomic::Ordering};
 use forebay_rt::wait::Permits;
 use fuser::INodeNo;
 
@@ -21,14 +21,13 @@ impl Folder {
         forebay_rt::block_on(async {
             loop {
                 let news = keeper.news.listen();
-                if keeper.stopped.load(Ordering::Acquire) {
+                if keeper.is_stopped() {
                     return;
                 }
                 self.retire_surplus();
                 self.settle_closed();
                 self.prune_names();
-                let is_settled = lock(&keeper.work).unsettled.is_empty();
-                if is_settled {
+                if keeper.is_settled() {
                     news.await;
                 } else {
                     // News or time: both lead to another look.
@@ -137,7 +136,7 @@ impl Folder {
     /// Asks the kernel for what programs have stored to files that they have mapped: it writes that
     /// before it drops its pages. It waits for us to take it.
     pub(crate) fn take_mapped(&self) {
-        let Some(notifier) = self.keeper.notifier.get() else {
+        let Some(notifier) = self.keeper.notifier() else {
             return;
         };
         for inode in self.inodes.all() {
@@ -150,7 +149,7 @@ impl Folder {
 
     /// Asks the kernel to forget names, when it knows more files than descriptors can be spared.
     fn prune_names(&self) {
-        let Some(notifier) = self.keeper.notifier.get() else {
+        let Some(notifier) = self.keeper.notifier() else {
             return;
         };
         if self.inodes.len() <= self.limits.inodes {
