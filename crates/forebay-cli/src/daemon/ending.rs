@@ -1,12 +1,11 @@
 //! How a server ends: in order, with everything written, or given up, with what was lost said.
 
 use crate::daemon::say::say;
-use crate::daemon::status;
+use crate::daemon::status::{self, show_pages};
 use crate::error::CommandError;
 use forebay::{Cache, Statistics, SyncError};
+use forebay_base::Span;
 use forebay_base::sync::{Arc, Mutex, lock};
-use forebay_base::units::show_bytes;
-use forebay_base::{PAGE_BYTES, Span};
 use forebay_rt::Rt;
 use forebay_rt::wait::Gate;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -166,10 +165,6 @@ pub(crate) fn show_left(statistics: &Statistics) -> String {
         left_pages.div_ceil(rate_pages),
         show_pages(rate_pages),
     )
-}
-
-fn show_pages(pages: u64) -> String {
-    show_bytes(pages * PAGE_BYTES as u64)
 }
 
 #[cfg(test)]

@@ -11,16 +11,16 @@ pub(crate) fn lines(statistics: &Statistics) -> Vec<String> {
         format!(
             "status: {} of memory, {} of it free; {} dirty and {} under writeback, of {} allowed",
             show_bytes(statistics.memory_bytes),
-            show(statistics.free()),
-            show(statistics.nr_dirty),
-            show(statistics.nr_writeback),
-            show(statistics.dirty_limit),
+            show_pages(statistics.free()),
+            show_pages(statistics.nr_dirty),
+            show_pages(statistics.nr_writeback),
+            show_pages(statistics.dirty_limit),
         ),
         format!(
             "status: since the start {} read and {} written; {} pauses of writers; {} pages that \
              could not be written, {} waits that took too long",
-            show(count(Counter::Pgpgin)),
-            show(count(Counter::Pgpgout)),
+            show_pages(count(Counter::Pgpgin)),
+            show_pages(count(Counter::Pgpgout)),
             count(Counter::BalancePauses),
             count(Counter::NrWriteFailed),
             count(Counter::WaitsOverdue),
@@ -37,14 +37,15 @@ fn of_store((number, store): (usize, &BackingStatistics)) -> String {
     };
     format!(
         "status: store {number}: {} to write, {} on their way in {} requests, {} a second{silence}",
-        show(store.reclaimable),
-        show(store.writeback),
+        show_pages(store.reclaimable),
+        show_pages(store.writeback),
         store.writes_in_flight,
-        show(store.write_bandwidth),
+        show_pages(store.write_bandwidth),
     )
 }
 
-fn show(pages: u64) -> String {
+/// So many pages in bytes, for a person.
+pub(super) fn show_pages(pages: u64) -> String {
     show_bytes(pages * PAGE_BYTES as u64)
 }
 
