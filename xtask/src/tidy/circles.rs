@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 
 /// The circles that there still are.
-const LIST: &str = "xtask/known-circles.toml";
+pub(super) const LIST: &str = "xtask/known-circles.toml";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,7 @@ struct Known {
 }
 
 /// The circles that are not known, and the known ones that are no longer what the list says.
-pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+pub(super) fn check(sources: &[Source], code: &Code) -> Vec<Finding> {
     let at = |path: &str, line: usize, message: String| Finding {
         path: path.to_owned(),
         line,
@@ -39,10 +39,6 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let known = match toml::from_str::<List>(text) {
         Ok(list) => list.circle,
         Err(error) => return vec![at(LIST, 1, error.message().to_owned())],
-    };
-    let code = match Code::read(sources) {
-        Ok(code) => code,
-        Err(message) => return vec![at(LIST, 1, format!("calls cannot be read: {message}"))],
     };
     let mut findings = Vec::new();
     let mut left: Vec<Vec<BTreeSet<String>>> = vec![Vec::new(); known.len()];
@@ -108,7 +104,7 @@ fn unknown(krate: &str, files: &BTreeSet<String>, known: &[Known]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::found;
+    use super::super::{found, of_calls};
     use super::*;
 
     const MANIFEST: (&str, &str) = ("crates/one/Cargo.toml", "[package]\nname = \"one\"\n");
@@ -149,16 +145,19 @@ mod tests {
     fn a_circle_of_method_calls_is_found() {
         let at = "crates/one/src/a.rs:1: a circle of calls: a.rs, b.rs";
         assert_eq!(
-            found(check, &[MANIFEST, ROOT, A, BACK, NONE]),
+            found(of_calls, &[MANIFEST, ROOT, A, BACK, NONE]),
             [format!("{at}; see `cargo xtask calls --circles one`")]
         );
-        assert_eq!(found(check, &[MANIFEST, ROOT, A, FORTH, NONE]), [""; 0]);
+        assert_eq!(found(of_calls, &[MANIFEST, ROOT, A, FORTH, NONE]), [""; 0]);
     }
 
     #[test]
     fn a_known_circle_passes_until_it_grows() {
-        assert_eq!(found(check, &[MANIFEST, ROOT, A, BACK, NONE, TWO]), [""; 0]);
-        let grown = found(check, &[MANIFEST, ROOT, A, AROUND, C, TWO]);
+        assert_eq!(
+            found(of_calls, &[MANIFEST, ROOT, A, BACK, NONE, TWO]),
+            [""; 0]
+        );
+        let grown = found(of_calls, &[MANIFEST, ROOT, A, AROUND, C, TWO]);
         let grew = "crates/one/src/a.rs:1: the circle grew by c.rs";
         assert!(grown[0].starts_with(grew), "{grown:?}");
     }
@@ -166,13 +165,13 @@ mod tests {
     #[test]
     fn the_list_shrinks_with_its_circles() {
         assert_eq!(
-            found(check, &[MANIFEST, ROOT, A, BACK, C, THREE]),
+            found(of_calls, &[MANIFEST, ROOT, A, BACK, C, THREE]),
             [format!(
                 "{LIST}:1: one: no longer in the circle; take out c.rs"
             )]
         );
         assert_eq!(
-            found(check, &[MANIFEST, ROOT, A, FORTH, NONE, TWO]),
+            found(of_calls, &[MANIFEST, ROOT, A, FORTH, NONE, TWO]),
             [format!("{LIST}:2: one: no circle any more; take it out")]
         );
     }
@@ -183,7 +182,7 @@ mod tests {
         let c = ("crates/one/src/c.rs", "pub fn c() { crate::d::d() }");
         let d = ("crates/one/src/d.rs", "pub fn d() { crate::c::c() }");
         let one = "[[circle]]\ncrate = \"one\"\nfiles = [\"a.rs\", \"b.rs\", \"c.rs\", \"d.rs\"]\n";
-        let parts = found(check, &[MANIFEST, root, A, BACK, c, d, (LIST, one)]);
+        let parts = found(of_calls, &[MANIFEST, root, A, BACK, c, d, (LIST, one)]);
         let apart = format!("{LIST}:1: one: came apart; make 2 entries of it");
         assert!(parts[0].starts_with(&apart), "{parts:?}");
     }
@@ -196,10 +195,10 @@ mod tests {
             [MANIFEST, ROOT, A, BACK, (LIST, "circles = 1")],
             [(MANIFEST.0, "["), ROOT, A, BACK, NONE],
         ] {
-            assert_eq!(found(check, &files).len(), 1, "{:?}", files[4]);
+            assert_eq!(found(of_calls, &files).len(), 1, "{:?}", files[4]);
         }
         assert_eq!(
-            found(check, &[MANIFEST, ROOT, A, BACK]).len(),
+            found(of_calls, &[MANIFEST, ROOT, A, BACK]).len(),
             1,
             "c.rs is missing"
         );

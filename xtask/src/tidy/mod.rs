@@ -16,6 +16,7 @@ mod switches;
 mod text;
 mod unsafe_files;
 
+use crate::calls::Code;
 use crate::error::TaskError;
 use crate::source::{Source, load, repository};
 
@@ -34,12 +35,26 @@ const RULES: &[Rule] = &[
     invariants::check,
     pages::check,
     code_map::check,
-    circles::check,
-    order::check,
+    of_calls,
     citations::check,
     mutations::check,
     sizes::check,
 ];
+
+/// The rules that look at who calls whom, which is read once for all of them.
+fn of_calls(sources: &[Source]) -> Vec<Finding> {
+    match Code::read(sources) {
+        Ok(code) => [circles::check, order::check]
+            .iter()
+            .flat_map(|rule| rule(sources, &code))
+            .collect(),
+        Err(message) => vec![Finding {
+            path: circles::LIST.to_owned(),
+            line: 1,
+            message: format!("calls cannot be read: {message}"),
+        }],
+    }
+}
 
 /// Checks the repository and prints what is found and the sizes; true if nothing was found.
 pub(crate) fn run() -> Result<bool, TaskError> {

@@ -10,12 +10,8 @@ const CRATE: &str = "forebay";
 const FOLDER: &str = "flow/";
 
 /// The flows that the code map does not list, or below one that they call.
-pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+pub(super) fn check(sources: &[Source], code: &Code) -> Vec<Finding> {
     let Some(map) = sources.iter().find(|source| source.path == MAP) else {
-        return Vec::new();
-    };
-    // What cannot be read is said by the check of circles.
-    let Ok(code) = Code::read(sources) else {
         return Vec::new();
     };
     let graph = code.graph(CRATE);
@@ -66,7 +62,7 @@ fn listed(text: &str) -> impl Iterator<Item = (usize, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::found;
+    use super::super::{found, of_calls};
     use super::*;
 
     const MANIFEST: (&str, &str) = (
@@ -83,7 +79,7 @@ mod tests {
 
     fn of_map(list: &str) -> Vec<String> {
         let map = format!("{HEADING}\n\n```text\n{list}```\n");
-        found(check, &[MANIFEST, ROOT, FLOW, READ, FILL, (MAP, &map)])
+        found(of_calls, &[MANIFEST, ROOT, FLOW, READ, FILL, (MAP, &map)])
     }
 
     #[test]
