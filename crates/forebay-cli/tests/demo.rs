@@ -65,3 +65,42 @@ fn an_interrupt_leaves_nothing_behind() {
     assert_eq!(ended.signal(), Some(Signal::INT.as_raw()));
     assert_eq!(names(folder.path()), [""; 0]);
 }
+
+/// The loop devices whose file is in `folder`.
+fn loop_devices(folder: &Path) -> Vec<String> {
+    let devices = std::fs::read_dir("/sys/block").expect("it can be listed");
+    let file_of = |device: std::io::Result<std::fs::DirEntry>| {
+        let file = device.ok()?.path().join("loop/backing_file");
+        std::fs::read_to_string(file).ok()
+    };
+    let within = folder.to_str().expect("ours is ASCII");
+    let files = devices.filter_map(file_of);
+    files.filter(|file| file.starts_with(within)).collect()
+}
+
+#[test]
+fn an_interrupt_of_the_kernel_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = demo(folder.path(), "3")
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let shown = BufReader::new(running.stderr.take().unwrap());
+    let mut lines = shown.lines().map(Result::unwrap);
+    let line = lines.find(|line| line.starts_with("kernel "));
+    let line = line.expect("the kernel's part comes, or why there is none");
+    let is_running = !line.contains("not run: ");
+    if is_running {
+        assert_eq!(loop_devices(folder.path()).len(), 1, "its disk is there");
+        kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    }
+    // What it has left to say must have somewhere to go.
+    lines.for_each(drop);
+    let ended = running.wait().unwrap();
+    if is_running {
+        assert_eq!(ended.signal(), Some(Signal::INT.as_raw()));
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+    assert_eq!(loop_devices(folder.path()), [""; 0]);
+}

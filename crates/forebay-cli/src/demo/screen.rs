@@ -99,8 +99,11 @@ fn figures(seen: &[Tick]) -> String {
         }
         None => " ".repeat(11),
     };
-    let (at_s, dirty_mib) = (last.at_s, last.dirty_mib);
-    let level = format!("dirty {dirty_mib:3.0} MiB{setpoint}");
+    let at_s = last.at_s;
+    let level = match last.dirty_mib {
+        Some(dirty_mib) => format!("dirty {dirty_mib:3.0} MiB{setpoint}"),
+        None => " ".repeat(27),
+    };
     format!("{at_s:5.1} s  longest write {longest_ms:6.1} ms  {level}  {pauses}")
 }
 
@@ -130,7 +133,7 @@ mod tests {
             longest_ms,
             pauses: Some(3),
             setpoint_mib: Some(44.0),
-            dirty_mib: 43.0,
+            dirty_mib: Some(43.0),
             ..Tick::default()
         };
         longest_ms.iter().map(tick).collect()
