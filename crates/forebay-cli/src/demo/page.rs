@@ -31,7 +31,7 @@ fn longest_writes(records: &[Record]) -> Chart {
     let mut chart = Chart::new(
         "Longest write of 64 KiB in each tenth of a second",
         Axis::linear("time, s"),
-        Axis::log("ms"),
+        Axis::linear("ms"),
     );
     for (colour, record) in records.iter().enumerate() {
         // A tenth of a second in which no write ended has no place; the write that was under way
