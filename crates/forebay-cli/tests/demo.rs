@@ -116,6 +116,6 @@ fn an_interrupt_of_the_kernel_leaves_nothing_behind() {
         assert_eq!(ended.signal(), Some(Signal::INT.as_raw()));
         assert_eq!(names(folder.path()), [""; 0]);
     }
-    assert_eq!(loop_devices(folder.path()), [PathBuf::new(); 0]);
+    assert_eq!(loop_devices(folder.path()), Vec::<PathBuf>::new());
     assert!(!disks.iter().any(|disk| keeps_its_throttle(disk)));
 }
