@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn demo(folder: &Path, seconds: &str) -> Command {
@@ -64,4 +64,58 @@ fn an_interrupt_leaves_nothing_behind() {
     let ended = running.wait().unwrap();
     assert_eq!(ended.signal(), Some(Signal::INT.as_raw()));
     assert_eq!(names(folder.path()), [""; 0]);
+}
+
+/// The loop devices whose file is in `folder`, as their folders in /sys/block.
+fn loop_devices(folder: &Path) -> Vec<PathBuf> {
+    let devices = std::fs::read_dir("/sys/block").expect("it can be listed");
+    let devices = devices.map(|device| device.expect("it can be read").path());
+    devices
+        .filter(|device| {
+            let file = std::fs::read_to_string(device.join("loop/backing_file"));
+            file.is_ok_and(|file| Path::new(file.trim()).starts_with(folder))
+        })
+        .collect()
+}
+
+/// Whether the block layer still holds `device` to a rate, though nobody uses it.
+fn keeps_its_throttle(device: &Path) -> bool {
+    let number = std::fs::read_to_string(device.join("dev")).expect("it has a number");
+    let is_held = || {
+        let rules = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device";
+        let rules = std::fs::read_to_string(rules).unwrap_or_default();
+        let of_device = format!("{} ", number.trim());
+        rules.lines().any(|rule| rule.starts_with(&of_device))
+    };
+    // Another demo may have the device by now, or have had it until it was looked at.
+    is_held() && !device.join("loop/backing_file").exists() && is_held()
+}
+
+#[test]
+fn an_interrupt_of_the_kernel_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = demo(folder.path(), "3")
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let shown = BufReader::new(running.stderr.take().unwrap());
+    let mut lines = shown.lines().map(Result::unwrap);
+    let line = lines.find(|line| line.starts_with("kernel "));
+    let line = line.expect("the kernel's part comes, or why there is none");
+    let disks = loop_devices(folder.path());
+    let is_running = !line.contains("not run: ");
+    if is_running {
+        assert_eq!(disks.len(), 1, "its disk is there");
+        kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    }
+    // What it has left to say must have somewhere to go.
+    lines.for_each(drop);
+    let ended = running.wait().unwrap();
+    if is_running {
+        assert_eq!(ended.signal(), Some(Signal::INT.as_raw()));
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+    assert_eq!(loop_devices(folder.path()), Vec::<PathBuf>::new());
+    assert!(!disks.iter().any(|disk| keeps_its_throttle(disk)));
 }

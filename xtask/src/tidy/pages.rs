@@ -1,8 +1,11 @@
-//! Every page has one title, and no link leads nowhere.
+//! Every page has one title, no link leads nowhere, and the first page stays short.
 
 use super::Finding;
 use crate::source::Source;
 use std::collections::BTreeSet;
+
+/// The page that a newcomer reads first, and the words that it may have.
+const FIRST_PAGE: (&str, usize) = ("README.md", 900);
 
 /// The pages with no title or several, and the relative links to files that are not there.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
@@ -18,6 +21,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for page in sources.iter().filter(|source| source.is_markdown()) {
         findings.extend(check_titles(page));
+        findings.extend(check_length(page));
         findings.extend(check_links(page, &places));
     }
     findings
@@ -31,6 +35,15 @@ fn check_titles(page: &Source) -> Option<Finding> {
         [_] => None,
         [_, second, ..] => Some(Finding::new(page, *second, "a page has one title only")),
     }
+}
+
+fn check_length(page: &Source) -> Option<Finding> {
+    let (path, most) = FIRST_PAGE;
+    let words = page.text.split_whitespace().count();
+    (page.path == path && words > most).then(|| {
+        let message = format!("{words} words; a newcomer reads at most {most}");
+        Finding::new(page, 1, message)
+    })
 }
 
 fn check_links(page: &Source, places: &BTreeSet<&str>) -> Vec<Finding> {
@@ -139,5 +152,17 @@ mod tests {
             ("crates/c/src/lib.rs", ""),
         ];
         assert_eq!(found(check, &files), [""; 0]);
+    }
+
+    #[test]
+    fn a_first_page_that_is_too_long_is_found() {
+        let page = |words: usize| format!("# a\n{}\n", "word ".repeat(words - 2));
+        let (fits, long) = (page(900), page(901));
+        assert_eq!(found(check, &[("README.md", &fits)]), [""; 0]);
+        assert_eq!(
+            found(check, &[("README.md", &long)]),
+            ["README.md:1: 901 words; a newcomer reads at most 900"]
+        );
+        assert_eq!(found(check, &[("docs/README.md", &long)]), [""; 0]);
     }
 }

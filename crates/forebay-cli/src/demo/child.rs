@@ -102,7 +102,7 @@ fn as_kernel(
         written.map_err(|reason| reason.to_string())
     };
     let writers = start(assignment.file_bytes, &shared, write)?;
-    // The parent looks at the cgroup: here each look might have to wait for memory.
+    // The parent looks at the device: here each look might have to wait for memory.
     finish(assignment, &shared, || {}, writers)
 }
 

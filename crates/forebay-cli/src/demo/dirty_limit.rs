@@ -7,6 +7,7 @@ use std::path::PathBuf;
 /// The limit of one device, which is removed with the device.
 pub(super) struct DirtyLimit {
     folder: PathBuf,
+    statistics: PathBuf,
 }
 
 impl DirtyLimit {
@@ -16,10 +17,17 @@ impl DirtyLimit {
     /// Says in words why not.
     pub(super) fn set(number: &str, bytes: u64) -> Result<DirtyLimit, String> {
         let folder = PathBuf::from(format!("/sys/class/bdi/{number}"));
-        let limit = DirtyLimit { folder };
+        let statistics = PathBuf::from(format!("/sys/kernel/debug/bdi/{number}/stats"));
+        let limit = DirtyLimit { folder, statistics };
         limit.put("max_bytes", bytes)?;
         limit.put("strict_limit", 1)?;
         Ok(limit)
+    }
+
+    /// Dirty pages of the device alone: the machine may have others, of a build that has just ended
+    /// for one. None where the kernel's debugfs is not mounted.
+    pub(super) fn dirty_pages(&self) -> Option<u64> {
+        dirty_pages_in(&fs::read_to_string(&self.statistics).ok()?)
     }
 
     fn put(&self, name: &str, value: u64) -> Result<(), String> {
@@ -39,19 +47,14 @@ impl Drop for DirtyLimit {
     }
 }
 
-/// Dirty pages of the machine, those on their way included; 0 where the kernel does not say.
-pub(super) fn dirty_pages() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    dirty_kib(&text) * 1024 / PAGE_BYTES as u64
-}
-
-fn dirty_kib(text: &str) -> u64 {
-    let kib = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
-        let number = lines.next()?.split_whitespace().next()?;
-        number.parse::<u64>().ok()
+/// Dirty pages in the statistics of a device, those on their way included.
+fn dirty_pages_in(text: &str) -> Option<u64> {
+    let kib = |name: &str| -> Option<u64> {
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().strip_suffix("kB")?.trim().parse().ok()
     };
-    kib("Dirty:").unwrap_or(0) + kib("Writeback:").unwrap_or(0)
+    let kib = kib("BdiReclaimable:")? + kib("BdiWriteback:")?;
+    Some(kib * 1024 / PAGE_BYTES as u64)
 }
 
 #[cfg(test)]
@@ -60,8 +63,8 @@ mod tests {
 
     #[test]
     fn what_is_dirty_is_read() {
-        let text = "MemTotal: 9 kB\nDirty:   12 kB\nWriteback:  4 kB\nWritebackTmp: 7 kB\n";
-        assert_eq!(dirty_kib(text), 16);
-        assert_eq!(dirty_kib(""), 0);
+        let text = "BdiWriteback:     16 kB\nBdiReclaimable:   1024 kB\nBdiDirtyThresh: 7 kB\n";
+        assert_eq!(dirty_pages_in(text), Some(260));
+        assert_eq!(dirty_pages_in("BdiWriteback: 16 kB\n"), None);
     }
 }

@@ -18,7 +18,7 @@ use crate::bench::loopdev::LoopDisk;
 use crate::bench::scratch::Scratch;
 use crate::error::CommandError;
 use board::{Board, TICK_MS};
-use dirty_limit::{DirtyLimit, dirty_pages};
+use dirty_limit::DirtyLimit;
 use forebay_base::units::show_bytes;
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_rt::thread::{Stopwatch, pause_current};
@@ -156,7 +156,7 @@ impl<'a> Contender<'a> {
     }
 
     /// Shows what the contender does until its time is up, frees its disk by `free_disk` and waits
-    /// for its end. Where the kernel has a `limit` its level is what the machine has dirty.
+    /// for its end. Where the kernel has a `limit` its level is what the device has dirty.
     fn watch(
         mut self,
         screen: &Screen,
@@ -178,13 +178,16 @@ impl<'a> Contender<'a> {
             }
             let (writes, longest_ns, level) = self.board.read(tick)?;
             let is_forebay = limit.is_none();
-            let dirty_pages = limit.map_or(level.dirty_pages, |_| dirty_pages());
+            let dirty_pages = match limit {
+                Some(limit) => limit.dirty_pages(),
+                None => Some(level.dirty_pages),
+            };
             let mib = |pages: u64| (pages * PAGE_BYTES as u64) as f64 / f64::from(1 << 20);
             ticks.push(Tick {
                 at_s: ((tick + 1) * TICK_MS) as f64 / 1e3,
                 writes,
                 longest_ms: longest_ns as f64 / 1e6,
-                dirty_mib: mib(dirty_pages),
+                dirty_mib: dirty_pages.map(mib),
                 setpoint_mib: is_forebay.then(|| mib(level.setpoint_pages)),
                 pauses: is_forebay.then(|| level.pauses.saturating_sub(pauses_before)),
             });

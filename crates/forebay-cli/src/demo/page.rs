@@ -31,7 +31,7 @@ fn longest_writes(records: &[Record]) -> Chart {
     let mut chart = Chart::new(
         "Longest write of 64 KiB in each tenth of a second",
         Axis::linear("time, s"),
-        Axis::log("ms"),
+        Axis::linear("ms"),
     );
     for (colour, record) in records.iter().enumerate() {
         // A tenth of a second in which no write ended has no place; the write that was under way
@@ -49,7 +49,7 @@ fn levels(records: &[Record]) -> Chart {
         Axis::linear("MiB"),
     );
     for (colour, record) in records.iter().enumerate() {
-        let dirty = points(record, |tick| Some(tick.dirty_mib));
+        let dirty = points(record, |tick| tick.dirty_mib);
         chart.add(Layer::new(&record.name, colour, Shape::Line(dirty)));
         let setpoint = points(record, |tick| tick.setpoint_mib);
         let name = format!("setpoint of {}", record.name);
@@ -69,7 +69,7 @@ mod tests {
             at_s,
             writes: 3,
             longest_ms: 12.0,
-            dirty_mib: 43.0,
+            dirty_mib: Some(43.0),
             setpoint_mib: Some(44.0),
             pauses: Some(1),
         };

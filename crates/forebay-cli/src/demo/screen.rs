@@ -1,5 +1,5 @@
-//! What is seen while the demo runs: a live line for each contender on a terminal, else a line a
-//! second.
+//! What is seen while the demo runs: two live lines for each contender on a terminal, else a line
+//! a second.
 
 use super::tick::Tick;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,8 +10,8 @@ const COLUMNS: [char; 9] = [
     ' ', '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
     '\u{2588}',
 ];
-/// Ticks that a trace shows.
-const TRACE_TICKS: usize = 32;
+/// Ticks that a trace shows; with the name before them they fit a terminal of 80 columns.
+const TRACE_TICKS: usize = 64;
 const TICKS_PER_S: usize = 10;
 /// The longest write that a trace tells from longer ones, and the shortest, ms.
 const TRACE_MS: (f64, f64) = (1.0, 1_000.0);
@@ -28,7 +28,7 @@ impl Screen {
             let target = ProgressDrawTarget::stderr();
             let ticks = u64::from(seconds) * TICKS_PER_S as u64;
             let bar = ProgressBar::with_draw_target(Some(ticks), target);
-            match ProgressStyle::with_template("{wide_msg}") {
+            match ProgressStyle::with_template("{prefix}\n{wide_msg}") {
                 Ok(style) => bar.with_style(style),
                 Err(_) => bar,
             }
@@ -47,16 +47,22 @@ impl Screen {
     /// Shows what `name` has done so far, of which the last tick is new.
     pub(super) fn show(&self, name: &str, seen: &[Tick]) {
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{} {}", live(name, seen), trace(seen))),
-            None if seen.len().is_multiple_of(TICKS_PER_S) => eprintln!("{}", live(name, seen)),
+            Some(bar) => {
+                bar.set_prefix(traced(name, seen));
+                bar.set_message(figures(seen));
+            }
+            None if seen.len().is_multiple_of(TICKS_PER_S) => {
+                eprintln!("{name:8} {}", figures(seen));
+            }
             None => {}
         }
     }
 
-    /// `name` is through: its last line stays.
+    /// `name` is through: its last lines stay.
     pub(super) fn done(&self, name: &str, seen: &[Tick]) {
         if let Some(bar) = &self.bar {
-            bar.println(format!("{} {}", live(name, seen), trace(seen)));
+            bar.println(traced(name, seen));
+            bar.println(figures(seen));
         }
     }
 
@@ -67,10 +73,15 @@ impl Screen {
     }
 }
 
+/// The trace of `name`, which is the first of its live lines.
+fn traced(name: &str, seen: &[Tick]) -> String {
+    format!("{name:8} {}", trace(seen))
+}
+
 /// The last second of a contender in one line.
-fn live(name: &str, seen: &[Tick]) -> String {
+fn figures(seen: &[Tick]) -> String {
     let Some(last) = seen.last() else {
-        return name.to_owned();
+        return String::new();
     };
     let second = &seen[seen.len().saturating_sub(TICKS_PER_S)..];
     let longest_ms = second
@@ -88,9 +99,12 @@ fn live(name: &str, seen: &[Tick]) -> String {
         }
         None => " ".repeat(11),
     };
-    let (at_s, dirty_mib) = (last.at_s, last.dirty_mib);
-    let level = format!("dirty {dirty_mib:3.0} MiB{setpoint}");
-    format!("{name:8} {at_s:5.1} s  longest write {longest_ms:6.1} ms  {level}  {pauses}")
+    let at_s = last.at_s;
+    let level = match last.dirty_mib {
+        Some(dirty_mib) => format!("dirty {dirty_mib:3.0} MiB{setpoint}"),
+        None => " ".repeat(27),
+    };
+    format!("{at_s:5.1} s  longest write {longest_ms:6.1} ms  {level}  {pauses}")
 }
 
 /// The longest write of each of the last ticks, as columns whose height is its logarithm.
@@ -119,7 +133,7 @@ mod tests {
             longest_ms,
             pauses: Some(3),
             setpoint_mib: Some(44.0),
-            dirty_mib: 43.0,
+            dirty_mib: Some(43.0),
             ..Tick::default()
         };
         longest_ms.iter().map(tick).collect()
@@ -134,9 +148,21 @@ mod tests {
     #[test]
     fn a_line_tells_of_the_last_second() {
         let seen = ticks(&[900.0, 1., 2., 3., 4., 5., 6., 7., 8., 9., 8.]);
-        let line = live("forebay", &seen);
+        let line = figures(&seen);
         assert!(line.contains("longest write    9.0 ms"), "{line}");
         assert!(line.contains("dirty  43 MiB of  44 wanted"), "{line}");
         assert!(line.contains("30 pauses"), "{line}");
+    }
+
+    #[test]
+    fn no_live_line_is_wider_than_a_terminal() {
+        let columns = |line: &str| line.chars().count();
+        let mut seen = ticks(&[9_999.0; 700]);
+        for (tenth, tick) in seen.iter_mut().enumerate() {
+            (tick.at_s, tick.pauses) = (tenth as f64 / 10.0 + 530.0, Some(999));
+        }
+        let (first, second) = (traced("forebay", &seen), figures(&seen));
+        assert!(columns(&first) <= 80, "{first}");
+        assert!(columns(&second) <= 80, "{second}");
     }
 }

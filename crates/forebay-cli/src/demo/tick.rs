@@ -36,7 +36,8 @@ pub(super) struct Tick {
     /// Writes that ended in it, and the longest of them.
     pub(super) writes: u64,
     pub(super) longest_ms: f64,
-    pub(super) dirty_mib: f64,
+    /// What is dirty, if the kernel says so.
+    pub(super) dirty_mib: Option<f64>,
     /// Where the laws hold the dirty level, if they say so.
     pub(super) setpoint_mib: Option<f64>,
     /// Pauses of writers in it, if they are counted.
@@ -65,21 +66,20 @@ impl Record {
     /// One line for the end.
     pub(super) fn summary_line(&self) -> String {
         let summary = &self.summary;
-        let most = |of: fn(&Tick) -> f64| self.ticks.iter().map(of).fold(0.0, f64::max);
+        let levels = self.ticks.iter().filter_map(|tick| tick.dirty_mib);
+        let dirty = match levels.reduce(f64::max) {
+            Some(most_mib) => format!("; at most {most_mib:.0} MiB dirty"),
+            None => String::new(),
+        };
         let pauses: u64 = self.ticks.iter().filter_map(|tick| tick.pauses).sum();
         let pauses = match self.ticks.last() {
             Some(tick) if tick.pauses.is_some() => format!(", {pauses} pauses"),
             _ => String::new(),
         };
         format!(
-            "{:8} {:5.1} MB/s accepted; a write p50 {:.1} ms, p99 {:.1}, longest {:.0}; at most \
-             {:.0} MiB dirty{pauses}",
-            self.name,
-            summary.mb_per_s,
-            summary.p50_ms,
-            summary.p99_ms,
-            summary.longest_ms,
-            most(|tick| tick.dirty_mib),
+            "{:8} {:5.1} MB/s accepted; a write p50 {:.1} ms, p99 {:.1}, longest \
+             {:.0}{dirty}{pauses}",
+            self.name, summary.mb_per_s, summary.p50_ms, summary.p99_ms, summary.longest_ms,
         )
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_last_line_says_what_was_seen() {
         let tick = Tick {
-            dirty_mib: 43.6,
+            dirty_mib: Some(43.6),
             pauses: Some(7),
             ..Tick::default()
         };
@@ -111,5 +111,16 @@ mod tests {
             "forebay   30.0 MB/s accepted; a write p50 8.7 ms, p99 10.9, longest 46; at most 44 \
              MiB dirty, 14 pauses"
         );
+    }
+
+    #[test]
+    fn a_level_that_is_not_known_is_left_out() {
+        let record = Record {
+            name: "kernel".into(),
+            ticks: vec![Tick::default()],
+            summary: Summary::default(),
+        };
+        let line = record.summary_line();
+        assert!(line.ends_with("longest 0"), "{line}");
     }
 }
