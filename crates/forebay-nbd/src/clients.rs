@@ -17,6 +17,8 @@ pub(crate) struct Client {
     /// It has still to show who it is.
     pub(crate) is_stranger: bool,
     pub(crate) is_cut: bool,
+    /// The export that it agreed on.
+    pub(crate) export: Option<usize>,
 }
 
 impl Client {
@@ -79,6 +81,21 @@ impl Clients {
             client.is_stranger = false;
         }
         Ok(())
+    }
+
+    /// Says that the client with this number agreed on `export`. Returns the others that did before
+    /// and whose writes are not over.
+    pub(crate) fn agree(&mut self, number: usize, export: usize) -> Vec<&Client> {
+        if let Some((_, client)) = &mut self.places[number] {
+            client.export = Some(export);
+        }
+        let others = self.places.iter().enumerate().filter_map(|(other, place)| {
+            let (_, client) = place.as_ref()?;
+            (other != number && client.export == Some(export)).then_some(client)
+        });
+        others
+            .filter(|client| !client.standing.writes.are_over())
+            .collect()
     }
 
     pub(crate) fn leave(&mut self, number: usize) {

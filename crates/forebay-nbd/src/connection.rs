@@ -13,6 +13,7 @@ use crate::session::{PIECE_BYTES, Session};
 use crate::slots::{SLOTS, Slots};
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
+use crate::writes::EndsWrites;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::future::Future;
@@ -55,22 +56,32 @@ pub(crate) enum ConnectionError {
     Transmission(#[from] TransmissionError),
     #[error("the connection broke with requests under way")]
     Broken,
+    #[error("the client left with writes under way, which were broken off for one that came later")]
+    CalledOff,
     #[error("waiting for the client: {0}")]
     System(#[from] Errno),
+}
+
+/// What a server has for a connection.
+pub(crate) struct Host<'h> {
+    pub(crate) exports: &'h [Export],
+    pub(crate) pool: &'h Arc<Pool>,
+    pub(crate) standing: &'h Standing,
+    /// Returns when the client may begin with the export of this number; false if it may not.
+    pub(crate) begin: &'h dyn Fn(usize) -> bool,
 }
 
 /// Serves a client until it leaves; behind a `gate`, one that knows TLS and shows who it is.
 pub(crate) fn serve(
     socket: &Socket,
-    exports: &[Export],
-    pool: &Arc<Pool>,
     gate: Option<&Gate<'_>>,
-    standing: &Standing,
+    host: &Host<'_>,
 ) -> Result<(), ConnectionError> {
-    let facts: Vec<ExportFacts> = exports.iter().map(|export| export.facts.clone()).collect();
+    let facts = host.exports.iter().map(|export| export.facts.clone());
+    let facts: Vec<ExportFacts> = facts.collect();
     let mut furnished = None;
     let mut furnish = || {
-        let (input, output, share) = pool.enter();
+        let (input, output, share) = host.pool.enter();
         furnished = Some((output, share));
         input
     };
@@ -78,7 +89,7 @@ pub(crate) fn serve(
         Some(_) => ByteQueue::new(STRANGER_INPUT_BYTES),
         None => furnish(),
     };
-    let mut channel = Channel::new(socket, standing);
+    let mut channel = Channel::new(socket, host.standing);
     let opening = Opening::new(&mut channel, &mut input, &facts, gate, &mut furnish);
     let agreed = opening.run();
     let Some((output, share)) = furnished else {
@@ -89,11 +100,13 @@ pub(crate) fn serve(
     };
     let room = (input, output, share);
     let (result, (input, output, share)) = match agreed {
-        Ok(Some(agreement)) => transmit(&mut channel, exports, agreement, room, standing)?,
-        Ok(None) => (Ok(()), room),
+        Ok(Some(agreement)) if (host.begin)(agreement.export) => {
+            transmit(&mut channel, host, agreement, room)?
+        }
+        Ok(_) => (Ok(()), room),
         Err(error) => (Err(error.into()), room),
     };
-    pool.leave(input, output, share);
+    host.pool.leave(input, output, share);
     if !matches!(result, Err(ConnectionError::Opening(_))) {
         channel.close();
     }
@@ -106,12 +119,12 @@ type Room = (ByteQueue, ByteQueue, Share);
 /// Serves requests until the end, and gives back what it was given.
 fn transmit(
     channel: &mut Channel<'_>,
-    exports: &[Export],
+    host: &Host<'_>,
     agreement: Agreement,
     (input, output, share): Room,
-    standing: &Standing,
 ) -> Result<(Result<(), ConnectionError>, Room), Errno> {
-    let export = &exports[agreement.export];
+    let (export, standing) = (&host.exports[agreement.export], host.standing);
+    let _ends_writes = EndsWrites(&standing.writes);
     let file = export.file.clone();
     let session = Session {
         length_bytes: export.length_bytes(),
@@ -120,6 +133,7 @@ fn transmit(
         allocation: agreement.allocation,
     };
     let alarm = Arc::new(Alarm::new()?);
+    standing.writes.set_bell(alarm.bell(0));
     let make = |job: Job, buffer: Buffer| {
         let future = perform(export, &file, job, buffer, standing);
         debug_assert!(size_of_val(&future) <= REQUEST_BYTES);
@@ -167,29 +181,29 @@ where
     M: Fn(Job, Buffer) -> F,
     F: Future<Output = Finished>,
 {
-    /// Turns until the client has left and all that it asked for has ended. What a request began
-    /// is never broken off: a write that is half in the cache goes on without its client.
+    /// Turns until the client has left and all that it asked for has ended.
+    ///
+    /// Of a connection that breaks, what was begun is broken off: its client will ask again, and
+    /// must not be overtaken by what it asked before. One that said that it leaves does not come
+    /// again, so what it asked goes on without it.
     fn run(&mut self) -> Result<(), ConnectionError> {
         let mut result = Ok(());
         loop {
             let rung = self.alarm.take();
             self.pipeline.go_on(rung);
-            match self.pipeline.advance(&mut self.input, &mut self.output) {
-                Ok(goes_on) => self.goes_on = goes_on,
-                Err(error) => {
-                    self.give_up();
-                    result = Err(error.into());
-                    // What has ended and waited for its turn to be answered is let go first:
-                    // nothing would ring for it.
-                    continue;
-                }
-            }
+            self.goes_on = self.pipeline.advance(&mut self.input, &mut self.output)?;
             let moved = self.send() | self.receive();
-            if self.is_broken && result.is_ok() && !self.pipeline.is_idle() {
+            if self.standing.writes.are_called_off() {
+                return Err(ConnectionError::CalledOff);
+            }
+            if self.is_broken && !self.pipeline.is_idle() {
                 result = Err(ConnectionError::Broken);
             }
             if self.has_ended() {
                 return result;
+            }
+            if !self.may_write() {
+                self.standing.writes.end();
             }
             if !moved && rung == 0 {
                 self.sleep()?;
@@ -197,9 +211,21 @@ where
         }
     }
 
+    fn hears_more(&self) -> bool {
+        self.has_input && !self.pipeline.is_over()
+    }
+
     fn has_ended(&self) -> bool {
-        let hears_more = self.has_input && !self.pipeline.is_over();
-        !hears_more && !self.goes_on && self.pipeline.is_idle() && self.has_said_all()
+        if self.is_broken && !self.pipeline.is_over() {
+            return true;
+        }
+        !self.hears_more() && !self.goes_on && self.pipeline.is_idle() && self.has_said_all()
+    }
+
+    /// Whether something that was asked, or will be, may still change bytes.
+    fn may_write(&self) -> bool {
+        let is_taken_apart = self.input.is_empty() || self.pipeline.is_over();
+        self.hears_more() || self.goes_on || !is_taken_apart || self.pipeline.is_writing()
     }
 
     fn has_said_all(&self) -> bool {
@@ -258,8 +284,7 @@ where
 
     /// A client that does not read its replies is not heard until it does.
     fn wants_input(&self) -> bool {
-        let has_room = self.input.room() >= INPUT_BYTES / 2;
-        self.has_input && !self.pipeline.is_over() && has_room
+        self.hears_more() && self.input.room() >= INPUT_BYTES / 2
     }
 
     /// Nothing more is said to this client, nor heard of it.
@@ -271,7 +296,7 @@ where
     }
 
     /// Waits until the client or a request of its own can go on.
-    fn sleep(&self) -> Result<(), Errno> {
+    fn sleep(&mut self) -> Result<(), Errno> {
         if !self.alarm.may_sleep() {
             return Ok(());
         }
@@ -285,11 +310,16 @@ where
             PollFd::new(self.alarm, PollFlags::IN),
             PollFd::new(&*self.channel, wanted),
         ];
-        // A socket that nothing is wanted of would still report that its other end is gone.
-        let count = if wanted.is_empty() { 1 } else { 2 };
+        // A broken one would report so again and again.
+        let count = if self.is_broken { 1 } else { 2 };
         let outcome = poll(&mut fds[..count], None);
         let heard = !fds[0].revents().is_empty();
+        let is_gone = fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         self.alarm.woke(heard);
+        // Where something is wanted of the socket, the try shows what came of it.
+        if is_gone && wanted.is_empty() {
+            self.give_up();
+        }
         match outcome {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno),

@@ -35,6 +35,20 @@ pub(crate) enum Job {
 }
 
 impl Job {
+    /// Whether it writes, other than what the cache holds to the store. A trim does not count: it
+    /// takes its place in line when it begins, before whatever is written after it.
+    pub(crate) fn changes_bytes(&self) -> bool {
+        match self {
+            Job::Write(_) | Job::Zero { no_hole: true, .. } => true,
+            Job::Zero { no_hole: false, .. }
+            | Job::Trim(_)
+            | Job::Read(_)
+            | Job::Flush(_)
+            | Job::Prefetch(_)
+            | Job::Status { .. } => false,
+        }
+    }
+
     /// Bytes of the buffer that it needs.
     pub(crate) fn buffer_bytes(&self) -> usize {
         match self {

@@ -46,6 +46,7 @@ mod slots;
 mod socket;
 mod standing;
 mod tls;
+mod writes;
 mod written;
 
 pub mod handshake;

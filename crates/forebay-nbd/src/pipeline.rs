@@ -3,8 +3,8 @@
 //! A request becomes pieces of at most [`PIECE_BYTES`], each piece a job in a slot. A job that
 //! can be done at once is answered at once; the others are answered as they end, in any order.
 //!
-//! invariant N3: a request is answered exactly once, after its payload was taken in full and after
-//! its last piece has ended.
+//! invariant N3: a request is answered exactly once while its client is there, after its payload
+//! was taken in full and after its last piece has ended.
 //! invariant N4: between the head and the last byte of a simple reply nothing else is sent.
 
 use crate::job::{Finished, Job, Trouble};
@@ -105,6 +105,8 @@ pub(crate) struct Pipeline<M, F> {
     outcomes: Vec<Option<Result<usize, Trouble>>>,
     /// Bit set of the slots whose job ended and is not answered yet.
     finished: u64,
+    /// Bit set of the slots whose job changes bytes and has not ended.
+    writing: u64,
     asked: Vec<Option<Asked>>,
     issuing: Option<Issuing>,
     /// The request whose simple reply is half sent.
@@ -125,6 +127,7 @@ where
             pieces: [Piece::default(); SLOTS],
             outcomes: vec![None; SLOTS],
             finished: 0,
+            writing: 0,
             // One for each slot, and one that has none yet.
             asked: vec![None; SLOTS + 1],
             issuing: None,
@@ -144,9 +147,19 @@ where
         self.slots.is_idle()
     }
 
+    /// Whether a job that was begun, or the request that is being taken apart, changes bytes.
+    pub(crate) fn is_writing(&self) -> bool {
+        let begins = match &self.issuing {
+            Some(Issuing::Write { .. }) => true,
+            Some(Issuing::Whole { job, .. }) => job.changes_bytes(),
+            Some(Issuing::Read { .. } | Issuing::Refused { .. }) | None => false,
+        };
+        begins || self.writing != 0
+    }
+
     /// From now on nothing is answered and nothing begun; what runs goes on to its end.
     pub(crate) fn mute(&mut self) {
-        (self.is_mute, self.is_over) = (true, true);
+        (self.is_mute, self.issuing) = (true, None);
     }
 
     /// Lets the jobs in the bit set `woken` go on.
@@ -180,7 +193,7 @@ where
         }
     }
 
-    /// The share of the pool, when nothing runs any more.
+    /// The share of the pool. What runs is broken off.
     pub(crate) fn into_share(self) -> Share {
         self.slots.into_share()
     }
@@ -190,6 +203,7 @@ where
         self.slots.put_buffer(slot, finished.buffer, is_wanted);
         self.outcomes[slot] = Some(finished.outcome);
         self.finished |= 1 << slot;
+        self.writing &= !(1 << slot);
     }
 
     /// Answers what can be answered. True if something was.
@@ -287,7 +301,7 @@ where
         input: &mut ByteQueue,
         output: &mut ByteQueue,
     ) -> Result<bool, TransmissionError> {
-        if self.is_over {
+        if self.is_over || self.is_mute {
             return Ok(false);
         }
         match self.issuing.take() {
@@ -439,6 +453,7 @@ where
             request,
             offset_bytes,
         };
+        self.writing |= u64::from(job.changes_bytes()) << slot;
         if let Some(finished) = self.slots.start(slot, job) {
             self.note(slot, finished);
         }

@@ -1,7 +1,7 @@
 //! A listener, its clients, and how both end.
 
 use crate::clients::{Client, Clients, STRANGERS_LIMIT};
-use crate::connection::{self, ConnectionError};
+use crate::connection::{self, ConnectionError, Host};
 use crate::export::Export;
 use crate::listener::Listener;
 use crate::opening::{Gate, OpeningError};
@@ -12,7 +12,7 @@ use crate::tls::TlsCredentials;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_base::sync::{Mutex, lock};
-use forebay_rt::thread::{self, SMALL_STACK_BYTES};
+use forebay_rt::thread::{self, SMALL_STACK_BYTES, Stopwatch};
 use forebay_rt::wait::WaitQueue;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -81,6 +81,10 @@ pub struct ServerSettings {
     /// Bytes of buffers that all clients share, taken at the start (4 MiB). They bound how many
     /// requests wait for the store at once.
     pub shared_bytes: usize,
+    /// A new client of an export waits for the writes of those that left before it came, and so
+    /// long at most (5 s); then they are broken off. A client that left in order, or that sends no
+    /// more and hears on, has so long to be answered.
+    pub patience: Span,
     /// Where notices go; called on the connections' threads.
     pub notify: Arc<dyn Fn(Notice) + Send + Sync>,
 }
@@ -90,6 +94,7 @@ impl Default for ServerSettings {
         ServerSettings {
             connections_limit: 16,
             shared_bytes: 4 << 20,
+            patience: Span::from_secs(5),
             notify: Arc::new(|_| ()),
         }
     }
@@ -100,6 +105,7 @@ impl fmt::Debug for ServerSettings {
         f.debug_struct("ServerSettings")
             .field("connections_limit", &self.connections_limit)
             .field("shared_bytes", &self.shared_bytes)
+            .field("patience", &self.patience)
             .finish_non_exhaustive()
     }
 }
@@ -283,14 +289,13 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         if gate.is_none() {
             place.tell_of_coming();
         }
-        let exports = &place.shared.exports;
-        let outcome = connection::serve(
-            &socket,
-            exports,
-            &place.shared.pool,
-            gate.as_ref(),
-            &standing,
-        );
+        let host = Host {
+            exports: &place.shared.exports,
+            pool: &place.shared.pool,
+            standing: &standing,
+            begin: &|export| place.begin(export),
+        };
+        let outcome = connection::serve(&socket, gate.as_ref(), &host);
         drop(gate);
         socket.shut_down(Shutdown::Both);
         place.end(outcome);
@@ -322,6 +327,7 @@ impl Shared {
             standing: standing.clone(),
             is_stranger,
             is_cut: false,
+            export: None,
         };
         let mut clients = lock(&self.clients);
         if self.is_draining.load(Ordering::SeqCst) {
@@ -344,6 +350,25 @@ impl Place {
         lock(&self.shared.clients).welcome(self.number, limit)?;
         self.tell_of_coming();
         Ok(())
+    }
+
+    /// Returns when nothing can change any more that those asked who agreed on this export before
+    /// and have left. False if the server ends: whose client has left cannot be seen then.
+    fn begin(&self, export: usize) -> bool {
+        let mut clients = lock(&self.shared.clients);
+        let before = clients.agree(self.number, export);
+        if self.shared.is_draining.load(Ordering::SeqCst) {
+            return before.is_empty();
+        }
+        let gone = before.into_iter().filter(|client| client.socket.was_left());
+        let gone: Vec<_> = gone.map(|client| client.standing.clone()).collect();
+        drop(clients);
+        let (patience, watch) = (self.shared.settings.patience, Stopwatch::start());
+        for standing in gone {
+            let left = patience.saturating_sub(watch.elapsed());
+            standing.writes.await_end(left);
+        }
+        true
     }
 
     fn tell_of_coming(&self) {

@@ -105,7 +105,7 @@ where
         self.free |= 1 << slot;
     }
 
-    /// The share of the pool, when nothing runs any more.
+    /// The share of the pool. What runs is broken off.
     pub(crate) fn into_share(mut self) -> Share {
         for buffer in self.buffers {
             self.share.put(buffer);

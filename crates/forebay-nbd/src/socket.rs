@@ -1,5 +1,6 @@
 //! A client's socket, of either family, that never makes its thread wait.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
@@ -41,6 +42,13 @@ impl Socket {
             Socket::Unix(stream) => stream.shutdown(how),
             Socket::Tcp(stream) => stream.shutdown(how),
         };
+    }
+
+    /// Whether the other side closed, or the connection broke. What it sent before may lie unread.
+    pub(crate) fn was_left(&self) -> bool {
+        let mut fds = [PollFd::new(self, PollFlags::RDHUP)];
+        // A poll that does not wait fails only without memory; then the client counts as there.
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|count| count > 0)
     }
 
     pub(crate) fn receive(&self, room: &mut [u8]) -> Moved {

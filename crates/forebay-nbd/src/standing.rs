@@ -1,5 +1,6 @@
 //! How a client stands: what its connection and the server tell each other while both run.
 
+use crate::writes::Writes;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_rt::thread::Stopwatch;
@@ -13,6 +14,8 @@ pub(crate) struct Standing {
     /// one more; 0 while it takes.
     deaf_since_ms: AtomicU64,
     is_draining: AtomicBool,
+    /// What the client's requests may still change.
+    pub(crate) writes: Writes,
 }
 
 impl Standing {
@@ -21,6 +24,7 @@ impl Standing {
             watch: Stopwatch::start(),
             deaf_since_ms: AtomicU64::new(0),
             is_draining: AtomicBool::new(false),
+            writes: Writes::new(),
         }
     }
 

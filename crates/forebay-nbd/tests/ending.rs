@@ -4,12 +4,14 @@
 mod held;
 #[path = "ending/served.rs"]
 mod served;
+#[path = "ending/succession.rs"]
+mod succession;
 
 use forebay_base::Span;
 use forebay_nbd::Listener;
 use forebay_nbd::wire::command;
 use forebay_rt::{Rt, block_on, thread};
-use forebay_store::MemoryStore;
+use forebay_store::{IoKind, MemoryStore};
 use held::HeldStore;
 use served::{Served, expect_done, request};
 use std::io::{Read, Write};
@@ -86,7 +88,7 @@ fn who_never_stops_asking_does_not_keep_the_server() {
     const PIECE_BYTES: u32 = 64 << 10;
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let uri = listener.uri();
-    let (server, cache) = served::serve(listener, Arc::new(MemoryStore::new()));
+    let (server, cache) = served::serve(listener, Arc::new(MemoryStore::new()), Span::from_secs(5));
     let mut client = TcpStream::connect(uri.strip_prefix("nbd://").unwrap()).unwrap();
     client.read_exact(&mut [0; 18]).unwrap();
     client.write_all(&served::hello()).unwrap();
@@ -115,7 +117,7 @@ fn who_never_stops_asking_does_not_keep_the_server() {
 /// A store may take longer than a client is waited for that does not take its answers.
 #[test]
 fn who_waits_for_the_store_is_answered_and_who_does_not_read_is_cut_off() {
-    let store = Arc::new(HeldStore::new());
+    let store = Arc::new(HeldStore::of(&[IoKind::Write, IoKind::Commit]));
     let served = Served::before(store.clone());
     served.fill(READ_BYTES);
     let mut flusher = served.client();

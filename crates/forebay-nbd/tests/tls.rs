@@ -71,6 +71,7 @@ impl Served {
                     lock(&heard).push(reason);
                 }
             }),
+            ..ServerSettings::default()
         };
         let server = Server::start(listener, vec![Export::new("", file)], settings)
             .expect("the test set it up");

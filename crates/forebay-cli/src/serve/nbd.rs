@@ -47,6 +47,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
             Notice::Failed { .. } | Notice::Refused { .. } => say(notice),
             _ => {}
         }),
+        ..ServerSettings::default()
     };
     let server = Server::start(listener, exports, settings)
         .map_err(|error| CommandError::Served(error.to_string()))?;

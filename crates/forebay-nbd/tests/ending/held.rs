@@ -1,4 +1,4 @@
-//! A store that holds back what would make bytes durable until the test lets go.
+//! A store that holds back some kinds of requests until the test lets go.
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
@@ -7,6 +7,7 @@ use forebay_store::{Geometry, Io, IoKind, MemoryStore, Store};
 
 pub(crate) struct HeldStore {
     inner: MemoryStore,
+    kinds: &'static [IoKind],
     /// `None` once the test has let go.
     held: Mutex<Option<Vec<Io>>>,
     /// Opened by the first request that is held.
@@ -14,9 +15,11 @@ pub(crate) struct HeldStore {
 }
 
 impl HeldStore {
-    pub(crate) fn new() -> HeldStore {
+    /// One that holds back requests of these kinds.
+    pub(crate) fn of(kinds: &'static [IoKind]) -> HeldStore {
         HeldStore {
             inner: MemoryStore::new(),
+            kinds,
             held: Mutex::new(Some(Vec::new())),
             has_some: Gate::new(false),
         }
@@ -42,7 +45,7 @@ impl Store for HeldStore {
     }
 
     fn submit(&self, io: Io) {
-        if io.request().kind != IoKind::Read
+        if self.kinds.contains(&io.request().kind)
             && let Some(held) = lock(&self.held).as_mut()
         {
             held.push(io);

@@ -1,6 +1,7 @@
 //! A server in this process, and bytes for it.
 
 use forebay::{Cache, Settings};
+use forebay_base::Span;
 use forebay_nbd::wire::{OPTION_MAGIC, Request, command, option};
 use forebay_nbd::{Export, Listener, Server, ServerSettings};
 use forebay_store::{MemoryStore, ObjectId, Store};
@@ -26,10 +27,15 @@ impl Served {
 
     /// A server of a cache before `store`.
     pub(crate) fn before(store: Arc<dyn Store>) -> Served {
+        Served::with(store, ServerSettings::default().patience)
+    }
+
+    /// The same with so much patience for clients that left.
+    pub(crate) fn with(store: Arc<dyn Store>, patience: Span) -> Served {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let socket = folder.path().join("nbd.sock");
         let listener = Listener::unix(&socket).expect("nobody listens there");
-        let (server, cache) = serve(listener, store);
+        let (server, cache) = serve(listener, store, patience);
         Served {
             _folder: folder,
             socket,
@@ -80,7 +86,7 @@ impl Served {
 }
 
 /// A server of a cache before `store`, found by `listener`.
-pub(crate) fn serve(listener: Listener, store: Arc<dyn Store>) -> (Server, Cache) {
+pub(crate) fn serve(listener: Listener, store: Arc<dyn Store>, patience: Span) -> (Server, Cache) {
     let settings = Settings {
         memory_bytes: 16 << 20,
         ..Settings::default()
@@ -89,7 +95,11 @@ pub(crate) fn serve(listener: Listener, store: Arc<dyn Store>) -> (Server, Cache
     let store = cache.attach(store).expect("it is the first");
     let file = cache.open(&store, ObjectId(1), LENGTH_BYTES);
     let export = Export::new("", file.expect("it is the first"));
-    let server = Server::start(listener, vec![export], ServerSettings::default());
+    let settings = ServerSettings {
+        patience,
+        ..ServerSettings::default()
+    };
+    let server = Server::start(listener, vec![export], settings);
     (server.expect("it has an export"), cache)
 }
 
