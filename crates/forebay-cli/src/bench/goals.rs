@@ -2,6 +2,7 @@
 //! machine sets the scale. One table; the bench prints it with what was measured.
 
 use super::contender::{Percentiles, Phase, Who};
+use super::forebay::IDLE_WHILE_THROTTLED;
 use super::results::{Figure, Name, Results};
 use std::fmt;
 
@@ -150,6 +151,13 @@ impl Numbers<'_> {
         self.figure(phase, "write", writers)?.percentiles
     }
 
+    /// The worst part of the throttled time in which the disk was idle, of the loads whose writers
+    /// were throttled.
+    fn idle_while_throttled(&self, phase: Phase, loads: &[(u32, u32)]) -> Option<f64> {
+        let idle = |&load| self.own(phase, IDLE_WHILE_THROTTLED, load);
+        loads.iter().filter_map(idle).reduce(f64::max)
+    }
+
     /// The worst round of 1 and of 4 writers.
     fn longest_gap_ms(&self) -> Option<f64> {
         let of = |writers| Some(self.figure(Phase::Stream, "longest gap", writers)?.highest);
@@ -286,6 +294,13 @@ const GOALS: &[Goal] = &[
         measure: |n| n.longest_gap_ms(),
     },
     Goal {
+        phase: Phase::Stream,
+        text: "disk idle while writers are throttled, 1 or 4",
+        unit: "%",
+        limit: Limit::AtMost(1.0),
+        measure: |n| n.idle_while_throttled(Phase::Stream, &[ONE, FOUR]),
+    },
+    Goal {
         phase: Phase::Slow,
         text: "rate, against the disk's 30 MB/s",
         unit: "x",
@@ -330,6 +345,13 @@ const GOALS: &[Goal] = &[
         unit: "pages",
         limit: Limit::AtMost(0.0),
         measure: |n| n.own(Phase::Slow, "most over the allowance", FOUR),
+    },
+    Goal {
+        phase: Phase::Slow,
+        text: "disk idle while writers are throttled",
+        unit: "%",
+        limit: Limit::AtMost(1.0),
+        measure: |n| n.idle_while_throttled(Phase::Slow, &[FOUR]),
     },
     Goal {
         phase: Phase::Mix,

@@ -2,6 +2,7 @@
 
 mod events;
 mod handle;
+mod throttled;
 
 use super::contender::{Contender, Load, Phase, Preparation, Sample, Step, Who};
 use super::floor::huge_pages_remark;
@@ -23,6 +24,9 @@ use forebay_store::{FileStore, FileStoreSettings, OpenMode, Rate, RateStore, Sto
 use handle::{Handle, failed};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use throttled::ThrottledTimes;
+
+pub(crate) use throttled::IDLE_WHILE_THROTTLED;
 
 /// The contender that is the cache of this repository.
 pub(crate) struct Forebay {
@@ -176,9 +180,12 @@ impl Forebay {
         let open = self.opened()?;
         let handles = (0..step.threads).map(|_| Handle::new(&open.data)).collect();
         let data = open.data.blocking();
-        stream::run(handles, step, || {
+        let before = ThrottledTimes::of(&open.cache);
+        let mut samples = stream::run(handles, step, || {
             data.sync().map_err(|reason| failed("sync", reason))
-        })
+        })?;
+        samples.extend(ThrottledTimes::of(&open.cache).idle_sample(before));
+        Ok(samples)
     }
 
     fn write_slowly(&self, step: &Step) -> Result<Vec<Sample>, CommandError> {
@@ -188,7 +195,9 @@ impl Forebay {
             open,
             writers: u64::from(step.threads),
         };
+        let before = ThrottledTimes::of(&open.cache);
         let mut samples = slow::run(handles, self.layout.data_bytes(), step, &mut disk)?;
+        samples.extend(ThrottledTimes::of(&open.cache).idle_sample(before));
         samples.extend(open.events.pause_samples());
         Ok(samples)
     }
