@@ -77,7 +77,7 @@ pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> Str
 
 /// What is told of each store.
 fn stores(text: &mut Text, statistics: &Statistics) {
-    let each = |value: fn(&forebay::BackingStatistics) -> u64| -> Vec<(String, u64)> {
+    let each = |value: fn(&forebay::statistics::BackingStatistics) -> u64| -> Vec<(String, u64)> {
         let numbered = statistics.backings.iter().enumerate();
         numbered
             .map(|(bdi, backing)| (format!("{{bdi=\"{bdi}\"}}"), value(backing)))

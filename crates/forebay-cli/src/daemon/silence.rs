@@ -46,7 +46,7 @@ struct Look {
 
 impl Look {
     fn at(statistics: &Statistics) -> Look {
-        let silent_us = |backing: &forebay::BackingStatistics| backing.silent_us;
+        let silent_us = |backing: &forebay::statistics::BackingStatistics| backing.silent_us;
         let longest_us = statistics.backings.iter().map(silent_us).max();
         let longest_us = longest_us.unwrap_or(0);
         Look {

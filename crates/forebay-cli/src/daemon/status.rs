@@ -1,6 +1,8 @@
 //! What a server says of its cache when somebody sends it SIGUSR1: for whom has no Prometheus.
 
-use forebay::{BackingStatistics, Counter, Statistics};
+use forebay::{Counter, Statistics};
+
+use forebay::statistics::BackingStatistics;
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::show_bytes;
 

@@ -1,9 +1,10 @@
 //! Whether the disk works while writers are made to wait for it.
 
 use crate::bench::contender::Sample;
-use forebay::{BackingStatistics, Cache};
+use forebay::Cache;
+use forebay::statistics::BackingStatistics;
 
-/// The metric of [`idle_sample`].
+/// The metric of [`ThrottledTimes::idle_sample`].
 pub(crate) const IDLE_WHILE_THROTTLED: &str = "idle while throttled";
 
 /// The times of all stores of a cache so far, microseconds.
