@@ -5,7 +5,9 @@
 //! All rows are measured in turns in one run, so that they can be compared with each other. Times
 //! of two runs cannot.
 
-use forebay::{AttachedStore, Cache, File, PageMemory, Settings};
+use forebay::{AttachedStore, Cache, File, Settings};
+
+use forebay::settings::PageMemory;
 use forebay_rt::block_on;
 use forebay_rt::thread::Stopwatch;
 use forebay_store::{Durability, Geometry, Io, ObjectId, Store};

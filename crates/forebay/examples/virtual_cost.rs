@@ -1,7 +1,9 @@
 //! What an operation costs in real time on a simulated machine:
 //! `cargo run --release -p forebay --example virtual_cost`.
 
-use forebay::{Cache, PageMemory, Parts, Settings};
+use forebay::{Cache, Parts, Settings};
+
+use forebay::settings::PageMemory;
 use forebay_rt::thread::Stopwatch;
 use forebay_rt::{Rt, Virtual, VirtualSettings, Work, WorkCosts};
 use forebay_store::{Durability, Geometry, Io, ObjectId, Store};

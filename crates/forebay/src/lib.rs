@@ -39,31 +39,23 @@ mod handle;
 mod layout;
 mod marks;
 mod memory;
-mod policy;
-mod settings;
 mod shrinker;
 mod state;
-mod statistics;
 mod stores;
 
 pub mod blocking;
 pub mod event;
+pub mod policy;
+pub mod settings;
+pub mod statistics;
 
 pub use cache::{AttachedStore, Cache};
 pub use counters::Counter;
 pub use error::{AccessError, BuildError, MemoryError, SyncError};
 pub use file::{Advice, File, ReadRequest};
-pub use forebay_law::limits::DirtyKnobs;
-pub use forebay_law::watermark::Watermarks;
 pub use guard::PageGuard;
 pub use marks::Mark;
-pub use policy::{
-    ActiveReferences, ClosedFiles, DirtyThrottle, FlushChunk, InactiveShare, Knob, KnobError,
-    KswapdBalance, KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance,
-    ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
-};
-pub use settings::{
-    BackingSettings, NodeSettings, PageMemory, Parts, ReclaimWrites, Settings, ZoneSettings,
-};
+pub use policy::Policy;
+pub use settings::{Parts, Settings};
 pub use shrinker::Shrinker;
-pub use statistics::{BackingStatistics, Statistics, ZoneStatistics};
+pub use statistics::Statistics;

@@ -53,14 +53,15 @@ macro_rules! policy {
         /// One value for each choice. [`Policy::default`] is today's best.
         ///
         /// ```
-        /// use forebay::{Policy, ReclaimWriteback};
+        /// use forebay::Policy;
+        /// use forebay::policy::ReclaimWriteback;
         /// assert_eq!(Policy::preset("forebay"), Some(Policy::default()));
         /// assert!(Policy::preset("linux-1.0").is_none());
         /// let mut policy = Policy::default();
         /// policy.set("reclaim_writeback=a")?;
         /// assert_eq!(policy.reclaim_writeback, ReclaimWriteback::Anybody);
         /// assert!(policy.set("reclaim_writeback=z").is_err());
-        /// # Ok::<(), forebay::KnobError>(())
+        /// # Ok::<(), forebay::policy::KnobError>(())
         /// ```
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Policy {

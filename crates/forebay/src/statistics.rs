@@ -40,7 +40,7 @@ pub struct ZoneStatistics {
     pub isolated_file: u64,
     /// Frames that requests of each class must leave.
     pub lowmem_reserve: Vec<u64>,
-    /// Its part of the dirty limit ([`crate::ZoneDirtyLimits`]), pages.
+    /// Its part of the dirty limit ([`crate::policy::ZoneDirtyLimits`]), pages.
     pub dirty_limit: u64,
     /// Memory of it that may be dirtied, pages.
     pub dirtyable: u64,

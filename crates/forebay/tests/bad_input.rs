@@ -3,10 +3,8 @@
 mod support;
 
 use forebay::event::{Event, EventSink};
-use forebay::{
-    AccessError, BackingSettings, BuildError, Cache, Counter, DirtyKnobs, NodeSettings, Parts,
-    Settings, SyncError, Watermarks, ZoneSettings,
-};
+use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings, Watermarks, ZoneSettings};
+use forebay::{AccessError, BuildError, Cache, Counter, Parts, Settings, SyncError};
 use forebay_base::{Instant, Span};
 use forebay_store::{
     Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,

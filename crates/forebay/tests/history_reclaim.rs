@@ -3,7 +3,8 @@
 mod support;
 
 use forebay::event::Event;
-use forebay::{BackingSettings, Counter, Policy, ReclaimWrites, Settings};
+use forebay::settings::{BackingSettings, ReclaimWrites};
+use forebay::{Counter, Policy, Settings};
 use forebay_base::Span;
 use forebay_law::limits::DirtyKnobs;
 use forebay_rt::Rt;

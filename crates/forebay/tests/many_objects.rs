@@ -2,7 +2,9 @@
 
 mod support;
 
-use forebay::{Counter, File, NodeSettings, Settings, Statistics, ZoneSettings};
+use forebay::{Counter, File, Settings, Statistics};
+
+use forebay::settings::{NodeSettings, ZoneSettings};
 use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
 use forebay_store::{CountStore, Failure, Fault, FaultAction, IoKind, MemoryStore, ObjectId};

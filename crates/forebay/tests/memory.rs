@@ -2,8 +2,10 @@
 
 mod support;
 
-use forebay::{Counter, File, MemoryError, NodeSettings, Settings, Statistics};
-use forebay::{Watermarks, ZoneSettings};
+use forebay::{Counter, File, MemoryError, Settings, Statistics};
+
+use forebay::settings::NodeSettings;
+use forebay::settings::{Watermarks, ZoneSettings};
 use forebay_base::Span;
 use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;

@@ -2,7 +2,9 @@
 //!
 //! A program of its own, for its allocator counts what every thread of it asks for.
 
-use forebay::{AttachedStore, Cache, File, PageMemory, Settings};
+use forebay::{AttachedStore, Cache, File, Settings};
+
+use forebay::settings::PageMemory;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_store::{MemoryStore, ObjectId};
 use std::alloc::{GlobalAlloc, Layout, System};

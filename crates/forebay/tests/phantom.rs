@@ -2,9 +2,9 @@
 
 mod support;
 
-use forebay::{
-    BuildError, Cache, Counter, NodeSettings, PageMemory, Parts, Settings, Watermarks, ZoneSettings,
-};
+use forebay::{BuildError, Cache, Counter, Parts, Settings};
+
+use forebay::settings::{NodeSettings, PageMemory, Watermarks, ZoneSettings};
 use std::sync::Arc;
 use support::void::Void;
 use support::{Bench, OfSize, PAGE, page_of, simulate, simulated};

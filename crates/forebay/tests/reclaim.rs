@@ -3,7 +3,8 @@
 mod support;
 
 use forebay::event::Event;
-use forebay::{Counter, DirtyKnobs, File, Settings};
+use forebay::settings::DirtyKnobs;
+use forebay::{Counter, File, Settings};
 use forebay_base::Span;
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::ops::Range;

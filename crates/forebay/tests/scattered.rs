@@ -2,7 +2,9 @@
 
 mod support;
 
-use forebay::{AccessError, Advice, Counter, DirtyKnobs, Settings};
+use forebay::{AccessError, Advice, Counter, Settings};
+
+use forebay::settings::DirtyKnobs;
 use forebay_base::Span;
 use forebay_base::hash::mix;
 use forebay_store::{

@@ -3,7 +3,8 @@
 mod support;
 
 use forebay::event::Event;
-use forebay::{AccessError, BackingSettings, Counter, DirtyKnobs, Policy, Settings, SyncError};
+use forebay::settings::{BackingSettings, DirtyKnobs};
+use forebay::{AccessError, Counter, Policy, Settings, SyncError};
 use forebay_base::Span;
 use forebay_store::{
     Durability, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,

@@ -3,7 +3,9 @@
 
 mod support;
 
-use forebay::{AttachedStore, BackingSettings};
+use forebay::AttachedStore;
+
+use forebay::settings::BackingSettings;
 use forebay_base::Span;
 use forebay_rt::{Rt, Task};
 use forebay_store::{ObjectId, Rate, RateStore};

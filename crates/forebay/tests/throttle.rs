@@ -4,7 +4,9 @@
 mod support;
 
 use forebay::event::{Event, PauseLimit, PauseRecord};
-use forebay::{BackingSettings, Counter, DirtyThrottle, Mark, Policy, Settings};
+use forebay::policy::DirtyThrottle;
+use forebay::settings::BackingSettings;
+use forebay::{Counter, Mark, Policy, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::pace::{LONGEST_US, PaceInputs, pace};

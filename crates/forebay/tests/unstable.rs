@@ -2,7 +2,9 @@
 
 mod support;
 
-use forebay::{BuildError, Counter, DirtyThrottle, Settings};
+use forebay::{BuildError, Counter, Settings};
+
+use forebay::policy::DirtyThrottle;
 use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_store::{

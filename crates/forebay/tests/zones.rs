@@ -2,10 +2,13 @@
 
 mod support;
 
-use forebay::{
-    Counter, KswapdSleep, NodeSettings, Policy, Settings, ZoneDirtyLimits, ZoneSettings,
-    ZoneStatistics,
-};
+use forebay::{Counter, Policy, Settings};
+
+use forebay::policy::{KswapdSleep, ZoneDirtyLimits};
+
+use forebay::settings::{NodeSettings, ZoneSettings};
+
+use forebay::statistics::ZoneStatistics;
 use forebay_base::Span;
 use forebay_store::{Rate, RateStore};
 use std::sync::Arc;

@@ -23,13 +23,13 @@ pub enum ReclaimAnswer {
     Never,
 }
 
-impl From<ReclaimAnswer> for forebay::ReclaimWrites {
-    fn from(answer: ReclaimAnswer) -> forebay::ReclaimWrites {
+impl From<ReclaimAnswer> for forebay::settings::ReclaimWrites {
+    fn from(answer: ReclaimAnswer) -> forebay::settings::ReclaimWrites {
         match answer {
-            ReclaimAnswer::Always => forebay::ReclaimWrites::Always,
-            ReclaimAnswer::KswapdOnly => forebay::ReclaimWrites::KswapdOnly,
-            ReclaimAnswer::Allocated => forebay::ReclaimWrites::Allocated,
-            ReclaimAnswer::Never => forebay::ReclaimWrites::Never,
+            ReclaimAnswer::Always => forebay::settings::ReclaimWrites::Always,
+            ReclaimAnswer::KswapdOnly => forebay::settings::ReclaimWrites::KswapdOnly,
+            ReclaimAnswer::Allocated => forebay::settings::ReclaimWrites::Allocated,
+            ReclaimAnswer::Never => forebay::settings::ReclaimWrites::Never,
         }
     }
 }

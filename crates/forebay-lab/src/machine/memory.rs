@@ -1,6 +1,6 @@
 //! Nodes and zones, and what the engine is told of them (spec/workloads.md 4.2).
 
-use forebay::{NodeSettings, Watermarks, ZoneSettings};
+use forebay::settings::{NodeSettings, Watermarks, ZoneSettings};
 use forebay_base::units::pages_for;
 use forebay_law::watermark::{self, MarkSpacing};
 

@@ -19,7 +19,7 @@ pub use storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
 pub(crate) use storage::{NFS, TWO_PAGES_BYTES};
 pub use text::{MachineText, Size};
 
-use forebay::DirtyKnobs;
+use forebay::settings::DirtyKnobs;
 use forebay_base::Span;
 use toml::Spanned;
 

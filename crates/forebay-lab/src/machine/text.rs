@@ -5,7 +5,7 @@ use super::error::{MachineError, Place, explained};
 use super::memory::{Memory, Node, Zone};
 use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan, TWO_PAGES_BYTES};
 use super::{Machine, default_tick_ms};
-use forebay::{DirtyKnobs, Watermarks};
+use forebay::settings::{DirtyKnobs, Watermarks};
 use forebay_base::Span;
 use forebay_base::units::{pages_for, parse_size};
 use serde::{Deserialize, Deserializer};

@@ -4,7 +4,8 @@ use super::PausesSinceLook;
 use crate::device::Statistics as DeviceStatistics;
 use crate::outcome::{Column, Series};
 use crate::world::World;
-use forebay::{BackingStatistics, Counter, Statistics, ZoneStatistics};
+use forebay::statistics::{BackingStatistics, ZoneStatistics};
+use forebay::{Counter, Statistics};
 use forebay_base::{Instant, PAGE_BYTES, Span};
 use std::collections::BTreeMap;
 

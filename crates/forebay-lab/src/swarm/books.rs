@@ -4,7 +4,8 @@ use super::plan::Part;
 use super::store::Tally;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{Counter, DirtyThrottle, Policy, Statistics};
+use forebay::policy::DirtyThrottle;
+use forebay::{Counter, Policy, Statistics};
 
 /// Pages that a writer may dirty between two looks at the limits.
 const STRETCH_PAGES: u64 = 64;

@@ -3,7 +3,8 @@
 use super::client::PAGE;
 use super::verdict::Oracle;
 use super::world::World;
-use forebay::{MemoryError, ReclaimThrottle};
+use forebay::MemoryError;
+use forebay::policy::ReclaimThrottle;
 use forebay_base::{Prng, Span};
 use std::sync::Arc;
 

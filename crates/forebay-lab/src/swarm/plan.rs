@@ -4,11 +4,11 @@ use super::fault::{Effect, Fault};
 use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
 use super::table::OTHERS;
-use forebay::{
-    AccessError, BackingSettings, DirtyKnobs, KswapdBalance, KswapdSleep, NodeSettings, Policy,
-    Settings,
-};
-use forebay::{ReclaimWrites, SyncError, ZoneSettings};
+use forebay::SyncError;
+use forebay::policy::{KswapdBalance, KswapdSleep};
+use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings};
+use forebay::settings::{ReclaimWrites, ZoneSettings};
+use forebay::{AccessError, Policy, Settings};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_store::{Durability, Geometry, IoKind};
 use std::collections::BTreeSet;

@@ -8,7 +8,8 @@
 use super::client::PAGE;
 use super::nowhere::Nowhere;
 use super::verdict::{Oracle, Violation};
-use forebay::{AttachedStore, Cache, File, PageMemory, Parts, Settings};
+use forebay::settings::PageMemory;
+use forebay::{AttachedStore, Cache, File, Parts, Settings};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_base::{Prng, Span};
 use forebay_rt::{Rt, Task, Virtual, VirtualSettings};

@@ -9,9 +9,9 @@ use crate::filesystem::{self, FileSystemSettings};
 use crate::machine::{DeviceKind, FileSystemPlan, Machine};
 use crate::probe::Watcher;
 use crate::run::RunError;
-use forebay::{
-    BackingSettings, Cache, DirtyThrottle, PageMemory, Parts, Policy, ReclaimWrites, Settings,
-};
+use forebay::policy::DirtyThrottle;
+use forebay::settings::{BackingSettings, PageMemory, ReclaimWrites};
+use forebay::{Cache, Parts, Policy, Settings};
 use forebay_base::Span;
 use forebay_base::sync::Mutex;
 use forebay_rt::wait::Gate;
