@@ -1,8 +1,8 @@
 //! What a handle remembers beside its object; the last one that goes lets the object go.
 
 use crate::engine::Engine;
-use crate::flow::Dirtier;
 use crate::state::backing::Backing;
+use crate::state::dirtier::Dirtier;
 use crate::state::errseq::Cursor;
 use crate::state::frame::flag;
 use crate::state::object::ObjectState;

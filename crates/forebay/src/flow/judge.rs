@@ -1,14 +1,14 @@
 //! What becomes of each page that reclaim took off an inactive list (spec/reclaim.md 3.1, 3.3 h).
 //!
 //! Nothing here waits. A dirty file page is never written, but for historic policies
-//! (`reclaim/writeback.rs`): it is marked, so that it is freed as soon as its flusher has written
+//! (`history/writeback.rs`): it is marked, so that it is freed as soon as its flusher has written
 //! it, and goes to the active list out of reclaim's way (promise 4). A dirty anonymous page has no
 //! flusher: reclaim writes it to swap.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
-use crate::policy::{ActiveReferences, ReclaimWriteback};
+use crate::policy::{ActiveReferences, KswapdBalance, ReclaimWriteback};
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::node::ReclaimFlags;
 use crate::state::shadow::Shadow;
@@ -147,8 +147,9 @@ impl Engine {
         }
         let before = self.memory.frames.clear(hold.frame(), flag::REFERENCED);
         let was_referenced = before & flag::REFERENCED != 0;
+        let writes_files = self.settings.policy.reclaimers_write();
         let verdict = match is_anon {
-            false if !self.may_write_file(flags, hold, control) => {
+            false if !(writes_files && self.may_write_file(flags, hold, control)) => {
                 return self.leave_dirty_file(hold);
             }
             _ if was_referenced => return Verdict::Keep,
@@ -157,7 +158,7 @@ impl Engine {
             true => return Verdict::Activate,
         };
         tally.dirty_met += 1;
-        if self.is_gate_closed(hold, control) {
+        if self.settings.policy.naps() && self.is_gate_closed(hold, control) {
             tally.gate_closed += 1;
             return Verdict::Keep;
         }
@@ -165,6 +166,23 @@ impl Engine {
             return Verdict::Activate;
         }
         verdict
+    }
+
+    /// The flags by which reclaim of `zone` goes: its own where zones are balanced.
+    pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
+        match self.settings.policy.kswapd_balance {
+            KswapdBalance::Node => &self.memory.nodes[zone.node].flags,
+            KswapdBalance::Zones => &zone.flags,
+        }
+    }
+
+    /// Whether the store of a page is congested.
+    fn meets_congestion(&self, hold: &ExclusiveHold<'_>) -> bool {
+        let is_congested = || {
+            let object = self.objects.of_page(hold.owner());
+            self.backing_of(&object).is_congested()
+        };
+        self.congestion.is_anywhere() && is_congested()
     }
 
     /// Marks a dirty file page, so that it is freed as soon as its flusher has written it.

@@ -1,12 +1,10 @@
 //! A node's keeper: it sleeps by the rule by which it reclaims.
 //!
 //! Spec/reclaim.md 4.4 to 4.6: it runs until one zone that the requests may use is above its high
-//! mark, and asks exactly that, for the highest class that was asked of it, before it sleeps. What
-//! it did before is in `sleep` and `zones`.
+//! mark, and asks exactly that, for the highest class that was asked of it, before it sleeps.
 
-mod sleep;
+mod rule;
 mod wake;
-mod zones;
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -16,7 +14,6 @@ use crate::policy::{KswapdBalance, ReclaimThrottle};
 use crate::state::node::Node;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{TOP_PRIORITY, kswapd_goal};
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 
@@ -35,7 +32,7 @@ impl Engine {
                 return;
             }
             class = self.class_after_sleep(node, class);
-            if self.has_no_zones(node, class) {
+            if self.settings.policy.past_sleep().is_some() && self.has_no_zones(node, class) {
                 self.rest_without_work(node).await;
                 continue;
             }
@@ -73,22 +70,6 @@ impl Engine {
         node.kswapd_sleeps.store(false, Ordering::Release);
     }
 
-    /// A node that has no zone for a class has no page to reclaim for it; caches beside the pages
-    /// are asked, whatever they are worth to the node. Linux spends a processor on finding that out
-    /// again and again; here a tick passes, or somebody asks.
-    async fn rest_without_work(&self, node: &Node) {
-        let nothing = PagesLookedAt {
-            looked_at: 0,
-            pages: 0,
-        };
-        let mut control = ScanControl::new(Who::Kswapd, TOP_PRIORITY);
-        self.shrink_caches(nothing, &mut control).await;
-        node.kswapd_sleeps.store(true, Ordering::Release);
-        let asked = node.wake_kswapd.listen();
-        let _ = self.rt.timeout(self.settings.tick, asked).await;
-        node.kswapd_sleeps.store(false, Ordering::Release);
-    }
-
     /// The sleep test; it alone clears the node's flags.
     fn may_sleep(&self, node: &Node, class: usize) -> bool {
         node.gate.wake_all();
@@ -109,7 +90,9 @@ impl Engine {
         let mut total = 0;
         while control.priority >= 1 && !self.is_closing() {
             let balanced = self.is_node_balanced(node, class);
-            self.clear_on_any_check(node, balanced);
+            if self.settings.policy.past_sleep().is_some() {
+                self.clear_on_any_check(node, balanced);
+            }
             if balanced {
                 node.note_refaults();
                 return;
@@ -131,7 +114,8 @@ impl Engine {
             self.rt.yield_now().await;
         }
         node.note_refaults();
-        if total == 0 && self.counts_failures() && !self.is_node_balanced(node, class) {
+        let counts_failures = self.settings.policy.counts_failures();
+        if total == 0 && counts_failures && !self.is_node_balanced(node, class) {
             node.failures.fetch_add(1, Ordering::Relaxed);
             self.rest_after_nothing().await;
         }
@@ -152,3 +136,7 @@ impl Engine {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "kswapd/sleep_tests.rs"]
+mod sleep_tests;

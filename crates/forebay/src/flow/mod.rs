@@ -27,14 +27,7 @@
 //! compares it with the calls. Nothing that reclaims writes a file page, and nothing that writes
 //! one allocates. What need not wait is not here: see `memory`, `books` and `stores`.
 //!
-//! What older kernels did, for the policies that ask for it, is in files of its own:
-//!
-//! | file | what it does |
-//! |---|---|
-//! | `reclaim/writeback` | file pages written by a reclaimer (before 6.16) |
-//! | `reclaim/naps` | waits for congestion (before 5.16) and the first waits for events |
-//! | `kswapd/zones`, `kswapd/sleep` | balance of each zone; when kswapd slept |
-//! | `throttle/foreground` | writers that write themselves (before 3.2) |
+//! What older kernels did, for the policies that ask for it, is in `history`.
 
 mod alloc;
 mod anonymous;
@@ -44,6 +37,7 @@ mod daemons;
 mod fill;
 mod finish;
 mod flusher;
+mod history;
 mod judge;
 mod kswapd;
 mod opening;
@@ -61,4 +55,3 @@ mod write;
 mod writeout;
 
 pub(crate) use read::Missing;
-pub(crate) use throttle::Dirtier;

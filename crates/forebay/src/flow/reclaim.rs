@@ -2,14 +2,13 @@
 //!
 //! Spec/reclaim.md 2.6, 2.10 and 3.8. A pass judges each page once and waits only between
 //! batches; frames that are off their lists go back by themselves: a caller that gives up half-way
-//! leaves nothing behind. What older kernels did is in `naps` and `writeback`.
+//! leaves nothing behind.
 
 mod batch;
 mod caches;
 mod control;
-mod naps;
 mod tally;
-mod writeback;
+mod waits;
 
 pub(crate) use self::control::{ScanControl, Who};
 pub(crate) use self::tally::Tally;
@@ -29,7 +28,6 @@ use forebay_law::scan::{
     ListSizes, ScanInputs, ScanTargets, TOP_PRIORITY, inactive_is_low, inactive_is_under_tenth,
     rebalance, scan_targets,
 };
-use forebay_law::throttle::{ThrottleReason, too_many_isolated};
 
 /// Pages that one poll of a run looks at, about a millisecond's worth: whoever reclaims may be a
 /// task among others, and of large memory with nothing to free each pass looks at all of it.
@@ -76,8 +74,12 @@ impl Engine {
             if control.reclaimed >= control.goal {
                 return;
             }
-            self.ask_flushers(total_scanned);
-            self.nap_in_vain(first, control).await;
+            if self.settings.policy.reclaimers_write() {
+                self.ask_flushers_after(total_scanned);
+            }
+            if self.settings.policy.naps() {
+                self.nap_in_vain(first, control).await;
+            }
         }
     }
 
@@ -111,24 +113,7 @@ impl Engine {
         control.tally.add(tally);
     }
 
-    /// Flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
-    async fn throttle_after_pass(&self, node: &Node, control: &ScanControl) {
-        let tally = &control.tally;
-        let (who, reason) = match control.who {
-            Who::Kswapd => {
-                tally.raise(&node.flags, tally.file_taken);
-                if tally.immediate == 0 {
-                    return;
-                }
-                (Who::Kswapd, ThrottleReason::Writeback)
-            }
-            Who::Direct if !node.flags.congested.load(Ordering::Relaxed) => return,
-            Who::Direct => (Who::Direct, ThrottleReason::Congested),
-        };
-        self.reclaim_throttle(node, who, reason).await;
-    }
-
-    pub(super) async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl) {
+    pub(crate) async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl) {
         let inputs = self.scan_inputs(zone, control);
         let targets = self.targets(zone, control, &inputs);
         let mut left = targets;
@@ -164,7 +149,9 @@ impl Engine {
         // Also where none of the inactive list was due: it may be empty, and all memory on the
         // other.
         self.age_active_anon_of(zone, control.priority).await;
-        self.nap_after_zone(control).await;
+        if self.settings.policy.naps() {
+            self.nap_after_zone(control).await;
+        }
     }
 
     /// How many pages of each list the pass looks at.
@@ -235,8 +222,15 @@ impl Engine {
             let priority = control.priority;
             return self.shrink_active(zone, list, wanted, priority).await > 0;
         }
-        if control.who == Who::Direct && !self.passes_isolated(zone, list).await {
-            return false;
+        if control.who == Who::Direct {
+            let passes = if self.settings.policy.naps() {
+                self.naps_while_isolated(zone, list).await
+            } else {
+                self.passes_isolated(zone, list).await
+            };
+            if !passes {
+                return false;
+            }
         }
         let batch = self.shrink_inactive(zone, list, wanted, control).await;
         if let Some(backing) = control.wrote_to.take() {
@@ -249,25 +243,6 @@ impl Engine {
             self.nap_after_batch(zone, control, batch).await;
         }
         batch.taken > 0
-    }
-
-    /// Lets a caller wait once while too many pages are off the lists already.
-    async fn passes_isolated(&self, zone: &Zone, list: List) -> bool {
-        if self.settings.policy.naps() {
-            return self.naps_while_isolated(zone, list).await;
-        }
-        let node = &self.memory.nodes[zone.node];
-        let is_file = list.is_file();
-        let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), true);
-        if too_many() {
-            self.reclaim_throttle(node, Who::Direct, ThrottleReason::Isolated)
-                .await;
-            if too_many() {
-                return false;
-            }
-        }
-        node.queue(ThrottleReason::Isolated).wake_all();
-        true
     }
 
     /// Ages the active lists of anonymous memory a little while their inactive lists are short.

@@ -2,9 +2,7 @@
 //!
 //! Spec/writeback.md 5. One snapshot of every number, the laws, one sleep. The writer never
 //! starts I/O and holds nothing while it sleeps; the record of a pause carries the snapshot. What
-//! writers did before is in `foreground`.
-
-mod foreground;
+//! writers did before is in `history/foreground`.
 
 use crate::books::rates::{RateView, is_measured};
 use crate::counters::Counter;
@@ -14,12 +12,8 @@ use crate::marks::Mark;
 use crate::policy::DirtyThrottle;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
-use crate::state::pause_turn::PauseTurn;
-use forebay_base::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-    lock,
-};
+use crate::state::dirtier::{Dirtier, DirtierState};
+use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::limits::DirtyLimits;
 use forebay_law::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_call_quota, pace_quota};
@@ -29,101 +23,12 @@ use forebay_law::pause::{
 };
 use forebay_law::position::{Position, PositionInputs, position};
 use forebay_law::rate::{strict_setpoint, task_ratelimit};
-use forebay_law::share::{StoreCompletions, answerable_pages, store_background};
+use forebay_law::share::{answerable_pages, store_background};
 use forebay_rt::Work;
 use std::sync::Arc;
 
 /// A store that has requests and has answered none for so long stands still.
 const STANDS_STILL: Span = Span::from_millis(500);
-
-/// A writer, as the throttle knows it.
-#[derive(Debug)]
-pub(crate) struct Dirtier {
-    state: Mutex<DirtierState>,
-    /// What is left of its quota, as of when its state last changed: a write looks at it before
-    /// each stretch, and takes no lock for that.
-    left_pages: AtomicU64,
-    is_counted: AtomicBool,
-    /// What it dirtied lately, for the policies under which that counts.
-    dirtied_lately: Mutex<StoreCompletions>,
-    /// Which of its calls pauses for all of them.
-    pub(crate) turn: PauseTurn,
-    /// Whether a pause of it was given up, and none has come to its end since.
-    owes: AtomicBool,
-}
-
-impl Default for Dirtier {
-    fn default() -> Dirtier {
-        let state = DirtierState::default();
-        Dirtier {
-            left_pages: AtomicU64::new(state.clock.quota_pages(false)),
-            state: Mutex::new(state),
-            is_counted: AtomicBool::default(),
-            dirtied_lately: Mutex::default(),
-            turn: PauseTurn::default(),
-            owes: AtomicBool::default(),
-        }
-    }
-}
-
-impl Dirtier {
-    /// Begins a new quota.
-    fn renew(&self, state: DirtierState, is_exceeded: bool) {
-        let mut own = lock(&self.state);
-        *own = state;
-        self.note_left(&own.clock, is_exceeded);
-    }
-
-    /// Notes what its clock leaves of its quota, and returns that.
-    fn note_left(&self, clock: &DirtierClock, is_exceeded: bool) -> u64 {
-        let quota = clock.quota_pages(is_exceeded);
-        let left = quota.saturating_sub(clock.nr_dirtied);
-        self.left_pages.store(left, Ordering::Relaxed);
-        left
-    }
-
-    /// Whether it has to pause before it dirties anything: else a caller that is refused or drops
-    /// its call, and comes back, would be ahead by one more stretch each time.
-    pub(crate) fn owes_a_pause(&self) -> bool {
-        self.owes.load(Ordering::Relaxed)
-    }
-}
-
-/// A pause that one has to come to the end of. Dropped before that it is still owed.
-#[derive(Debug)]
-pub(crate) struct OwedPause<'a> {
-    dirtier: &'a Dirtier,
-    is_over: bool,
-}
-
-impl OwedPause<'_> {
-    pub(crate) fn of(dirtier: &Dirtier) -> OwedPause<'_> {
-        OwedPause {
-            dirtier,
-            is_over: false,
-        }
-    }
-
-    pub(crate) fn end(mut self) {
-        self.is_over = true;
-    }
-}
-
-impl Drop for OwedPause<'_> {
-    fn drop(&mut self) {
-        self.dirtier.owes.store(!self.is_over, Ordering::Relaxed);
-    }
-}
-
-/// What a writer did and paid.
-#[derive(Clone, Copy, Debug, Default)]
-struct DirtierState {
-    clock: DirtierClock,
-    /// Virtual time up to which a paced writer has paid.
-    paused_when_us: Option<u64>,
-    /// Pages with which a paced writer is asked where its call ends; none if nobody slows it.
-    call_quota_pages: Option<u64>,
-}
 
 /// What the pause law, or the pace law, made of a snapshot.
 #[derive(Clone, Copy, Debug)]

@@ -25,6 +25,7 @@ pub(crate) mod backing;
 pub(crate) mod congestion;
 pub(crate) mod content;
 pub(crate) mod cut_line;
+pub(crate) mod dirtier;
 pub(crate) mod dirty_index;
 pub(crate) mod errseq;
 pub(crate) mod flusher_lists;

@@ -1,6 +1,7 @@
 //! The sleep test of each version, on the machine of spec/reclaim.md 11.
 
-use super::*;
+use crate::engine::Engine;
+use crate::policy::KswapdSleep;
 use crate::settings::{NodeSettings, PageMemory, Parts, Settings, ZoneSettings};
 use forebay_base::sync::atomic::Ordering;
 use forebay_rt::{Virtual, VirtualSettings};

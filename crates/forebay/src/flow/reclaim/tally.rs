@@ -57,7 +57,7 @@ impl Tally {
 
     /// Raises the flags for what a pass or a batch met. It met nothing but dirty pages if `taken`
     /// of them were.
-    pub(super) fn raise(&self, flags: &ReclaimFlags, taken: u64) {
+    pub(crate) fn raise(&self, flags: &ReclaimFlags, taken: u64) {
         if self.writeback > 0 && self.writeback == self.taken {
             flags.writeback.store(true, Ordering::Relaxed);
         }

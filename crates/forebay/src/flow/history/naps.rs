@@ -5,14 +5,14 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
-use crate::policy::{KswapdBalance, ReclaimThrottle};
+use crate::policy::ReclaimThrottle;
 use crate::state::node::{Node, ReclaimFlags};
 use crate::state::zone::{List, Zone};
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{EarlyProgress, consider_throttle_early};
 use forebay_law::throttle::{
-    Progress, ThrottleReason, batch_waits_for_writeback, consider_throttle, too_many_isolated,
+    Progress, ThrottleReason, batch_waits_for_writeback, too_many_isolated,
 };
 
 /// The usual nap (HZ/10) and the allocator's (HZ/50).
@@ -22,14 +22,6 @@ const SHORT_NAP: Span = Span::from_millis(20);
 const NAPS_FROM_PRIORITY: u32 = 9;
 
 impl Engine {
-    /// The flags by which reclaim of `zone` goes: its own where zones are balanced.
-    pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
-        match self.settings.policy.kswapd_balance {
-            KswapdBalance::Zones => &zone.flags,
-            KswapdBalance::Node => &self.memory.nodes[zone.node].flags,
-        }
-    }
-
     /// Waits until a store ceases to be congested, or for `span`.
     pub(crate) async fn congestion_wait(&self, who: Who, span: Span) {
         let delayed_us = self.nap(span).await;
@@ -67,7 +59,7 @@ impl Engine {
     }
 
     /// Flags and naps after a batch (T0 to T3).
-    pub(super) async fn nap_after_batch(&self, zone: &Zone, control: &ScanControl, batch: Tally) {
+    pub(crate) async fn nap_after_batch(&self, zone: &Zone, control: &ScanControl, batch: Tally) {
         let version = self.settings.policy.reclaim_throttle;
         let flags = self.reclaim_flags(zone);
         if version <= ReclaimThrottle::Linux32 {
@@ -95,7 +87,7 @@ impl Engine {
     /// Naps after a zone was shrunk: while far more is under writeback than may be dirty, but in
     /// one run no longer than a store may be silent (promise 7). Linux naps on, for ever if need
     /// be.
-    pub(super) async fn nap_after_zone(&self, control: &mut ScanControl) {
+    pub(crate) async fn nap_after_zone(&self, control: &mut ScanControl) {
         if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux313 {
             return;
         }
@@ -111,7 +103,7 @@ impl Engine {
     }
 
     /// Waits after a pass over a node: T4, and T7 as it was first.
-    pub(super) async fn nap_after_pass(&self, node: &Node, control: &ScanControl) {
+    pub(crate) async fn nap_after_pass(&self, node: &Node, control: &ScanControl) {
         let version = self.settings.policy.reclaim_throttle;
         if version < ReclaimThrottle::Linux515 {
             return;
@@ -135,27 +127,27 @@ impl Engine {
             }
             Who::Direct => self.wait_iff_congested(&node.flags, control.who, NAP).await,
         }
-        if let (Some(_), Who::Direct) = (self.settings.policy.early_events(), control.who) {
-            self.wait_for_progress(node, control).await;
+        if let (Some(version), Who::Direct) = (self.settings.policy.early_events(), control.who) {
+            self.wait_for_early_progress(node, control, version).await;
         }
     }
 
-    /// Waits because nothing was freed, or ends such waits of others (spec/reclaim.md 5.6).
-    pub(super) async fn wait_for_progress(&self, node: &Node, control: &ScanControl) {
+    /// Waits because nothing was freed, or ends such waits of others, as the first versions did.
+    async fn wait_for_early_progress(
+        &self,
+        node: &Node,
+        control: &ScanControl,
+        version: EarlyProgress,
+    ) {
         let ScanControl {
             reclaimed,
             scanned,
             priority,
             ..
         } = *control;
-        let progress = match self.settings.policy.early_events() {
-            Some(version) => consider_throttle_early(reclaimed, scanned, priority, false, version),
-            None => consider_throttle(reclaimed, scanned, priority, false),
-        };
-        match progress {
+        match consider_throttle_early(reclaimed, scanned, priority, false, version) {
             Progress::Nothing => {}
-            Progress::Wake
-                if self.settings.policy.early_events() == Some(EarlyProgress::AnyPage) => {}
+            Progress::Wake if version == EarlyProgress::AnyPage => {}
             Progress::Wake => {
                 node.queue(ThrottleReason::NoProgress).wake_all();
             }
@@ -167,7 +159,7 @@ impl Engine {
     }
 
     /// Naps at the end of a caller's pass that was in vain (3.0 to 3.10).
-    pub(super) async fn nap_in_vain(&self, first: usize, control: &ScanControl) {
+    pub(crate) async fn nap_in_vain(&self, first: usize, control: &ScanControl) {
         if self.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux32
             && control.scanned > 0
             && control.priority <= NAPS_FROM_PRIORITY
@@ -205,7 +197,7 @@ impl Engine {
     }
 
     /// Naps of a caller while too much is off the lists. False if it gives up.
-    pub(super) async fn naps_while_isolated(&self, zone: &Zone, list: List) -> bool {
+    pub(crate) async fn naps_while_isolated(&self, zone: &Zone, list: List) -> bool {
         let version = self.settings.policy.reclaim_throttle;
         let may_io_and_fs = version > ReclaimThrottle::Linux32;
         let is_file = list.is_file();

@@ -4,7 +4,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::flow::judge::Verdict;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
-use crate::policy::{ReclaimThrottle, ReclaimWriteback};
+use crate::policy::ReclaimWriteback;
 use crate::settings::ReclaimWrites;
 use crate::state::backing::Backing;
 use crate::state::flusher_requests::FlusherWork;
@@ -12,8 +12,6 @@ use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::page_of;
 use crate::state::node::ReclaimFlags;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::scan::SWAP_CLUSTER_MAX;
-use std::sync::Arc;
 
 /// A pass is in trouble below this priority.
 const TROUBLE_PRIORITY: u32 = 10;
@@ -58,25 +56,13 @@ impl Engine {
         Verdict::Keep
     }
 
-    /// Whether the store of a page is congested.
-    pub(crate) fn meets_congestion(&self, hold: &ExclusiveHold<'_>) -> bool {
-        self.congestion.is_anywhere() && self.backing_of_page(hold).is_congested()
-    }
-
-    fn backing_of_page(&self, hold: &ExclusiveHold<'_>) -> Arc<Backing> {
-        self.backing_of(&self.objects.of_page(hold.owner()))
-    }
-
     /// Whether the store of a page is so busy that a caller does not write to it: kswapd does, and
     /// so does who is writing to that store anyway.
     pub(crate) fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl) -> bool {
-        if control.who == Who::Kswapd
-            || self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux515
-            || !self.congestion.is_anywhere()
-        {
+        if control.who == Who::Kswapd || !self.congestion.is_anywhere() {
             return false;
         }
-        let backing = self.backing_of_page(hold);
+        let backing = self.backing_of(&self.objects.of_page(hold.owner()));
         backing.is_congested() && control.own_store != Some(backing.number)
     }
 
@@ -110,44 +96,14 @@ impl Engine {
 
     /// Who wrote waits while the store's queue is full, as it would for a place in it. Whoever
     /// has waited may overbook the queue by half, so that one place is enough for a batch.
-    pub(super) async fn wait_for_queue(&self, backing: &Backing, control: &mut ScanControl) {
+    pub(crate) async fn wait_for_queue(&self, backing: &Backing, control: &mut ScanControl) {
         let room = backing.settings.queue_requests;
         let rooms = [room, room.saturating_add(room / 2)];
         self.wait_for_room(backing, rooms, control).await;
     }
 
-    /// Lets who paged out wait while the queue of swap is full: what has been submitted and not
-    /// written is memory that nobody can have, and a read has to pass all of it. Pages of a batch
-    /// lie side by side in swap, so the store makes one request of them.
-    pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl) {
-        let Some(swap) = self.memory.swap.get() else {
-            return;
-        };
-        let requests = swap.backing.settings.queue_requests;
-        let room = requests.saturating_mul(SWAP_CLUSTER_MAX as u32);
-        self.wait_for_room(&swap.backing, [room; 2], control).await;
-    }
-
-    /// Waits until `backing` has fewer writes under way than the first of `rooms`, or than the
-    /// second once one has ended meanwhile.
-    async fn wait_for_room(&self, backing: &Backing, rooms: [u32; 2], control: &mut ScanControl) {
-        let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
-        let [mut most, after_waiting] = rooms;
-        while self.rt.now() < deadline {
-            let listener = backing.write_ended.listen();
-            let queued = backing.writes_in_flight.load(Ordering::Acquire);
-            if queued < most || self.is_closing() {
-                return;
-            }
-            if self.until(deadline, listener).await.is_none() {
-                self.overdue("room in the queue of a store", self.settings.answer_timeout);
-            }
-            most = after_waiting;
-        }
-    }
-
     /// A caller that has looked at much in vain asks the flushers for as many pages (3.0 to 4.10).
-    pub(super) fn ask_flushers(&self, total_scanned: u64) {
+    pub(crate) fn ask_flushers_after(&self, total_scanned: u64) {
         let stage = self.settings.policy.reclaim_writeback;
         if stage >= ReclaimWriteback::KswapdWhereMetTwice || total_scanned <= ASKS_FLUSHERS_ABOVE {
             return;

@@ -27,7 +27,7 @@ enum Pass {
 
 impl Engine {
     /// Reclaims until every zone of the node is above its high mark or has nothing to give.
-    pub(super) async fn balance_zones(&self, node: &Node) {
+    pub(crate) async fn balance_zones(&self, node: &Node) {
         while !self.is_closing() {
             self.count(Counter::Pageoutrun, 1);
             if self.press_zones(node).await {

@@ -4,9 +4,9 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::flow::throttle::Dirtier;
 use crate::policy::DirtyThrottle;
 use crate::state::backing::Backing;
+use crate::state::dirtier::Dirtier;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::history::{
@@ -42,7 +42,7 @@ impl View {
 impl Engine {
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. Linux
     /// counts on each processor; counted together, evaluations are as frequent.
-    pub(super) fn note_dirtied_in_foreground(
+    pub(crate) fn note_dirtied_in_foreground(
         &self,
         backing: &Backing,
         dirtier: &Dirtier,
@@ -61,7 +61,7 @@ impl Engine {
     }
 
     /// What the common count leaves to whoever writes next.
-    pub(super) fn pages_until_asked_in_foreground(&self, backing: &Backing) -> u64 {
+    pub(crate) fn pages_until_asked_in_foreground(&self, backing: &Backing) -> u64 {
         let unseen = self.global.unevaluated.load(Ordering::Relaxed);
         self.foreground_ratelimit(backing).saturating_sub(unseen)
     }

@@ -1,0 +1,102 @@
+//! What a reclaimer waits for (spec/reclaim.md 3.5, T7, and 5.4 to 5.6): an event that says that
+//! others got on, or room in a store's queue.
+
+use crate::engine::Engine;
+use crate::flow::reclaim::{ScanControl, Who};
+use crate::state::backing::Backing;
+use crate::state::node::Node;
+use crate::state::zone::{List, Zone};
+use forebay_base::sync::atomic::Ordering;
+use forebay_law::scan::SWAP_CLUSTER_MAX;
+use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
+
+impl Engine {
+    /// Flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
+    pub(super) async fn throttle_after_pass(&self, node: &Node, control: &ScanControl) {
+        let tally = &control.tally;
+        let (who, reason) = match control.who {
+            Who::Kswapd => {
+                tally.raise(&node.flags, tally.file_taken);
+                if tally.immediate == 0 {
+                    return;
+                }
+                (Who::Kswapd, ThrottleReason::Writeback)
+            }
+            Who::Direct if !node.flags.congested.load(Ordering::Relaxed) => return,
+            Who::Direct => (Who::Direct, ThrottleReason::Congested),
+        };
+        self.reclaim_throttle(node, who, reason).await;
+    }
+
+    /// Waits because nothing was freed, or ends such waits of others (spec/reclaim.md 5.6).
+    pub(super) async fn wait_for_progress(&self, node: &Node, control: &ScanControl) {
+        let ScanControl {
+            reclaimed,
+            scanned,
+            priority,
+            ..
+        } = *control;
+        match consider_throttle(reclaimed, scanned, priority, false) {
+            Progress::Nothing => {}
+            Progress::Wake => {
+                node.queue(ThrottleReason::NoProgress).wake_all();
+            }
+            Progress::Sleep => {
+                let reason = ThrottleReason::NoProgress;
+                self.reclaim_throttle(node, Who::Direct, reason).await;
+            }
+        }
+    }
+
+    /// Lets a caller wait once while too many pages are off the lists already. False if it gives
+    /// up.
+    pub(super) async fn passes_isolated(&self, zone: &Zone, list: List) -> bool {
+        let node = &self.memory.nodes[zone.node];
+        let is_file = list.is_file();
+        let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), true);
+        if too_many() {
+            self.reclaim_throttle(node, Who::Direct, ThrottleReason::Isolated)
+                .await;
+            if too_many() {
+                return false;
+            }
+        }
+        node.queue(ThrottleReason::Isolated).wake_all();
+        true
+    }
+
+    /// Lets a reclaimer that paged out wait while the queue of swap is full: what has been
+    /// submitted and not written is memory that nobody can have, and a read has to pass all of it.
+    /// Pages of a batch lie side by side in swap, so the store makes one request of them.
+    pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl) {
+        let Some(swap) = self.memory.swap.get() else {
+            return;
+        };
+        let requests = swap.backing.settings.queue_requests;
+        let room = requests.saturating_mul(SWAP_CLUSTER_MAX as u32);
+        self.wait_for_room(&swap.backing, [room; 2], control).await;
+    }
+
+    /// Waits until `backing` has fewer writes under way than the first of `rooms`, or than the
+    /// second once one has ended meanwhile.
+    pub(crate) async fn wait_for_room(
+        &self,
+        backing: &Backing,
+        rooms: [u32; 2],
+        control: &mut ScanControl,
+    ) {
+        let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
+        let [mut most, after_waiting] = rooms;
+        while self.rt.now() < deadline {
+            let listener = backing.write_ended.listen();
+            let queued = backing.writes_in_flight.load(Ordering::Acquire);
+            if queued < most || self.is_closing() {
+                return;
+            }
+            if self.until(deadline, listener).await.is_none() {
+                self.overdue("room in the queue of a store", self.settings.answer_timeout);
+            }
+            most = after_waiting;
+        }
+    }
+}

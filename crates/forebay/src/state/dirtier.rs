@@ -1,0 +1,99 @@
+//! A writer, as the throttle knows it: what it dirtied, what of its quota is left, what it owes.
+
+use crate::state::pause_turn::PauseTurn;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+    lock,
+};
+use forebay_law::pause::DirtierClock;
+use forebay_law::share::StoreCompletions;
+
+/// A writer, as the throttle knows it.
+#[derive(Debug)]
+pub(crate) struct Dirtier {
+    pub(crate) state: Mutex<DirtierState>,
+    /// What is left of its quota, as of when its state last changed: a write looks at it before
+    /// each stretch, and takes no lock for that.
+    pub(crate) left_pages: AtomicU64,
+    pub(crate) is_counted: AtomicBool,
+    /// What it dirtied lately, for the policies under which that counts.
+    pub(crate) dirtied_lately: Mutex<StoreCompletions>,
+    /// Which of its calls pauses for all of them.
+    pub(crate) turn: PauseTurn,
+    /// Whether a pause of it was given up, and none has come to its end since.
+    owes: AtomicBool,
+}
+
+impl Default for Dirtier {
+    fn default() -> Dirtier {
+        let state = DirtierState::default();
+        Dirtier {
+            left_pages: AtomicU64::new(state.clock.quota_pages(false)),
+            state: Mutex::new(state),
+            is_counted: AtomicBool::default(),
+            dirtied_lately: Mutex::default(),
+            turn: PauseTurn::default(),
+            owes: AtomicBool::default(),
+        }
+    }
+}
+
+impl Dirtier {
+    /// Begins a new quota.
+    pub(crate) fn renew(&self, state: DirtierState, is_exceeded: bool) {
+        let mut own = lock(&self.state);
+        *own = state;
+        self.note_left(&own.clock, is_exceeded);
+    }
+
+    /// Notes what its clock leaves of its quota, and returns that.
+    pub(crate) fn note_left(&self, clock: &DirtierClock, is_exceeded: bool) -> u64 {
+        let quota = clock.quota_pages(is_exceeded);
+        let left = quota.saturating_sub(clock.nr_dirtied);
+        self.left_pages.store(left, Ordering::Relaxed);
+        left
+    }
+
+    /// Whether it has to pause before it dirties anything: else a caller that is refused or drops
+    /// its call, and comes back, would be ahead by one more stretch each time.
+    pub(crate) fn owes_a_pause(&self) -> bool {
+        self.owes.load(Ordering::Relaxed)
+    }
+}
+
+/// A pause that one has to come to the end of. Dropped before that it is still owed.
+#[derive(Debug)]
+pub(crate) struct OwedPause<'a> {
+    dirtier: &'a Dirtier,
+    is_over: bool,
+}
+
+impl OwedPause<'_> {
+    pub(crate) fn of(dirtier: &Dirtier) -> OwedPause<'_> {
+        OwedPause {
+            dirtier,
+            is_over: false,
+        }
+    }
+
+    pub(crate) fn end(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for OwedPause<'_> {
+    fn drop(&mut self) {
+        self.dirtier.owes.store(!self.is_over, Ordering::Relaxed);
+    }
+}
+
+/// What a writer did and paid.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DirtierState {
+    pub(crate) clock: DirtierClock,
+    /// Virtual time up to which a paced writer has paid.
+    pub(crate) paused_when_us: Option<u64>,
+    /// Pages with which a paced writer is asked where its call ends; none if nobody slows it.
+    pub(crate) call_quota_pages: Option<u64>,
+}
