@@ -11,6 +11,7 @@ mod error;
 mod lab;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod mount;
+mod output;
 mod refusal;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod serve;

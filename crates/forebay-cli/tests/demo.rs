@@ -46,6 +46,20 @@ fn it_ends_with_a_line_and_a_page() {
 }
 
 #[test]
+fn a_page_that_cannot_be_written_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = demo(folder.path(), "1")
+        .args(["--html", "nowhere/page.html"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(!run.status.success());
+    assert!(said.contains("cannot write nowhere/page.html"), "{said}");
+    assert!(!said.contains("longest write"), "{said}");
+    assert_eq!(names(folder.path()), [""; 0]);
+}
+
+#[test]
 fn an_interrupt_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = demo(folder.path(), "600")

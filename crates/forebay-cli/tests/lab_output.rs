@@ -59,3 +59,17 @@ fn a_file_that_cannot_be_written_is_told_before_anything_runs() {
     assert!(errors.contains("/nowhere/runs.json"), "{errors}");
     assert!(!errors.contains("1/1"), "nothing was run: {errors}");
 }
+
+#[test]
+fn the_old_name_of_reproduce_keeps_working() {
+    let refused = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let output = command.args(["lab", name, "--json", "one", "--html", "one"]);
+        let output = output.output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refused("reproduce");
+    assert!(said.contains("give two files"), "{said}");
+    assert_eq!(refused("seeds"), said);
+}

@@ -17,6 +17,7 @@ use crate::bench::interrupt::Interrupts;
 use crate::bench::loopdev::LoopDisk;
 use crate::bench::scratch::Scratch;
 use crate::error::CommandError;
+use crate::output::{expect_writable, print, write};
 use board::{Board, TICK_MS};
 use dirty_limit::DirtyLimit;
 use forebay_base::units::show_bytes;
@@ -24,7 +25,7 @@ use forebay_base::{PAGE_BYTES, Span};
 use forebay_rt::thread::{Stopwatch, pause_current};
 use rustix::process::Pid;
 use screen::Screen;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tick::{Assignment, Ended, Record, Storage, Summary, Tick};
@@ -55,6 +56,7 @@ pub(crate) struct DemoArguments {
 
 /// Runs both contenders, one after the other, and writes the page.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
+    expect_writable(&[Some(&arguments.html_file), arguments.svg_file.as_deref()])?;
     let interrupts = Interrupts::listen()?;
     let scratch = Scratch::create(&arguments.parent_folder)?;
     scratch.check_room(FILE_BYTES)?;
@@ -76,14 +78,14 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
     }
     screen.end();
     for record in &records {
-        print_line(&record.summary_line())?;
+        print(&format!("{}\n", record.summary_line()))?;
     }
     let page = page::render(&records);
-    write_file(&arguments.html_file, &page)?;
+    write(&arguments.html_file, &page)?;
     if let Some(svg_file) = &arguments.svg_file {
-        write_file(svg_file, &page::picture(&records))?;
+        write(svg_file, &page::picture(&records))?;
     }
-    print_line(&format!("pictures: {}", arguments.html_file.display()))
+    print(&format!("pictures: {}\n", arguments.html_file.display()))
 }
 
 /// The kernel's page cache before a loop device that is held to the rate, and that may have as much
@@ -259,12 +261,4 @@ fn make_file(folder: &Path) -> Result<PathBuf, CommandError> {
         .and_then(|file| file.set_len(FILE_BYTES))
         .map_err(CommandError::at("make", &path))?;
     Ok(path)
-}
-
-fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
-    std::fs::write(path, text).map_err(CommandError::at("write", path))
-}
-
-fn print_line(line: &str) -> Result<(), CommandError> {
-    writeln!(std::io::stdout(), "{line}").map_err(CommandError::system("print"))
 }

@@ -14,7 +14,7 @@ pub(crate) fn render() -> String {
         ("Policies", policies()),
         ("Knobs of every run, for --set", machine_knobs()),
         ("Knobs of a policy, for --set", policy_knobs()),
-        ("Changes, for lab seeds --only", changes()),
+        ("Changes, for lab reproduce --only", changes()),
     ];
     let texts: Vec<String> = blocks
         .iter()

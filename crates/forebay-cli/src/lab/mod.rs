@@ -1,17 +1,16 @@
 //! `forebay lab`: the simulated machine.
 
 mod list;
-mod output;
 mod progress;
+mod reproduce;
 mod room;
 mod run;
-mod seeds;
 mod swarm;
 
 use crate::error::CommandError;
 use clap::{Args, CommandFactory, Subcommand};
+use reproduce::{ReproduceArguments, TypedReproduce};
 use run::{RunArguments, TypedRun};
-use seeds::{SeedsArguments, TypedSeeds};
 use swarm::{SwarmArguments, TypedSwarm};
 
 /// What was typed.
@@ -33,7 +32,8 @@ enum TypedCommand {
     ///
     /// Prints each published figure beside ours and then the 89 tests of what a reproduction must
     /// show. Exit status 1 says that a required test was not shown to hold.
-    Seeds(TypedSeeds),
+    #[command(alias = "seeds")]
+    Reproduce(TypedReproduce),
     /// Look for a broken promise: seeds that decide machine, stores, workload and faults
     ///
     /// Each seed runs the engine on a simulated machine whose stores fail, or whose power does,
@@ -50,7 +50,7 @@ pub(crate) enum LabArguments {
     /// Run something.
     Run(RunArguments),
     /// Run the five experiments.
-    Seeds(SeedsArguments),
+    Reproduce(ReproduceArguments),
     /// Run the swarm.
     Swarm(SwarmArguments),
 }
@@ -64,7 +64,7 @@ impl TypedLab {
         Ok(match self.command {
             TypedCommand::List => LabArguments::List,
             TypedCommand::Run(typed) => LabArguments::Run(typed.checked::<C>()?),
-            TypedCommand::Seeds(typed) => LabArguments::Seeds(typed.checked::<C>()?),
+            TypedCommand::Reproduce(typed) => LabArguments::Reproduce(typed.checked::<C>()?),
             TypedCommand::Swarm(typed) => LabArguments::Swarm(typed.checked()),
         })
     }
@@ -73,9 +73,9 @@ impl TypedLab {
 /// Does what was asked.
 pub(crate) fn run(arguments: &LabArguments) -> Result<(), CommandError> {
     match arguments {
-        LabArguments::List => output::print(&list::render()),
+        LabArguments::List => crate::output::print(&list::render()),
         LabArguments::Run(arguments) => run::run(arguments),
-        LabArguments::Seeds(arguments) => seeds::run(arguments),
+        LabArguments::Reproduce(arguments) => reproduce::run(arguments),
         LabArguments::Swarm(arguments) => swarm::run(arguments),
     }
 }

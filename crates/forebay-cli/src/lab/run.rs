@@ -1,9 +1,9 @@
 //! `forebay lab run`: a workload on a machine under one policy or two.
 
-use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
 use super::room::{available_bytes, expect_memory, runs_at_a_time};
 use crate::error::CommandError;
+use crate::output::{expect_two_files, expect_writable, print, write};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
@@ -85,8 +85,8 @@ impl TypedRun {
             html_file: self.html,
         };
         let refuse = |text: String| refusal::<C>(&["lab", "run"], ErrorKind::InvalidValue, text);
-        let files = (&arguments.json_file, &arguments.html_file);
-        expect_two_files(files.0.as_deref(), files.1.as_deref()).map_err(refuse)?;
+        let json_file = arguments.json_file.as_deref();
+        expect_two_files(json_file, arguments.html_file.as_deref()).map_err(refuse)?;
         let available_bytes = available_bytes();
         for plan in arguments.plans().map_err(refuse)? {
             expect_possible(&plan, available_bytes).map_err(refuse)?;
@@ -152,7 +152,10 @@ fn expect_possible(plan: &Plan, available_bytes: Option<u64>) -> Result<(), Stri
 /// Runs everything and reports.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     let plans = arguments.plans().map_err(CommandError::Lab)?;
-    expect_writable(&[&arguments.json_file, &arguments.html_file])?;
+    expect_writable(&[
+        arguments.json_file.as_deref(),
+        arguments.html_file.as_deref(),
+    ])?;
     let titles = plans
         .iter()
         .map(|plan| format!("{} {} seed {}", plan.workload, plan.policy, plan.seed));

@@ -1,8 +1,8 @@
 //! `forebay lab swarm`: seeds that look for a broken promise.
 
-use super::output::{expect_writable, print, write};
 use super::progress::threads;
 use crate::error::CommandError;
+use crate::output::{expect_writable, print, write};
 use clap::Args;
 use forebay_base::Span;
 use forebay_lab::swarm::{Campaign, Failed, Part, Reached, Reduction, Report, kept_seeds, shrink};
@@ -108,7 +108,7 @@ fn part(text: &str) -> Result<Part, String> {
 
 /// Runs the seeds and reports.
 pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
-    expect_writable(&[&arguments.json_file])?;
+    expect_writable(&[arguments.json_file.as_deref()])?;
     // A panic of a run is a finding, and told as one.
     std::panic::set_hook(Box::new(|_| {}));
     let campaign = Campaign {

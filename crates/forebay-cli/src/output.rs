@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Whatever else keeps the text from being written.
-pub(super) fn print(text: &str) -> Result<(), CommandError> {
+pub(crate) fn print(text: &str) -> Result<(), CommandError> {
     print_to(io::stdout().lock(), text)
 }
 
@@ -23,39 +23,35 @@ fn print_to(mut out: impl Write, text: &str) -> Result<(), CommandError> {
 }
 
 /// Writes a report to a file.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
-    std::fs::write(path, text).map_err(|source| unwritable(path, &source))
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    std::fs::write(path, text).map_err(CommandError::at("write", path))
 }
 
 /// Refuses files that cannot be written, before the runs that they are for.
-pub(super) fn expect_writable(files: &[&Option<std::path::PathBuf>]) -> Result<(), CommandError> {
-    for path in files.iter().filter_map(|file| file.as_ref()) {
+pub(crate) fn expect_writable(files: &[Option<&Path>]) -> Result<(), CommandError> {
+    for path in files.iter().copied().flatten() {
         let known = path.metadata();
         // A pipe would wait for its reader.
         if known.as_ref().is_ok_and(|it| !it.is_file() && !it.is_dir()) {
             continue;
         }
         let opened = OpenOptions::new().append(true).create(true).open(path);
-        opened.map_err(|source| unwritable(path, &source))?;
+        opened.map_err(CommandError::at("write", path))?;
         if known.is_err() {
             // What the runs come to is not there yet; if they fail, nothing is left behind. Where
             // a link stands it is its target that was made.
             let made = path.canonicalize().and_then(std::fs::remove_file);
-            made.map_err(|source| unwritable(path, &source))?;
+            made.map_err(CommandError::at("write", path))?;
         }
     }
     Ok(())
-}
-
-fn unwritable(path: &Path, source: &io::Error) -> CommandError {
-    CommandError::Lab(format!("cannot write {}: {source}", path.display()))
 }
 
 /// Refuses one file for both forms: the second would take the place of the first.
 ///
 /// # Errors
 /// What is wrong with the call.
-pub(super) fn expect_two_files(json: Option<&Path>, html: Option<&Path>) -> Result<(), String> {
+pub(crate) fn expect_two_files(json: Option<&Path>, html: Option<&Path>) -> Result<(), String> {
     let whole = |path: &Path| {
         let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize();
@@ -105,13 +101,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (old, new) = (folder.path().join("old"), folder.path().join("new"));
         std::fs::write(&old, "before").unwrap();
-        expect_writable(&[&Some(old.clone()), &Some(new.clone()), &None]).unwrap();
+        expect_writable(&[Some(&old), Some(&new), None]).unwrap();
         assert_eq!(std::fs::read_to_string(&old).unwrap(), "before");
         assert!(!new.exists());
         let nowhere = folder.path().join("nowhere/file");
-        let error = expect_writable(&[&Some(nowhere)]).unwrap_err().to_string();
+        let error = expect_writable(&[Some(&nowhere)]).unwrap_err().to_string();
         assert!(error.contains("nowhere/file"), "{error}");
-        assert!(expect_writable(&[&Some(folder.path().to_owned())]).is_err());
+        assert!(expect_writable(&[Some(folder.path())]).is_err());
     }
 
     #[test]
@@ -119,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (link, target) = (folder.path().join("link"), folder.path().join("target"));
         std::os::unix::fs::symlink("target", &link).unwrap();
-        expect_writable(&[&Some(link.clone())]).unwrap();
+        expect_writable(&[Some(&link)]).unwrap();
         assert!(link.is_symlink() && !target.exists());
         write(&link, "results").unwrap();
         assert!(link.is_symlink());

@@ -1,9 +1,9 @@
-//! `forebay lab seeds`: the five changes measured again.
+//! `forebay lab reproduce`: the five changes measured again.
 
-use super::output::{expect_two_files, expect_writable, print, write};
 use super::progress::{run_with_progress, threads};
 use crate::daemon::say::say;
 use crate::error::CommandError;
+use crate::output::{expect_two_files, expect_writable, print, write};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 /// What was typed.
 #[derive(Args)]
-pub(crate) struct TypedSeeds {
+pub(crate) struct TypedReproduce {
     /// Only this change, or these; forebay lab list names them
     #[arg(long, value_name = "CHANGE", value_parser = change)]
     only: Vec<Change>,
@@ -40,7 +40,7 @@ pub(crate) struct TypedSeeds {
 
 /// A checked call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SeedsArguments {
+pub(crate) struct ReproduceArguments {
     changes: Vec<Change>,
     seeds: u64,
     full: bool,
@@ -57,13 +57,14 @@ struct Written<'a> {
     findings: &'a Findings,
 }
 
-impl TypedSeeds {
+impl TypedReproduce {
     /// What the words mean.
-    pub(crate) fn checked<C: CommandFactory>(self) -> Result<SeedsArguments, clap::Error> {
-        let refuse = |text: String| refusal::<C>(&["lab", "seeds"], ErrorKind::InvalidValue, text);
+    pub(crate) fn checked<C: CommandFactory>(self) -> Result<ReproduceArguments, clap::Error> {
+        let refuse =
+            |text: String| refusal::<C>(&["lab", "reproduce"], ErrorKind::InvalidValue, text);
         expect_two_files(self.json.as_deref(), self.html.as_deref()).map_err(refuse)?;
         let all = self.only.is_empty();
-        Ok(SeedsArguments {
+        Ok(ReproduceArguments {
             changes: if all { Change::ALL.into() } else { self.only },
             seeds: self.seeds,
             full: self.full,
@@ -81,8 +82,11 @@ struct Run {
 }
 
 /// Runs the experiments and reports.
-pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
-    expect_writable(&[&arguments.json_file, &arguments.html_file])?;
+pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
+    expect_writable(&[
+        arguments.json_file.as_deref(),
+        arguments.html_file.as_deref(),
+    ])?;
     let (evidence, failed) = gather(arguments);
     let findings = Findings {
         figures: figures(&evidence),
@@ -127,7 +131,7 @@ pub(crate) fn run(arguments: &SeedsArguments) -> Result<(), CommandError> {
 
 /// Runs every cell that is asked for. A run that fails does not keep the others from being judged;
 /// it is told at the end.
-fn gather(arguments: &SeedsArguments) -> (Evidence, Vec<String>) {
+fn gather(arguments: &ReproduceArguments) -> (Evidence, Vec<String>) {
     let mut failed = Vec::new();
     let mut runs = Vec::new();
     for cell in cells().iter().filter(|cell| wanted(cell, arguments)) {
@@ -161,7 +165,7 @@ fn gather(arguments: &SeedsArguments) -> (Evidence, Vec<String>) {
     (evidence, failed)
 }
 
-fn wanted(cell: &Cell, arguments: &SeedsArguments) -> bool {
+fn wanted(cell: &Cell, arguments: &ReproduceArguments) -> bool {
     arguments.changes.contains(&cell.change) && (arguments.full || !cell.long)
 }
 
@@ -202,7 +206,7 @@ fn join(runs: &mut Vec<Run>, run: Run) {
     }
 }
 
-fn runs_of(cell: &Cell, arguments: &SeedsArguments) -> Result<Vec<Run>, RunError> {
+fn runs_of(cell: &Cell, arguments: &ReproduceArguments) -> Result<Vec<Run>, RunError> {
     let mut runs = Vec::new();
     for position in cell.positions {
         for seed in 1..=arguments.seeds {
