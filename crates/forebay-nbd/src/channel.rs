@@ -41,7 +41,7 @@ impl<'a> Channel<'a> {
         Ok(())
     }
 
-    /// Whether who the client is has still to be found out.
+    /// Whether the client has still to show a certificate.
     pub(crate) fn is_shaking_hands(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }

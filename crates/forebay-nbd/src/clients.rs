@@ -1,4 +1,4 @@
-//! The places of a server: who has one, and who has still to show who it is.
+//! The places of a server: its clients, and the strangers that may become some.
 
 use crate::socket::Socket;
 use crate::standing::Standing;
@@ -37,12 +37,12 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Those who are connected, strangers too.
+    /// All that are connected, strangers too.
     pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
         self.places.iter_mut().flatten().map(|(_, client)| client)
     }
 
-    /// Those who are no strangers.
+    /// Those that are no strangers.
     pub(crate) fn count(&self) -> usize {
         let clients = self.places.iter().flatten();
         clients.filter(|(_, client)| !client.is_stranger).count()
@@ -74,7 +74,7 @@ impl Clients {
         Ok(number)
     }
 
-    /// Gives the stranger with this number, who showed who it is, a client's place.
+    /// Gives the stranger with this number, which showed its certificate, a client's place.
     pub(crate) fn welcome(&mut self, number: usize, limit: usize) -> Result<(), String> {
         self.check_room(limit)?;
         if let Some((_, client)) = &mut self.places[number] {
@@ -118,7 +118,7 @@ impl Clients {
             .flatten()
             .filter(|(_, client)| client.is_stranger)
             .collect();
-        // Those who were cut have a thread until that has noticed.
+        // Those that were cut have a thread until that has noticed.
         if strangers.len() >= 2 * STRANGERS_LIMIT {
             return Err("too many come who do not show who they are".into());
         }
@@ -131,7 +131,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Cuts off those who took nothing of their answers for `patience`, and counts them.
+    /// Cuts off those that took nothing of their answers for `patience`, and counts them.
     pub(crate) fn cut_deaf(&mut self, patience: Span) -> usize {
         let deaf = self
             .all()

@@ -1,4 +1,4 @@
-//! The first words with a client: which export, and who it is where that is asked.
+//! The first words with a client: which export, and its certificate where that is asked.
 
 use crate::channel::Channel;
 use crate::handshake::{Agreement, ExportFacts, Handshake, HandshakeError, Progress, greeting};
@@ -26,7 +26,7 @@ pub(crate) enum OpeningError {
     InTheClear,
     #[error("the client took longer than {PATIENCE} for its part of the handshake")]
     Silent,
-    /// A client that showed who it is, and has no place.
+    /// A client that showed a certificate, and has no place.
     #[error("{0}")]
     Full(String),
     #[error("waiting for the client: {0}")]
@@ -36,7 +36,7 @@ pub(crate) enum OpeningError {
 /// What strangers have to pass.
 pub(crate) struct Gate<'g> {
     pub(crate) credentials: TlsCredentials,
-    /// Gives who showed who it is a client's place, or says why there is none.
+    /// Gives a stranger that showed its certificate a client's place, or says why not.
     pub(crate) welcome: Box<dyn Fn() -> Result<(), String> + 'g>,
 }
 

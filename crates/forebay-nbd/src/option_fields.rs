@@ -29,7 +29,7 @@ pub(crate) fn split_infos<'d>((name, rest): (&'d [u8], &'d [u8])) -> Option<(&'d
 }
 
 /// Whether one of the queries in `data` means the allocation context; `None` if the lengths do
-/// not add up. Who lists may ask for nothing, or for a whole namespace.
+/// not add up. A client that lists may ask for nothing, or for a whole namespace.
 pub(crate) fn asks_for_allocation(data: &[u8], lists: bool) -> Option<bool> {
     let count = u32_at(data.get(..4)?, 0);
     let mut rest = &data[4..];

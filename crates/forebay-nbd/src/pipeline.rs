@@ -281,7 +281,7 @@ where
     }
 
     /// The last piece of a request that is to be durable becomes the flush of all of it, and of
-    /// nothing else: who writes a journal so waits for no other's data.
+    /// nothing else: the writer of a journal so waits for no other's data.
     fn rerun_as_flush(&mut self, slot: usize, range: Range<u64>) {
         self.finished &= !(1 << slot);
         if let Some(finished) = self.slots.start(slot, Job::Flush(range)) {

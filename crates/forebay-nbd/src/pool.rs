@@ -5,8 +5,8 @@
 //! alone has half of them, and some that take no answers, and so keep what they hold, never have
 //! all.
 //!
-//! Nobody waits for a shared buffer alone: who finds none has its own in use, and tries again when
-//! that is free. Being woken when a shared one is given back makes it faster.
+//! Nobody waits for a shared buffer alone: a client that finds none has its own in use, and tries
+//! again when that is free. Being woken when a shared one is given back makes it faster.
 
 use crate::queue::ByteQueue;
 use crate::session::PIECE_BYTES;
@@ -44,7 +44,7 @@ struct State {
     small: Vec<Buffer>,
     large: Vec<Buffer>,
     furniture: Vec<Furniture>,
-    /// Who found no buffer, the longest first.
+    /// Those that found no buffer, the longest first.
     waiting: VecDeque<(u64, Waker)>,
     has_come: u64,
 }
@@ -149,7 +149,7 @@ impl Share {
             }
         }
         if !state.large.is_empty() {
-            // Some are left for others who hold fewer; who waits first looks again.
+            // Some are left for others that hold fewer; the first waiter looks again.
             let next = state.waiting.pop_front();
             drop(state);
             if let Some((_, waker)) = next {

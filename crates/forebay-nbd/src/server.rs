@@ -133,7 +133,7 @@ struct Shared {
     pool: Arc<Pool>,
     clients: Mutex<Clients>,
     is_accepting: AtomicBool,
-    /// Clients that are gone wake who waits for the end.
+    /// Clients that are gone wake those that wait for the end.
     left: WaitQueue,
     is_draining: AtomicBool,
     /// Wakes the thread that accepts.
@@ -344,7 +344,7 @@ struct Place {
 }
 
 impl Place {
-    /// Makes a client of a stranger who showed who it is, or says why not.
+    /// Makes a client of a stranger that showed its certificate, or says why not.
     fn welcome(&self) -> Result<(), String> {
         let limit = self.shared.settings.connections_limit;
         lock(&self.shared.clients).welcome(self.number, limit)?;
@@ -352,8 +352,8 @@ impl Place {
         Ok(())
     }
 
-    /// Returns when nothing can change any more that those asked who agreed on this export before
-    /// and have left. False if the server ends: whose client has left cannot be seen then.
+    /// Returns when nothing can change any more that clients asked that agreed on this export
+    /// before and have left. False if the server ends: whose client has left cannot be seen then.
     fn begin(&self, export: usize) -> bool {
         let mut clients = lock(&self.shared.clients);
         let before = clients.agree(self.number, export);

@@ -1,5 +1,5 @@
 //! What is said on standard error. Nobody may listen: the terminal was closed, the log's reader
-//! died, or it is stopped and its pipe is full. Who says something goes on then; the macros that
+//! died, or it is stopped and its pipe is full. The speaker goes on then; the macros that
 //! print would end a thread by a panic, or wait for ever.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-/// Who reads what is said has so long to make room for it.
+/// The reader of what is said has so long to make room for it.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,

@@ -20,7 +20,7 @@ pub struct Sleep {
     timer: Option<TimerId>,
     /// What wakes the thread that polled it last, in place of a timer.
     alarm: Option<AlarmId>,
-    /// Who sleeps; nobody where the sleep only bounds another wait.
+    /// The sleeper; none where the sleep only bounds another wait.
     site: Option<&'static Location<'static>>,
 }
 

@@ -54,7 +54,7 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagePointer(NonNull<u8>);
 
-// SAFETY: a page pointer is an address; who may touch the bytes behind it is settled by the
+// SAFETY: a page pointer is an address; access to the bytes behind it is settled by the
 // promise made at `PagePointer::new`, which does not depend on the thread.
 #[allow(unsafe_code)]
 unsafe impl Send for PagePointer {}

@@ -90,7 +90,7 @@ pub trait Store: Send + Sync + 'static {
     /// Takes `io` and finishes it some time.
     fn submit(&self, io: Io);
 
-    /// Whether so many writes are queued that nobody who can help it should add one. Only caches
+    /// Whether so many writes are queued that nobody that can help it should add one. Only caches
     /// with a historic policy ask, after each write that they submit and each that ends.
     fn is_congested(&self) -> bool {
         false

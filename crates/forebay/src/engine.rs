@@ -32,7 +32,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
-/// Writers that may pause at a time before the queue of those who wait grows.
+/// Writers that may pause at a time before the queue of waiters grows.
 const PAUSES: usize = 64;
 
 /// Everything that a cache is. Flows borrow it; the daemons and the requests in flight share it.

@@ -313,7 +313,7 @@ impl File {
 
     /// Asks nothing more of the store for what it has taken until now and could not make durable,
     /// because it never will: [`File::sync`] and [`crate::Cache::close`] go on without it. It may
-    /// be lost; who calls this tells those who wrote it.
+    /// be lost; the caller informs those that wrote it.
     ///
     /// What an unstable store has taken is kept in memory until a commit, so it is not lost: of
     /// such a store commits are asked for as before.

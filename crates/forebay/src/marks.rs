@@ -87,7 +87,7 @@ marks! {
     WriteHeld => "write_held",
     /// A writer met a resize.
     WriteMetResize => "write_met_resize",
-    /// A writer was overtaken by somebody who put its page in.
+    /// A writer was overtaken by another that put its page in.
     WriteOvertaken => "write_overtaken",
     /// A writer found no room to note another dirty page.
     NoDirtyBlock => "no_dirty_block",

@@ -272,7 +272,7 @@ pub struct BackingSettings {
     /// What its file system answers when reclaim asks for the write of one page, which only
     /// historic policies do.
     pub reclaim_writes: ReclaimWrites,
-    /// Requests that it queues at most: who writes from reclaim, which only historic policies do,
+    /// Requests that it queues at most: writes from reclaim, which only historic policies make,
     /// waits for a place, and so does the flusher where it may fill the queue (nr_requests; 128,
     /// at least 1).
     pub queue_requests: u32,

@@ -1,5 +1,5 @@
-//! Who waits for which time, earliest first, in memory that is used again and again: a timer that
-//! is set costs no allocation once so many have waited at a time.
+//! The times that are waited for, earliest first, in memory that is used again and again: a timer
+//! that is set costs no allocation once so many have waited at a time.
 
 use crate::sleep::TimerId;
 use forebay_base::Instant;

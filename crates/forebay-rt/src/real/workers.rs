@@ -18,7 +18,8 @@ const MIN_THREADS: usize = 2;
 
 pub(super) struct Workers {
     queue: Mutex<Queue>,
-    /// Tasks in the queue, written under its lock and read without it by who looks out for one.
+    /// Tasks in the queue, written under its lock and read without it by a worker that looks out
+    /// for one.
     ready: AtomicUsize,
     /// Looks before a thread with nothing to do goes to sleep; none on a single processor.
     looks: u32,
@@ -215,7 +216,7 @@ struct Running {
 
 impl Runnable {
     fn run(self: Arc<Self>) {
-        // Acquires what those wrote who woke this task while it was in the queue.
+        // Acquires what those wrote that woke this task while it was in the queue.
         self.stage.swap(RUNNING, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(&self));
         let polled = poll_task(
@@ -261,7 +262,7 @@ impl Runnable {
         if let Some(ending) = ending {
             ending.tell(outcome);
         }
-        // Told before it is said: who joins must not wait for whoever reads what we say.
+        // Noted before it is said: a joiner must not wait for the reader of what we say.
         if has_panicked {
             say_panicked(self.name);
         }

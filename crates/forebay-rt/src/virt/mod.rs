@@ -174,8 +174,8 @@ impl Virtual {
     /// in the next run.
     ///
     /// # Panics
-    /// If nothing is left that could wake `future` (the message names who waits for how long); if
-    /// a task panics that nobody can join; if it is called from one of its own tasks.
+    /// If nothing is left that could wake `future` (the message names the waiters, and for how
+    /// long); if a task panics that nobody can join; if it is called from one of its own tasks.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut output = None;

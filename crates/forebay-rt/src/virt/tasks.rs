@@ -17,7 +17,7 @@ pub(super) struct TaskKey {
     pub(super) id: u64,
 }
 
-/// Who waits for an event of the machine itself.
+/// Those that wait for an event of the machine itself.
 #[derive(Debug)]
 pub(super) enum Waiter {
     /// A task of this machine: made ready without a waker, which is most of the speed.
@@ -26,8 +26,8 @@ pub(super) enum Waiter {
     Outside(Waker),
 }
 
-/// Who was woken since the last look. Apart from everything else, so that a wake-up needs no
-/// other lock, whoever does it and from wherever.
+/// Those that were woken since the last look. Apart from everything else, so that a wake-up needs
+/// no other lock, whoever does it and from wherever.
 #[derive(Debug, Default)]
 struct Inbox {
     woken: Mutex<Vec<TaskKey>>,
@@ -159,7 +159,7 @@ impl Tasks {
         key
     }
 
-    /// Who it is that polls with `waker`.
+    /// The task that polls with `waker`.
     pub(super) fn waiter(&self, waker: &Waker) -> Waiter {
         match self.running {
             Some(key) if self.places[key.place as usize].waker.will_wake(waker) => {
@@ -196,7 +196,7 @@ impl Tasks {
         }
     }
 
-    /// Moves those who were woken to the queues. `gave_way` goes behind the others.
+    /// Moves those that were woken to the queues. `gave_way` goes behind the others.
     pub(super) fn collect_woken(&mut self, gave_way: Option<TaskKey>, now: Instant) {
         if !self.inbox.any.swap(false, Ordering::AcqRel) {
             return;
@@ -297,7 +297,7 @@ impl Tasks {
         report
     }
 
-    /// Who waits and since when, for a run that cannot go on.
+    /// Those that wait, and since when, for a run that cannot go on.
     pub(super) fn describe_waits(&self, now: Instant) -> String {
         let mut text = format!(
             "nothing can wake anybody any more at {}; these wait:",

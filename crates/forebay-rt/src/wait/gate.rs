@@ -45,7 +45,7 @@ impl Gate {
         self.opened.wake_all()
     }
 
-    /// Closes the gate for those who come later.
+    /// Closes the gate for those that come later.
     pub fn close(&self) {
         self.open.store(false, Ordering::Release);
     }

@@ -34,7 +34,7 @@ struct Place<T> {
 impl<T: Copy> Line<T> {
     pub(super) const PLACE_BYTES: usize = size_of::<Place<T>>();
 
-    /// An empty line. The first `room` who wait at a time cost no allocation.
+    /// An empty line. The first `room` waiters at a time cost no allocation.
     pub(super) fn with_room(room: usize) -> Line<T> {
         Line {
             places: Vec::with_capacity(room),

@@ -48,14 +48,14 @@ struct Listeners {
 
 #[derive(Clone, Copy, Debug)]
 struct Listening {
-    /// Grows along the line: tells those who came after a `wake_all` began from those before.
+    /// Grows along the line: tells those that came after a `wake_all` began from those before.
     ticket: u64,
-    /// Woken by `wake_one`, which has to reach somebody who uses it.
+    /// Woken by `wake_one`, which has to reach a listener that uses it.
     alone: bool,
 }
 
 impl WaitQueue {
-    /// Bytes of the room for one who waits.
+    /// Bytes of the room for one waiter.
     pub const ROOM_BYTES: usize = Line::<Listening>::PLACE_BYTES;
 
     /// A queue in which nobody waits.
@@ -63,7 +63,7 @@ impl WaitQueue {
         WaitQueue::with_room(0)
     }
 
-    /// The same with room from the start for `room` who wait at a time; for more it grows, and
+    /// The same with room from the start for `room` waiters at a time; for more it grows, and
     /// never shrinks. Where somebody waits for memory to come free, waiting should need none.
     pub fn with_room(room: usize) -> WaitQueue {
         WaitQueue {
@@ -101,7 +101,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes everybody who listens now; returns how many.
+    /// Wakes all that listen now; returns how many.
     pub fn wake_all(&self) -> usize {
         if self.nobody_waits() {
             return 0;
@@ -126,7 +126,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes the one who listens longest; returns 1, or 0 if nobody listens. If that listener is
+    /// Wakes the one that listens longest; returns 1, or 0 if nobody listens. If that listener is
     /// dropped before it notices, the wake-up goes on to the next.
     pub fn wake_one(&self) -> usize {
         if self.nobody_waits() {
@@ -172,7 +172,7 @@ pub struct Listener<'a> {
     queue: &'a WaitQueue,
     /// None once the wake-up was seen.
     place: Option<u32>,
-    /// Who listens.
+    /// The listeners.
     site: &'static Location<'static>,
 }
 

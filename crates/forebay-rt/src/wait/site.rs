@@ -8,7 +8,7 @@ thread_local! {
 }
 
 /// The line of the source in which the latest wait of this thread began that was found not to be
-/// over: that of a [`Listener`](super::Listener) or of a sleep. Asking forgets it, so who asks
+/// over: that of a [`Listener`](super::Listener) or of a sleep. Asking forgets it, so a caller
 /// before and after a poll learns where what was polled waits.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Who is at work for a store, and which writers pause for it: what its rate is measured by, and
+//! What is at work for a store, and which writers pause for it: what its rate is measured by, and
 //! what shows that it stood idle while it need not have.
 
 use crate::engine::Engine;

@@ -35,7 +35,7 @@ impl Engine {
             return Committed::Durable;
         }
         // Half of a commit would leave pages that no later commit covers, so it is left to
-        // somebody who does not give up.
+        // somebody that does not give up.
         let number = object.commits_ended() + 1;
         // An object with requests is not forgotten.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);

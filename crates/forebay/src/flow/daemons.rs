@@ -1,4 +1,4 @@
-//! The daemons: who keeps each node and each store, from the first moment on.
+//! The daemons: a keeper for each node and each store, from the first moment on.
 
 use crate::engine::Engine;
 use crate::error::BuildError;

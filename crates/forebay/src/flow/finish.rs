@@ -86,7 +86,7 @@ impl Engine {
         self.memory.note_written(&io.pages);
         backing.write_ends(sequence);
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
-        // The vector first: who finds one write less takes it.
+        // The vector first: whoever finds one write less takes it.
         self.give_back(&backing, io.pages);
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.activity_ends(&backing, Part::Request);
@@ -170,7 +170,7 @@ impl Engine {
         }
         self.account_written(backing, &io.pages);
         backing.note_failure(error.failure, self.now_ms());
-        // Before anybody can take them again, who counts them out.
+        // Before anybody can take them again and count them out.
         self.account_failed(backing, object, pages);
         for frame in frames() {
             self.memory

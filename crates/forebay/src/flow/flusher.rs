@@ -200,7 +200,7 @@ impl Engine {
     }
 
     /// Pages that a round may have to do with: all dirty ones, and those of an unstable store that
-    /// were written and wait for a commit. Who wrote them may have given up before he asked for it.
+    /// were written and wait for a commit. Their writer may have given up before it asked for one.
     fn pages_to_clean(&self, backing: &Backing) -> u64 {
         let dirty = self.global.dirty.load(Ordering::Relaxed);
         match backing.geometry.durability {
@@ -246,7 +246,7 @@ impl Engine {
         progress
     }
 
-    /// Writes about `pages` pages of the store's oldest objects for a writer who is throttled
+    /// Writes about `pages` pages of the store's oldest objects for a writer that is throttled
     /// (Linux before 3.2). Returns how many.
     pub(crate) async fn write_for_writer(
         self: &Arc<Self>,
@@ -403,7 +403,7 @@ impl Engine {
             lists.all().nth(1).is_none()
         };
         if was_empty {
-            // A writer who had the object may have let the flusher fall asleep for good.
+            // A writer that had the object may have let the flusher fall asleep for good.
             backing.requests.wake();
         }
     }
@@ -420,7 +420,7 @@ struct Taken<'a> {
 impl<'a> Taken<'a> {
     fn of(engine: &'a Engine, backing: &'a Backing, object: Arc<ObjectState>) -> Taken<'a> {
         // An object with requests is not forgotten. This comes before the look at what it has to
-        // write: who forgets it looks at that first.
+        // write: whoever forgets it looks at that first.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         Taken {
             engine,

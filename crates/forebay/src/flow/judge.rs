@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// Fetches what is touched when the clean pages of a batch leave the index for shadows, as most
-    /// of them will: their buckets, and then who comes first in those.
+    /// of them will: their buckets, and then the pages that come first in those.
     fn prefetch_evictions(&self, batch: &Batch) {
         const IN_THE_WAY: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
         let is_clean = |&&frame: &&u32| self.memory.frames.word(frame) & IN_THE_WAY == 0;

@@ -3,7 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `daemons` | starts who keeps the nodes and the stores |
+//! | `daemons` | starts the keepers of nodes and stores |
 //! | `read` | a hit copies; a miss fills and comes back |
 //! | `fill` | brings a range in: window, frames, requests |
 //! | `alloc` | one frame: free list, kswapd, direct reclaim, refusal |

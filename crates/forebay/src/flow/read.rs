@@ -170,8 +170,8 @@ impl Engine {
         page: u64,
     ) -> Result<SharedHold<'_>, AccessError> {
         loop {
-            // Asked under the hold, if there is one: who cuts the object tells the new length
-            // first, and then waits for those who hold a page behind it.
+            // Asked under the hold, if there is one: a cut of the object sets the new length
+            // first, and then waits for the holders of pages past it.
             let looked = self.look(&handle.object, page);
             let (offset_bytes, limit_bytes) = (byte_of(page), handle.object.length_bytes());
             if offset_bytes >= limit_bytes {

@@ -187,7 +187,7 @@ impl Engine {
     }
 
     /// The future's output, or none if `longest` passes without the store finishing anything: a
-    /// slow store is waited for, a silent one is not. For writers, who wait for pages of anybody
+    /// slow store is waited for, a silent one is not. For writers, which wait for pages of anybody
     /// to be written and not for one request.
     pub(crate) async fn while_answering<F: Future>(
         &self,

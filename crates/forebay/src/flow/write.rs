@@ -361,7 +361,7 @@ impl Engine {
         let Ok(mut hold) = self.memory.frames.exclude(frame, key, handle.unwritable) else {
             return false;
         };
-        // The length is asked under the hold: who cuts the object tells the new one first and
+        // The length is asked under the hold: a cut of the object sets the new one first and
         // clears the rest of the last page under a hold of its own.
         if hold.word() & flag::DIRTY == 0 || piece.end_bytes() > object.length_bytes() {
             return false;

@@ -43,7 +43,7 @@ enum Claim {
     Busy,
     /// It is clean, or gone.
     Clean,
-    /// It lies behind the end, or the end is in it: who cuts the object is about to drop it, or
+    /// It lies past the end, or the end is in it: a cut of the object is about to drop it, or
     /// puts the end back.
     Cut,
 }
@@ -93,7 +93,8 @@ impl Engine {
         while submitted < limit {
             self.until_store_takes_more(backing, most).await;
             let wanted = most.min(limit - submitted);
-            // The number first: a sync that finds a page untagged waits for those who may have it.
+            // The number first: a sync that finds a page untagged waits for the rounds that may
+            // have it.
             let sequence = backing.write_begins(object.number);
             let taken = lock(&object.dirty).take_run(&self.slab, tag, from..pages.end, wanted);
             let done = taken.map(|run| self.submit_run(backing, object, run, sequence));

@@ -92,7 +92,7 @@ impl Memory {
             && self.zone_of(frame).rotate(&self.frames, frame)
     }
 
-    /// Wakes those who wait for writeback on a node by what was written of its pages.
+    /// Wakes those that wait for writeback on a node by what was written of its pages.
     pub(crate) fn note_written(&self, written: &[PagePointer]) {
         self.for_each_zone(written, |zone, pages| {
             let throttled = self.nodes[zone.node].note_written(pages);

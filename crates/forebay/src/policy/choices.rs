@@ -59,7 +59,7 @@ choices! {
         KswapdWhereMetTwice => "f2",
         /// As before, but reclaimers wait for events (g; 5.16 to 6.15).
         KswapdAtLast => "g",
-        /// Nobody who reclaims: the flusher alone writes file pages (h; 6.16 and later).
+        /// No reclaimer: the flusher alone writes file pages (h; 6.16 and later).
         #[default]
         Never => "h",
     }

@@ -23,7 +23,7 @@ pub(crate) struct ActivityTimes {
     pub(crate) idle_while_throttled: Span,
 }
 
-/// What a store does and who waits for it.
+/// What a store does, and the writers that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Activity(Mutex<Now>);
 
@@ -48,7 +48,7 @@ struct Now {
 pub(crate) enum Part {
     /// A write of file pages, or a commit, that the store has.
     Request,
-    /// Somebody who chooses pages and submits them.
+    /// A round that chooses pages and submits them.
     Round,
     /// A writer that pauses.
     Pause,

@@ -4,7 +4,7 @@
 //! pages, and that of pages under writeback is at most the cache's.
 //! invariant B2: an object with a dirty page, or with one that only waits for a commit, is on
 //! exactly one list of its backing, or taken by the flusher, or a writer is about to put it there
-//! who has not returned yet.
+//! that has not returned yet.
 
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;

@@ -1,6 +1,6 @@
 //! The bytes of pages, and the only place that touches them.
 //!
-//! Who may touch a page is settled by the frame word (`frame.rs`): its bytes are read under a
+//! Access to a page is settled by the frame word (`frame.rs`): its bytes are read under a
 //! shared hold or by a store that writes them out, and written under an exclusive hold or by a
 //! store that fills them. The accessors here ask for the hold as an argument, so that the
 //! compiler sees the rule.

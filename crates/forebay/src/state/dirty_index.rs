@@ -204,7 +204,7 @@ impl DirtyIndex {
     }
 
     /// How often a page that somebody took came back to be written. While this does not change,
-    /// who finds no page to be written knows that all that were are on their way to the store.
+    /// a sync that finds no page to be written knows that all are on their way to the store.
     pub(crate) fn put_back(&self) -> u64 {
         self.put_back
     }

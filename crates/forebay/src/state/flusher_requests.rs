@@ -104,7 +104,7 @@ impl FlusherRequests {
         lock(&self.work).all
     }
 
-    /// What to do after a round, in vain or not. Writers who ask are at a limit, perhaps for pages
+    /// What to do after a round, in vain or not. Writers that ask are at a limit, perhaps for pages
     /// that were not there yet when the round looked.
     pub(crate) fn after_round(&self, in_vain: bool) -> AfterRound {
         if self.background.load(Ordering::Acquire) {

@@ -1,4 +1,4 @@
-//! The frame table: one word a frame that says who may touch its page and what is true of it.
+//! The frame table: one word a frame, for access to its page and what is true of it.
 //!
 //! ```text
 //!            take_free                      unlock
@@ -17,7 +17,7 @@
 //! invariant F3: the owner of a frame (object and page index) changes only under an exclusive
 //! hold, so a hold that read its owner afterwards has the page it asked for.
 //! invariant F4: a frame is released only when it is neither dirty, unstable nor under writeback.
-//! invariant F5: who waits for a word sets `WAITERS` before it looks again, and whoever changes a
+//! invariant F5: a waiter for a word sets `WAITERS` before it looks again, and whoever changes a
 //! word with `WAITERS` set wakes them: no wake-up is lost.
 //!
 //! A hold may be raised by one for an instant on any frame, even a free one, by a lookup that
@@ -137,9 +137,9 @@ pub(crate) struct Frame {
 
 /// Bytes of one [`Frame`], a part of the price of a page.
 pub(crate) const FRAME_BYTES: usize = size_of::<Frame>();
-/// Those who may wait for pages of one queue before it grows.
+/// Waiters for pages of one queue before it grows.
 const ROOM_OF_QUEUE: usize = 1;
-/// Bytes of one queue of those who wait for pages.
+/// Bytes of one queue of waiters for pages.
 pub(crate) const QUEUE_BYTES: usize =
     size_of::<WaitQueue>() + ROOM_OF_QUEUE * WaitQueue::ROOM_BYTES;
 #[cfg(not(loom))]
@@ -224,7 +224,7 @@ impl FrameTable {
         self.frame(frame).word.fetch_or(flags, Ordering::AcqRel)
     }
 
-    /// Clears `flags`, wakes who waits for the word, and returns the word before.
+    /// Clears `flags`, wakes the waiters for the word, and returns the word before.
     pub(crate) fn clear(&self, frame: u32, flags: u64) -> u64 {
         let before = self.frame(frame).word.fetch_and(!flags, Ordering::AcqRel);
         self.wake(frame, before);

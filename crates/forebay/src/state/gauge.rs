@@ -12,8 +12,8 @@ pub(crate) fn less(gauge: &AtomicU64, pages: u64) {
     );
 }
 
-/// Pages counted under the lock of `L`. Who changes the count shows that it has the lock, and so
-/// that nobody else does: a load and a store are enough then, where a locked instruction costs
+/// Pages counted under the lock of `L`. Whoever changes the count shows that it has the lock, and
+/// so that nobody else does: a load and a store are enough then, where a locked instruction costs
 /// more than the change of the list that it tells of.
 #[derive(Debug)]
 pub(crate) struct Gauge<L> {

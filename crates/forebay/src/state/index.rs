@@ -163,7 +163,7 @@ impl Index {
         (first != EMPTY).then_some(first)
     }
 
-    /// As [`Index::find`], for who is about to use the page: it is fetched side by side with the
+    /// As [`Index::find`], for a caller about to use the page: it is fetched side by side with the
     /// frame, before it is known to be the right one.
     #[inline]
     pub(crate) fn find_to_use(&self, frames: &FrameTable, key: u64) -> Option<u32> {

@@ -130,7 +130,7 @@ impl Node {
             return 0;
         }
         let written = self.written.fetch_add(pages, Ordering::Relaxed) + pages;
-        // Meanwhile those who waited may be gone and others have begun to count from more.
+        // Meanwhile those that waited may be gone and others have begun to count from more.
         let first = self.written_at_first_wait.load(Ordering::Relaxed);
         let since = written.saturating_sub(first);
         if forebay_law::throttle::wakes_writeback_waiters(since, waiters) {
@@ -175,7 +175,7 @@ mod tests {
         let queue = node.queue(ThrottleReason::Writeback);
         let listener = queue.listen();
         let _waits = node.wait_for_writeback();
-        // Spec/reclaim.md 5.5: more than 32 pages for each who waits, counted from the first wait.
+        // Spec/reclaim.md 5.5: more than 32 pages for each waiter, counted from the first wait.
         for _ in 0..32 {
             node.note_written(1);
         }

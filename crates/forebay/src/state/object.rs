@@ -1,7 +1,7 @@
 //! What is known of one object: its length, its dirty pages, its errors.
 //!
 //! invariant O1: the length grows only inside a batch and shrinks only while no batch is open:
-//! no page behind a new end is put in by somebody who has not seen that end.
+//! no page behind a new end is put in by somebody that has not seen that end.
 //! invariant O3: a resident page lies among those that the object ever had: it is noted before it
 //! is in the index.
 
@@ -108,7 +108,7 @@ pub(crate) struct ObjectState {
     /// What the store did for the object so far, counted, and how much of it a commit has covered.
     changes: AtomicU64,
     committed: AtomicU64,
-    /// One commit at a time: who waits behind one that covers its changes needs none of its own.
+    /// One commit at a time: a sync behind one that covers its changes needs none of its own.
     pub(crate) commits: Arc<Permits>,
     /// Commits that have ended, and how the last one did.
     commits_ended: Mutex<(u64, Committed)>,
@@ -144,7 +144,7 @@ pub(crate) struct ObjectState {
     /// none.
     discards_from: AtomicU64,
     discards_to: AtomicU64,
-    /// Who is to resize the object, in order.
+    /// The resizes of the object, in order.
     pub(crate) cuts: CutLine,
     resized: WaitQueue,
 }
@@ -336,7 +336,7 @@ impl ObjectState {
         self.commit_ended.wake_all();
     }
 
-    /// Takes a place in the line of those who resize the object, of which `pages` are given up.
+    /// Takes a place in the line of the object's resizes, of which `pages` are given up.
     /// None while the line is full.
     pub(crate) fn join_cuts(self: &Arc<Self>, pages: Range<u64>) -> Option<CutPlace> {
         self.cuts.join(pages).map(|number| CutPlace {

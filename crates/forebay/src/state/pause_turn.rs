@@ -1,6 +1,6 @@
 //! Whose turn it is to pause, where several calls of one writer are to pause at once.
 //!
-//! invariant P1: of all calls of a writer one has the turn at a time. Who has met it for longer
+//! invariant P1: of all calls of a writer one has the turn at a time. Whoever has met it for longer
 //! than a pause may last pauses without it: the hard limit holds for each call.
 //! invariant P2: whoever was given something to wait for is woken when the pause that it met ends,
 //! however the call that has it ends.
@@ -21,7 +21,7 @@ pub(crate) struct Pause<'a>(&'a PauseTurn);
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        // In this order: who registers after the wake-up has to see that nobody pauses.
+        // In this order: a call that registers after the wake-up has to see that nobody pauses.
         self.0.is_taken.store(false, Ordering::SeqCst);
         self.0.ended.wake_all();
     }
@@ -35,7 +35,7 @@ impl PauseTurn {
 
     /// Makes the caller the one that pauses; nothing if another one does already.
     pub(crate) fn take(&self) -> Option<Pause<'_>> {
-        // Who does not get the turn writes nothing.
+        // A call that does not get the turn writes nothing.
         let taken = self
             .is_taken
             .compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);

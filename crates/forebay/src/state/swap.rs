@@ -301,7 +301,7 @@ mod tests {
         assert!(retry.is_put_off() && !retry.take_turn(2_999));
         retry.page_is_dropped();
         assert!(!retry.is_put_off());
-        // Who is refused next waits as long as the first did.
+        // The next one refused waits as long as the first did.
         retry.add_page();
         retry.put_off(60_000, 8_000);
         assert!(!retry.take_turn(60_999) && retry.take_turn(61_000));

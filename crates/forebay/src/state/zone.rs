@@ -1,7 +1,7 @@
 //! A zone: a run of frames with its own free list, watermarks, LRU lists and dirty accounts.
 //!
 //! invariant Z1: every frame of a zone is in exactly one place: on the free list, on one LRU
-//! list, isolated by a reclaimer, held exclusively by who allocates or releases it, or in the
+//! list, isolated by a reclaimer, held exclusively while it is allocated or released, or in the
 //! zone's balloon (zone/size.rs).
 //! invariant Z2: a list's size is the number of frames that its links reach.
 //! invariant Z3: a frame carries `LISTED` exactly while it is linked into a list, which is the

@@ -27,7 +27,7 @@ impl Engine {
         Verdict::Keep
     }
 
-    /// Whether a dirty file page is written by who met it.
+    /// Whether a dirty file page is written by the reclaimer that met it.
     pub(crate) fn may_write_file(
         &self,
         flags: &ReclaimFlags,
@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// Whether the store of a page is so busy that a caller does not write to it: kswapd does, and
-    /// so does who is writing to that store anyway.
+    /// so does a caller that is writing to that store anyway.
     pub(crate) fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl) -> bool {
         if control.who == Who::Kswapd || !self.congestion.is_anywhere() {
             return false;

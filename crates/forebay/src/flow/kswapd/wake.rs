@@ -1,4 +1,4 @@
-//! Who wakes kswapd: a caller that found a zone below its low mark.
+//! The caller that wakes kswapd: it found a zone below its low mark.
 
 use crate::engine::Engine;
 use crate::state::node::Node;

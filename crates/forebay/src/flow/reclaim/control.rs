@@ -1,4 +1,4 @@
-//! One run of reclaim: who runs it, what it is after, and what came of it.
+//! One run of reclaim: whose it is, what it is after, and what came of it.
 
 use crate::flow::reclaim::Tally;
 use crate::state::backing::Backing;

@@ -1,4 +1,4 @@
-//! Pages that a cut gives up: those who hold them let go, and they leave the cache, dirty or not.
+//! Pages that a cut gives up: their holders let go, and they leave the cache, dirty or not.
 
 use crate::engine::Engine;
 use crate::error::AccessError;

@@ -31,8 +31,8 @@ impl Engine {
         }
     }
 
-    /// Does a resize apart from its caller, who hears if the store is silent. `work` has its place
-    /// in line already.
+    /// Does a resize apart from its caller, which hears if the store is silent. `work` has its
+    /// place in line already.
     pub(super) async fn resize_apart<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -61,7 +61,7 @@ impl Engine {
             if let Some(guard) = place.begin() {
                 break guard;
             }
-            // However long that takes: who gives up a resize leaves it to a task of its own.
+            // However long that takes: a resize that is given up is left to a task of its own.
             let _ = self.a_cut_ends(place.object(), listener).await;
         };
         while !guard.is_alone() {
