@@ -98,8 +98,11 @@ impl Clients {
             .collect()
     }
 
+    /// The connection with this number is over, and so is all that was asked over it.
     pub(crate) fn leave(&mut self, number: usize) {
-        self.places[number] = None;
+        if let Some((_, client)) = self.places[number].take() {
+            client.standing.writes.end();
+        }
     }
 
     fn check_room(&self, limit: usize) -> Result<(), String> {

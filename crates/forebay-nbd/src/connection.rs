@@ -13,7 +13,6 @@ use crate::session::{PIECE_BYTES, Session};
 use crate::slots::{SLOTS, Slots};
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
-use crate::writes::EndsWrites;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::future::Future;
@@ -124,7 +123,6 @@ fn transmit(
     (input, output, share): Room,
 ) -> Result<(Result<(), ConnectionError>, Room), Errno> {
     let (export, standing) = (&host.exports[agreement.export], host.standing);
-    let _ends_writes = EndsWrites(&standing.writes);
     let file = export.file.clone();
     let session = Session {
         length_bytes: export.length_bytes(),
@@ -157,7 +155,10 @@ fn transmit(
         output,
         ..
     } = transmission;
-    Ok((result, (input, output, pipeline.into_share())))
+    // What still ran is gone with the pipeline.
+    let share = pipeline.into_share();
+    standing.writes.end();
+    Ok((result, (input, output, share)))
 }
 
 /// The transmission phase of a connection.

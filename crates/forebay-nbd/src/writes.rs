@@ -70,17 +70,6 @@ impl Writes {
     }
 }
 
-/// Says that the writes are over when it is dropped, however a connection ends. It has to outlive
-/// the requests.
-#[derive(Debug)]
-pub(crate) struct EndsWrites<'w>(pub(crate) &'w Writes);
-
-impl Drop for EndsWrites<'_> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,7 +88,7 @@ mod tests {
     #[test]
     fn those_that_last_are_called_off_and_those_that_end_are_not() {
         let brief = Writes::new();
-        drop(EndsWrites(&brief));
+        brief.end();
         brief.await_end(Span::from_secs(600));
         assert!(brief.are_over() && !brief.are_called_off());
 
