@@ -410,7 +410,7 @@ PROGRAM
   read -r line <&4
   wait "$server"
   server=
-  grep -q 'is cut off' server.log
+  grep -q 'are cut off' server.log
   [ "$(cat "$src/mapped")" = 'newer bytes, and latest' ]
   rm -f words stored client.py
 )

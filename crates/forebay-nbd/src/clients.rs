@@ -19,9 +19,23 @@ pub(crate) struct Client {
     pub(crate) is_cut: bool,
     /// The export that it agreed on.
     pub(crate) export: Option<usize>,
+    /// Whether it had left when the server began to end. Afterwards its socket does not say.
+    pub(crate) had_left: Option<bool>,
 }
 
 impl Client {
+    /// Hears no more of it than what has come already.
+    pub(crate) fn drain(&mut self) {
+        self.had_left = Some(self.socket.was_left());
+        self.standing.drain();
+        self.socket.shut_down(Shutdown::Read);
+    }
+
+    /// Whether it closed its side of the connection, or the connection broke.
+    pub(crate) fn has_left(&self) -> bool {
+        self.had_left.unwrap_or_else(|| self.socket.was_left())
+    }
+
     fn cut(&mut self) {
         self.is_cut = true;
         self.socket.shut_down(Shutdown::Both);
@@ -83,9 +97,9 @@ impl Clients {
         Ok(())
     }
 
-    /// Says that the client with this number agreed on `export`. Returns the others that did before
-    /// and whose writes are not over.
-    pub(crate) fn agree(&mut self, number: usize, export: usize) -> Vec<&Client> {
+    /// Says that the client with this number agreed on `export`. Returns those that did before,
+    /// have left, and whose writes are not over.
+    pub(crate) fn agree(&mut self, number: usize, export: usize) -> Vec<Arc<Standing>> {
         if let Some((_, client)) = &mut self.places[number] {
             client.export = Some(export);
         }
@@ -94,7 +108,8 @@ impl Clients {
             (other != number && client.export == Some(export)).then_some(client)
         });
         others
-            .filter(|client| !client.standing.writes.are_over())
+            .filter(|client| !client.standing.writes.are_over() && client.has_left())
+            .map(|client| client.standing.clone())
             .collect()
     }
 
@@ -123,7 +138,9 @@ impl Clients {
             .collect();
         // Those that were cut have a thread until that has noticed.
         if strangers.len() >= 2 * STRANGERS_LIMIT {
-            return Err("too many come who do not show who they are".into());
+            return Err(
+                "too many clients are connected that have yet to show a certificate".into(),
+            );
         }
         strangers.retain(|(_, client)| !client.is_cut);
         if strangers.len() >= STRANGERS_LIMIT

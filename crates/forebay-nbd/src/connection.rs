@@ -55,7 +55,7 @@ pub(crate) enum ConnectionError {
     Transmission(#[from] TransmissionError),
     #[error("the connection broke with requests under way")]
     Broken,
-    #[error("the client left with writes under way, which were broken off for one that came later")]
+    #[error("the client left with unfinished writes; they were cancelled for the next client")]
     CalledOff,
     #[error("waiting for the client: {0}")]
     System(#[from] Errno),
@@ -66,8 +66,8 @@ pub(crate) struct Host<'h> {
     pub(crate) exports: &'h [Export],
     pub(crate) pool: &'h Arc<Pool>,
     pub(crate) standing: &'h Standing,
-    /// Returns when the client may begin with the export of this number; false if it may not.
-    pub(crate) begin: &'h dyn Fn(usize) -> bool,
+    /// Returns when the client may begin with the export of this number.
+    pub(crate) begin: &'h dyn Fn(usize),
 }
 
 /// Serves a client until it leaves; behind a `gate`, one that knows TLS and shows who it is.
@@ -99,10 +99,11 @@ pub(crate) fn serve(
     };
     let room = (input, output, share);
     let (result, (input, output, share)) = match agreed {
-        Ok(Some(agreement)) if (host.begin)(agreement.export) => {
+        Ok(Some(agreement)) => {
+            (host.begin)(agreement.export);
             transmit(&mut channel, host, agreement, room)?
         }
-        Ok(_) => (Ok(()), room),
+        Ok(None) => (Ok(()), room),
         Err(error) => (Err(error.into()), room),
     };
     host.pool.leave(input, output, share);

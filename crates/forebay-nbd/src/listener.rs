@@ -31,7 +31,7 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// There is something that is no socket.
-    #[error("{} is there and is no socket; give another path", path.display())]
+    #[error("{} exists and is not a socket; give another path", path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,

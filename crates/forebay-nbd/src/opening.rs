@@ -22,7 +22,7 @@ pub(crate) enum OpeningError {
     Handshake(#[from] HandshakeError),
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    #[error("the client went on in the clear behind its wish for TLS")]
+    #[error("the client sent plain text after it asked for TLS")]
     InTheClear,
     #[error("the client took longer than {PATIENCE} for its part of the handshake")]
     Silent,

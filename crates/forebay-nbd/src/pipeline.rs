@@ -33,7 +33,7 @@ const _: () = assert!(ANSWER_LIMIT_BYTES > CHUNK_HEAD_BYTES + 16 + REASON_LIMIT_
 pub(crate) enum TransmissionError {
     #[error("a request begins with {0:#x}; the client and the server lost step")]
     Magic(u32),
-    #[error("a read failed behind a head that said otherwise: {0}")]
+    #[error("a read failed after its reply had begun: {0}")]
     LateFailure(String),
 }
 

@@ -191,8 +191,7 @@ impl Server {
         let mut clients = lock(&self.shared.clients);
         self.shared.is_draining.store(true, Ordering::SeqCst);
         for client in clients.all() {
-            client.standing.drain();
-            client.socket.shut_down(Shutdown::Read);
+            client.drain();
         }
         drop(clients);
         // It fails only if the number in it is full, and then it is readable already.
@@ -328,6 +327,7 @@ impl Shared {
             is_stranger,
             is_cut: false,
             export: None,
+            had_left: None,
         };
         let mut clients = lock(&self.clients);
         if self.is_draining.load(Ordering::SeqCst) {
@@ -352,23 +352,15 @@ impl Place {
         Ok(())
     }
 
-    /// Returns when nothing can change any more that clients asked that agreed on this export
-    /// before and have left. False if the server ends: whose client has left cannot be seen then.
-    fn begin(&self, export: usize) -> bool {
-        let mut clients = lock(&self.shared.clients);
-        let before = clients.agree(self.number, export);
-        if self.shared.is_draining.load(Ordering::SeqCst) {
-            return before.is_empty();
-        }
-        let gone = before.into_iter().filter(|client| client.socket.was_left());
-        let gone: Vec<_> = gone.map(|client| client.standing.clone()).collect();
-        drop(clients);
+    /// Returns when nothing can change any more that was asked by clients that agreed on this
+    /// export before and have left.
+    fn begin(&self, export: usize) {
+        let gone = lock(&self.shared.clients).agree(self.number, export);
         let (patience, watch) = (self.shared.settings.patience, Stopwatch::start());
         for standing in gone {
             let left = patience.saturating_sub(watch.elapsed());
             standing.writes.await_end(left);
         }
-        true
     }
 
     fn tell_of_coming(&self) {

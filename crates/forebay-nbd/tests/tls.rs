@@ -242,7 +242,7 @@ fn bytes_in_the_clear_behind_the_wish_for_tls_end_it() {
     let _ = stream.read_to_end(&mut rest);
     assert!(rest.len() <= 20, "nothing but the answer to the first");
     let failures = served.end();
-    assert!(failures[0].contains("in the clear"), "{failures:?}");
+    assert!(failures[0].contains("plain text"), "{failures:?}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(crate) fn serve(
 pub(crate) fn announce(address: SocketAddr) {
     say(format_args!("metrics at http://{address}/metrics"));
     if !address.ip().is_loopback() {
-        say("they are answered to everybody who reaches that address, without a password");
+        say("everybody that can reach this address gets them, without a password");
     }
 }
 

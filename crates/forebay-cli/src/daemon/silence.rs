@@ -74,7 +74,7 @@ pub(crate) fn tell_of_silence(cache: &Cache, rt: &Rt) {
             if look.is_silence(before) {
                 looks_silent += 1;
                 if looks_silent == 1 {
-                    say("the storage has not answered for 5 s; whoever needs it waits");
+                    say("the storage has not answered for 5 s; requests that need it wait");
                 }
             } else if looks_silent > 0 {
                 let seconds = (looks_silent + 1) * INTERVAL.as_millis() / 1_000;

@@ -183,14 +183,14 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
         mount.ended().await;
     });
     if drained.await.is_err() {
-        say("somebody still has files open and is cut off");
+        say("programs that still have files open are cut off");
         if rt
             .timeout(DRAIN_PATIENCE, take_mapped(mount))
             .await
             .is_err()
         {
             say(
-                "what programs have stored to mapped files could not be taken in time and is \
+                "stores of programs to mapped files could not be fetched in time and are \
                  lost in part; have them end before the mount does",
             );
         }
@@ -203,7 +203,7 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
 async fn take_mapped(mount: &Mount) {
     if let Err(error) = mount.take_mapped().await {
         say(format_args!(
-            "cannot take what was stored to mapped files: {error}"
+            "cannot fetch what was stored to mapped files: {error}"
         ));
     }
 }

@@ -143,7 +143,7 @@ fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {
         ));
     }
     say(format_args!(
-        "{} of memory, all in: {} of cache, {} for each of at most {} clients, {} that they share, \
+        "{} of memory in all: {} of cache, {} for each of at most {} clients, {} that they share, \
          {} of the program's own",
         show_bytes(arguments.memory_bytes),
         show_bytes(plan.cache_bytes),
