@@ -26,7 +26,8 @@ pub(crate) struct Client {
 impl Client {
     /// Hears no more of it than what has come already.
     pub(crate) fn drain(&mut self) {
-        self.had_left = Some(self.socket.was_left());
+        // The first time counts: a server may be asked to end twice.
+        self.had_left = Some(self.has_left());
         self.standing.drain();
         self.socket.shut_down(Shutdown::Read);
     }
@@ -157,5 +158,44 @@ impl Clients {
             .all()
             .filter(|client| !client.is_cut && client.standing.is_deaf(patience));
         deaf.map(Client::cut).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn client() -> (UnixStream, Client) {
+        let (peer, socket) = UnixStream::pair().unwrap();
+        let client = Client {
+            socket: Socket::Unix(socket),
+            standing: Arc::new(Standing::new()),
+            is_stranger: false,
+            is_cut: false,
+            export: None,
+            had_left: None,
+        };
+        (peer, client)
+    }
+
+    #[test]
+    fn the_end_of_the_server_is_not_taken_for_that_of_the_client() {
+        let (peer, mut client) = client();
+        client.drain();
+        assert!(client.socket.was_left());
+        client.drain();
+        assert!(!client.has_left());
+        drop(peer);
+    }
+
+    #[test]
+    fn a_client_that_had_left_before_the_end_has_left() {
+        let (peer, mut client) = client();
+        assert!(!client.has_left());
+        peer.shutdown(Shutdown::Write).unwrap();
+        assert!(client.has_left());
+        client.drain();
+        assert!(client.has_left());
     }
 }
