@@ -6,6 +6,7 @@ use crate::mount::{MountArguments, TypedMount};
 use crate::serve::{ServeArguments, TypedServe};
 use clap::{Parser, Subcommand};
 use forebay_base::units::{parse_size, show_bytes};
+use forebay_bench::{BenchArguments, CONTENDER_COMMAND};
 use std::path::PathBuf;
 
 /// The smallest budget the bench runs with: below it the working sets are a few hundred pages and
@@ -53,7 +54,7 @@ enum TypedCommand {
     /// Simulate a machine: run workloads, compare policies, measure the five changes again
     Lab(TypedLab),
     /// One contender, ordered about over standard input
-    #[command(hide = true)]
+    #[command(hide = true, name = CONTENDER_COMMAND)]
     BenchContender,
     /// One contender of the demo
     #[command(hide = true)]
@@ -118,21 +119,6 @@ pub(crate) enum Command {
     Lab(LabArguments),
     /// Be one contender of a bench that another process runs.
     BenchContender,
-}
-
-/// What `forebay bench` was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BenchArguments {
-    /// Budget of each cache, a multiple of 2 MiB.
-    pub(crate) memory_bytes: u64,
-    /// Folder in which the scratch folder is made.
-    pub(crate) parent_folder: PathBuf,
-    /// One short round only.
-    pub(crate) quick: bool,
-    /// The block server and the mount, not the library.
-    pub(crate) fronts: bool,
-    /// Where the rows go, if anywhere.
-    pub(crate) json_file: Option<PathBuf>,
 }
 
 /// Reads the command line. A bad call ends the program with status 2 and a message, `--help` with

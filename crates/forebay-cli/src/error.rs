@@ -1,5 +1,6 @@
 //! What can go wrong in a command, as one line for a person.
 
+use forebay_bench::BenchError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,16 +16,6 @@ pub(crate) enum CommandError {
         /// What a person can do about it, to be put behind it; may be empty.
         advice: &'static str,
     },
-    /// The scratch folder's disk has too little room.
-    #[error(
-        "{} has {available} free and the bench needs {needed}: give a smaller --memory, or a \
-         --dir on a larger disk", path.display()
-    )]
-    NoRoom {
-        path: PathBuf,
-        needed: String,
-        available: String,
-    },
     /// The operating system refused something that has no path.
     #[error("cannot {action}: {source}")]
     System {
@@ -37,25 +28,6 @@ pub(crate) enum CommandError {
         action: &'static str,
         reason: String,
     },
-    /// A page held other bytes than were written to it.
-    #[error(
-        "page {page} of {contender} holds the bytes of page {found}: the result of this run is \
-         void, please report it"
-    )]
-    WrongBytes {
-        contender: &'static str,
-        page: u64,
-        found: u64,
-    },
-    /// A contender's process failed; it said why.
-    #[error("the {contender} contender failed: {reason}")]
-    Contender {
-        contender: &'static str,
-        reason: String,
-    },
-    /// A contender's process ended while it was to answer.
-    #[error("the process of the {contender} contender ended before its time")]
-    Ended { contender: &'static str },
     /// An image cannot be served.
     #[error("{}: {reason}", path.display())]
     Image { path: PathBuf, reason: String },
@@ -65,18 +37,15 @@ pub(crate) enum CommandError {
     /// A server cannot be started; the text says where and why.
     #[error("{0}")]
     Served(String),
-    /// A program that this one needs failed or is missing.
-    #[error("{reason}")]
-    Client { reason: String },
     /// Work in the lab failed, or a test of it does not hold; the text says which.
     #[error("{0}")]
     Lab(String),
     /// What was asked for cannot be, as only the work itself could tell.
     #[error("{0}")]
     BadCall(String),
-    /// A signal asked for the end.
-    #[error("interrupted; the scratch folder was removed")]
-    Interrupted { signal: i32 },
+    /// A bench or the demo cannot go on.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
 }
 
 impl CommandError {

@@ -1,8 +1,6 @@
 //! The `forebay` command. Exit status 0 is done, 1 is failed work, 2 is a bad call.
 
 mod args;
-mod bench;
-mod cgroup;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
 mod demo;
@@ -19,14 +17,15 @@ mod serve;
 use args::Command;
 use daemon::say::say;
 use error::CommandError;
+use forebay_bench::BenchError;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let outcome = match args::parse() {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoContender(assignment) => demo::be_contender(&assignment),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::BenchContender => bench::serve_contender(),
+        Command::Bench(arguments) => forebay_bench::run(&arguments).map_err(Into::into),
+        Command::BenchContender => forebay_bench::serve_contender().map_err(Into::into),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Mount(arguments) => mount::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
@@ -35,7 +34,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&error);
-            if let CommandError::Interrupted { signal } = &error {
+            if let CommandError::Bench(BenchError::Interrupted { signal }) = &error {
                 end_by(*signal);
             }
             ExitCode::from(error.exit_status())

@@ -52,6 +52,17 @@ const LAYERS: &[Layer] = &[
         may_use: &["forebay-base", "forebay-rt", "forebay-store", "forebay"],
     },
     Layer {
+        name: "forebay-bench",
+        may_use: &[
+            "forebay-base",
+            "forebay-law",
+            "forebay-rt",
+            "forebay-store",
+            "forebay",
+            "forebay-fuse",
+        ],
+    },
+    Layer {
         name: "forebay-cli",
         may_use: &[
             "forebay-base",
@@ -62,6 +73,7 @@ const LAYERS: &[Layer] = &[
             "forebay-lab",
             "forebay-nbd",
             "forebay-fuse",
+            "forebay-bench",
         ],
     },
     Layer {
@@ -202,6 +214,7 @@ mod tests {
             ("forebay-law", "forebay-rt"),
             ("forebay-store", "forebay"),
             ("forebay-nbd", "forebay-law"),
+            ("forebay-bench", "forebay-cli"),
             ("xtask", "forebay-base"),
         ] {
             for kind in ["null", "\"dev\"", "\"build\""] {

@@ -19,11 +19,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "the bytes of the pages",
     ),
     (
-        "crates/forebay-cli/src/bench/floor/arena.rs",
+        "crates/forebay-bench/src/contenders/floor/arena.rs",
         "pages for the plain copy",
     ),
     (
-        "crates/forebay-cli/src/bench/floor/ring.rs",
+        "crates/forebay-bench/src/contenders/floor/ring.rs",
         "the ring of the kernel, bare",
     ),
     (

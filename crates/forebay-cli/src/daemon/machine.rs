@@ -1,10 +1,9 @@
 //! What memory there is at all, before any of it is taken.
 
-use crate::cgroup;
 use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
-use std::fs;
+use forebay_bench::host;
 
 /// Beside the memory that was asked for there is code, and what the kernel keeps for a process:
 /// page tables, rings, sockets. A memory cgroup counts both.
@@ -14,10 +13,8 @@ const BESIDE_BYTES: u64 = 16 << 20;
 /// killed in the middle of its work. Says so where a cgroup has hardly room for it.
 pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), CommandError> {
     let limits = Limits {
-        machine_bytes: fs::read_to_string("/proc/meminfo")
-            .ok()
-            .and_then(|text| total(&text)),
-        group_bytes: cgroup::limit_bytes(),
+        machine_bytes: host::memory_bytes(),
+        group_bytes: host::limit_bytes(),
     };
     if let Some(warning) = limits.judge(memory_bytes)? {
         say(warning);
@@ -61,15 +58,6 @@ impl Limits {
     }
 }
 
-/// The memory of the machine, from the words of `/proc/meminfo`.
-fn total(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1 << 10)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,12 +98,5 @@ mod tests {
             group_bytes: None,
         };
         assert!(unknown.judge(u64::MAX).unwrap().is_none());
-    }
-
-    #[test]
-    fn the_machines_memory_is_found_in_the_systems_words() {
-        let text = "MemFree: 7 kB\nMemTotal:       24684036 kB\n";
-        assert_eq!(total(text), Some(24_684_036 << 10));
-        assert_eq!(total("MemFree: 7 kB\n"), None);
     }
 }

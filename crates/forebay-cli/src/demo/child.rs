@@ -7,10 +7,10 @@ use super::writers::{BLOCK_BYTES, Shared, start};
 use crate::error::CommandError;
 use forebay::{Cache, Counter, Settings};
 use forebay_base::Span;
+use forebay_bench::{BenchError, end_with_parent};
 use forebay_rt::thread::{Joiner, pause_current};
 use forebay_rt::{Rt, block_on};
 use forebay_store::{FileStore, FileStoreSettings, OpenMode, Rate, RateStore};
-use rustix::process::{Signal, set_parent_process_death_signal};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -20,8 +20,7 @@ use std::sync::Arc;
 /// Is the contender that `assignment` describes; the board is its standard input.
 pub(crate) fn be_contender(assignment: &str) -> Result<(), CommandError> {
     let failed = || CommandError::system("hear the demo");
-    // A demo that is killed must not leave contenders behind.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| failed()(e.into()))?;
+    end_with_parent()?;
     let assignment: Assignment =
         serde_json::from_str(assignment).map_err(|e| failed()(e.into()))?;
     let board = Board::given().map_err(failed())?;
@@ -121,7 +120,7 @@ fn finish(
     shared.stop();
     let seconds = shared.watch.elapsed().as_millis() as f64 / 1e3;
     writers.into_iter().for_each(Joiner::join);
-    let times = shared.all().map_err(|reason| CommandError::Contender {
+    let times = shared.all().map_err(|reason| BenchError::Contender {
         contender: "demo",
         reason,
     })?;

@@ -1,6 +1,7 @@
 //! A limit on what the kernel lets be dirty for one device.
 
 use forebay_base::PAGE_BYTES;
+use forebay_bench::host::bytes_in;
 use std::fs;
 use std::path::PathBuf;
 
@@ -49,12 +50,8 @@ impl Drop for DirtyLimit {
 
 /// Dirty pages in the statistics of a device, those on their way included.
 fn dirty_pages_in(text: &str) -> Option<u64> {
-    let kib = |name: &str| -> Option<u64> {
-        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-        value.trim().strip_suffix("kB")?.trim().parse().ok()
-    };
-    let kib = kib("BdiReclaimable:")? + kib("BdiWriteback:")?;
-    Some(kib * 1024 / PAGE_BYTES as u64)
+    let bytes = bytes_in(text, "BdiReclaimable:")? + bytes_in(text, "BdiWriteback:")?;
+    Some(bytes / PAGE_BYTES as u64)
 }
 
 #[cfg(test)]

@@ -13,21 +13,18 @@ mod writers;
 
 pub(crate) use child::be_contender;
 
-use crate::bench::interrupt::Interrupts;
-use crate::bench::loopdev::LoopDisk;
-use crate::bench::scratch::Scratch;
 use crate::error::CommandError;
 use crate::output::{expect_writable, print, write};
 use board::{Board, TICK_MS};
 use dirty_limit::DirtyLimit;
 use forebay_base::units::show_bytes;
 use forebay_base::{PAGE_BYTES, Span};
+use forebay_bench::{BenchError, Interrupts, LoopDisk, Process, Scratch};
 use forebay_rt::thread::{Stopwatch, pause_current};
-use rustix::process::Pid;
 use screen::Screen;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use tick::{Assignment, Ended, Record, Storage, Summary, Tick};
 
 /// Rate of the slow disk, bytes a second.
@@ -101,12 +98,11 @@ fn on_the_kernel(
         Ok(disk) => disk,
         Err(reason) => return Ok(Err(format!("it needs a disk held to a rate: {reason}"))),
     };
-    let device = disk.slow_device();
-    let limit = match DirtyLimit::set(&device.number, MEMORY_BYTES / 100 * DIRTY_PERCENT) {
+    let limit = match DirtyLimit::set(disk.number(), MEMORY_BYTES / 100 * DIRTY_PERCENT) {
         Ok(limit) => limit,
         Err(reason) => return Ok(Err(format!("it needs a limit on what is dirty: {reason}"))),
     };
-    let storage = Storage::Device(device.device);
+    let storage = Storage::Device(disk.device().to_owned());
     let contender = Contender::start("kernel", arguments, storage, interrupts)?;
     // What is dirty at the end would keep the device busy for seconds.
     let record = contender.watch(screen, Some(&limit), || disk.release())?;
@@ -114,10 +110,10 @@ fn on_the_kernel(
     Ok(Ok(record))
 }
 
-/// A contender's process. Dropping it ends it.
+/// A contender in its process. Dropping it ends it.
 struct Contender<'a> {
     name: &'static str,
-    child: Child,
+    process: Process,
     board: Board,
     ticks: u64,
     interrupts: &'a Interrupts,
@@ -141,16 +137,13 @@ impl<'a> Contender<'a> {
         let assignment = serde_json::to_string(&assignment).map_err(|e| failed()(e.into()))?;
         let ticks = u64::from(arguments.seconds) * 1_000 / TICK_MS;
         let board = Board::new(ticks)?;
-        let child = Command::new(std::env::current_exe().map_err(failed())?)
-            .args(["demo-contender", &assignment])
-            .stdin(board.to_give()?)
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed())?;
-        interrupts.add_child(Pid::from_child(&child));
+        let mut command = Process::ourselves()?;
+        command.args(["demo-contender", &assignment]);
+        command.stdin(board.to_give()?).stdout(Stdio::piped());
+        let process = Process::start(name, &mut command, interrupts)?;
         Ok(Contender {
             name,
-            child,
+            process,
             board,
             ticks,
             interrupts,
@@ -163,7 +156,7 @@ impl<'a> Contender<'a> {
         mut self,
         screen: &Screen,
         limit: Option<&DirtyLimit>,
-        free_disk: impl Fn() -> Result<(), CommandError>,
+        free_disk: impl Fn() -> Result<(), BenchError>,
     ) -> Result<Record, CommandError> {
         self.starts()?;
         let mut ticks = Vec::new();
@@ -174,7 +167,7 @@ impl<'a> Contender<'a> {
             let whole_ms = (tick + 2) * TICK_MS;
             pause_current(Span::from_millis(whole_ms).saturating_sub(clock.elapsed()));
             self.interrupts.check()?;
-            if tick + 1 < self.ticks && self.has_ended()? {
+            if tick + 1 < self.ticks && self.process.has_ended()? {
                 // It says why, unless it was killed.
                 self.summary()?;
             }
@@ -210,7 +203,7 @@ impl<'a> Contender<'a> {
     fn starts(&mut self) -> Result<(), CommandError> {
         while !self.board.has_started()? {
             self.interrupts.check()?;
-            if self.has_ended()? {
+            if self.process.has_ended()? {
                 break;
             }
             pause_current(Span::from_millis(2));
@@ -218,39 +211,19 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    fn has_ended(&mut self) -> Result<bool, CommandError> {
-        let waited = self.child.try_wait();
-        let ended = waited.map_err(CommandError::system("look after a contender"))?;
-        Ok(ended.is_some())
-    }
-
     /// What the contender says once it has ended.
     fn summary(&mut self) -> Result<Summary, CommandError> {
         let mut said = String::new();
-        if let Some(mut answers) = self.child.stdout.take() {
+        if let Some(mut answers) = self.process.take_output() {
             let heard = answers.read_to_string(&mut said);
             heard.map_err(CommandError::system("hear a contender"))?;
         }
         self.interrupts.check()?;
+        let contender = self.name;
         match serde_json::from_str(&said) {
             Ok(Ended::Well(summary)) => Ok(summary),
-            Ok(Ended::Failed(reason)) => Err(CommandError::Contender {
-                contender: self.name,
-                reason,
-            }),
-            Err(_) => Err(CommandError::Ended {
-                contender: self.name,
-            }),
-        }
-    }
-}
-
-impl Drop for Contender<'_> {
-    fn drop(&mut self) {
-        self.interrupts.remove_child(Pid::from_child(&self.child));
-        let ended = self.child.kill().and_then(|()| self.child.wait());
-        if let Err(refused) = ended {
-            eprintln!("forebay: cannot end the {} contender: {refused}", self.name);
+            Ok(Ended::Failed(reason)) => Err(BenchError::Contender { contender, reason }.into()),
+            Err(_) => Err(BenchError::Ended { contender }.into()),
         }
     }
 }

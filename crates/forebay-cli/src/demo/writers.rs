@@ -1,8 +1,8 @@
 //! Four writers that time each of their writes.
 
 use super::board::{Board, TICK_MS};
-use crate::bench::measure::Times;
 use crate::error::CommandError;
+use forebay_bench::Times;
 use forebay_rt::thread::{Joiner, Stopwatch, spawn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +18,7 @@ pub(super) struct Shared {
     done: Mutex<Done>,
 }
 
+#[derive(Default)]
 struct Done {
     times: Times,
     failure: Option<String>,
@@ -31,10 +32,7 @@ impl Shared {
             board,
             watch: Stopwatch::start(),
             stops: AtomicBool::new(false),
-            done: Mutex::new(Done {
-                times: Times::new(),
-                failure: None,
-            }),
+            done: Mutex::default(),
         }
     }
 
@@ -53,7 +51,7 @@ impl Shared {
         let mut done = self.done();
         match done.failure.take() {
             Some(reason) => Err(reason),
-            None => Ok(std::mem::replace(&mut done.times, Times::new())),
+            None => Ok(std::mem::take(&mut done.times)),
         }
     }
 
@@ -76,7 +74,7 @@ where
         let (shared, write) = (Arc::clone(shared), write.clone());
         spawn("writer", move || {
             let part = (index * part_bytes, part_bytes);
-            let mut times = Times::new();
+            let mut times = Times::default();
             let ended = write_on(index, part, &shared, &mut times, &write);
             let mut done = shared.done();
             done.times.merge(&times);

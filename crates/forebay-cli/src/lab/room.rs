@@ -1,25 +1,6 @@
 //! Whether this computer has the memory that the machines of a call take.
 
-use crate::cgroup;
 use forebay_base::units::show_bytes;
-
-/// What this program can still have, without anything being swapped and within the limits of its
-/// cgroups; none where the system does not say.
-pub(super) fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok();
-    let of_system = text.as_deref().and_then(available_in);
-    [of_system, cgroup::available_bytes()]
-        .into_iter()
-        .flatten()
-        .min()
-}
-
-fn available_in(text: &str) -> Option<u64> {
-    let mut lines = text.lines();
-    let value = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1_024)
-}
 
 /// Refuses a machine whose pages take more than is available: the system would end the program in
 /// the middle of its work, without a word.
@@ -56,14 +37,6 @@ pub(super) fn runs_at_a_time(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_the_system_says_is_read() {
-        let text = "MemTotal:       24684000 kB\nMemAvailable:   16777216 kB\nBuffers: 1 kB\n";
-        assert_eq!(available_in(text), Some(16 << 30));
-        assert_eq!(available_in("MemTotal: 1 kB\n"), None);
-        assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));
-    }
 
     #[test]
     fn a_machine_that_is_too_large_is_refused_with_what_makes_it_small_enough() {

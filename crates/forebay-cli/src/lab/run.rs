@@ -1,12 +1,13 @@
 //! `forebay lab run`: a workload on a machine under one policy or two.
 
 use super::progress::{run_with_progress, threads};
-use super::room::{available_bytes, expect_memory, runs_at_a_time};
+use super::room::{expect_memory, runs_at_a_time};
 use crate::error::CommandError;
 use crate::output::{expect_two_files, expect_writable, print, write};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
+use forebay_bench::host::available_bytes;
 use forebay_lab::machine::Machine;
 use forebay_lab::outcome::Outcome;
 use forebay_lab::report::{Document, page, table};

@@ -1,0 +1,214 @@
+//! What a contender is, what it is asked and what it answers.
+
+use crate::error::BenchError;
+use crate::loop_disk::SlowDevice;
+use forebay_base::PAGE_BYTES;
+use serde::{Deserialize, Serialize};
+use std::io::IoSliceMut;
+
+/// Pages that one vectored read or one batch asks for.
+pub(crate) const RUN_PAGES: usize = 32;
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Who {
+    /// The cache of this repository.
+    Forebay,
+    /// The kernel's page cache, by ordinary system calls on buffered files.
+    Kernel,
+    /// What the hardware gives: a plain copy, or raw O_DIRECT by io_uring.
+    Floor,
+}
+
+impl Who {
+    /// All, in the order of the columns and of each round.
+    pub(crate) const ALL: [Who; 3] = [Who::Forebay, Who::Kernel, Who::Floor];
+
+    /// The name in tables and rows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Who::Forebay => "forebay",
+            Who::Kernel => "kernel",
+            Who::Floor => "floor",
+        }
+    }
+}
+
+/// A part of the bench: a state that every contender is brought into, and loads run in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Phase {
+    Hit,
+    Dirty,
+    Miss,
+    Stream,
+    Slow,
+    Mix,
+    Memory,
+}
+
+impl Phase {
+    /// The name in tables and rows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Phase::Hit => "hit",
+            Phase::Dirty => "dirty",
+            Phase::Miss => "miss",
+            Phase::Stream => "stream",
+            Phase::Slow => "slow disk",
+            Phase::Mix => "mix",
+            Phase::Memory => "memory",
+        }
+    }
+}
+
+/// What a contender does with its pages while it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Load {
+    /// Copy random cached pages out, one a call.
+    ReadByCopy,
+    /// Copy runs of [`RUN_PAGES`] cached pages out, one run a call.
+    ReadVectored,
+    /// Copy [`RUN_PAGES`] random cached pages out by one call, or by one for each page where a
+    /// contender has no such call.
+    ReadBatch,
+    /// Touch 64 bytes of random cached pages in place.
+    ReadByGuard,
+    /// Overwrite random cached pages, one a call.
+    Overwrite,
+    /// Read uniformly random pages that are not cached.
+    ReadMissing,
+    /// Write all the data once in order, then make it durable.
+    WriteStream,
+    /// Write without end to the slow disk.
+    WriteSlowly,
+    /// Fill the cache with what zipf readers leave in it; not measured.
+    WarmZipf,
+    /// Read pages by zipf, alone.
+    ReadZipf,
+    /// Say what memory and reclaim cost.
+    Account,
+    /// Read pages by zipf while another thread writes to the slow disk without end.
+    ReadZipfBesideWriter,
+}
+
+/// Brings a contender into the state of a phase.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Preparation {
+    pub(crate) phase: Phase,
+    /// Files over which the cached set of the phases hit and dirty is split.
+    pub(crate) set_files: u64,
+    /// The slow disk of the kernel, if one could be made.
+    pub(crate) slow_device: Option<SlowDevice>,
+}
+
+/// One load, measured once.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Step {
+    pub(crate) phase: Phase,
+    pub(crate) load: Load,
+    pub(crate) threads: u32,
+    /// Requests in flight, for all threads together.
+    pub(crate) depth: u32,
+    /// How long to measure, for loads that have no end of their own.
+    pub(crate) span_ms: u64,
+    /// How long to run before measuring begins.
+    pub(crate) settle_ms: u64,
+    /// Files over which the pages are split; thread `i` works on file `i` modulo this.
+    pub(crate) files: u64,
+    /// Bytes to write, for loads that end with their data.
+    pub(crate) bytes: u64,
+    /// Seed of every choice, the same for each contender.
+    pub(crate) seed: u64,
+}
+
+/// One measured number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) value: f64,
+    /// How the number was distributed over operations, where that was measured, in its unit.
+    pub(crate) percentiles: Option<Percentiles>,
+}
+
+/// A distribution, in the unit of the sample it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Half of the operations took no longer.
+    pub p50: f64,
+    /// 99 of a hundred took no longer.
+    pub p99: f64,
+    /// 999 of a thousand took no longer.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Sample {
+    /// A number without a distribution.
+    pub(crate) fn plain(metric: &str, unit: &str, value: f64) -> Sample {
+        Sample {
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            value,
+            percentiles: None,
+        }
+    }
+}
+
+/// A contender: it is brought into a phase's state and runs loads in it.
+pub(crate) trait Contender {
+    /// Enters the state that `preparation` names; what was before is given up. Returns remarks
+    /// that a reader of the table must know.
+    fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError>;
+
+    /// Runs one load. No samples means that the load has no meaning for this contender.
+    fn run(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError>;
+}
+
+/// A file of pages as one thread of a load sees it. Every page starts with its number, so that a
+/// load can see that it got the right one.
+pub(crate) trait PagedFile: Send + 'static {
+    /// Copies `buffer.len()` bytes out from byte `offset_bytes` on.
+    fn read_at(&mut self, buffer: &mut [u8], offset_bytes: u64) -> Result<(), BenchError>;
+
+    /// Copies [`RUN_PAGES`] pages out from `offset_bytes` on into as many buffers, by one call.
+    fn read_run(&mut self, buffers: &mut [u8], offset_bytes: u64) -> Result<(), BenchError>;
+
+    /// Copies the pages `page_indexes` out into as many buffers, in the best way there is: one by
+    /// one, unless a contender has a call for many.
+    fn read_batch(
+        &mut self,
+        buffers: &mut [u8],
+        page_indexes: &[u64; RUN_PAGES],
+    ) -> Result<(), BenchError> {
+        for (page, page_index) in buffers.chunks_mut(PAGE_BYTES).zip(page_indexes) {
+            self.read_at(page, page_index * PAGE_BYTES as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the first 64 bytes of page `page_index` in place and returns their sum, or nothing if
+    /// this contender has no such way.
+    fn touch(&mut self, page_index: u64) -> Result<Option<u64>, BenchError>;
+
+    /// Copies `bytes` in from byte `offset_bytes` on.
+    fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> Result<(), BenchError>;
+}
+
+/// `buffers` as one slice for each page of a vectored read.
+///
+/// # Panics
+/// If it is shorter than [`RUN_PAGES`] pages.
+pub(crate) fn page_slices(buffers: &mut [u8]) -> [IoSliceMut<'_>; RUN_PAGES] {
+    let mut pages = buffers.chunks_exact_mut(PAGE_BYTES);
+    std::array::from_fn(|_| {
+        IoSliceMut::new(
+            pages
+                .next()
+                .expect("the caller gives a buffer for each page"),
+        )
+    })
+}

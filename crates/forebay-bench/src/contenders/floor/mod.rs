@@ -1,0 +1,197 @@
+//! The floor: what the hardware gives without any cache. A plain copy between memory and memory
+//! where the others hit, raw O_DIRECT by io_uring where they must go to the disk.
+
+mod arena;
+mod ring;
+
+pub(crate) use arena::huge_pages_remark;
+pub(crate) use ring::{Direction, RawRing};
+
+use crate::contender::{Contender, Load, Phase, Preparation, Sample, Step, Who};
+use crate::error::BenchError;
+use crate::layout::{Layout, check_stamp, stamp_pages};
+use crate::measure::{Times, processor_ns, processor_ns_since};
+use crate::phases::miss::{self, MissOrder};
+use crate::phases::mix::SKEW;
+use crate::phases::{cached, stream};
+use crate::zipf::best_hit_ratio;
+use arena::Arena;
+use forebay_base::PAGE_BYTES;
+use forebay_rt::thread::Stopwatch;
+use ring::open_direct;
+use std::fs::File;
+
+/// Bytes and number of the writes in flight that a disk needs to reach its sequential rate.
+const STREAM_WRITE_BYTES: usize = 1 << 20;
+const STREAM_DEPTH: u32 = 8;
+
+/// The contender without a cache.
+pub(crate) struct Floor {
+    layout: Layout,
+    /// The cached set, once for each thread: two threads must not write one arena.
+    sets: Vec<Arena>,
+    data: Option<File>,
+    order: MissOrder,
+}
+
+impl Floor {
+    pub(crate) fn new(layout: Layout, seed: u64) -> Floor {
+        let order = MissOrder::new(layout.data_pages(), seed);
+        Floor {
+            layout,
+            sets: Vec::new(),
+            data: None,
+            order,
+        }
+    }
+
+    fn stamped_arena(&self) -> Arena {
+        let mut arena = Arena::new(self.layout.set_bytes() as usize);
+        stamp_pages(arena.bytes_mut(), 0);
+        arena
+    }
+
+    fn use_cached(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let file_pages = self.layout.used_pages(step.load) / step.files;
+        let threads = step.threads as usize;
+        while self.sets.len() < threads {
+            self.sets.push(self.stamped_arena());
+        }
+        let rest = self.sets.split_off(threads);
+        let used = std::mem::take(&mut self.sets);
+        let (used, samples) = cached::run(Who::Floor, used, file_pages, step)?;
+        self.sets = used;
+        self.sets.extend(rest);
+        Ok(samples)
+    }
+
+    fn read_missing(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let Some(data) = &self.data else {
+            return Ok(Vec::new());
+        };
+        let mut ring = RawRing::new(step.depth, PAGE_BYTES)?;
+        read_missing(Who::Floor, &mut ring, data, &mut self.order, step)
+    }
+
+    fn stream(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let Some(data) = &self.data else {
+            return Ok(Vec::new());
+        };
+        let mut ring = RawRing::new(STREAM_DEPTH, STREAM_WRITE_BYTES)?;
+        let mut offsets = stream_offsets(step.bytes, u64::from(step.threads)).into_iter();
+        let watch = Stopwatch::start();
+        ring.run(
+            data,
+            Direction::Write,
+            |bytes| {
+                let offset = offsets.next()?;
+                stamp_pages(bytes, offset);
+                Some(offset)
+            },
+            |_, _, _| Ok(()),
+        )?;
+        data.sync_data()
+            .map_err(BenchError::in_scratch("sync", &self.layout.data_file()))?;
+        Ok(vec![stream::rate(step.bytes, watch.elapsed().as_nanos())])
+    }
+
+    /// No cache that holds the budget can do better on independent draws.
+    fn zipf_bound(&self) -> Vec<Sample> {
+        let cached_pages = self.layout.memory_bytes() / PAGE_BYTES as u64;
+        let bound = best_hit_ratio(self.layout.data_pages(), SKEW, cached_pages);
+        vec![Sample::plain("hit ratio", "%", 100.0 * bound)]
+    }
+}
+
+impl Contender for Floor {
+    fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError> {
+        self.sets.clear();
+        self.data = None;
+        match preparation.phase {
+            Phase::Hit | Phase::Dirty => {
+                let set = self.stamped_arena();
+                self.sets.push(set);
+                Ok(huge_pages_remark("the plain copy").into_iter().collect())
+            }
+            Phase::Miss | Phase::Stream => {
+                let (file, is_direct) = open_direct(&self.layout.data_file())?;
+                self.data = Some(file);
+                let remark = "no O_DIRECT on this file system: the floor goes through the kernel's \
+                              page cache";
+                Ok((!is_direct)
+                    .then(|| remark.to_owned())
+                    .into_iter()
+                    .collect())
+            }
+            Phase::Slow | Phase::Mix | Phase::Memory => Ok(Vec::new()),
+        }
+    }
+
+    fn run(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        match step.load {
+            Load::ReadByCopy
+            | Load::ReadVectored
+            | Load::ReadBatch
+            | Load::ReadByGuard
+            | Load::Overwrite => self.use_cached(step),
+            Load::ReadMissing => self.read_missing(step),
+            Load::WriteStream => self.stream(step),
+            Load::ReadZipf => Ok(self.zipf_bound()),
+            Load::Account | Load::WriteSlowly | Load::WarmZipf | Load::ReadZipfBesideWriter => {
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+/// Reads pages in the order of `order` from `file` for the span of `step`, as `who`.
+pub(crate) fn read_missing(
+    who: Who,
+    ring: &mut RawRing,
+    file: &File,
+    order: &mut MissOrder,
+    step: &Step,
+) -> Result<Vec<Sample>, BenchError> {
+    let mut times = Times::default();
+    let busy_before_ns = processor_ns()?;
+    let watch = Stopwatch::start();
+    let end_ns = step.span_ms * 1_000_000;
+    ring.run(
+        file,
+        Direction::Read,
+        |_| (watch.elapsed().as_nanos() < end_ns).then(|| order.next_offset()),
+        |offset, nanos, page| {
+            times.record(nanos);
+            check_stamp(who, page, offset / PAGE_BYTES as u64)
+        },
+    )?;
+    let elapsed_ns = watch.elapsed().as_nanos();
+    Ok(miss::samples(
+        &times,
+        elapsed_ns,
+        processor_ns_since(busy_before_ns)?,
+    ))
+}
+
+/// Offsets of the raw stream: `writers` parts of `bytes`, each in order, taken in turn.
+fn stream_offsets(bytes: u64, writers: u64) -> Vec<u64> {
+    let part_writes = bytes / writers / STREAM_WRITE_BYTES as u64;
+    (0..part_writes)
+        .flat_map(|write| (0..writers).map(move |writer| writer * part_writes + write))
+        .map(|write| write * STREAM_WRITE_BYTES as u64)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_raw_stream_writes_everything_once() {
+        let mut offsets = stream_offsets(64 << 20, 4);
+        assert_eq!(offsets[..3], [0, 16 << 20, 32 << 20]);
+        offsets.sort_unstable();
+        assert!(offsets.iter().zip(0_u64..).all(|(&at, n)| at == n << 20));
+        assert_eq!(offsets.len(), 64);
+    }
+}

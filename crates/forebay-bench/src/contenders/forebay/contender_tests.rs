@@ -1,0 +1,55 @@
+use super::*;
+use crate::interrupt::Interrupts;
+use crate::patience::measured;
+use crate::scratch::write_files;
+
+fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::new(folder.path(), 8 << 20);
+    write_files(&layout, &Interrupts::none()).unwrap();
+    let mut forebay = Forebay::new(layout, 1);
+    let preparation = Preparation {
+        phase,
+        set_files: 1,
+        slow_device: None,
+    };
+    forebay.prepare(&preparation).unwrap();
+    let step = Step {
+        phase,
+        load,
+        threads: 2,
+        depth: 2,
+        span_ms: 5,
+        settle_ms: 1,
+        files: 1,
+        bytes: 4 << 20,
+        seed: 1,
+    };
+    let samples = forebay.run(&step).unwrap();
+    forebay.leave().unwrap();
+    samples
+}
+
+#[test]
+fn every_load_runs_on_a_small_layout() {
+    for (phase, load, expected) in [
+        (Phase::Hit, Load::ReadByCopy, "copy"),
+        (Phase::Hit, Load::ReadVectored, "vectored"),
+        (Phase::Hit, Load::ReadBatch, "batch"),
+        (Phase::Hit, Load::ReadByGuard, "guard"),
+        (Phase::Dirty, Load::Overwrite, "overwrite"),
+        (Phase::Miss, Load::ReadMissing, "rate"),
+        (Phase::Stream, Load::WriteStream, "rate"),
+        (Phase::Slow, Load::WriteSlowly, "write"),
+        (Phase::Mix, Load::ReadZipf, "reader rate"),
+        (Phase::Mix, Load::ReadZipfBesideWriter, "reader rate"),
+        (Phase::Memory, Load::Account, "beside each page"),
+    ] {
+        let is_measured = |samples: &[Sample]| {
+            let mut found = samples.iter().filter(|sample| sample.metric == expected);
+            found.any(|sample| sample.value > 0.0)
+        };
+        let samples = measured(|| prepared(phase, load), is_measured);
+        assert!(is_measured(&samples), "{load:?}: {samples:?}");
+    }
+}

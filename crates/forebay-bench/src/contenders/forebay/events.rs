@@ -1,0 +1,124 @@
+//! What the cache's trace events tell the bench: how long writers paused, and what a page of
+//! reclaim costs.
+
+use crate::contender::Sample;
+use crate::measure::Times;
+use forebay::event::{Event, EventSink};
+use forebay_base::Instant;
+use std::cell::Cell;
+use std::sync::Mutex;
+
+/// Notes what is needed of each event.
+#[derive(Default)]
+pub(crate) struct EventLog {
+    noted: Mutex<Noted>,
+}
+
+#[derive(Default)]
+struct Noted {
+    /// Pauses of writers.
+    pauses: Times,
+    /// Time for one page, of each batch that reclaim judged.
+    page_times: Times,
+}
+
+thread_local! {
+    /// When reclaim on this thread was last seen at work, if it is at work.
+    static RECLAIM_SEEN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+impl EventLog {
+    /// How long writers paused, if any did.
+    pub(crate) fn pause_samples(&self) -> Vec<Sample> {
+        let noted = self.noted();
+        if noted.pauses.count() == 0 {
+            return Vec::new();
+        }
+        vec![
+            Sample::plain("pauses", "pauses", noted.pauses.count() as f64),
+            noted.pauses.micros("pause"),
+        ]
+    }
+
+    /// The median time from one batch of reclaim to the next on one thread, for each page judged.
+    /// The median, because a batch during which the thread lost its processor says nothing.
+    pub(crate) fn reclaim_sample(&self) -> Option<Sample> {
+        let noted = self.noted();
+        (noted.page_times.count() > 0).then(|| {
+            let percentiles = noted.page_times.percentiles(1.0);
+            Sample {
+                percentiles: Some(percentiles),
+                ..Sample::plain("reclaim", "ns a page", percentiles.p50)
+            }
+        })
+    }
+
+    fn noted(&self) -> std::sync::MutexGuard<'_, Noted> {
+        self.noted
+            .lock()
+            .expect("nothing panics while it holds this")
+    }
+
+    fn note_batch(&self, at: Instant, pages: u64) {
+        if let Some(before) = RECLAIM_SEEN.replace(Some(at))
+            && pages > 0
+        {
+            self.noted()
+                .page_times
+                .record(at.since(before).as_nanos() / pages);
+        }
+    }
+}
+
+impl EventSink for EventLog {
+    fn record(&self, at: Instant, event: &Event) {
+        match *event {
+            Event::BalanceDirtyPages { record, .. } => {
+                self.noted().pauses.record(record.pause_us * 1_000);
+            }
+            Event::MmVmscanLruShrinkInactive { nr_scanned, .. } => self.note_batch(at, nr_scanned),
+            Event::MmVmscanLruShrinkActive { nr_taken, .. } => self.note_batch(at, nr_taken),
+            Event::MmVmscanKswapdWake { .. }
+            | Event::MmVmscanDirectReclaimBegin { .. }
+            | Event::MmVmscanThrottled { .. } => RECLAIM_SEEN.set(Some(at)),
+            Event::MmVmscanKswapdSleep { .. } | Event::MmVmscanDirectReclaimEnd { .. } => {
+                RECLAIM_SEEN.set(None);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(nr_taken: u64) -> Event {
+        Event::MmVmscanLruShrinkActive {
+            nid: 0,
+            nr_taken,
+            nr_deactivated: 0,
+            priority: 12,
+        }
+    }
+
+    #[test]
+    fn a_page_of_reclaim_is_timed_from_batch_to_batch_and_not_over_a_sleep() {
+        let log = EventLog::default();
+        let wake = Event::MmVmscanKswapdWake {
+            nid: 0,
+            highest_zoneidx: 0,
+        };
+        let at = Instant::from_nanos;
+        assert!(log.reclaim_sample().is_none());
+        log.record(at(1_000), &wake);
+        log.record(at(1_640), &batch(32));
+        log.record(at(2_600), &batch(32));
+        log.record(at(2_700), &Event::MmVmscanKswapdSleep { nid: 0 });
+        log.record(at(9_000_000), &wake);
+        log.record(at(9_000_640), &batch(32));
+        let sample = log.reclaim_sample().unwrap();
+        assert!((sample.value - 20.0).abs() < 0.1, "{sample:?}");
+        assert!((sample.percentiles.unwrap().max - 30.0).abs() < 0.1);
+    }
+}

@@ -1,0 +1,95 @@
+//! A thread's handle on a file of the cache.
+
+use crate::contender::{PagedFile, RUN_PAGES, page_slices};
+use crate::error::BenchError;
+use crate::phases::cached::sum_of_line;
+use forebay::{File, ReadRequest, blocking};
+use forebay_base::PAGE_BYTES;
+use std::fmt::Display;
+
+/// A handle of its own, as every thread is to have: its readahead and its place among the writers
+/// are its own.
+pub(crate) struct Handle {
+    file: blocking::File,
+}
+
+impl Handle {
+    pub(crate) fn new(file: &File) -> Handle {
+        Handle {
+            file: file.clone().blocking(),
+        }
+    }
+}
+
+/// An error of the cache.
+#[cold]
+pub(crate) fn failed(action: &'static str, reason: impl Display) -> BenchError {
+    BenchError::Cache {
+        action,
+        reason: reason.to_string(),
+    }
+}
+
+/// Sees that a read gave all that it was asked for.
+fn whole(read: usize, wanted: usize) -> Result<(), BenchError> {
+    if read == wanted {
+        return Ok(());
+    }
+    Err(failed(
+        "read",
+        format_args!("{read} bytes came of {wanted}"),
+    ))
+}
+
+impl PagedFile for Handle {
+    fn read_at(&mut self, buffer: &mut [u8], offset_bytes: u64) -> Result<(), BenchError> {
+        let read = self
+            .file
+            .read_at(buffer, offset_bytes)
+            .map_err(|reason| failed("read", reason))?;
+        whole(read, buffer.len())
+    }
+
+    fn read_run(&mut self, buffers: &mut [u8], offset_bytes: u64) -> Result<(), BenchError> {
+        let read = self
+            .file
+            .read_vectored_at(&mut page_slices(buffers), offset_bytes)
+            .map_err(|reason| failed("read", reason))?;
+        whole(read, RUN_PAGES * PAGE_BYTES)
+    }
+
+    fn read_batch(
+        &mut self,
+        buffers: &mut [u8],
+        page_indexes: &[u64; RUN_PAGES],
+    ) -> Result<(), BenchError> {
+        let mut pages = buffers.chunks_exact_mut(PAGE_BYTES);
+        let mut requests = page_indexes.map(|page_index| ReadRequest {
+            offset_bytes: page_index * PAGE_BYTES as u64,
+            buffer: pages
+                .next()
+                .expect("the caller gives a buffer for each page"),
+            done_bytes: 0,
+        });
+        self.file
+            .read_many(&mut requests)
+            .map_err(|reason| failed("read", reason))?;
+        requests
+            .iter()
+            .try_for_each(|request| whole(request.done_bytes, PAGE_BYTES))
+    }
+
+    fn touch(&mut self, page_index: u64) -> Result<Option<u64>, BenchError> {
+        let page = self
+            .file
+            .page(page_index)
+            .map_err(|reason| failed("hold a page", reason))?;
+        Ok(Some(sum_of_line(&page)))
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> Result<(), BenchError> {
+        self.file
+            .write_at(bytes, offset_bytes)
+            .map_err(|reason| failed("write", reason))
+    }
+}

@@ -1,0 +1,402 @@
+//! Forebay itself, by its public interface alone.
+
+mod events;
+mod handle;
+mod throttled;
+
+use super::floor::huge_pages_remark;
+use crate::contender::{Contender, Load, Phase, Preparation, Sample, Step, Who};
+use crate::error::BenchError;
+use crate::layout::{CHUNK_BYTES, Layout, check_stamp};
+use crate::measure::{AlignedBytes, Times, processor_ns, processor_ns_since};
+use crate::phases::miss::{self, MissOrder};
+use crate::phases::mix::{HOT_PAGES_SEED, SKEW};
+use crate::phases::slow::{DirtyLevel, SLOW_BYTES_PER_SECOND, SlowDisk};
+use crate::phases::{cached, mix, slow, stream};
+use crate::zipf::Zipf;
+use events::EventLog;
+use forebay::{Advice, AttachedStore, Cache, Counter, File, Parts, Settings};
+use forebay_base::PAGE_BYTES;
+use forebay_law::pause::poll_interval;
+use forebay_rt::thread::Stopwatch;
+use forebay_rt::{Rt, block_on};
+use forebay_store::{FileStore, FileStoreSettings, OpenMode, Rate, RateStore, Store};
+use handle::{Handle, failed};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use throttled::ThrottledTimes;
+
+pub(crate) use throttled::IDLE_WHILE_THROTTLED;
+
+/// The contender that is the cache of this repository.
+pub(crate) struct Forebay {
+    layout: Layout,
+    order: Arc<Mutex<MissOrder>>,
+    zipf: Option<Arc<Zipf>>,
+    open: Option<Open>,
+}
+
+/// A cache with the files of one phase.
+struct Open {
+    cache: Cache,
+    rt: Rt,
+    events: Arc<EventLog>,
+    /// The cached sets of the phases hit and dirty.
+    sets: Vec<File>,
+    /// The data, through the disk as it is.
+    data: File,
+    /// The data again, through a disk that is held to a rate.
+    slow: File,
+    slow_store: Arc<RateStore>,
+}
+
+impl Forebay {
+    pub(crate) fn new(layout: Layout, seed: u64) -> Forebay {
+        let order = MissOrder::new(layout.data_pages(), seed);
+        Forebay {
+            layout,
+            order: Arc::new(Mutex::new(order)),
+            zipf: None,
+            open: None,
+        }
+    }
+
+    /// Gives up the cache of the last phase; what is dirty in it is written first, at full speed.
+    fn leave(&mut self) -> Result<(), BenchError> {
+        let Some(open) = self.open.take() else {
+            return Ok(());
+        };
+        open.slow_store.set_rate(Rate::UNLIMITED);
+        block_on(open.cache.close()).map_err(|reason| failed("close", reason))
+    }
+
+    /// A new cache with the files that `preparation` needs.
+    fn enter(&self, preparation: &Preparation) -> Result<Open, BenchError> {
+        let (rt, events) = (Rt::real(), Arc::new(EventLog::default()));
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: Some(events.clone()),
+        };
+        let settings = settings(preparation.phase, self.layout.memory_bytes());
+        let cache = Cache::with_parts(settings, parts).map_err(|reason| failed("start", reason))?;
+        let store = FileStore::new(FileStoreSettings::default())
+            .map_err(|reason| failed("start a store", reason))?;
+        let slow_rate = Rate::bytes(SLOW_BYTES_PER_SECOND);
+        let slow_store = Arc::new(RateStore::new(rt.clone(), store.clone(), slow_rate));
+        let attach = |store: Arc<dyn Store>| {
+            cache
+                .attach(store)
+                .map_err(|reason| failed("attach a store", reason))
+        };
+        let (fast, held) = (attach(store.clone())?, attach(slow_store.clone())?);
+        let parts = preparation.set_files;
+        let set_file = |part| self.layout.set_file(Who::Forebay, part, parts);
+        let sets = (0..parts)
+            .map(|part| open_file(&cache, &store, &fast, &set_file(part)))
+            .collect::<Result<_, _>>()?;
+        let data = self.layout.data_file();
+        Ok(Open {
+            sets,
+            data: open_file(&cache, &store, &fast, &data)?,
+            slow: open_file(&cache, &store, &held, &data)?,
+            cache,
+            rt,
+            events,
+            slow_store,
+        })
+    }
+
+    fn opened(&self) -> Result<&Open, BenchError> {
+        self.open
+            .as_ref()
+            .ok_or_else(|| failed("run a load", "no phase was prepared"))
+    }
+
+    fn use_cached(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let sets = &self.opened()?.sets;
+        let handles = (0..step.threads as usize)
+            .map(|thread| Handle::new(&sets[thread % sets.len()]))
+            .collect();
+        let file_pages = self.layout.used_pages(step.load) / step.files;
+        cached::run(Who::Forebay, handles, file_pages, step).map(|(_, samples)| samples)
+    }
+
+    fn read_missing(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let open = self.opened()?;
+        let watch = Stopwatch::start();
+        let end_ns = step.span_ms * 1_000_000;
+        let busy_before_ns = processor_ns()?;
+        let times = if step.depth == 1 {
+            let (file, order) = (open.data.clone(), Arc::clone(&self.order));
+            block_on(read_until(file, order, watch, end_ns))?
+        } else {
+            self.read_side_by_side(open, step.depth, watch, end_ns)?
+        };
+        let elapsed_ns = watch.elapsed().as_nanos();
+        Ok(miss::samples(
+            &times,
+            elapsed_ns,
+            processor_ns_since(busy_before_ns)?,
+        ))
+    }
+
+    /// Keeps `depth` tasks reading until `end_ns` on `watch`, each one page after the other.
+    fn read_side_by_side(
+        &self,
+        open: &Open,
+        depth: u32,
+        watch: Stopwatch,
+        end_ns: u64,
+    ) -> Result<Times, BenchError> {
+        let ended = Arc::new(Mutex::new(Vec::new()));
+        let tasks: Vec<_> = (0..depth)
+            .map(|_| {
+                let (file, order) = (open.data.clone(), Arc::clone(&self.order));
+                let ended = Arc::clone(&ended);
+                open.rt.spawn("reader", async move {
+                    let outcome = read_until(file, order, watch, end_ns).await;
+                    ended
+                        .lock()
+                        .expect("nothing panics while it holds this")
+                        .push(outcome);
+                })
+            })
+            .collect();
+        for task in tasks {
+            block_on(task.join());
+        }
+        let mut times = Times::default();
+        for outcome in ended
+            .lock()
+            .expect("nothing panics while it holds this")
+            .drain(..)
+        {
+            times.merge(&outcome?);
+        }
+        Ok(times)
+    }
+
+    fn stream(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let open = self.opened()?;
+        let handles = (0..step.threads).map(|_| Handle::new(&open.data)).collect();
+        let data = open.data.blocking();
+        let before = ThrottledTimes::of(&open.cache);
+        let mut samples = stream::run(handles, step, || {
+            data.sync().map_err(|reason| failed("sync", reason))
+        })?;
+        samples.extend(ThrottledTimes::of(&open.cache).idle_sample(before));
+        Ok(samples)
+    }
+
+    fn write_slowly(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let open = self.opened()?;
+        let handles = (0..step.threads).map(|_| Handle::new(&open.slow)).collect();
+        let mut disk = SlowForebayDisk {
+            open,
+            writers: u64::from(step.threads),
+        };
+        let before = ThrottledTimes::of(&open.cache);
+        let mut samples = slow::run(handles, self.layout.data_bytes(), step, &mut disk)?;
+        samples.extend(ThrottledTimes::of(&open.cache).idle_sample(before));
+        samples.extend(open.events.pause_samples());
+        Ok(samples)
+    }
+
+    fn zipf(&mut self) -> Arc<Zipf> {
+        let pages = self.layout.data_pages();
+        let zipf = self
+            .zipf
+            .get_or_insert_with(|| Arc::new(Zipf::new(pages, SKEW, HOT_PAGES_SEED)));
+        Arc::clone(zipf)
+    }
+
+    fn warm_zipf(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let zipf = self.zipf();
+        let open = self.opened()?;
+        let handles = (0..step.threads).map(|_| Handle::new(&open.data)).collect();
+        mix::warm(Who::Forebay, handles, &zipf, step)?;
+        Ok(Vec::new())
+    }
+
+    fn read_zipf(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let zipf = self.zipf();
+        let open = self.opened()?;
+        let missed = || open.cache.statistics().get(Counter::CacheMiss);
+        let before = missed();
+        let read = mix::alone(Who::Forebay, &mut Handle::new(&open.data), &zipf, step)?;
+        let mut samples = read.samples();
+        samples.push(read.hit_ratio(missed() - before));
+        Ok(samples)
+    }
+
+    fn read_zipf_beside_writer(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let zipf = self.zipf();
+        let open = self.opened()?;
+        let mut reader = Handle::new(&open.data);
+        let writer = (Handle::new(&open.slow), self.layout.data_bytes());
+        mix::beside_writer(Who::Forebay, (&mut reader, &zipf), writer, step, || Ok(()))
+    }
+
+    /// Reads the data through the full cache, so that it reclaims, and tells what memory costs.
+    fn account(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let open = self.opened()?;
+        read_through(&open.data, step.bytes)?;
+        let statistics = open.cache.statistics();
+        let mut samples = vec![Sample::plain(
+            "beside each page",
+            "bytes",
+            statistics.overhead_bytes_per_page as f64,
+        )];
+        samples.extend(open.events.reclaim_sample());
+        Ok(samples)
+    }
+}
+
+impl Contender for Forebay {
+    fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError> {
+        self.leave()?;
+        let open = self.enter(preparation)?;
+        let mut remarks = Vec::new();
+        match preparation.phase {
+            Phase::Hit | Phase::Dirty => {
+                open.sets
+                    .iter()
+                    .try_for_each(|set| read_through(set, u64::MAX))?;
+                remarks.extend(huge_pages_remark("forebay"));
+            }
+            // With its memory full from the start, every page that comes in costs one.
+            Phase::Miss => open
+                .sets
+                .iter()
+                .try_for_each(|set| read_through(set, u64::MAX))?,
+            Phase::Stream | Phase::Slow | Phase::Mix | Phase::Memory => {}
+        }
+        if matches!(preparation.phase, Phase::Miss | Phase::Mix) {
+            block_on(
+                open.data
+                    .advise(Advice::Random, 0..self.layout.data_bytes()),
+            )
+            .map_err(|reason| failed("advise", reason))?;
+        }
+        if preparation.phase == Phase::Dirty {
+            remarks.push("forebay: limits on dirty pages out of reach, as the kernel's are".into());
+        }
+        self.open = Some(open);
+        Ok(remarks)
+    }
+
+    fn run(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        match step.load {
+            Load::ReadByCopy
+            | Load::ReadVectored
+            | Load::ReadBatch
+            | Load::ReadByGuard
+            | Load::Overwrite => self.use_cached(step),
+            Load::ReadMissing => self.read_missing(step),
+            Load::WriteStream => self.stream(step),
+            Load::WriteSlowly => self.write_slowly(step),
+            Load::WarmZipf => self.warm_zipf(step),
+            Load::ReadZipf => self.read_zipf(step),
+            Load::ReadZipfBesideWriter => self.read_zipf_beside_writer(step),
+            Load::Account => self.account(step),
+        }
+    }
+}
+
+/// The settings of a phase: the usual ones, but for overwrites of cached pages, which are to meet
+/// no limit. The kernel's limits are then out of reach as well: they are shares of the machine's
+/// memory, not of the cgroup's.
+fn settings(phase: Phase, memory_bytes: u64) -> Settings {
+    let mut settings = Settings {
+        memory_bytes,
+        ..Settings::default()
+    };
+    if phase == Phase::Dirty {
+        settings.dirty.dirty_ratio_percent = 100;
+        settings.dirty.background_ratio_percent = 95;
+    }
+    settings
+}
+
+fn open_file(
+    cache: &Cache,
+    store: &FileStore,
+    attached: &AttachedStore,
+    path: &Path,
+) -> Result<File, BenchError> {
+    let opened = store
+        .open(path, OpenMode::ReadWrite)
+        .map_err(|reason| failed("open a file", reason))?;
+    cache
+        .open(attached, opened.object, opened.length_bytes)
+        .map_err(|reason| failed("open a file", reason))
+}
+
+/// Reads `file` from its start to its end, but no more than `most_bytes` in whole chunks.
+fn read_through(file: &File, most_bytes: u64) -> Result<(), BenchError> {
+    let file = file.blocking();
+    let mut chunk = AlignedBytes::new(CHUNK_BYTES, PAGE_BYTES);
+    let mut offset_bytes = 0;
+    while offset_bytes < most_bytes {
+        let read = file
+            .read_at(&mut chunk, offset_bytes)
+            .map_err(|reason| failed("read", reason))?;
+        if read == 0 {
+            break;
+        }
+        offset_bytes += read as u64;
+    }
+    Ok(())
+}
+
+/// Reads pages in `order` until `end_ns` on `watch`.
+async fn read_until(
+    file: File,
+    order: Arc<Mutex<MissOrder>>,
+    watch: Stopwatch,
+    end_ns: u64,
+) -> Result<Times, BenchError> {
+    let mut page = AlignedBytes::new(PAGE_BYTES, PAGE_BYTES);
+    let mut times = Times::default();
+    let mut began_ns = watch.elapsed().as_nanos();
+    while began_ns < end_ns {
+        let page_index = order
+            .lock()
+            .expect("nothing panics while it holds this")
+            .next_page();
+        file.read_at(&mut page, page_index * PAGE_BYTES as u64)
+            .await
+            .map_err(|reason| failed("read", reason))?;
+        check_stamp(Who::Forebay, &page, page_index)?;
+        let now_ns = watch.elapsed().as_nanos();
+        times.record(now_ns - began_ns);
+        began_ns = now_ns;
+    }
+    Ok(times)
+}
+
+struct SlowForebayDisk<'a> {
+    open: &'a Open,
+    writers: u64,
+}
+
+impl SlowDisk for SlowForebayDisk<'_> {
+    fn level(&mut self) -> Result<DirtyLevel, BenchError> {
+        let now = self.open.cache.statistics();
+        let interval_pages = poll_interval(now.dirty_setpoint, now.dirty_limit);
+        Ok(DirtyLevel {
+            dirty_pages: now.dirty(),
+            setpoint_pages: Some(now.dirty_setpoint),
+            allowed_pages: Some(now.dirty_limit + self.writers * interval_pages),
+        })
+    }
+
+    /// The pauses of Forebay's writers end by themselves.
+    fn release(&mut self) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "contender_tests.rs"]
+mod tests;

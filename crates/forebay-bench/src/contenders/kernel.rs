@@ -1,0 +1,331 @@
+//! The kernel's page cache: buffered files by ordinary system calls, by io_uring where many
+//! requests are in flight.
+
+use super::floor::{RawRing, read_missing};
+use crate::contender::{
+    Contender, Load, PagedFile, Phase, Preparation, RUN_PAGES, Sample, Step, Who, page_slices,
+};
+use crate::error::BenchError;
+use crate::layout::{Layout, stamp_pages};
+use crate::loop_disk::SlowDevice;
+use crate::measure::{AlignedBytes, storage_read_bytes};
+use crate::memory_group::own_dirty_pages;
+use crate::phases::miss::MissOrder;
+use crate::phases::mix::{HOT_PAGES_SEED, SKEW};
+use crate::phases::slow::{DirtyLevel, SlowDisk};
+use crate::phases::{cached, mix, slow, stream};
+use crate::zipf::{Zipf, permutation};
+use forebay_base::PAGE_BYTES;
+use rustix::fs::{Advice, fadvise};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The contender that is the kernel.
+pub(crate) struct Kernel {
+    layout: Layout,
+    /// The cached sets of the phases hit and dirty.
+    sets: Vec<BufferedFile>,
+    data: Option<BufferedFile>,
+    slow: Option<(BufferedFile, SlowDevice)>,
+    order: MissOrder,
+    zipf: Option<Arc<Zipf>>,
+}
+
+impl Kernel {
+    pub(crate) fn new(layout: Layout, seed: u64) -> Kernel {
+        let order = MissOrder::new(layout.data_pages(), seed);
+        Kernel {
+            layout,
+            sets: Vec::new(),
+            data: None,
+            slow: None,
+            order,
+            zipf: None,
+        }
+    }
+
+    /// Gives up all that is open, and its pages.
+    fn leave(&mut self) -> Result<(), BenchError> {
+        for file in self.sets.drain(..).chain(self.data.take()) {
+            file.drop_pages()?;
+        }
+        self.slow = None;
+        Ok(())
+    }
+
+    /// Opens the cached set and brings it into the page cache. For overwrites it is written in
+    /// random order page by page, which leaves it in small folios: overwriting 4 KiB of a large
+    /// folio costs the kernel thirty times as much, and would be a weak rival.
+    fn open_sets(&mut self, preparation: &Preparation) -> Result<(), BenchError> {
+        let parts = preparation.set_files;
+        for part in 0..parts {
+            let file = BufferedFile::open(&self.layout.set_file(Who::Kernel, part, parts))?;
+            if preparation.phase == Phase::Dirty {
+                file.write_in_small_folios(self.layout.set_pages() / parts)?;
+            } else {
+                file.read_through()?;
+            }
+            self.sets.push(file);
+        }
+        Ok(())
+    }
+
+    fn open_slow(&mut self, preparation: &Preparation) -> Result<(), BenchError> {
+        if let Some(device) = &preparation.slow_device {
+            device.throttle()?;
+            let file = BufferedFile::open(&device.device)?;
+            self.slow = Some((file, device.clone()));
+        }
+        Ok(())
+    }
+
+    fn data(&self) -> Result<BufferedFile, BenchError> {
+        match &self.data {
+            Some(file) => Ok(file.clone()),
+            None => BufferedFile::open(&self.layout.data_file()),
+        }
+    }
+
+    fn use_cached(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let handles = (0..step.threads as usize)
+            .map(|thread| self.sets[thread % self.sets.len()].clone())
+            .collect();
+        let file_pages = self.layout.used_pages(step.load) / step.files;
+        cached::run(Who::Kernel, handles, file_pages, step).map(|(_, samples)| samples)
+    }
+
+    fn read_missing(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let data = self.data()?;
+        let mut ring = RawRing::new(step.depth, PAGE_BYTES)?;
+        read_missing(Who::Kernel, &mut ring, &data.file, &mut self.order, step)
+    }
+
+    fn stream(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let data = self.data()?;
+        let handles = vec![data.clone(); step.threads as usize];
+        let samples = stream::run(handles, step, || data.sync())?;
+        // The next contender writes the same file directly and must not pay for what is left.
+        data.drop_pages()?;
+        Ok(samples)
+    }
+
+    fn write_slowly(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let Some((file, device)) = &self.slow else {
+            return Ok(Vec::new());
+        };
+        let handles = vec![file.clone(); step.threads as usize];
+        let mut disk = SlowKernelDisk(device.clone());
+        slow::run(handles, self.layout.data_bytes(), step, &mut disk)
+    }
+
+    fn zipf(&mut self) -> Arc<Zipf> {
+        let pages = self.layout.data_pages();
+        let zipf = self
+            .zipf
+            .get_or_insert_with(|| Arc::new(Zipf::new(pages, SKEW, HOT_PAGES_SEED)));
+        Arc::clone(zipf)
+    }
+
+    fn read_zipf(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let zipf = self.zipf();
+        let mut data = self.data()?;
+        let before = storage_read_bytes();
+        let read = mix::alone(Who::Kernel, &mut data, &zipf, step)?;
+        let mut samples = read.samples();
+        if let (Some(before), Some(after)) = (before, storage_read_bytes()) {
+            samples.push(read.hit_ratio((after - before) / PAGE_BYTES as u64));
+        }
+        Ok(samples)
+    }
+
+    fn read_zipf_beside_writer(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let zipf = self.zipf();
+        let mut data = self.data()?;
+        let Some((writer, device)) = self.slow.clone() else {
+            return Ok(Vec::new());
+        };
+        let writer = (writer, self.layout.data_bytes());
+        mix::beside_writer(Who::Kernel, (&mut data, &zipf), writer, step, || {
+            device.lift()
+        })
+    }
+}
+
+impl Contender for Kernel {
+    fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError> {
+        self.leave()?;
+        let mut remarks = Vec::new();
+        match preparation.phase {
+            Phase::Hit | Phase::Dirty => self.open_sets(preparation)?,
+            Phase::Stream => self.data = Some(self.data()?),
+            Phase::Miss => {
+                // With its memory full from the start, every page that comes in costs one.
+                BufferedFile::open(&self.layout.set_file(Who::Kernel, 0, 1))?.read_through()?;
+                let data = self.data()?;
+                data.expect_random_reads()?;
+                self.data = Some(data);
+            }
+            Phase::Slow | Phase::Mix => {
+                let data = self.data()?;
+                data.expect_random_reads()?;
+                self.data = Some(data);
+                self.open_slow(preparation)?;
+                if self.slow.is_some() {
+                    remarks.push("kernel: the slow disk is a loop device with a throttle".into());
+                }
+            }
+            Phase::Memory => {}
+        }
+        if preparation.phase == Phase::Dirty {
+            remarks.push("kernel: its set is cached in small folios".into());
+        }
+        Ok(remarks)
+    }
+
+    fn run(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        match step.load {
+            Load::ReadByCopy
+            | Load::ReadVectored
+            | Load::ReadBatch
+            | Load::ReadByGuard
+            | Load::Overwrite => self.use_cached(step),
+            Load::ReadMissing => self.read_missing(step),
+            Load::WriteStream => self.stream(step),
+            Load::WriteSlowly => self.write_slowly(step),
+            Load::WarmZipf => {
+                let zipf = self.zipf();
+                let handles = vec![self.data()?; step.threads as usize];
+                mix::warm(Who::Kernel, handles, &zipf, step)?;
+                Ok(Vec::new())
+            }
+            Load::ReadZipf => self.read_zipf(step),
+            Load::Account => Ok(Vec::new()),
+            Load::ReadZipfBesideWriter => self.read_zipf_beside_writer(step),
+        }
+    }
+}
+
+struct SlowKernelDisk(SlowDevice);
+
+impl SlowDisk for SlowKernelDisk {
+    fn level(&mut self) -> Result<DirtyLevel, BenchError> {
+        let failed = || BenchError::System {
+            action: "read the dirty pages of the cgroup",
+            source: io::ErrorKind::Unsupported.into(),
+        };
+        Ok(DirtyLevel {
+            dirty_pages: own_dirty_pages().ok_or_else(failed)?,
+            ..DirtyLevel::default()
+        })
+    }
+
+    fn release(&mut self) -> Result<(), BenchError> {
+        self.0.lift()
+    }
+}
+
+/// A file through the kernel's page cache.
+#[derive(Clone)]
+struct BufferedFile {
+    file: Arc<File>,
+    path: Arc<Path>,
+}
+
+impl BufferedFile {
+    fn open(path: &Path) -> Result<BufferedFile, BenchError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(BenchError::in_scratch("open", path))?;
+        Ok(BufferedFile {
+            file: Arc::new(file),
+            path: path.into(),
+        })
+    }
+
+    /// `error` as one of this file; only called when there is one, for it copies the path.
+    fn failed(&self, action: &'static str, error: impl Into<io::Error>) -> BenchError {
+        BenchError::in_scratch(action, &self.path)(error.into())
+    }
+
+    fn expect_random_reads(&self) -> Result<(), BenchError> {
+        fadvise(&*self.file, 0, None, Advice::Random)
+            .map_err(|refused| self.failed("advise on", refused))
+    }
+
+    fn sync(&self) -> Result<(), BenchError> {
+        self.file
+            .sync_data()
+            .map_err(|refused| self.failed("sync", refused))
+    }
+
+    /// Makes the pages of the file clean and throws them out of the page cache.
+    fn drop_pages(&self) -> Result<(), BenchError> {
+        self.sync()?;
+        fadvise(&*self.file, 0, None, Advice::DontNeed)
+            .map_err(|refused| self.failed("drop the pages of", refused))
+    }
+
+    fn read_through(&self) -> Result<(), BenchError> {
+        self.drop_pages()?;
+        let mut chunk = vec![0_u8; 1 << 20];
+        let mut file = &*self.file;
+        file.rewind()
+            .map_err(|refused| self.failed("read", refused))?;
+        while file
+            .read(&mut chunk)
+            .map_err(|refused| self.failed("read", refused))?
+            > 0
+        {}
+        Ok(())
+    }
+
+    fn write_in_small_folios(&self, pages: u64) -> Result<(), BenchError> {
+        self.drop_pages()?;
+        let mut page = AlignedBytes::new(PAGE_BYTES, PAGE_BYTES);
+        for page_index in permutation(pages, 1) {
+            let offset_bytes = u64::from(page_index) * PAGE_BYTES as u64;
+            stamp_pages(&mut page, offset_bytes);
+            self.file
+                .write_all_at(&page, offset_bytes)
+                .map_err(|refused| self.failed("write", refused))?;
+        }
+        self.sync()
+    }
+}
+
+impl PagedFile for BufferedFile {
+    fn read_at(&mut self, buffer: &mut [u8], offset_bytes: u64) -> Result<(), BenchError> {
+        self.file
+            .read_exact_at(buffer, offset_bytes)
+            .map_err(|refused| self.failed("read", refused))
+    }
+
+    fn read_run(&mut self, buffers: &mut [u8], offset_bytes: u64) -> Result<(), BenchError> {
+        let mut slices = page_slices(buffers);
+        let read = rustix::io::preadv(&*self.file, &mut slices, offset_bytes)
+            .map_err(|refused| self.failed("read", refused))?;
+        if read == RUN_PAGES * PAGE_BYTES {
+            return Ok(());
+        }
+        Err(self.failed("read", io::ErrorKind::UnexpectedEof))
+    }
+
+    fn touch(&mut self, _: u64) -> Result<Option<u64>, BenchError> {
+        Ok(None)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset_bytes: u64) -> Result<(), BenchError> {
+        self.file
+            .write_all_at(bytes, offset_bytes)
+            .map_err(|refused| self.failed("write", refused))
+    }
+}
+
+#[cfg(test)]
+#[path = "kernel_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+use super::*;
+use crate::interrupt::Interrupts;
+use crate::patience::measured;
+use crate::scratch::write_files;
+
+fn step(phase: Phase, load: Load) -> Step {
+    Step {
+        phase,
+        load,
+        threads: 2,
+        depth: 2,
+        span_ms: 5,
+        settle_ms: 1,
+        files: 1,
+        bytes: 4 << 20,
+        seed: 1,
+    }
+}
+
+#[test]
+fn every_load_runs_on_a_small_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::new(folder.path(), 4 << 20);
+    write_files(&layout, &Interrupts::none()).unwrap();
+    let mut kernel = Kernel::new(layout, 1);
+    for (phase, load, expected) in [
+        (Phase::Hit, Load::ReadByCopy, "copy"),
+        (Phase::Hit, Load::ReadVectored, "vectored"),
+        (Phase::Dirty, Load::Overwrite, "overwrite"),
+        (Phase::Miss, Load::ReadMissing, "rate"),
+        (Phase::Stream, Load::WriteStream, "rate"),
+        (Phase::Mix, Load::ReadZipf, "reader rate"),
+    ] {
+        let preparation = Preparation {
+            phase,
+            set_files: 1,
+            slow_device: None,
+        };
+        kernel.prepare(&preparation).unwrap();
+        let run = || kernel.run(&step(phase, load)).unwrap();
+        let samples = measured(run, |samples| samples[0].value > 0.0);
+        assert_eq!(samples[0].metric, expected);
+        assert!(samples[0].value > 0.0, "{samples:?}");
+    }
+}
+
+#[test]
+fn what_the_kernel_has_no_way_for_gives_no_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::new(folder.path(), 4 << 20);
+    write_files(&layout, &Interrupts::none()).unwrap();
+    let mut kernel = Kernel::new(layout, 1);
+    let preparation = Preparation {
+        phase: Phase::Hit,
+        set_files: 2,
+        slow_device: None,
+    };
+    kernel.prepare(&preparation).unwrap();
+    assert!(
+        kernel
+            .run(&step(Phase::Hit, Load::ReadByGuard))
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        kernel
+            .run(&step(Phase::Slow, Load::WriteSlowly))
+            .unwrap()
+            .is_empty()
+    );
+}

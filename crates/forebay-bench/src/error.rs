@@ -1,0 +1,149 @@
+//! What can go wrong in a bench, as one line for a person.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a bench failed. Its text is one line: what failed, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The operating system refused something on a path.
+    #[error("cannot {action} {}: {source}{advice}", path.display())]
+    Path {
+        /// What was refused, as a verb with its object.
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+        /// What a person can do about it, put after the reason; may be empty.
+        advice: &'static str,
+    },
+    /// The scratch folder's disk has too little room.
+    #[error(
+        "{} has {available} free and the bench needs {needed}: give a smaller --memory, or a \
+         --dir on a larger disk", path.display()
+    )]
+    NoRoom {
+        /// The scratch folder.
+        path: PathBuf,
+        /// The room that all files take, as a size with its unit.
+        needed: String,
+        /// The room that there is, as a size with its unit.
+        available: String,
+    },
+    /// The operating system refused something that has no path.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was refused, as a verb with its object.
+        action: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The cache refused or failed.
+    #[error("the cache failed to {action}: {reason}")]
+    Cache {
+        /// What failed, as a verb with its object.
+        action: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// A page held other bytes than were written to it.
+    #[error(
+        "page {page} of {contender} holds the bytes of page {found}: the result of this run is \
+         void, please report it"
+    )]
+    WrongBytes {
+        /// Whose page it is.
+        contender: &'static str,
+        /// The page that was read.
+        page: u64,
+        /// The page whose bytes came.
+        found: u64,
+    },
+    /// A contender's process failed; it said why.
+    #[error("the {contender} contender failed: {reason}")]
+    Contender {
+        /// Which one.
+        contender: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// A contender's process ended while it was to answer.
+    #[error("the process of the {contender} contender ended before its time")]
+    Ended {
+        /// Which one.
+        contender: &'static str,
+    },
+    /// A program that the bench needs failed or is missing; the text says which.
+    #[error("{0}")]
+    Program(String),
+    /// A signal asked for the end.
+    #[error("interrupted; the scratch folder was removed")]
+    Interrupted {
+        /// The signal's number.
+        signal: i32,
+    },
+}
+
+impl BenchError {
+    /// A maker of [`BenchError::Path`] for `map_err`, where there is nothing to advise.
+    pub(crate) fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BenchError {
+        let path = path.to_owned();
+        move |source| BenchError::Path {
+            action,
+            path,
+            source,
+            advice: "",
+        }
+    }
+
+    /// The same for a path in the scratch folder, with advice on how to find a better place.
+    pub(crate) fn in_scratch(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(io::Error) -> BenchError {
+        let path = path.to_owned();
+        move |source| BenchError::Path {
+            action,
+            path,
+            advice: advice(&source),
+            source,
+        }
+    }
+
+    /// A maker of [`BenchError::System`] for `map_err`.
+    pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> BenchError {
+        move |source| BenchError::System { action, source }
+    }
+}
+
+/// What a person can do about a scratch folder that the system refuses with `error`.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; give a folder that may be written with --dir"
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "; give an existing folder with --dir"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; give a smaller --memory, or a --dir on a larger disk"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_one_line_that_says_what_to_do() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = BenchError::in_scratch("write", Path::new("/scratch/data"))(full).to_string();
+        assert!(error.starts_with("cannot write /scratch/data: "), "{error}");
+        assert!(error.contains("--memory"), "{error}");
+        assert!(!error.contains('\n'));
+    }
+}

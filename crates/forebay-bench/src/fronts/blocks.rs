@@ -1,0 +1,133 @@
+//! The block servers: reads and writes of what is in memory, by turns; writes under pressure; and
+//! what the servers do when nothing is asked.
+
+use super::fio::{Job, NBD_FILL, NBD_READ, NBD_WRITE, Script};
+use super::goals::metric;
+use super::results::{Front, Name, Who};
+use super::server::{Image, Server, serve};
+use super::stand::{Fronts, PRESSURE_TIMES, sample, value};
+use crate::error::BenchError;
+use std::path::{Path, PathBuf};
+
+/// A load of the block servers: what, under which name, and how many at once.
+pub(super) const LOADS: [(Script, &str, u32); 4] = [
+    (NBD_READ, metric::READ, 32),
+    (NBD_READ, metric::READ, 1),
+    (NBD_WRITE, metric::WRITE, 32),
+    (NBD_WRITE, metric::WRITE, 1),
+];
+
+/// A server with its socket.
+type Served = (Who, Server, PathBuf);
+
+impl Fronts<'_> {
+    /// Everything about the block servers.
+    pub(super) fn blocks(&mut self) -> Result<(), BenchError> {
+        let present = self.present(Front::Nbd);
+        self.blocks_in_memory(&present)?;
+        for who in present {
+            // The memory plugin has no medium, so nothing presses it.
+            if who != Who::Nbdkit {
+                self.blocks_under_pressure(who)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn blocks_in_memory(&mut self, present: &[Who]) -> Result<(), BenchError> {
+        let image = Image {
+            folder: self.folder,
+            length_bytes: self.cached_bytes(),
+            memory_bytes: self.memory_bytes,
+        };
+        let mut servers: Vec<Served> = Vec::new();
+        for &who in present {
+            let (server, socket) = serve(who, &image, self.interrupts)?;
+            servers.push((who, server, socket));
+        }
+        self.fill(&servers)?;
+        for (script, metric, depth) in LOADS {
+            for round in 1..=self.pace.rounds {
+                for (who, _, socket) in &servers {
+                    let job = self.timed_block(socket, script, depth);
+                    let what = format!("{metric}, depth {depth}, round {round}");
+                    self.note(Front::Nbd, &what, *who);
+                    let outcome = self.fio.run(&job)?;
+                    let name = named(metric, "IOPS", depth);
+                    self.results
+                        .add(name, *who, sample(outcome.operations, &outcome));
+                    self.progress.skip(1);
+                }
+            }
+        }
+        self.fill(&servers)?;
+        let idle: Vec<_> = servers
+            .iter()
+            .map(|(who, server, _)| (*who, server))
+            .collect();
+        self.idle(Front::Nbd, &idle)?;
+        servers
+            .into_iter()
+            .try_for_each(|(_, server, _)| server.end())
+    }
+
+    /// Writes of more than there is memory for.
+    fn blocks_under_pressure(&mut self, who: Who) -> Result<(), BenchError> {
+        let image = Image {
+            folder: self.folder,
+            length_bytes: PRESSURE_TIMES * self.memory_bytes,
+            memory_bytes: self.memory_bytes,
+        };
+        let (server, socket) = serve(who, &image, self.interrupts)?;
+        self.note(Front::Nbd, metric::PRESSURE, who);
+        let mut job = self.timed_block(&socket, NBD_WRITE, 32);
+        job.span_ms = self.pace.pressure_ms;
+        job.range_bytes = image.length_bytes;
+        let outcome = self.fio.run(&job)?;
+        let writes = sample(outcome.operations, &outcome);
+        self.results
+            .add(named(metric::PRESSURE, "IOPS", 32), who, writes);
+        let gap = value(outcome.longest_gap_ms);
+        self.results.add(named(metric::GAP, "ms", 32), who, gap);
+        self.progress.skip(1);
+        server.end()
+    }
+
+    /// Writes all of every image once, durable in the end.
+    fn fill(&self, servers: &[Served]) -> Result<(), BenchError> {
+        for (_, _, socket) in servers {
+            self.fio.run(&Job {
+                script: NBD_FILL,
+                target: socket.clone(),
+                range_bytes: self.cached_bytes(),
+                jobs: 1,
+                depth: 4,
+                span_ms: 0,
+                settle_ms: 0,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn timed_block(&self, socket: &Path, script: Script, depth: u32) -> Job {
+        Job {
+            script,
+            target: socket.to_owned(),
+            range_bytes: self.cached_bytes(),
+            jobs: 1,
+            depth,
+            span_ms: self.pace.span_ms,
+            settle_ms: self.pace.settle_ms,
+        }
+    }
+}
+
+fn named(metric: &'static str, unit: &'static str, depth: u32) -> Name {
+    Name {
+        front: Front::Nbd,
+        metric,
+        unit,
+        jobs: 1,
+        depth,
+    }
+}

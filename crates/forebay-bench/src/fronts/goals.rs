@@ -1,0 +1,213 @@
+//! What the fronts have to reach, as ratios within one run where the machine sets the scale.
+
+use super::results::{Figure, Front, Results, Who};
+use crate::goals::Limit;
+use std::fmt;
+
+/// One goal.
+struct Goal {
+    front: Front,
+    text: &'static str,
+    unit: &'static str,
+    limit: Limit,
+    measure: fn(&Results) -> Option<f64>,
+}
+
+/// A goal with what was measured, if it was.
+pub(super) struct Verdict {
+    front: Front,
+    text: &'static str,
+    unit: &'static str,
+    limit: Limit,
+    pub(super) measured: Option<f64>,
+}
+
+/// Each goal with its verdict.
+pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
+    GOALS
+        .iter()
+        .map(|goal| Verdict {
+            front: goal.front,
+            text: goal.text,
+            unit: goal.unit,
+            limit: goal.limit,
+            measured: (goal.measure)(results),
+        })
+        .collect()
+}
+
+impl Verdict {
+    /// What became of it, in a word.
+    pub(super) fn word(&self) -> &'static str {
+        match self.measured.map(|measured| self.limit.is_met(measured)) {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "not measured",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let measured = match self.measured {
+            Some(number) => format!("{number:.2} {}", self.unit),
+            None => "-".to_owned(),
+        };
+        let (front, text, word) = (self.front.name(), self.text, self.word());
+        let goal = self.limit.to_string();
+        write!(f, "  {front:<10}{text:<57}{measured:>13}  {goal:<17}{word}")
+    }
+}
+
+const DEEP: (u32, u32) = (1, 32);
+const ONE: (u32, u32) = (1, 1);
+const TWO: (u32, u32) = (2, 1);
+
+/// Names of metrics, by which goals find them.
+pub(super) mod metric {
+    pub(crate) const READ: &str = "read of cached 4 KiB";
+    pub(crate) const WRITE: &str = "write of 4 KiB";
+    pub(crate) const PRESSURE: &str = "write of 4 KiB, four times the memory";
+    pub(crate) const GAP: &str = "longest time without progress";
+    pub(crate) const IDLE: &str = "processor time in an idle second";
+    pub(crate) const SEQUENTIAL: &str = "write in order, fsync counted in";
+}
+
+/// The value of Forebay over that of `other`.
+fn over(
+    results: &Results,
+    front: Front,
+    metric: &str,
+    load: (u32, u32),
+    other: Who,
+) -> Option<f64> {
+    let of = |who| results.find(front, metric, load, who);
+    Some(of(Who::Forebay)?.value / of(other)?.value)
+}
+
+fn nbd_over(results: &Results, metric: &str, load: (u32, u32), other: Who) -> Option<f64> {
+    over(results, Front::Nbd, metric, load, other)
+}
+
+fn own(results: &Results, front: Front, metric: &str, load: (u32, u32)) -> Option<Figure> {
+    results.find(front, metric, load, Who::Forebay)
+}
+
+const GOALS: &[Goal] = &[
+    Goal {
+        front: Front::Nbd,
+        text: "cached reads, depth 32, against nbdkit's memory plugin",
+        unit: "x",
+        limit: Limit::AtLeast(1.0),
+        measure: |r| nbd_over(r, metric::READ, DEEP, Who::Nbdkit),
+    },
+    Goal {
+        front: Front::Nbd,
+        text: "cached reads, depth 1, against nbdkit's memory plugin",
+        unit: "x",
+        limit: Limit::AtLeast(1.0),
+        measure: |r| nbd_over(r, metric::READ, ONE, Who::Nbdkit),
+    },
+    Goal {
+        front: Front::Nbd,
+        text: "cached reads, depth 32, against qemu-nbd, writeback",
+        unit: "x",
+        limit: Limit::AtLeast(2.0),
+        measure: |r| nbd_over(r, metric::READ, DEEP, Who::QemuNbd),
+    },
+    Goal {
+        front: Front::Nbd,
+        text: "cached reads, depth 1, against qemu-nbd, writeback",
+        unit: "x",
+        limit: Limit::AtLeast(2.0),
+        measure: |r| nbd_over(r, metric::READ, ONE, Who::QemuNbd),
+    },
+    Goal {
+        front: Front::Nbd,
+        text: "writes, depth 32, against nbdkit's memory plugin",
+        unit: "x",
+        limit: Limit::AtLeast(0.9),
+        measure: |r| nbd_over(r, metric::WRITE, DEEP, Who::Nbdkit),
+    },
+    Goal {
+        front: Front::Nbd,
+        text: "writes, depth 1, against nbdkit's memory plugin",
+        unit: "x",
+        limit: Limit::AtLeast(0.9),
+        measure: |r| nbd_over(r, metric::WRITE, ONE, Who::Nbdkit),
+    },
+    Goal {
+        front: Front::Nbd,
+        text: "writes under pressure, depth 32, p99.9 over p50",
+        unit: "x",
+        limit: Limit::AtMost(10.0),
+        measure: |r| {
+            let latency = own(r, Front::Nbd, metric::PRESSURE, DEEP)?.latency_us?;
+            Some(latency.p999 / latency.p50)
+        },
+    },
+    Goal {
+        front: Front::Nbd,
+        text: "writes under pressure, longest time without progress",
+        unit: "ms",
+        limit: Limit::AtMost(1_000.0),
+        measure: |r| Some(own(r, Front::Nbd, metric::GAP, DEEP)?.value),
+    },
+    Goal {
+        front: Front::Nbd,
+        text: "processor time when nothing is asked or dirty, a second",
+        unit: "us",
+        limit: Limit::AtMost(0.0),
+        measure: |r| Some(own(r, Front::Nbd, metric::IDLE, ONE)?.value),
+    },
+    Goal {
+        front: Front::Mount,
+        text: "cached reads, 1 job, against a mount that does nothing",
+        unit: "x",
+        limit: Limit::AtLeast(0.9),
+        measure: |r| over(r, Front::Mount, metric::READ, ONE, Who::Floor),
+    },
+    Goal {
+        front: Front::Mount,
+        text: "cached reads, 2 jobs, against a mount that does nothing",
+        unit: "x",
+        limit: Limit::AtLeast(0.9),
+        measure: |r| over(r, Front::Mount, metric::READ, TWO, Who::Floor),
+    },
+    Goal {
+        front: Front::Mount,
+        text: "writes in order with fsync, against the device",
+        unit: "x",
+        limit: Limit::AtLeast(0.9),
+        measure: |r| over(r, Front::Mount, metric::SEQUENTIAL, ONE, Who::Device),
+    },
+    Goal {
+        front: Front::Mount,
+        text: "processor time when nothing is asked or dirty, a second",
+        unit: "us",
+        limit: Limit::AtMost(0.0),
+        measure: |r| Some(own(r, Front::Mount, metric::IDLE, ONE)?.value),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fronts::results::tests::{named, sample};
+
+    #[test]
+    fn a_goal_is_met_missed_or_not_measured() {
+        let mut results = Results::default();
+        results.add(named(metric::READ, DEEP), Who::Forebay, sample(150.0));
+        results.add(named(metric::READ, DEEP), Who::Nbdkit, sample(100.0));
+        results.add(named(metric::READ, DEEP), Who::QemuNbd, sample(100.0));
+        let words: Vec<&str> = verdicts(&results).iter().map(Verdict::word).collect();
+        assert_eq!(words[..3], ["met", "not measured", "MISSED"]);
+        assert!(words[3..].iter().all(|word| *word == "not measured"));
+        let line = verdicts(&results)[0].to_string();
+        assert!(
+            line.contains("1.50 x") && line.contains("at least 1"),
+            "{line}"
+        );
+    }
+}

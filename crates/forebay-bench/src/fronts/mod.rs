@@ -1,0 +1,73 @@
+//! `forebay bench --fronts`: the block server and the mount under fio, beside servers that others
+//! wrote, by turns.
+
+mod blocks;
+mod fio;
+mod goals;
+mod mounts;
+mod results;
+mod server;
+mod stand;
+mod table;
+
+use crate::arguments::BenchArguments;
+use crate::error::BenchError;
+use crate::interrupt::Interrupts;
+use crate::json::RowFile;
+use crate::machine::machine;
+use crate::progress::Progress;
+use crate::scratch::Scratch;
+use fio::Fio;
+use forebay_base::units::show_bytes;
+use results::Results;
+use stand::{FULL, Fronts, PRESSURE_TIMES, QUICK, SEQUENTIAL_TIMES};
+use std::io::{self, Write};
+
+/// Measures the fronts and prints their table.
+pub(super) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
+    if let Some(reason) = Fio::missing() {
+        let text = format!("{reason}, and it is the client of this bench");
+        return Err(BenchError::Program(text));
+    }
+    let interrupts = Interrupts::listen()?;
+    let row_file = arguments
+        .json_file
+        .as_deref()
+        .map(RowFile::create)
+        .transpose()?;
+    let scratch = Scratch::create(&arguments.parent_folder)?;
+    let most = 2 * (PRESSURE_TIMES + SEQUENTIAL_TIMES + 2);
+    scratch.check_room(most * arguments.memory_bytes)?;
+    let pace = if arguments.quick { QUICK } else { FULL };
+    let mut bench = Fronts {
+        folder: scratch.folder(),
+        memory_bytes: arguments.memory_bytes,
+        pace,
+        fio: Fio::new(scratch.folder(), &interrupts),
+        interrupts: &interrupts,
+        progress: Progress::new(pace.runs()),
+        left_out: Vec::new(),
+        results: Results::default(),
+    };
+    bench.blocks()?;
+    bench.mounts()?;
+    let lines = [
+        machine(),
+        format!(
+            "budget {}, {} read and written while memory lasts, in {}",
+            show_bytes(bench.memory_bytes),
+            show_bytes(bench.cached_bytes()),
+            scratch.folder().display()
+        ),
+        match pace.rounds {
+            1 => "--quick: one short round of everything".to_owned(),
+            rounds => format!("median of {rounds} rounds, by turns, and half their spread"),
+        },
+    ];
+    let text = table::render(&lines, &bench.left_out, &bench.results);
+    drop(bench.progress);
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(BenchError::system("print the table"))?;
+    row_file.map_or(Ok(()), |file| file.write(bench.results.rows()))
+}

@@ -1,0 +1,169 @@
+//! The mount, beside a mount that does nothing and the file itself on its device.
+
+use super::fio::{DEVICE_WRITE, FILE_READ, FILE_WRITE, Job};
+use super::goals::metric;
+use super::results::{Front, Name, Who};
+use super::server::Server;
+use super::stand::{Fronts, SEQUENTIAL_TIMES, sample, value};
+use crate::error::BenchError;
+use crate::process::Process;
+use forebay_fuse::can_mount;
+use forebay_fuse::floor::Floor;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is read.
+const READ_FILE: &str = "read";
+/// Threads of the floor that take requests: as many as fio has jobs at most.
+const FLOOR_THREADS: usize = 2;
+/// Requests under way when the device itself is written, enough to keep it busy.
+const DEVICE_DEPTH: u32 = 8;
+/// How many jobs read at once.
+pub(super) const READERS: [u32; 2] = [1, 2];
+
+/// The folder behind, and where it is to be seen.
+struct Places {
+    source: PathBuf,
+    mount: PathBuf,
+    floor: PathBuf,
+}
+
+impl Places {
+    fn make(folder: &Path) -> Result<Places, BenchError> {
+        let places = Places {
+            source: folder.join("behind"),
+            mount: folder.join("mount"),
+            floor: folder.join("floor"),
+        };
+        for path in [&places.source, &places.mount, &places.floor] {
+            fs::create_dir(path).map_err(BenchError::in_scratch("make", path))?;
+        }
+        Ok(places)
+    }
+
+    /// Where `who` is measured.
+    fn of(&self, who: Who) -> &Path {
+        match who {
+            Who::Forebay => &self.mount,
+            Who::Floor => &self.floor,
+            Who::Nbdkit | Who::QemuNbd | Who::Device => &self.source,
+        }
+    }
+}
+
+impl Fronts<'_> {
+    /// Everything about the mount.
+    pub(super) fn mounts(&mut self) -> Result<(), BenchError> {
+        if let Err(missing) = can_mount() {
+            let reason = format!("cannot mount: {missing}");
+            self.left_out.push((Front::Mount, reason));
+            return Ok(());
+        }
+        let places = Places::make(self.folder)?;
+        for (name, length_bytes) in [
+            (READ_FILE, self.cached_bytes()),
+            (Who::Forebay.name(), self.sequential_bytes()),
+            (Who::Floor.name(), self.sequential_bytes()),
+            (Who::Device.name(), self.sequential_bytes()),
+        ] {
+            let job = written_in_order(places.source.join(name), Who::Device, length_bytes);
+            self.fio.run(&job)?;
+        }
+        let server = self.mount(&places)?;
+        let floor = Floor::start(&places.source, &places.floor, FLOOR_THREADS)
+            .map_err(BenchError::in_scratch("mount", &places.floor))?;
+        self.cached_reads(&places)?;
+        self.writes_in_order(&places)?;
+        drop(floor);
+        self.idle(Front::Mount, &[(Who::Forebay, &server)])?;
+        server.end()
+    }
+
+    fn sequential_bytes(&self) -> u64 {
+        SEQUENTIAL_TIMES * self.memory_bytes
+    }
+
+    fn mount(&self, places: &Places) -> Result<Server, BenchError> {
+        let mut command = Process::ourselves()?;
+        command.args(["mount", "--foreground", "--memory"]);
+        command.arg(self.memory_bytes.to_string());
+        command.arg(&places.source).arg(&places.mount);
+        let seen = places.mount.join(READ_FILE);
+        Server::start(Who::Forebay, &mut command, self.interrupts, || {
+            seen.exists()
+        })
+    }
+
+    fn cached_reads(&mut self, places: &Places) -> Result<(), BenchError> {
+        for jobs in READERS {
+            for round in 1..=self.pace.rounds {
+                for who in [Who::Forebay, Who::Floor] {
+                    let what = format!("{}, {jobs} jobs, round {round}", metric::READ);
+                    self.note(Front::Mount, &what, who);
+                    let outcome = self.fio.run(&Job {
+                        script: FILE_READ,
+                        target: places.of(who).join(READ_FILE),
+                        range_bytes: self.cached_bytes(),
+                        jobs,
+                        depth: 1,
+                        span_ms: self.pace.span_ms,
+                        settle_ms: self.pace.settle_ms,
+                    })?;
+                    let name = named(metric::READ, "IOPS", jobs);
+                    self.results
+                        .add(name, who, sample(outcome.operations, &outcome));
+                    self.progress.skip(1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn writes_in_order(&mut self, places: &Places) -> Result<(), BenchError> {
+        for round in 1..=self.pace.rounds {
+            for who in Front::Mount.contenders() {
+                self.note(
+                    Front::Mount,
+                    &format!("{}, round {round}", metric::SEQUENTIAL),
+                    who,
+                );
+                // Each has a file of its own, for no two may write one behind the cache's back.
+                let path = places.of(who).join(who.name());
+                let job = written_in_order(path, who, self.sequential_bytes());
+                let outcome = self.fio.run(&job)?;
+                let rate = value(outcome.bytes / f64::from(1 << 20));
+                self.results
+                    .add(named(metric::SEQUENTIAL, "MiB/s", 1), who, rate);
+                self.progress.skip(1);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All of a file once, durable in the end; the device is kept busy past the kernel's cache.
+fn written_in_order(target: PathBuf, who: Who, range_bytes: u64) -> Job {
+    let (script, depth) = match who {
+        Who::Device => (DEVICE_WRITE, DEVICE_DEPTH),
+        _ => (FILE_WRITE, 1),
+    };
+    Job {
+        script,
+        target,
+        range_bytes,
+        jobs: 1,
+        depth,
+        span_ms: 0,
+        settle_ms: 0,
+    }
+}
+
+fn named(metric: &'static str, unit: &'static str, jobs: u32) -> Name {
+    Name {
+        front: Front::Mount,
+        metric,
+        unit,
+        jobs,
+        depth: 1,
+    }
+}

@@ -1,0 +1,124 @@
+//! A server as a process of its own: Forebay's or one to compare with.
+
+use super::results::Who;
+use crate::error::BenchError;
+use crate::interrupt::Interrupts;
+use crate::measure::processor_ns_of;
+use crate::process::Process;
+use forebay_base::Span;
+use forebay_rt::thread::{Stopwatch, pause_current};
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A server that takes longer to begin will not.
+const START_PATIENCE: Span = Span::from_secs(20);
+/// Between two looks whether it has begun.
+const LOOK_INTERVAL: Span = Span::from_millis(20);
+
+/// A running server, ended with its value.
+pub(super) struct Server(Process);
+
+/// What a server of an image needs.
+pub(super) struct Image<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) length_bytes: u64,
+    /// Memory of a cache that is bounded.
+    pub(super) memory_bytes: u64,
+}
+
+/// Why a contender cannot take part; nothing if it can.
+pub(super) fn missing(who: Who) -> Option<String> {
+    let program = match who {
+        Who::Nbdkit => "nbdkit",
+        Who::QemuNbd => "qemu-nbd",
+        Who::Forebay | Who::Floor | Who::Device => return None,
+    };
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match found {
+        Ok(status) if status.success() => None,
+        _ => Some(format!("{program} is not installed")),
+    }
+}
+
+/// Starts the block server of `who` before an image of zeros, and returns it with its socket.
+pub(super) fn serve(
+    who: Who,
+    image: &Image<'_>,
+    interrupts: &Interrupts,
+) -> Result<(Server, PathBuf), BenchError> {
+    let name = who.name();
+    let socket = image.folder.join(format!("{name}.sock"));
+    let path = image.folder.join(format!("{name}.img"));
+    let file = fs::File::create(&path).map_err(BenchError::in_scratch("make", &path))?;
+    file.set_len(image.length_bytes)
+        .map_err(BenchError::in_scratch("make", &path))?;
+    let mut command = match who {
+        Who::Forebay => {
+            let mut command = Process::ourselves()?;
+            command.args(["serve", "nbd", "--memory"]);
+            command.arg(image.memory_bytes.to_string());
+            command.arg("--socket").arg(&socket).arg(&path);
+            command
+        }
+        Who::Nbdkit => {
+            let mut command = Command::new("nbdkit");
+            command.args(["--foreground", "--unix"]).arg(&socket);
+            command.args(["memory", &image.length_bytes.to_string()]);
+            command
+        }
+        Who::QemuNbd => {
+            let mut command = Command::new("qemu-nbd");
+            command.args(["--persistent", "--shared=16", "--format=raw"]);
+            command
+                .arg("--cache=writeback")
+                .arg("--socket")
+                .arg(&socket);
+            command.arg(&path);
+            command
+        }
+        Who::Floor | Who::Device => unreachable!("neither serves blocks"),
+    };
+    let is_ready = || UnixStream::connect(&socket).is_ok();
+    let server = Server::start(who, &mut command, interrupts, is_ready)?;
+    Ok((server, socket))
+}
+
+impl Server {
+    /// Starts `command` and waits until `is_ready`.
+    pub(super) fn start(
+        who: Who,
+        command: &mut Command,
+        interrupts: &Interrupts,
+        is_ready: impl Fn() -> bool,
+    ) -> Result<Server, BenchError> {
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = Process::start(who.name(), command, interrupts)?;
+        let watch = Stopwatch::start();
+        while !is_ready() {
+            interrupts.check()?;
+            if process.has_ended()? || watch.elapsed() > START_PATIENCE {
+                let text = format!("{} did not begin to serve", who.name());
+                return Err(BenchError::Program(text));
+            }
+            pause_current(LOOK_INTERVAL);
+        }
+        Ok(Server(process))
+    }
+
+    /// Processor time that all its threads took so far, ns.
+    pub(super) fn processor_ns(&self) -> Result<u64, BenchError> {
+        processor_ns_of(&self.0.id().to_string())
+    }
+
+    /// Ends it in order, so that a file system that it serves is unmounted.
+    pub(super) fn end(self) -> Result<(), BenchError> {
+        self.0.end_in_order()
+    }
+}

@@ -1,0 +1,107 @@
+//! Interrupts: SIGINT and SIGTERM end the bench in order, a second one at once.
+
+use crate::error::BenchError;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Whether a signal came, and the processes that it ends.
+#[derive(Clone, Default)]
+pub struct Interrupts {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The signal that came; 0 while none has.
+    signal: AtomicI32,
+    children: Mutex<Vec<Pid>>,
+}
+
+impl Interrupts {
+    /// Begins to listen. The first signal is noted and ends the children, which wakes whoever
+    /// waits for one of them; the second ends the program.
+    ///
+    /// # Errors
+    /// [`BenchError::System`] if the system refuses to have signals heard.
+    pub fn listen() -> Result<Interrupts, BenchError> {
+        let interrupts = Interrupts::none();
+        let failed = || BenchError::system("listen for signals");
+        let came = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first arrival must not find `came` already true.
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&came))
+                .map_err(failed())?;
+            signal_hook::flag::register(signal, Arc::clone(&came)).map_err(failed())?;
+        }
+        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed())?;
+        let noted = interrupts.clone();
+        let listener = forebay_rt::thread::spawn("signals", move || {
+            for signal in signals.forever() {
+                noted.note(signal);
+            }
+        })
+        .map_err(failed())?;
+        // It listens until the program ends.
+        drop(listener);
+        Ok(interrupts)
+    }
+
+    /// One that hears nothing.
+    pub fn none() -> Interrupts {
+        Interrupts::default()
+    }
+
+    /// Fails if a signal came.
+    ///
+    /// # Errors
+    /// [`BenchError::Interrupted`].
+    pub fn check(&self) -> Result<(), BenchError> {
+        match self.shared.signal.load(Ordering::SeqCst) {
+            0 => Ok(()),
+            signal => Err(BenchError::Interrupted { signal }),
+        }
+    }
+
+    /// Adds a process that a signal ends.
+    pub(crate) fn add_child(&self, child: Pid) {
+        self.children().push(child);
+        // A signal that came just before would otherwise miss it.
+        if self.check().is_err() {
+            self.end_children();
+        }
+    }
+
+    /// Forgets a process, before its number can be given to another one.
+    pub(crate) fn remove_child(&self, child: Pid) {
+        self.children().retain(|&other| other != child);
+    }
+
+    fn note(&self, signal: i32) {
+        self.shared.signal.store(signal, Ordering::SeqCst);
+        self.end_children();
+    }
+
+    fn end_children(&self) {
+        for &child in self.children().iter() {
+            if let Err(refused) = kill_process(child, Signal::KILL) {
+                eprintln!("forebay: cannot end process {child}: {refused}");
+            }
+        }
+    }
+
+    fn children(&self) -> std::sync::MutexGuard<'_, Vec<Pid>> {
+        self.shared
+            .children
+            .lock()
+            .expect("nothing panics while it holds this")
+    }
+
+    /// As if `signal` had come.
+    #[cfg(test)]
+    pub(crate) fn simulate(&self, signal: i32) {
+        self.note(signal);
+    }
+}

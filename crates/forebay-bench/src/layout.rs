@@ -1,0 +1,146 @@
+//! The files of a bench: which there are and how long.
+
+use crate::contender::{Load, Who};
+use crate::error::BenchError;
+use forebay_base::PAGE_BYTES;
+use std::path::{Path, PathBuf};
+
+/// Bytes that the files are written by.
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
+
+/// How many times the budget the data is.
+const DATA_BUDGETS: u64 = 4;
+
+/// The files of one bench in its scratch folder.
+///
+/// The data is shared: it is read by all, and rewritten with the bytes it has. The cached sets
+/// are not, because a direct write of one contender throws pages of another out of the kernel's
+/// page cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    folder: PathBuf,
+    memory_bytes: u64,
+}
+
+impl Layout {
+    pub(crate) fn new(folder: &Path, memory_bytes: u64) -> Layout {
+        Layout {
+            folder: folder.to_owned(),
+            memory_bytes,
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// Pages of the data, four times the budget.
+    pub(crate) fn data_pages(&self) -> u64 {
+        DATA_BUDGETS * self.memory_bytes / PAGE_BYTES as u64
+    }
+
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data_pages() * PAGE_BYTES as u64
+    }
+
+    /// Pages of the cached set: three quarters of the budget, so that neither a cache's own
+    /// bookkeeping nor its free reserve makes it lose one.
+    pub(crate) fn set_pages(&self) -> u64 {
+        self.memory_bytes / 4 * 3 / PAGE_BYTES as u64 / 64 * 64
+    }
+
+    /// Pages of the set that are overwritten: half of the budget, so that all of them may be
+    /// dirty at once. No cache that has to find a clean page in time takes three quarters.
+    pub(crate) fn dirtied_pages(&self) -> u64 {
+        self.set_pages() / 3 * 2 / 64 * 64
+    }
+
+    /// Pages of the set that `load` uses.
+    pub(crate) fn used_pages(&self, load: Load) -> u64 {
+        match load {
+            Load::Overwrite => self.dirtied_pages(),
+            _ => self.set_pages(),
+        }
+    }
+
+    pub(crate) fn set_bytes(&self) -> u64 {
+        self.set_pages() * PAGE_BYTES as u64
+    }
+
+    pub(crate) fn data_file(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// The file of part `part`, of `parts`, of the cached set of `who`.
+    pub(crate) fn set_file(&self, who: Who, part: u64, parts: u64) -> PathBuf {
+        self.folder
+            .join(format!("set-{}-{part}-of-{parts}", who.name()))
+    }
+
+    /// The file behind the kernel's slow disk.
+    pub(crate) fn slow_file(&self) -> PathBuf {
+        self.folder.join("slow-disk")
+    }
+
+    /// The files that are written before the first phase, with their lengths in bytes.
+    pub(crate) fn files(&self) -> Vec<(PathBuf, u64)> {
+        let mut files = vec![(self.data_file(), self.data_bytes())];
+        for who in [Who::Forebay, Who::Kernel] {
+            for (part, parts) in [(0, 1), (0, 2), (1, 2)] {
+                files.push((self.set_file(who, part, parts), self.set_bytes() / parts));
+            }
+        }
+        files
+    }
+
+    /// Room that all files take at their largest.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        let written: u64 = self.files().iter().map(|(_, bytes)| bytes).sum();
+        written + self.data_bytes()
+    }
+}
+
+/// Writes into each page of `bytes` its number, if the first of them is the one at
+/// `offset_bytes`.
+pub(crate) fn stamp_pages(bytes: &mut [u8], offset_bytes: u64) {
+    let first_page = offset_bytes / PAGE_BYTES as u64;
+    for (page, number) in bytes.chunks_exact_mut(PAGE_BYTES).zip(first_page..) {
+        page[..8].copy_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// Sees that `page` carries the number `page_index`.
+pub(crate) fn check_stamp(who: Who, page: &[u8], page_index: u64) -> Result<(), BenchError> {
+    let stamp = page.first_chunk::<8>().expect("a page has 4096 bytes");
+    let found = u64::from_le_bytes(*stamp);
+    if found == page_index {
+        return Ok(());
+    }
+    Err(BenchError::WrongBytes {
+        contender: who.name(),
+        page: page_index,
+        found,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_is_four_budgets_and_the_set_fits_one() {
+        let layout = Layout::new(Path::new("/x"), 256 << 20);
+        assert_eq!(layout.data_bytes(), 1 << 30);
+        assert_eq!(layout.set_bytes(), 192 << 20);
+        assert!(layout.room_bytes() >= (1 << 30) + (384 << 20));
+    }
+
+    #[test]
+    fn a_wrong_page_is_told() {
+        let mut pages = vec![0_u8; 2 * PAGE_BYTES];
+        stamp_pages(&mut pages, 7 * PAGE_BYTES as u64);
+        check_stamp(Who::Floor, &pages[PAGE_BYTES..], 8).unwrap();
+        let error = check_stamp(Who::Floor, &pages, 8).unwrap_err().to_string();
+        assert!(error.contains("page 8 of floor"), "{error}");
+    }
+}

@@ -1,0 +1,190 @@
+//! The kernel's slow disk: a loop device on a scratch file, held to a rate by the cgroup v1
+//! throttle of the block layer. It needs root, `losetup` and that controller.
+
+use crate::error::BenchError;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A loop device with a limit on its writes. Dropping it lifts the limit; the device detaches
+/// itself when the last process that has it open is gone, however it went.
+pub struct LoopDisk {
+    slow: SlowDevice,
+    _open: fs::File,
+}
+
+/// A block device that the kernel holds to a rate, and how to free it from that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SlowDevice {
+    pub(crate) device: PathBuf,
+    /// The control file of the limit on writes.
+    rule_file: PathBuf,
+    /// The device as the control file names it, `major:minor`.
+    number: String,
+    bytes_per_second: u64,
+}
+
+impl LoopDisk {
+    /// A disk of `bytes` on the new file `file`, taking `bytes_per_second`.
+    ///
+    /// # Errors
+    /// Says in words why none can be made here: that is no failure of the bench.
+    pub fn create(file: &Path, bytes: u64, bytes_per_second: u64) -> Result<LoopDisk, String> {
+        let rule_file = throttle_file()?;
+        fs::File::create_new(file)
+            .and_then(|created| created.set_len(bytes))
+            .map_err(|refused| format!("cannot make {}: {refused}", file.display()))?;
+        let device = PathBuf::from(losetup(&[
+            "--find",
+            "--show",
+            "--direct-io=on",
+            &text(file),
+        ])?);
+        let opened = fs::File::open(&device);
+        let cleared = clear_stable_writes(&device);
+        // A device that is open detaches only when it is closed for the last time; one that
+        // could not be opened detaches now.
+        losetup(&["--detach", &text(&device)])?;
+        let open = opened.map_err(|refused| format!("cannot open {}: {refused}", text(&device)))?;
+        cleared?;
+        let slow = SlowDevice {
+            number: device_number(&device)?,
+            device,
+            rule_file,
+            bytes_per_second,
+        };
+        // A bench that is killed leaves its throttle behind, and this note for the next one.
+        let note = serde_json::to_vec(&slow).map_err(|refused| refused.to_string())?;
+        fs::write(note_file(file), note).map_err(|refused| refused.to_string())?;
+        slow.throttle().map_err(|refused| refused.to_string())?;
+        Ok(LoopDisk { slow, _open: open })
+    }
+
+    /// Lifts the throttle that a killed bench left on the disk behind `file`, if it had one.
+    pub(crate) fn lift_abandoned(file: &Path) {
+        let Ok(note) = fs::read(note_file(file)) else {
+            return;
+        };
+        let lifted = serde_json::from_slice::<SlowDevice>(&note)
+            .map_err(|refused| refused.to_string())
+            .and_then(|slow| slow.lift().map_err(|refused| refused.to_string()));
+        if let Err(refused) = lifted {
+            eprintln!("forebay: the throttle of a killed bench stays: {refused}");
+        }
+    }
+
+    /// Lets the device run at its own speed until a contender throttles it again.
+    ///
+    /// # Errors
+    /// [`BenchError::Path`] if the kernel refuses.
+    pub fn release(&self) -> Result<(), BenchError> {
+        self.slow.lift()
+    }
+
+    /// The device's file.
+    pub fn device(&self) -> &Path {
+        &self.slow.device
+    }
+
+    /// The device as the kernel numbers it, `major:minor`.
+    pub fn number(&self) -> &str {
+        &self.slow.number
+    }
+
+    /// The device as the contender needs to know it.
+    pub(crate) fn slow_device(&self) -> SlowDevice {
+        self.slow.clone()
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        if let Err(refused) = self.slow.lift() {
+            eprintln!("forebay: {refused}");
+        }
+    }
+}
+
+impl SlowDevice {
+    /// Holds the device to its rate.
+    pub(crate) fn throttle(&self) -> Result<(), BenchError> {
+        self.write_rule(self.bytes_per_second)
+    }
+
+    /// Lets the device run at its own speed.
+    pub(crate) fn lift(&self) -> Result<(), BenchError> {
+        self.write_rule(0)
+    }
+
+    fn write_rule(&self, bytes_per_second: u64) -> Result<(), BenchError> {
+        let rule = format!("{} {bytes_per_second}", self.number);
+        fs::write(&self.rule_file, rule)
+            .map_err(BenchError::at("set the throttle in", &self.rule_file))
+    }
+}
+
+/// Where the note on the slow disk behind `file` is.
+fn note_file(file: &Path) -> PathBuf {
+    file.with_extension("json")
+}
+
+/// The control file that limits writes of every process, those of the kernel's flusher included:
+/// the one at the top.
+fn throttle_file() -> Result<PathBuf, String> {
+    let mounts = fs::read_to_string("/proc/self/mounts")
+        .map_err(|refused| format!("cannot read /proc/self/mounts: {refused}"))?;
+    let top = mounts.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, folder, "cgroup", options, ..] = words[..] else {
+            return None;
+        };
+        options
+            .split(',')
+            .any(|option| option == "blkio")
+            .then_some(folder)
+    });
+    let file = top.map(|folder| Path::new(folder).join("blkio.throttle.write_bps_device"));
+    file.filter(|file| file.exists())
+        .ok_or_else(|| "no cgroup v1 throttle of the block layer is mounted".to_owned())
+}
+
+fn device_number(device: &Path) -> Result<String, String> {
+    let name = device.file_name().map(PathBuf::from).unwrap_or_default();
+    let file = Path::new("/sys/class/block").join(name).join("dev");
+    fs::read_to_string(&file)
+        .map(|number| number.trim().to_owned())
+        .map_err(|refused| format!("cannot read {}: {refused}", file.display()))
+}
+
+/// A device keeps what was said of its need for stable pages when it gets another file; a writer
+/// would be measured waiting for pages under writeback.
+fn clear_stable_writes(device: &Path) -> Result<(), String> {
+    let name = device.file_name().unwrap_or_default();
+    let file = Path::new("/sys/block")
+        .join(name)
+        .join("queue/stable_writes");
+    // A kernel that does not show it does not have it.
+    let says = fs::read_to_string(&file).unwrap_or_default();
+    if says.trim() != "1" {
+        return Ok(());
+    }
+    fs::write(&file, "0").map_err(|refused| format!("cannot write {}: {refused}", file.display()))
+}
+
+/// Runs `losetup` and returns what it printed.
+fn losetup(words: &[&str]) -> Result<String, String> {
+    let output = Command::new("losetup")
+        .args(words)
+        .output()
+        .map_err(|refused| format!("cannot run losetup: {refused}"))?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("losetup refused: {}", reason.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,196 @@
+//! All measured numbers: the median over the rounds and how far the rounds lay apart.
+
+use crate::contender::{Percentiles, Phase, Sample, Step, Who};
+use crate::measure::median;
+
+/// One number of one contender, over all rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) phase: Phase,
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) who: Who,
+    pub(crate) threads: u32,
+    pub(crate) depth: u32,
+    /// Median over the rounds.
+    pub(crate) value: f64,
+    /// Smallest and largest value of a round.
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
+    /// Medians over the rounds; of the largest, the largest.
+    pub(crate) percentiles: Option<Percentiles>,
+    pub(crate) rounds: usize,
+}
+
+impl Figure {
+    /// Half the distance of the farthest rounds, in percent of the median.
+    pub(crate) fn spread_percent(&self) -> f64 {
+        if self.value == 0.0 {
+            return 0.0;
+        }
+        50.0 * (self.highest - self.lowest) / self.value.abs()
+    }
+}
+
+/// What is measured, told apart from what else is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Name {
+    pub(crate) phase: Phase,
+    pub(crate) metric: String,
+    pub(crate) threads: u32,
+    pub(crate) depth: u32,
+}
+
+/// The numbers in the order in which they first came.
+#[derive(Default)]
+pub(crate) struct Results {
+    entries: Vec<(Name, Who, Vec<Sample>)>,
+}
+
+impl Results {
+    /// Adds what one run of `step` gave.
+    pub(crate) fn add(&mut self, step: &Step, who: Who, samples: Vec<Sample>) {
+        for sample in samples {
+            let name = Name {
+                phase: step.phase,
+                metric: step.metric(&sample.metric),
+                threads: step.threads,
+                depth: step.depth,
+            };
+            let known = self
+                .entries
+                .iter_mut()
+                .find(|(other, whose, _)| *other == name && *whose == who);
+            match known {
+                Some((_, _, rounds)) => rounds.push(sample),
+                None => self.entries.push((name, who, vec![sample])),
+            }
+        }
+    }
+
+    /// Every number, in order.
+    pub(crate) fn figures(&self) -> Vec<Figure> {
+        self.entries
+            .iter()
+            .map(|(name, who, rounds)| figure(name, *who, rounds))
+            .collect()
+    }
+
+    /// What was measured in `phase` by anyone, in order.
+    pub(crate) fn names(&self, phase: Phase) -> Vec<Name> {
+        let mut names: Vec<Name> = Vec::new();
+        for (name, _, _) in &self.entries {
+            if name.phase == phase && !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
+    /// The number `name` of `who`.
+    pub(crate) fn find(&self, name: &Name, who: Who) -> Option<Figure> {
+        self.entries
+            .iter()
+            .find(|(other, whose, _)| other == name && *whose == who)
+            .map(|(name, who, rounds)| figure(name, *who, rounds))
+    }
+}
+
+fn figure(name: &Name, who: Who, rounds: &[Sample]) -> Figure {
+    let mut values: Vec<f64> = rounds.iter().map(|sample| sample.value).collect();
+    let value = median(&mut values);
+    let spreads: Vec<Percentiles> = rounds.iter().filter_map(|s| s.percentiles).collect();
+    Figure {
+        phase: name.phase,
+        metric: name.metric.clone(),
+        unit: rounds[0].unit.clone(),
+        who,
+        threads: name.threads,
+        depth: name.depth,
+        value,
+        lowest: values[0],
+        highest: values[values.len() - 1],
+        percentiles: merge(&spreads),
+        rounds: rounds.len(),
+    }
+}
+
+fn merge(rounds: &[Percentiles]) -> Option<Percentiles> {
+    if rounds.is_empty() {
+        return None;
+    }
+    let middle = |of: fn(&Percentiles) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(of).collect();
+        median(&mut values)
+    };
+    Some(Percentiles {
+        p50: middle(|p| p.p50),
+        p99: middle(|p| p.p99),
+        p999: middle(|p| p.p999),
+        max: rounds.iter().map(|p| p.max).fold(0.0, f64::max),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::contender::Load;
+
+    /// A step with nothing but a name.
+    pub(crate) fn named_step(phase: Phase, load: Load, threads: u32, depth: u32) -> Step {
+        Step {
+            phase,
+            load,
+            threads,
+            depth,
+            span_ms: 0,
+            settle_ms: 0,
+            files: 1,
+            bytes: 0,
+            seed: 0,
+        }
+    }
+
+    fn sample(value: f64, max: f64) -> Sample {
+        Sample {
+            percentiles: Some(Percentiles {
+                p50: value,
+                p99: value,
+                p999: value,
+                max,
+            }),
+            ..Sample::plain("copy", "ns a page", value)
+        }
+    }
+
+    #[test]
+    fn rounds_are_joined_by_their_median_and_their_worst() {
+        let step = named_step(Phase::Hit, Load::ReadByCopy, 1, 1);
+        let mut results = Results::default();
+        for (value, max) in [(100.0, 500.0), (90.0, 900.0), (120.0, 300.0)] {
+            results.add(&step, Who::Kernel, vec![sample(value, max)]);
+        }
+        let found = &results.figures()[0];
+        assert!((found.value - 100.0).abs() < 1e-9);
+        assert!((found.spread_percent() - 15.0).abs() < 1e-9);
+        assert!((found.percentiles.unwrap().max - 900.0).abs() < 1e-9);
+        assert_eq!(found.rounds, 3);
+    }
+
+    #[test]
+    fn contenders_and_threads_are_told_apart() {
+        let mut results = Results::default();
+        for threads in [1, 2] {
+            let step = named_step(Phase::Hit, Load::ReadByCopy, threads, threads);
+            for who in [Who::Kernel, Who::Floor] {
+                results.add(&step, who, vec![sample(f64::from(threads), 1.0)]);
+            }
+        }
+        let names = results.names(Phase::Hit);
+        assert_eq!(names.len(), 2);
+        let second = results.find(&names[1], Who::Floor).unwrap();
+        assert!((second.value - 2.0).abs() < 1e-9);
+        assert!(results.find(&names[1], Who::Forebay).is_none());
+        assert!(results.names(Phase::Miss).is_empty());
+    }
+}
