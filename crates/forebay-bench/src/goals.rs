@@ -14,10 +14,19 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    pub(crate) fn is_met(self, measured: f64) -> bool {
+    fn is_met(self, measured: f64) -> bool {
         match self {
             Limit::AtMost(most) => measured <= most,
             Limit::AtLeast(least) => measured >= least,
+        }
+    }
+
+    /// What became of a goal, in a word.
+    pub(crate) fn verdict(self, measured: Option<f64>) -> &'static str {
+        match measured.map(|measured| self.is_met(measured)) {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "not measured",
         }
     }
 }
@@ -43,10 +52,7 @@ struct Goal {
 
 /// A goal with what was measured.
 pub(crate) struct Verdict {
-    pub(crate) phase: Phase,
-    pub(crate) text: &'static str,
-    unit: &'static str,
-    limit: Limit,
+    goal: &'static Goal,
     /// By contender; nothing where this run could not measure it.
     measured: [Option<f64>; 3],
 }
@@ -56,10 +62,7 @@ pub(crate) fn verdicts(results: &Results) -> Vec<Verdict> {
     GOALS
         .iter()
         .map(|goal| Verdict {
-            phase: goal.phase,
-            text: goal.text,
-            unit: goal.unit,
-            limit: goal.limit,
+            goal,
             measured: Who::ALL.map(|who| (goal.measure)(&Numbers { results, who })),
         })
         .collect()
@@ -74,29 +77,25 @@ pub(crate) fn columns() -> String {
 }
 
 impl Verdict {
-    /// Whether Forebay met the goal, if that was measured.
-    pub(crate) fn is_met(&self) -> Option<bool> {
-        self.measured[0].map(|measured| self.limit.is_met(measured))
+    /// What became of the goal for Forebay, in a word.
+    fn word(&self) -> &'static str {
+        self.goal.limit.verdict(self.measured[0])
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = match self.is_met() {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "not measured",
-        };
+        let verdict = self.word();
         let [forebay, kernel, floor] = self.measured.map(|measured| match measured {
             Some(number) => format!("{number:.2}"),
             None => "-".to_owned(),
         });
-        let (phase, text, unit) = (self.phase.name(), self.text, self.unit);
+        let (phase, text, unit) = (self.goal.phase.name(), self.goal.text, self.goal.unit);
         let ours = match self.measured[0] {
             Some(_) => format!("{forebay} {unit}"),
             None => forebay,
         };
-        let goal = self.limit.to_string();
+        let goal = self.goal.limit.to_string();
         write!(
             f,
             "  {phase:<10}{text:<51}{ours:>13}  {goal:<17}{verdict:<13}{kernel:>11}{floor:>11}"

@@ -1,5 +1,6 @@
 //! Rows for programs: one JSON object a line, one number each.
 
+use crate::contender::Percentiles;
 use crate::error::BenchError;
 use crate::results::Figure;
 use serde::Serialize;
@@ -17,10 +18,28 @@ pub(crate) struct Row<'a> {
     pub(crate) threads: u32,
     pub(crate) depth: u32,
     pub(crate) value: f64,
-    pub(crate) p50: Option<f64>,
-    pub(crate) p99: Option<f64>,
-    pub(crate) p999: Option<f64>,
-    pub(crate) max: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) distribution: Distribution,
+}
+
+/// The columns of a row for how its number was distributed.
+#[derive(Serialize)]
+pub(crate) struct Distribution {
+    p50: Option<f64>,
+    p99: Option<f64>,
+    p999: Option<f64>,
+    max: Option<f64>,
+}
+
+impl From<Option<Percentiles>> for Distribution {
+    fn from(percentiles: Option<Percentiles>) -> Distribution {
+        Distribution {
+            p50: percentiles.map(|p| p.p50),
+            p99: percentiles.map(|p| p.p99),
+            p999: percentiles.map(|p| p.p999),
+            max: percentiles.map(|p| p.max),
+        }
+    }
 }
 
 /// A file for rows. It is made before the bench runs, so that a path that cannot be written is
@@ -55,7 +74,6 @@ fn write_rows<'r>(mut to: impl Write, rows: impl Iterator<Item = Row<'r>>) -> io
 
 /// The row of one number.
 pub(crate) fn row(figure: &Figure) -> Row<'_> {
-    let percentiles = figure.percentiles;
     Row {
         phase: figure.phase.name(),
         metric: &figure.metric,
@@ -64,10 +82,7 @@ pub(crate) fn row(figure: &Figure) -> Row<'_> {
         threads: figure.threads,
         depth: figure.depth,
         value: figure.value,
-        p50: percentiles.map(|p| p.p50),
-        p99: percentiles.map(|p| p.p99),
-        p999: percentiles.map(|p| p.p999),
-        max: percentiles.map(|p| p.max),
+        distribution: figure.percentiles.into(),
     }
 }
 

@@ -59,6 +59,7 @@ mod plan;
 mod process;
 mod progress;
 mod results;
+mod rounds;
 mod scratch;
 mod table;
 mod worker;

@@ -2,6 +2,7 @@
 //! throttle of the block layer. It needs root, `losetup` and that controller.
 
 use crate::error::BenchError;
+use crate::host::cgroup::top_of;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -132,19 +133,7 @@ fn note_file(file: &Path) -> PathBuf {
 /// The control file that limits writes of every process, those of the kernel's flusher included:
 /// the one at the top.
 fn throttle_file() -> Result<PathBuf, String> {
-    let mounts = fs::read_to_string("/proc/self/mounts")
-        .map_err(|refused| format!("cannot read /proc/self/mounts: {refused}"))?;
-    let top = mounts.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, folder, "cgroup", options, ..] = words[..] else {
-            return None;
-        };
-        options
-            .split(',')
-            .any(|option| option == "blkio")
-            .then_some(folder)
-    });
-    let file = top.map(|folder| Path::new(folder).join("blkio.throttle.write_bps_device"));
+    let file = top_of("blkio")?.map(|top| top.join("blkio.throttle.write_bps_device"));
     file.filter(|file| file.exists())
         .ok_or_else(|| "no cgroup v1 throttle of the block layer is mounted".to_owned())
 }

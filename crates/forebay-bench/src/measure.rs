@@ -79,15 +79,6 @@ impl Times {
     }
 }
 
-/// The lower middle of `values`, which are put in order.
-///
-/// # Panics
-/// If there are none.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[(values.len() - 1) / 2]
-}
-
 /// Bytes whose address is aligned, as direct reads and writes and huge pages need them.
 pub(crate) struct AlignedBytes {
     bytes: Vec<u8>,
@@ -260,12 +251,6 @@ mod tests {
         assert!((found.p99 - 990.0).abs() < 2.0, "{found:?}");
         assert!((found.max - 1_000.0).abs() < 2.0, "{found:?}");
         assert_eq!(times.count(), 1_000);
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_is_one_of_them() {
-        assert!((median(&mut [4.0, 1.0, 3.0, 2.0]) - 2.0).abs() < f64::EPSILON);
-        assert!((median(&mut [5.0, 9.0, 1.0]) - 5.0).abs() < f64::EPSILON);
     }
 
     #[test]

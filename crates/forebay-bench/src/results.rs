@@ -1,7 +1,7 @@
 //! All measured numbers: the median over the rounds and how far the rounds lay apart.
 
 use crate::contender::{Percentiles, Phase, Sample, Step, Who};
-use crate::measure::median;
+use crate::rounds::{Rounds, median, median_and_spread};
 
 /// One number of one contender, over all rounds.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,22 +14,13 @@ pub(crate) struct Figure {
     pub(crate) depth: u32,
     /// Median over the rounds.
     pub(crate) value: f64,
-    /// Smallest and largest value of a round.
-    pub(crate) lowest: f64,
+    /// Half the distance of the farthest rounds, in percent of the median.
+    pub(crate) spread_percent: f64,
+    /// The largest value of a round.
     pub(crate) highest: f64,
     /// Medians over the rounds; of the largest, the largest.
     pub(crate) percentiles: Option<Percentiles>,
     pub(crate) rounds: usize,
-}
-
-impl Figure {
-    /// Half the distance of the farthest rounds, in percent of the median.
-    pub(crate) fn spread_percent(&self) -> f64 {
-        if self.value == 0.0 {
-            return 0.0;
-        }
-        50.0 * (self.highest - self.lowest) / self.value.abs()
-    }
 }
 
 /// What is measured, told apart from what else is.
@@ -43,9 +34,7 @@ pub(crate) struct Name {
 
 /// The numbers in the order in which they first came.
 #[derive(Default)]
-pub(crate) struct Results {
-    entries: Vec<(Name, Who, Vec<Sample>)>,
-}
+pub(crate) struct Results(Rounds<Name, Who, Sample>);
 
 impl Results {
     /// Adds what one run of `step` gave.
@@ -57,49 +46,36 @@ impl Results {
                 threads: step.threads,
                 depth: step.depth,
             };
-            let known = self
-                .entries
-                .iter_mut()
-                .find(|(other, whose, _)| *other == name && *whose == who);
-            match known {
-                Some((_, _, rounds)) => rounds.push(sample),
-                None => self.entries.push((name, who, vec![sample])),
-            }
+            self.0.add(name, who, sample);
         }
     }
 
     /// Every number, in order.
     pub(crate) fn figures(&self) -> Vec<Figure> {
-        self.entries
-            .iter()
-            .map(|(name, who, rounds)| figure(name, *who, rounds))
+        let entries = self.0.entries();
+        entries
+            .map(|(name, who, it)| figure(name, who, it))
             .collect()
     }
 
     /// What was measured in `phase` by anyone, in order.
     pub(crate) fn names(&self, phase: Phase) -> Vec<Name> {
-        let mut names: Vec<Name> = Vec::new();
-        for (name, _, _) in &self.entries {
-            if name.phase == phase && !names.contains(name) {
-                names.push(name.clone());
-            }
-        }
-        names
+        self.0.names(|name| name.phase == phase)
     }
 
     /// The number `name` of `who`.
     pub(crate) fn find(&self, name: &Name, who: Who) -> Option<Figure> {
-        self.entries
-            .iter()
-            .find(|(other, whose, _)| other == name && *whose == who)
-            .map(|(name, who, rounds)| figure(name, *who, rounds))
+        self.0
+            .entries()
+            .find(|(other, whose, _)| *other == name && *whose == who)
+            .map(|(name, who, rounds)| figure(name, who, rounds))
     }
 }
 
 fn figure(name: &Name, who: Who, rounds: &[Sample]) -> Figure {
     let mut values: Vec<f64> = rounds.iter().map(|sample| sample.value).collect();
-    let value = median(&mut values);
-    let spreads: Vec<Percentiles> = rounds.iter().filter_map(|s| s.percentiles).collect();
+    let (value, spread_percent) = median_and_spread(&mut values);
+    let distributions: Vec<Percentiles> = rounds.iter().filter_map(|s| s.percentiles).collect();
     Figure {
         phase: name.phase,
         metric: name.metric.clone(),
@@ -108,9 +84,9 @@ fn figure(name: &Name, who: Who, rounds: &[Sample]) -> Figure {
         threads: name.threads,
         depth: name.depth,
         value,
-        lowest: values[0],
+        spread_percent,
         highest: values[values.len() - 1],
-        percentiles: merge(&spreads),
+        percentiles: merge(&distributions),
         rounds: rounds.len(),
     }
 }
@@ -172,7 +148,7 @@ pub(crate) mod tests {
         }
         let found = &results.figures()[0];
         assert!((found.value - 100.0).abs() < 1e-9);
-        assert!((found.spread_percent() - 15.0).abs() < 1e-9);
+        assert!((found.spread_percent - 15.0).abs() < 1e-9);
         assert!((found.percentiles.unwrap().max - 900.0).abs() < 1e-9);
         assert_eq!(found.rounds, 3);
     }

@@ -62,7 +62,7 @@ fn columns() -> String {
 fn push_number(text: &mut String, results: &Results, name: &Name) {
     let figures = Who::ALL.map(|who| results.find(name, who));
     let unit = figures.iter().flatten().next().map_or("", |f| &f.unit);
-    let value = |figure: &Figure| Some((figure.value, figure.spread_percent(), figure.rounds));
+    let value = |figure: &Figure| Some((figure.value, figure.spread_percent, figure.rounds));
     push(text, &line(&label(name), unit, &figures, value));
     // A distribution of batches' means says little that the spread does not.
     if unit.starts_with("ns") {

@@ -157,24 +157,23 @@ impl Worker {
         }
     }
 
-    /// The error of a contender that cannot go on. If a signal came, that is why.
+    /// The error of a contender that cannot go on.
     fn lost(&self, reason: &str) -> BenchError {
-        match self.interrupts.check() {
-            Err(interrupted) => interrupted,
-            Ok(()) => BenchError::Contender {
-                contender: self.who.name(),
-                reason: reason.to_owned(),
-            },
-        }
+        self.unless_interrupted(BenchError::Contender {
+            contender: self.who.name(),
+            reason: reason.to_owned(),
+        })
     }
 
     fn ended(&self) -> BenchError {
-        match self.interrupts.check() {
-            Err(interrupted) => interrupted,
-            Ok(()) => BenchError::Ended {
-                contender: self.who.name(),
-            },
-        }
+        self.unless_interrupted(BenchError::Ended {
+            contender: self.who.name(),
+        })
+    }
+
+    /// If a signal came, that is why a contender cannot go on.
+    fn unless_interrupted(&self, error: BenchError) -> BenchError {
+        self.interrupts.check().err().unwrap_or(error)
     }
 
     /// Waits until the process, of which it is known that it ends, has ended; says whether it was

@@ -15,11 +15,8 @@ struct Goal {
 
 /// A goal with what was measured, if it was.
 pub(super) struct Verdict {
-    front: Front,
-    text: &'static str,
-    unit: &'static str,
-    limit: Limit,
-    pub(super) measured: Option<f64>,
+    goal: &'static Goal,
+    measured: Option<f64>,
 }
 
 /// Each goal with its verdict.
@@ -27,10 +24,7 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
     GOALS
         .iter()
         .map(|goal| Verdict {
-            front: goal.front,
-            text: goal.text,
-            unit: goal.unit,
-            limit: goal.limit,
+            goal,
             measured: (goal.measure)(results),
         })
         .collect()
@@ -38,23 +32,19 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
 
 impl Verdict {
     /// What became of it, in a word.
-    pub(super) fn word(&self) -> &'static str {
-        match self.measured.map(|measured| self.limit.is_met(measured)) {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "not measured",
-        }
+    fn word(&self) -> &'static str {
+        self.goal.limit.verdict(self.measured)
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measured = match self.measured {
-            Some(number) => format!("{number:.2} {}", self.unit),
+            Some(number) => format!("{number:.2} {}", self.goal.unit),
             None => "-".to_owned(),
         };
-        let (front, text, word) = (self.front.name(), self.text, self.word());
-        let goal = self.limit.to_string();
+        let (front, text, word) = (self.goal.front.name(), self.goal.text, self.word());
+        let goal = self.goal.limit.to_string();
         write!(f, "  {front:<10}{text:<57}{measured:>13}  {goal:<17}{word}")
     }
 }

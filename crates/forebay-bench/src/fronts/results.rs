@@ -2,7 +2,7 @@
 
 use crate::contender::Percentiles;
 use crate::json::Row;
-use crate::measure::median;
+use crate::rounds::{Rounds, median_and_spread};
 
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,31 +88,16 @@ pub(super) struct Figure {
 
 /// The numbers in the order in which they first came.
 #[derive(Default)]
-pub(super) struct Results {
-    entries: Vec<(Name, Who, Vec<Sample>)>,
-}
+pub(super) struct Results(Rounds<Name, Who, Sample>);
 
 impl Results {
     pub(super) fn add(&mut self, name: Name, who: Who, sample: Sample) {
-        let known = self
-            .entries
-            .iter_mut()
-            .find(|(other, whose, _)| *other == name && *whose == who);
-        match known {
-            Some((_, _, rounds)) => rounds.push(sample),
-            None => self.entries.push((name, who, vec![sample])),
-        }
+        self.0.add(name, who, sample);
     }
 
     /// What was measured of `front` by anyone, in order.
     pub(super) fn names(&self, front: Front) -> Vec<Name> {
-        let mut names = Vec::new();
-        for (name, _, _) in &self.entries {
-            if name.front == front && !names.contains(name) {
-                names.push(*name);
-            }
-        }
-        names
+        self.0.names(|name| name.front == front)
     }
 
     /// The numbers of `who` with this front, metric, jobs and depth.
@@ -123,8 +108,8 @@ impl Results {
         load: (u32, u32),
         who: Who,
     ) -> Option<Figure> {
-        self.entries
-            .iter()
+        self.0
+            .entries()
             .find(|(name, whose, _)| {
                 let named = name.front == front && name.metric == metric;
                 named && (name.jobs, name.depth) == load && *whose == who
@@ -134,9 +119,8 @@ impl Results {
 
     /// One row for each number.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.entries.iter().map(|(name, who, rounds)| {
+        self.0.entries().map(|(name, who, rounds)| {
             let figure = figure(rounds);
-            let latency = figure.latency_us;
             Row {
                 phase: name.front.name(),
                 metric: name.metric,
@@ -145,10 +129,7 @@ impl Results {
                 threads: name.jobs,
                 depth: name.depth,
                 value: figure.value,
-                p50: latency.map(|l| l.p50),
-                p99: latency.map(|l| l.p99),
-                p999: latency.map(|l| l.p999),
-                max: latency.map(|l| l.max),
+                distribution: figure.latency_us.into(),
             }
         })
     }
@@ -156,16 +137,11 @@ impl Results {
 
 fn figure(rounds: &[Sample]) -> Figure {
     let mut values: Vec<f64> = rounds.iter().map(|sample| sample.value).collect();
-    let value = median(&mut values);
-    let spread = values[values.len() - 1] - values[0];
+    let (value, spread_percent) = median_and_spread(&mut values);
     let unevenness = |latency: &Percentiles| latency.p999 / latency.p50.max(f64::MIN_POSITIVE);
     Figure {
         value,
-        spread_percent: if value == 0.0 {
-            0.0
-        } else {
-            50.0 * spread / value
-        },
+        spread_percent,
         rounds: rounds.len(),
         latency_us: rounds
             .iter()

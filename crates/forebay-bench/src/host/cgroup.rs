@@ -105,6 +105,27 @@ fn read(path: &str) -> Result<String, String> {
     fs::read_to_string(path).map_err(|refused| format!("cannot read {path}: {refused}"))
 }
 
+/// The top of the version 1 hierarchy of `controller`, if one is mounted.
+///
+/// # Errors
+/// Says in words what cannot be read.
+pub(crate) fn top_of(controller: &str) -> Result<Option<PathBuf>, String> {
+    Ok(top_in(&read("/proc/self/mounts")?, controller))
+}
+
+fn top_in(mounts: &str, controller: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (folder, kind, options) = (words.next()?, words.next()?, words.next()?);
+        (kind == "cgroup" && names(options, controller)).then(|| folder.into())
+    })
+}
+
+/// Whether `controller` is in a list of names with commas.
+fn names(list: &str, controller: &str) -> bool {
+    list.split(',').any(|name| name == controller)
+}
+
 /// Of each hierarchy the own group, then those that it lies in.
 fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
     let mut found = Vec::new();
@@ -114,7 +135,7 @@ fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
             continue;
         };
         let version = match kind {
-            "cgroup" if options.split(',').any(|option| option == "memory") => Version::One,
+            "cgroup" if names(options, "memory") => Version::One,
             "cgroup2" if has_memory_controller(Path::new(folder)) => Version::Two,
             _ => continue,
         };
@@ -143,7 +164,7 @@ fn own_path(own: &str, version: Version) -> Option<&str> {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
         let matches = match version {
-            Version::One => controllers.split(',').any(|name| name == "memory"),
+            Version::One => names(controllers, "memory"),
             Version::Two => number == "0" && controllers.is_empty(),
         };
         matches.then_some(path)
@@ -178,6 +199,14 @@ mod tests {
         let expected = vec![group(Path::new("/nowhere/memory"), Version::One)];
         assert_eq!(groups_in(mounts, OWN), expected);
         assert!(groups_in("proc /proc proc rw 0 0\n", OWN).is_empty());
+    }
+
+    #[test]
+    fn the_top_of_a_hierarchy_is_where_its_controller_is_mounted() {
+        let mounts = "cgroup /c/cpu cgroup rw,cpu,cpuacct 0 0\n\
+                      blkio /c/no tmpfs rw,blkio 0 0\ncgroup /c/blkio cgroup rw,blkio 0 0\n";
+        assert_eq!(top_in(mounts, "blkio"), Some("/c/blkio".into()));
+        assert_eq!(top_in(mounts, "memory"), None);
     }
 
     #[test]

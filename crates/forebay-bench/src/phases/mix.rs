@@ -79,16 +79,8 @@ pub(crate) fn beside_writer<F: PagedFile, W: PagedFile>(
     let team = Arc::new(Team::new(1, end_ms * 1_000_000));
     let shared = Arc::clone(&team);
     let running = background("writer", move || {
-        let region = Region::part(writer_bytes, 0, 1);
-        write(
-            &mut writer,
-            Region {
-                endless: true,
-                ..region
-            },
-            &shared,
-            0,
-        )
+        let region = Region::part(writer_bytes, 0, 1).endless();
+        write(&mut writer, region, &shared, 0)
     })?;
     let mut prng = Prng::from_seed(step.seed).child("reader");
     let measured = read(who, file, zipf, &mut prng, step.settle_ms)

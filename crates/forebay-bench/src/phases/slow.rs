@@ -49,16 +49,8 @@ pub(crate) fn run<F: PagedFile>(
     let shared = Arc::clone(&team);
     let running = background("writers", move || {
         together(handles, move |index, file| {
-            let region = Region::part(file_bytes, index, writers);
-            write(
-                file,
-                Region {
-                    endless: true,
-                    ..region
-                },
-                &shared,
-                index,
-            )
+            let region = Region::part(file_bytes, index, writers).endless();
+            write(file, region, &shared, index)
         })
     })?;
     let watched = watch(&team, step, disk);

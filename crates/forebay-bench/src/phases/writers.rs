@@ -82,10 +82,10 @@ impl Team {
 /// The part of a file that one writer writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Region {
-    pub(crate) start_bytes: u64,
-    pub(crate) length_bytes: u64,
+    start_bytes: u64,
+    length_bytes: u64,
     /// Begin again at the start until the team stops, instead of ending at the end.
-    pub(crate) endless: bool,
+    endless: bool,
 }
 
 impl Region {
@@ -96,6 +96,14 @@ impl Region {
             start_bytes: length_bytes * index as u64,
             length_bytes,
             endless: false,
+        }
+    }
+
+    /// The same, over and over.
+    pub(crate) fn endless(self) -> Region {
+        Region {
+            endless: true,
+            ..self
         }
     }
 }
