@@ -46,6 +46,7 @@ pub(crate) enum Phase {
     Slow,
     Mix,
     Memory,
+    Commit,
 }
 
 impl Phase {
@@ -56,6 +57,7 @@ impl Phase {
             Phase::Dirty => "dirty",
             Phase::Miss => "miss",
             Phase::Stream => "stream",
+            Phase::Commit => "commit",
             Phase::Slow => "slow disk",
             Phase::Mix => "mix",
             Phase::Memory => "memory",
@@ -81,6 +83,10 @@ pub(crate) enum Load {
     ReadMissing,
     /// Write all the data once in order, then make it durable.
     WriteStream,
+    /// Overwrite random pages, each made durable before the next.
+    CommitOverwrites,
+    /// Append records to a file, each made durable before the next.
+    CommitAppends,
     /// Write without end to the slow disk.
     WriteSlowly,
     /// Fill the cache with what zipf readers leave in it; not measured.

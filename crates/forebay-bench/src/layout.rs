@@ -1,7 +1,8 @@
 //! The files of a bench: which there are and how long.
 
-use crate::contender::{Load, Who};
+use crate::contender::{Load, Phase, Preparation, Who};
 use crate::error::BenchError;
+use crate::phases::commit::GROWTH_BYTES;
 use forebay_base::PAGE_BYTES;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,12 @@ pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
 /// How many times the budget the data is.
 const DATA_BUDGETS: u64 = 4;
+
+/// Files in which a contender commits: one for each thread, or one of them for all.
+pub(crate) const COMMIT_FILES: u64 = 16;
+
+/// Length of each of them before and after a step.
+pub(crate) const COMMIT_BYTES: u64 = 1 << 20;
 
 /// The files of one bench in its scratch folder.
 ///
@@ -77,6 +84,25 @@ impl Layout {
             .join(format!("set-{}-{part}-of-{parts}", who.name()))
     }
 
+    /// The files in which `who` commits, each of [`COMMIT_BYTES`].
+    pub(crate) fn commit_files(&self, who: Who) -> impl Iterator<Item = PathBuf> {
+        (0..COMMIT_FILES).map(move |index| {
+            let name = format!("commit-{}-{index}", who.name());
+            self.folder.join(name)
+        })
+    }
+
+    /// The files of a contender's own in the state that `preparation` names.
+    pub(crate) fn own_files(&self, who: Who, preparation: &Preparation) -> Vec<PathBuf> {
+        if preparation.phase == Phase::Commit {
+            return self.commit_files(who).collect();
+        }
+        let parts = preparation.set_files;
+        (0..parts)
+            .map(|part| self.set_file(who, part, parts))
+            .collect()
+    }
+
     /// The file behind the kernel's slow disk.
     pub(crate) fn slow_file(&self) -> PathBuf {
         self.folder.join("slow-disk")
@@ -90,13 +116,16 @@ impl Layout {
                 files.push((self.set_file(who, part, parts), self.set_bytes() / parts));
             }
         }
+        for who in Who::ALL {
+            files.extend(self.commit_files(who).map(|path| (path, COMMIT_BYTES)));
+        }
         files
     }
 
     /// Room that all files take at their largest.
     pub(crate) fn room_bytes(&self) -> u64 {
         let written: u64 = self.files().iter().map(|(_, bytes)| bytes).sum();
-        written + self.data_bytes()
+        written + self.data_bytes() + GROWTH_BYTES
     }
 }
 

@@ -214,17 +214,36 @@ pub(crate) fn processor_ns() -> Result<u64, BenchError> {
 /// Processor time that the live threads of `process`, its number or `self`, have used, in
 /// nanoseconds. The difference of two readings misses threads that ended between them.
 pub(crate) fn processor_ns_of(process: &str) -> Result<u64, BenchError> {
+    sum_over_threads(process, "schedstat", |text| {
+        text.split_ascii_whitespace().next()?.parse().ok()
+    })
+}
+
+/// How many times the live threads of this process have given up their processor to wait.
+pub(crate) fn voluntary_switches() -> Result<u64, BenchError> {
+    sum_over_threads("self", "status", |text| {
+        let mut lines = text.lines();
+        let number = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        number.trim().parse().ok()
+    })
+}
+
+/// The sum of what `number_in` finds in the file `name` of each live thread of `process`.
+fn sum_over_threads(
+    process: &str,
+    name: &str,
+    number_in: fn(&str) -> Option<u64>,
+) -> Result<u64, BenchError> {
     let tasks = Path::new("/proc").join(process).join("task");
     let failed = || BenchError::at("list the threads in", &tasks);
-    let mut total = 0;
+    let mut sum = 0;
     for task in tasks.read_dir().map_err(failed())? {
-        let file = task.map_err(failed())?.path().join("schedstat");
+        let file = task.map_err(failed())?.path().join(name);
         // A thread may end between the listing and the reading.
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        let first = text.split_ascii_whitespace().next().map(str::parse::<u64>);
-        total += first.and_then(Result::ok).unwrap_or(0);
+        sum += number_in(&text).unwrap_or(0);
     }
-    Ok(total)
+    Ok(sum)
 }
 
 /// Bytes that this process has had read from storage, or nothing where the kernel does not count.
@@ -269,6 +288,13 @@ mod tests {
             Err::<(), _>(BenchError::Interrupted { signal: 2 })
         });
         assert!(matches!(failed, Err(BenchError::Interrupted { .. })));
+    }
+
+    #[test]
+    fn a_thread_that_waits_gives_up_its_processor() {
+        let before = voluntary_switches().unwrap();
+        forebay_rt::thread::pause_current(Span::from_millis(1));
+        assert!(voluntary_switches().unwrap() > before);
     }
 
     #[test]

@@ -6,14 +6,15 @@ use crate::contender::{
     Contender, Load, PagedFile, Phase, Preparation, RUN_PAGES, Sample, Step, Who, page_slices,
 };
 use crate::error::BenchError;
-use crate::layout::{Layout, stamp_pages};
+use crate::layout::{COMMIT_BYTES, Layout, stamp_pages};
 use crate::loop_disk::SlowDevice;
 use crate::measure::{AlignedBytes, storage_read_bytes};
 use crate::memory_group::own_dirty_pages;
+use crate::phases::commit::DurableFile;
 use crate::phases::miss::MissOrder;
 use crate::phases::mix::{HOT_PAGES_SEED, SKEW};
 use crate::phases::slow::{DirtyLevel, SlowDisk};
-use crate::phases::{cached, mix, slow, stream};
+use crate::phases::{cached, commit, mix, slow, stream};
 use crate::zipf::{Zipf, permutation};
 use forebay_base::PAGE_BYTES;
 use rustix::fs::{Advice, fadvise};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 /// The contender that is the kernel.
 pub(crate) struct Kernel {
     layout: Layout,
-    /// The cached sets of the phases hit and dirty.
+    /// The cached sets of the phases hit and dirty, the files of the phase commit.
     sets: Vec<BufferedFile>,
     data: Option<BufferedFile>,
     slow: Option<(BufferedFile, SlowDevice)>,
@@ -60,11 +61,10 @@ impl Kernel {
     /// random order page by page, which leaves it in small folios: overwriting 4 KiB of a large
     /// folio costs the kernel thirty times as much, and would be a weak rival.
     fn open_sets(&mut self, preparation: &Preparation) -> Result<(), BenchError> {
-        let parts = preparation.set_files;
-        for part in 0..parts {
-            let file = BufferedFile::open(&self.layout.set_file(Who::Kernel, part, parts))?;
+        for path in self.layout.own_files(Who::Kernel, preparation) {
+            let file = BufferedFile::open(&path)?;
             if preparation.phase == Phase::Dirty {
-                file.write_in_small_folios(self.layout.set_pages() / parts)?;
+                file.write_in_small_folios(self.layout.set_pages() / preparation.set_files)?;
             } else {
                 file.read_through()?;
             }
@@ -110,6 +110,13 @@ impl Kernel {
         // The next contender writes the same file directly and must not pay for what is left.
         data.drop_pages()?;
         Ok(samples)
+    }
+
+    fn commit(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let handles = (0..step.threads as usize)
+            .map(|thread| self.sets[thread % step.files as usize].clone())
+            .collect();
+        commit::run(handles, COMMIT_BYTES, step)
     }
 
     fn write_slowly(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
@@ -159,7 +166,7 @@ impl Contender for Kernel {
         self.leave()?;
         let mut remarks = Vec::new();
         match preparation.phase {
-            Phase::Hit | Phase::Dirty => self.open_sets(preparation)?,
+            Phase::Hit | Phase::Dirty | Phase::Commit => self.open_sets(preparation)?,
             Phase::Stream => self.data = Some(self.data()?),
             Phase::Miss => {
                 // With its memory full from the start, every page that comes in costs one.
@@ -194,6 +201,7 @@ impl Contender for Kernel {
             | Load::Overwrite => self.use_cached(step),
             Load::ReadMissing => self.read_missing(step),
             Load::WriteStream => self.stream(step),
+            Load::CommitOverwrites | Load::CommitAppends => self.commit(step),
             Load::WriteSlowly => self.write_slowly(step),
             Load::WarmZipf => {
                 let zipf = self.zipf();
@@ -323,6 +331,19 @@ impl PagedFile for BufferedFile {
         self.file
             .write_all_at(bytes, offset_bytes)
             .map_err(|refused| self.failed("write", refused))
+    }
+}
+
+impl DurableFile for BufferedFile {
+    fn commit(&mut self, bytes: &[u8], offset_bytes: u64) -> Result<(), BenchError> {
+        self.write_at(bytes, offset_bytes)?;
+        self.sync()
+    }
+
+    fn cut(&mut self, length_bytes: u64) -> Result<(), BenchError> {
+        self.file
+            .set_len(length_bytes)
+            .map_err(|refused| self.failed("cut", refused))
     }
 }
 

@@ -29,6 +29,8 @@ fn every_load_runs_on_a_small_layout() {
         (Phase::Dirty, Load::Overwrite, "overwrite"),
         (Phase::Miss, Load::ReadMissing, "rate"),
         (Phase::Stream, Load::WriteStream, "rate"),
+        (Phase::Commit, Load::CommitOverwrites, "overwrite rate"),
+        (Phase::Commit, Load::CommitAppends, "append rate"),
         (Phase::Mix, Load::ReadZipf, "reader rate"),
     ] {
         let preparation = Preparation {

@@ -2,6 +2,7 @@
 //! written once, so that every contender runs the same.
 
 pub(crate) mod cached;
+pub(crate) mod commit;
 pub(crate) mod miss;
 pub(crate) mod mix;
 pub(crate) mod slow;

@@ -2,6 +2,7 @@
 //! where the others hit, raw O_DIRECT by io_uring where they must go to the disk.
 
 mod arena;
+mod direct;
 mod ring;
 
 pub(crate) use arena::huge_pages_remark;
@@ -9,13 +10,14 @@ pub(crate) use ring::{Direction, RawRing};
 
 use crate::contender::{Contender, Load, Phase, Preparation, Sample, Step, Who};
 use crate::error::BenchError;
-use crate::layout::{Layout, check_stamp, stamp_pages};
+use crate::layout::{COMMIT_BYTES, Layout, check_stamp, stamp_pages};
 use crate::measure::{Times, processor_ns, processor_ns_since};
 use crate::phases::miss::{self, MissOrder};
 use crate::phases::mix::SKEW;
-use crate::phases::{cached, stream};
+use crate::phases::{cached, commit, stream};
 use crate::zipf::best_hit_ratio;
 use arena::Arena;
+use direct::DirectFile;
 use forebay_base::PAGE_BYTES;
 use forebay_rt::thread::Stopwatch;
 use ring::open_direct;
@@ -31,6 +33,8 @@ pub(crate) struct Floor {
     /// The cached set, once for each thread: two threads must not write one arena.
     sets: Vec<Arena>,
     data: Option<File>,
+    /// The files of the phase commit.
+    commits: Vec<DirectFile>,
     order: MissOrder,
 }
 
@@ -41,6 +45,7 @@ impl Floor {
             layout,
             sets: Vec::new(),
             data: None,
+            commits: Vec::new(),
             order,
         }
     }
@@ -95,6 +100,13 @@ impl Floor {
         Ok(vec![stream::rate(step.bytes, watch.elapsed().as_nanos())])
     }
 
+    fn commit(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let handles = (0..step.threads as usize)
+            .map(|thread| self.commits[thread % step.files as usize].again())
+            .collect();
+        commit::run(handles, COMMIT_BYTES, step)
+    }
+
     /// No cache that holds the budget can do better on independent draws.
     fn zipf_bound(&self) -> Vec<Sample> {
         let cached_pages = self.layout.memory_bytes() / PAGE_BYTES as u64;
@@ -107,6 +119,7 @@ impl Contender for Floor {
     fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError> {
         self.sets.clear();
         self.data = None;
+        self.commits.clear();
         match preparation.phase {
             Phase::Hit | Phase::Dirty => {
                 let set = self.stamped_arena();
@@ -116,12 +129,16 @@ impl Contender for Floor {
             Phase::Miss | Phase::Stream => {
                 let (file, is_direct) = open_direct(&self.layout.data_file())?;
                 self.data = Some(file);
-                let remark = "no O_DIRECT on this file system: the floor goes through the kernel's \
-                              page cache";
-                Ok((!is_direct)
-                    .then(|| remark.to_owned())
-                    .into_iter()
-                    .collect())
+                Ok(cached_remark(is_direct))
+            }
+            Phase::Commit => {
+                let mut are_direct = true;
+                for path in self.layout.commit_files(Who::Floor) {
+                    let (file, is_direct) = DirectFile::open(&path)?;
+                    self.commits.push(file);
+                    are_direct &= is_direct;
+                }
+                Ok(cached_remark(are_direct))
             }
             Phase::Slow | Phase::Mix | Phase::Memory => Ok(Vec::new()),
         }
@@ -136,12 +153,22 @@ impl Contender for Floor {
             | Load::Overwrite => self.use_cached(step),
             Load::ReadMissing => self.read_missing(step),
             Load::WriteStream => self.stream(step),
+            Load::CommitOverwrites | Load::CommitAppends => self.commit(step),
             Load::ReadZipf => Ok(self.zipf_bound()),
             Load::Account | Load::WriteSlowly | Load::WarmZipf | Load::ReadZipfBesideWriter => {
                 Ok(Vec::new())
             }
         }
     }
+}
+
+/// What a reader must know of files that are not past the page cache.
+fn cached_remark(are_direct: bool) -> Vec<String> {
+    let remark = "no O_DIRECT on this file system: the floor goes through the kernel's page cache";
+    (!are_direct)
+        .then(|| remark.to_owned())
+        .into_iter()
+        .collect()
 }
 
 /// Reads pages in the order of `order` from `file` for the span of `step`, as `who`.

@@ -3,6 +3,7 @@
 use crate::contender::{PagedFile, RUN_PAGES, page_slices};
 use crate::error::BenchError;
 use crate::phases::cached::sum_of_line;
+use crate::phases::commit::DurableFile;
 use forebay::{File, ReadRequest, blocking};
 use forebay_base::PAGE_BYTES;
 use std::fmt::Display;
@@ -18,6 +19,19 @@ impl Handle {
         Handle {
             file: file.clone().blocking(),
         }
+    }
+}
+
+impl DurableFile for Handle {
+    fn commit(&mut self, bytes: &[u8], offset_bytes: u64) -> Result<(), BenchError> {
+        self.write_at(bytes, offset_bytes)?;
+        self.file.sync().map_err(|reason| failed("sync", reason))
+    }
+
+    fn cut(&mut self, length_bytes: u64) -> Result<(), BenchError> {
+        self.file
+            .truncate(length_bytes)
+            .map_err(|reason| failed("cut a file", reason))
     }
 }
 

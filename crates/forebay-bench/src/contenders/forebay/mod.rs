@@ -7,12 +7,12 @@ mod throttled;
 use super::floor::huge_pages_remark;
 use crate::contender::{Contender, Load, Phase, Preparation, Sample, Step, Who};
 use crate::error::BenchError;
-use crate::layout::{CHUNK_BYTES, Layout, check_stamp};
+use crate::layout::{CHUNK_BYTES, COMMIT_BYTES, Layout, check_stamp};
 use crate::measure::{AlignedBytes, Times, processor_ns, processor_ns_since};
 use crate::phases::miss::{self, MissOrder};
 use crate::phases::mix::{HOT_PAGES_SEED, SKEW};
 use crate::phases::slow::{DirtyLevel, SLOW_BYTES_PER_SECOND, SlowDisk};
-use crate::phases::{cached, mix, slow, stream};
+use crate::phases::{cached, commit, mix, slow, stream};
 use crate::zipf::Zipf;
 use events::EventLog;
 use forebay::{Advice, AttachedStore, Cache, Counter, File, Parts, Settings};
@@ -41,7 +41,7 @@ struct Open {
     cache: Cache,
     rt: Rt,
     events: Arc<EventLog>,
-    /// The cached sets of the phases hit and dirty.
+    /// The cached sets of the phases hit and dirty, the files of the phase commit.
     sets: Vec<File>,
     /// The data, through the disk as it is.
     data: File,
@@ -89,10 +89,10 @@ impl Forebay {
                 .map_err(|reason| failed("attach a store", reason))
         };
         let (fast, held) = (attach(store.clone())?, attach(slow_store.clone())?);
-        let parts = preparation.set_files;
-        let set_file = |part| self.layout.set_file(Who::Forebay, part, parts);
-        let sets = (0..parts)
-            .map(|part| open_file(&cache, &store, &fast, &set_file(part)))
+        let own_files = self.layout.own_files(Who::Forebay, preparation);
+        let sets = own_files
+            .iter()
+            .map(|path| open_file(&cache, &store, &fast, path))
             .collect::<Result<_, _>>()?;
         let data = self.layout.data_file();
         Ok(Open {
@@ -188,6 +188,14 @@ impl Forebay {
         Ok(samples)
     }
 
+    fn commit(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let sets = &self.opened()?.sets;
+        let handles = (0..step.threads as usize)
+            .map(|thread| Handle::new(&sets[thread % step.files as usize]))
+            .collect();
+        commit::run(handles, COMMIT_BYTES, step)
+    }
+
     fn write_slowly(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let open = self.opened()?;
         let handles = (0..step.threads).map(|_| Handle::new(&open.slow)).collect();
@@ -269,7 +277,7 @@ impl Contender for Forebay {
                 .sets
                 .iter()
                 .try_for_each(|set| read_through(set, u64::MAX))?,
-            Phase::Stream | Phase::Slow | Phase::Mix | Phase::Memory => {}
+            Phase::Stream | Phase::Commit | Phase::Slow | Phase::Mix | Phase::Memory => {}
         }
         if matches!(preparation.phase, Phase::Miss | Phase::Mix) {
             block_on(
@@ -294,6 +302,7 @@ impl Contender for Forebay {
             | Load::Overwrite => self.use_cached(step),
             Load::ReadMissing => self.read_missing(step),
             Load::WriteStream => self.stream(step),
+            Load::CommitOverwrites | Load::CommitAppends => self.commit(step),
             Load::WriteSlowly => self.write_slowly(step),
             Load::WarmZipf => self.warm_zipf(step),
             Load::ReadZipf => self.read_zipf(step),
