@@ -2,7 +2,7 @@
 //!
 //! - `cargo xtask tidy`: the house style, as far as a program can see it; see `STYLE.md`.
 //! - `cargo xtask calls [CRATE | FILE]`: which file calls which, in order, and what closes circles;
-//!   `--journey Type::method` what a method reaches.
+//!   `--journey Type::method` what a method reaches; `--journeys` what those of the code map pass.
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
 //! - `cargo xtask mutations [NAME..]`: small wrong changes to the engine, made in a copy of the
 //!   tree; whether the swarm notices each.

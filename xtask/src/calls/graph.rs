@@ -166,13 +166,17 @@ impl Search<'_> {
     }
 }
 
-/// What `start` reaches within its crate, itself included.
-pub(crate) fn journey(world: &World, calls: &[Calls], start: usize) -> BTreeSet<usize> {
+/// What `start` reaches by calls of functions that `follows`, itself included.
+pub(crate) fn journey(
+    calls: &[Calls],
+    start: usize,
+    mut follows: impl FnMut(usize) -> bool,
+) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([start]);
     let mut open = vec![start];
     while let Some(function) = open.pop() {
         for &callee in &calls[function].known {
-            if world.krate(callee) == world.krate(start) && reached.insert(callee) {
+            if follows(callee) && reached.insert(callee) {
                 open.push(callee);
             }
         }

@@ -14,6 +14,7 @@ mod collect;
 mod define;
 mod foreign;
 mod graph;
+pub(crate) mod journeys;
 mod lookup;
 mod names;
 mod patterns;
@@ -25,13 +26,13 @@ mod walk;
 mod world;
 
 use crate::error::TaskError;
-use crate::source::{load, repository};
+use crate::source::{Source, load, repository};
 
 pub(crate) use code::Code;
 
 /// How `cargo xtask calls` is called.
-pub(crate) const USAGE: &str =
-    "calls [--circles | --unresolved] [CRATE] | calls FILE | calls --journey Type::method";
+pub(crate) const USAGE: &str = "calls [--circles | --unresolved] [CRATE] | calls FILE | calls --journey Type::method \
+     | calls --journeys [--write]";
 
 /// Prints what `words` ask for; the error of the inner result says what is wrong with them.
 pub(crate) fn run(words: &[&str]) -> Result<Result<(), String>, TaskError> {
@@ -52,6 +53,10 @@ pub(crate) fn run(words: &[&str]) -> Result<Result<(), String>, TaskError> {
             Ok(text) => text,
             Err(message) => return Ok(Err(message)),
         },
+        ["--journeys", words @ ..] => match journeys(&sources, &code, words) {
+            Ok(text) => text,
+            Err(message) => return Ok(Err(message)),
+        },
         ["--circles", krate] if code.has(krate) => code.circles(krate),
         ["--unresolved", krate] if code.has(krate) => code.unresolved(krate),
         [krate] if code.has(krate) => code.orders(krate),
@@ -63,4 +68,28 @@ pub(crate) fn run(words: &[&str]) -> Result<Result<(), String>, TaskError> {
     };
     print!("{text}");
     Ok(Ok(()))
+}
+
+/// What the journeys pass; `--write` puts it into the code map.
+fn journeys(sources: &[Source], code: &Code, words: &[&str]) -> Result<String, String> {
+    let text = |path: &str| {
+        let source = sources.iter().find(|source| source.path == path);
+        let text = source.map(|source| source.text.as_str());
+        text.ok_or_else(|| format!("there is no {path}"))
+    };
+    let found = code.journeys(text(journeys::LIST)?)?;
+    match words {
+        [] => Ok(found
+            .iter()
+            .map(|journey| journey.entry() + &journey.of_all())
+            .collect()),
+        ["--write"] => {
+            let page = journeys::written(text(journeys::MAP)?, &found);
+            let page = page.ok_or_else(|| format!("{} has no place for it", journeys::MAP))?;
+            let root = repository().map_err(|error| error.to_string())?;
+            std::fs::write(root.join(journeys::MAP), page).map_err(|error| error.to_string())?;
+            Ok(String::new())
+        }
+        _ => Err(format!("usage: cargo xtask {USAGE}")),
+    }
 }

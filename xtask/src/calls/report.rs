@@ -119,23 +119,9 @@ impl Code {
     /// The methods that the one named `name` reaches in its crate, by file.
     pub(super) fn journey(&self, name: &str) -> Result<String, String> {
         let functions = &self.world.functions;
-        let shown = |index: usize| {
-            let function = &functions[index];
-            format!(
-                "{} in {}",
-                function.name, self.world.files[function.file].path
-            )
-        };
-        let all = (0..functions.len()).filter(|&i| functions[i].name == name || shown(i) == name);
-        let found: Vec<usize> = all.collect();
-        let [start] = found.as_slice() else {
-            let names: Vec<String> = found.iter().map(|&index| shown(index)).collect();
-            return Err(match names.as_slice() {
-                [] => format!("no function is named {name}; a name is `Type::method`"),
-                names => format!("{name} may be \"{}\"", names.join("\" or \"")),
-            });
-        };
-        let reached = journey(&self.world, &self.calls, *start);
+        let start = self.function(name)?;
+        let is_own = |index| self.world.krate(index) == self.world.krate(start);
+        let reached = journey(&self.calls, start, is_own);
         let mut by_file: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for &index in &reached {
             let file = self.short_path(functions[index].file);
@@ -154,6 +140,28 @@ impl Code {
             );
         }
         Ok(text)
+    }
+
+    /// The one function that is named `name`, or `name in path`.
+    pub(super) fn function(&self, name: &str) -> Result<usize, String> {
+        let functions = &self.world.functions;
+        let shown = |index: usize| {
+            let function = &functions[index];
+            format!(
+                "{} in {}",
+                function.name, self.world.files[function.file].path
+            )
+        };
+        let all = (0..functions.len()).filter(|&i| functions[i].name == name || shown(i) == name);
+        let found: Vec<usize> = all.collect();
+        if let [function] = found.as_slice() {
+            return Ok(*function);
+        }
+        let names: Vec<String> = found.iter().map(|&index| shown(index)).collect();
+        Err(match names.as_slice() {
+            [] => format!("no function is named {name}; a name is `Type::method`"),
+            names => format!("{name} may be \"{}\"", names.join("\" or \"")),
+        })
     }
 
     /// How often a method was called that may be that of several types, by name.

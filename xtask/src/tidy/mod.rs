@@ -5,6 +5,7 @@ mod citations;
 mod code_map;
 mod finding;
 mod invariants;
+mod journeys;
 mod layers;
 mod leftovers;
 mod mutations;
@@ -44,7 +45,7 @@ const RULES: &[Rule] = &[
 /// The rules that look at who calls whom, which is read once for all of them.
 fn of_calls(sources: &[Source]) -> Vec<Finding> {
     match Code::read(sources) {
-        Ok(code) => [circles::check, order::check]
+        Ok(code) => [circles::check, order::check, journeys::check]
             .iter()
             .flat_map(|rule| rule(sources, &code))
             .collect(),

@@ -1,0 +1,187 @@
+//! The journeys of the code map: which methods of the flows each passes.
+
+use super::code::Code;
+use super::graph::journey;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Where each journey begins and ends.
+pub(crate) const LIST: &str = "xtask/journeys.toml";
+/// The page that shows what they pass, and the heading of the block.
+pub(crate) const MAP: &str = "ARCHITECTURE.md";
+pub(crate) const HEADING: &str = "### What they pass";
+/// More methods, or files, than a reader keeps in mind.
+pub(crate) const MOST_METHODS: usize = 60;
+pub(crate) const MOST_FILES: usize = 8;
+
+/// The crate whose journeys these are, its flows, what of them no journey passes, and its faces.
+const CRATE: &str = "forebay";
+const FLOWS: &str = "flow/";
+const HISTORY: &str = "flow/history";
+const FACES: [&str; 2] = ["file.rs", "cache.rs"];
+/// A file of the flows of which no method of the engine is passed has only values: it counts no more
+/// than what the owners have.
+const ENGINE: &str = "Engine::";
+/// Lines of the list are cut before this column.
+const COLUMNS: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    journey: Vec<Plan>,
+}
+
+/// A journey as the list gives it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plan {
+    name: String,
+    /// The method that it begins with.
+    from: String,
+    /// The methods that it calls and that are not followed.
+    up_to: Vec<String>,
+}
+
+/// What a journey passes.
+pub(crate) struct Journey {
+    /// The heading of its drawing.
+    pub(crate) name: String,
+    from: String,
+    up_to: Vec<String>,
+    /// The names of the methods that count, by file.
+    pub(crate) counted: BTreeMap<String, BTreeSet<String>>,
+    /// All files that it reaches: `law/a.rs` for those of the laws.
+    pub(crate) files: BTreeSet<String>,
+    /// All functions that its first method reaches if every call is followed, and their files.
+    all: (usize, usize),
+}
+
+impl Journey {
+    pub(crate) fn methods(&self) -> usize {
+        self.counted.values().map(BTreeSet::len).sum()
+    }
+
+    /// The entry of the list in the code map.
+    pub(crate) fn entry(&self) -> String {
+        let (methods, files) = (self.methods(), self.counted.len());
+        let mut text = format!("{}: {methods} methods in {files} files\n", self.name);
+        let up_to = self.up_to.join(" ");
+        let stops = if up_to.is_empty() { "" } else { ", up to " };
+        text.push_str(&format!("  from {}{stops}{up_to}\n", self.from));
+        let width = self.counted.keys().map(String::len).max().unwrap_or(0);
+        for (file, names) in &self.counted {
+            let mut row = format!("  {file:width$} ");
+            for name in names {
+                if row.len() + 1 + name.len() > COLUMNS {
+                    text.push_str(&format!("{row}\n"));
+                    row = format!("  {:width$} ", "");
+                }
+                // Writing to a string cannot fail.
+                let _ = write!(row, " {name}");
+            }
+            text.push_str(&format!("{row}\n"));
+        }
+        text
+    }
+
+    /// How much it would be if every accessor and every error path counted.
+    pub(crate) fn of_all(&self) -> String {
+        let (functions, files) = self.all;
+        format!("  (in all {functions} functions in {files} files)\n")
+    }
+}
+
+impl Code {
+    /// The journeys that `list` names; the error says what is wrong with it.
+    pub(crate) fn journeys(&self, list: &str) -> Result<Vec<Journey>, String> {
+        let list = toml::from_str::<List>(list).map_err(|error| error.message().to_owned())?;
+        list.journey
+            .into_iter()
+            .map(|plan| self.planned(plan))
+            .collect()
+    }
+
+    fn planned(&self, plan: Plan) -> Result<Journey, String> {
+        let start = self.function(&plan.from)?;
+        let ends = plan.up_to.iter().map(|name| self.function(name));
+        let ends = ends.collect::<Result<BTreeSet<usize>, String>>()?;
+        let (world, own) = (&self.world, |index: usize| self.world.krate(index) == CRATE);
+        let functions = &world.functions;
+        let mut met = BTreeSet::new();
+        let is_past = |index: usize| {
+            own(index) && self.short_path(functions[index].file).starts_with(HISTORY)
+        };
+        let passed = journey(&self.calls, start, |index| {
+            if ends.contains(&index) {
+                met.insert(index);
+            }
+            !ends.contains(&index) && !is_past(index)
+        });
+        if let Some(&end) = ends.difference(&met).next() {
+            return Err(format!(
+                "{} does not call {}",
+                plan.name, functions[end].name
+            ));
+        }
+        let all = journey(&self.calls, start, own);
+        let of_all: BTreeSet<usize> = all.iter().map(|&index| functions[index].file).collect();
+        let mut counted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let (mut files, mut flows) = (BTreeSet::new(), BTreeSet::new());
+        for index in passed {
+            let file = self.short_path(functions[index].file);
+            let name = &functions[index].name;
+            if !own(index) {
+                let krate = world.krate(index).strip_prefix("forebay-");
+                files.extend(krate.map(|krate| format!("{krate}/{file}")));
+                continue;
+            }
+            files.insert(file.to_owned());
+            let is_face = FACES.contains(&file);
+            if file.starts_with(FLOWS) || is_face {
+                if is_face || name.starts_with(ENGINE) {
+                    flows.insert(file.to_owned());
+                }
+                let name = name.rsplit("::").next().unwrap_or_default();
+                counted
+                    .entry(file.to_owned())
+                    .or_default()
+                    .insert(name.to_owned());
+            }
+        }
+        counted.retain(|file, _| flows.contains(file));
+        Ok(Journey {
+            name: plan.name,
+            from: functions[start].name.clone(),
+            up_to: plan.up_to,
+            counted,
+            files,
+            all: (all.len(), of_all.len()),
+        })
+    }
+}
+
+/// The lines of the block of `page` below `heading`, as their range.
+pub(crate) fn block(page: &str, heading: &str) -> Option<Range<usize>> {
+    let lines: Vec<&str> = page.lines().collect();
+    let heading = lines.iter().position(|line| *line == heading)?;
+    let is_fence = |line: &&str| line.starts_with("```");
+    let first = heading + 1 + lines[heading..].iter().skip(1).position(is_fence)? + 1;
+    let count = lines[first..].iter().position(is_fence)?;
+    Some(first..first + count)
+}
+
+/// `page` with the list of `journeys` in its block.
+pub(crate) fn written(page: &str, journeys: &[Journey]) -> Option<String> {
+    let range = block(page, HEADING)?;
+    let lines: Vec<&str> = page.lines().collect();
+    let list: String = journeys.iter().map(Journey::entry).collect();
+    let before = lines[..range.start].iter().copied();
+    let all: Vec<&str> = before
+        .chain(list.lines())
+        .chain(lines[range.end..].iter().copied())
+        .collect();
+    Some(all.join("\n") + "\n")
+}
