@@ -8,7 +8,7 @@ use crate::event::{Event, EventSink};
 use crate::layout::lay_out;
 use crate::marks::{Mark, Marks};
 use crate::memory::Memory;
-use crate::policy::{ClosedFiles, Refaults};
+use crate::policy::{ClosedFiles, Past, Refaults};
 use crate::settings::{Parts, Settings};
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
@@ -28,6 +28,7 @@ use forebay_base::sync::{
 };
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
+use forebay_store::{Io, PagePointer, Request};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -39,6 +40,8 @@ const PAUSES: usize = 64;
 pub(crate) struct Engine {
     me: Weak<Engine>,
     pub(crate) settings: Settings,
+    /// What the policy asks of the past.
+    pub(crate) past: Past,
     pub(crate) budget: Budget,
     pub(crate) rt: Rt,
     sink: Option<Arc<dyn EventSink>>,
@@ -54,7 +57,8 @@ pub(crate) struct Engine {
     pub(crate) stores: Stores,
     pub(crate) global: GlobalDirty,
     pub(crate) vectors: IoVectors,
-    pub(crate) congestion: Congestion,
+    /// Which stores are congested, for policies that ask.
+    pub(crate) congestion: Arc<Congestion>,
     /// Read requests that stores have now.
     pub(crate) reads_in_flight: AtomicU64,
     closing: AtomicBool,
@@ -87,7 +91,14 @@ impl Engine {
             Refaults::OfReads | Refaults::Activated => budget.frames,
         });
         let counters = Arc::new(Counters::new());
-        let memory = Memory::new(frames, zones_and_nodes, shadows, counters.clone());
+        let has_gates = settings.policy.has_gates();
+        let memory = Memory::new(
+            frames,
+            zones_and_nodes,
+            shadows,
+            has_gates,
+            counters.clone(),
+        );
         let engine = Arc::new_cyclic(|me| Engine {
             me: me.clone(),
             memory,
@@ -108,11 +119,12 @@ impl Engine {
                 ..Balloon::default()
             },
             stores: Stores::default(),
-            global: GlobalDirty::default(),
-            congestion: Congestion::default(),
+            global: GlobalDirty::new(settings.policy.stops_at_hard_limit()),
+            congestion: Arc::default(),
             reads_in_flight: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             closed: WaitQueue::with_room(PAUSES),
+            past: Past::of(&settings.policy),
             settings,
             budget,
         });
@@ -146,6 +158,16 @@ impl Engine {
         for backing in self.stores.all() {
             backing.requests.wake();
             backing.wake_committer.wake_all();
+        }
+    }
+
+    /// A request for pages of this cache.
+    pub(crate) fn page_io(&self, request: Request, pages: Vec<PagePointer>, token: u64) -> Io {
+        let io = Io::new(request, pages, self.shared(), token);
+        if self.memory.frames.arena().is_phantom() {
+            io.without_bytes()
+        } else {
+            io
         }
     }
 

@@ -1,12 +1,11 @@
 //! Nodes and zones by the settings, and what follows from how large the zones are.
 
 use crate::budget::Budget;
-use crate::policy::WatermarkSpacing;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
 use crate::state::frame::FrameTable;
 use crate::state::node::Node;
 use crate::state::zone::{Zone, ZonePlan, ZoneSize};
-use forebay_law::watermark::{self, MarkSpacing, Watermarks};
+use forebay_law::watermark::{self, Watermarks};
 
 /// Zones and nodes, with all frames free.
 pub(crate) fn lay_out(
@@ -57,12 +56,8 @@ fn marks(settings: &Settings, zone: &ZoneSettings, pages: u64, lowmem_pages: u64
     const CAP_KIB: u64 = 262_144;
     let computed = watermark::min_free_kib(lowmem_pages * 4, CAP_KIB);
     let min_free_kib = computed.max(settings.min_free_kib).min(lowmem_pages);
-    let spacing = match settings.policy.watermark_spacing {
-        WatermarkSpacing::Quarter => MarkSpacing::Quarter,
-        WatermarkSpacing::Scale => MarkSpacing::Scale {
-            per_ten_thousand: settings.watermark_scale_factor,
-        },
-    };
+    let per_ten_thousand = settings.watermark_scale_factor;
+    let spacing = settings.policy.mark_spacing(per_ten_thousand);
     let computed = watermark::watermarks(min_free_kib, pages, lowmem_pages, spacing);
     zone.marks.unwrap_or(computed)
 }

@@ -9,6 +9,7 @@ pub use choices::{
     KswapdSleep, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, ShrinkDemand,
     WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
+pub(crate) use past::{Past, PastKswapd};
 
 /// A knob of [`Policy`], with the names of what it may be set to, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,9 @@
 
 use crate::books::rates::is_measured;
 use crate::engine::Engine;
-use crate::memory::{Memory, without_over};
+use crate::memory::Memory;
 use crate::policy::ZoneDirtyLimits;
 use crate::state::backing::Backing;
-use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::limits::{self, DirtyLimits, dirty_limits, setpoint};
@@ -101,31 +100,14 @@ impl Engine {
         if self.memory.zones.len() == 1 {
             return true;
         }
-        match self.settings.policy.zone_dirty_limits {
-            ZoneDirtyLimits::Off => true,
-            ZoneDirtyLimits::Proportional => {
-                limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone))
+        match self.past.zone_limits {
+            None => limits::zone_is_ok(zone.pages_pending(), self.zone_dirty_limit(zone)),
+            Some(ZoneDirtyLimits::Off) => true,
+            Some(_) => {
+                let node = &self.memory.nodes[zone.node];
+                self.memory.node_takes_dirty(node, &self.settings.dirty)
             }
-            ZoneDirtyLimits::ForNodes => self.node_takes_dirty(&self.memory.nodes[zone.node]),
         }
-    }
-
-    /// Whether a page may be dirtied in this node, all of whose zones share one limit.
-    fn node_takes_dirty(&self, node: &Node) -> bool {
-        let (mut free, mut file, mut reserved) = (0, 0, 0);
-        let (mut pending, mut over) = (0, 0);
-        for zone in self.memory.zones_up_to(node, node.top_class()) {
-            let sizes = zone.sizes();
-            free += zone.free_pages();
-            file += sizes.inactive_file + sizes.active_file;
-            reserved += zone.reserved_pages();
-            over += zone.pages_over();
-            pending += zone.pages_pending();
-        }
-        let dirtyable = without_over(limits::node_dirtyable(free, file, reserved), over);
-        let knobs = &self.settings.dirty;
-        let limit = limits::zone_limit(dirtyable, || self.memory.dirtyable_pages(), knobs);
-        limits::zone_is_ok(pending, limit)
     }
 
     /// The zone's part of the dirty limit, pages.

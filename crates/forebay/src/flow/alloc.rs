@@ -9,7 +9,6 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
-use crate::policy::ReclaimThrottle;
 use crate::state::node::Node;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -100,7 +99,7 @@ impl Engine {
     /// A frame without waiting, above the min marks, for which kswapd is told to make up.
     fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
         self.wake_kswapds(want.node);
-        self.try_above_min(want.node)
+        self.memory.frame_above_min(want.node)
     }
 
     /// A frame without waiting, of the reserve if need be.
@@ -128,23 +127,21 @@ impl Engine {
             // as large as this, and each caller moves them.
             let run_began = self.rt.now();
             let reclaimed = Box::pin(self.direct_reclaim(want)).await;
-            if let Some(fresh) = self.try_above_min(want.node) {
+            if let Some(fresh) = self.memory.frame_above_min(want.node) {
                 return Ok(fresh);
             }
             fruitless.note(reclaimed, self.rt.now().since(run_began), self.patience());
-            // Where reclaim naps, so many of its runs may last for hours, and of large memory that
-            // is held each looks at all of it.
-            let waits_for = if self.settings.policy.naps() {
-                self.rt.now().since(began)
-            } else {
-                fruitless.span
-            };
-            let is_late = waits_for >= self.patience();
-            let tries_on = fruitless.loops <= MAX_RECLAIM_RETRIES && !is_late;
-            if tries_on && self.may_succeed(want.node) {
-                if self.settings.policy.naps() {
-                    self.nap_before_retry(want.node, reclaimed).await;
+            let has_tries = fruitless.loops <= MAX_RECLAIM_RETRIES;
+            let may_succeed = has_tries && self.memory.may_succeed(want.node);
+            let tries_again = match self.past.naps {
+                None => may_succeed && fruitless.span < self.patience(),
+                Some(past) => {
+                    let in_time = self.rt.now().since(began) < self.patience();
+                    let goes_on = may_succeed && in_time;
+                    goes_on && self.naps_before_retry(past, want.node, reclaimed).await
                 }
+            };
+            if tries_again {
                 self.rt.yield_now().await;
                 continue;
             }
@@ -160,29 +157,12 @@ impl Engine {
                 });
             }
             let listener = self.memory.nodes[want.node].freed.listen();
-            if self.try_above_min(want.node).is_none() {
+            if self.memory.frame_above_min(want.node).is_none() {
                 self.mark(Mark::AllocWaited);
                 let _ = self.rt.timeout(RETRY_SPAN, listener).await;
             }
             fruitless.loops = 0;
         }
-    }
-
-    fn try_above_min(&self, node: usize) -> Option<FreshFrame<'_>> {
-        self.memory.zone_list(node).find_map(|(_, zone, class)| {
-            let reserve = zone.lowmem_reserve(class);
-            let ok = is_above(
-                zone.free_pages(),
-                zone.marks().min,
-                reserve,
-                MarkRelief::default(),
-            );
-            if ok {
-                self.memory.take_frame(zone)
-            } else {
-                None
-            }
-        })
     }
 
     /// Lets a caller wait while kswapd refills a reserve that is half gone (spec/reclaim.md 6.2).
@@ -192,9 +172,7 @@ impl Engine {
             node.failures.load(Ordering::Relaxed) >= MAX_RECLAIM_RETRIES
                 || self.memory.is_gate_open(node)
         };
-        // The gate came in 3.6.
-        let has_gate = self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32;
-        if !has_gate || is_open() {
+        if is_open() {
             return;
         }
         self.count(Counter::PgscanDirectThrottle, 1);
@@ -203,19 +181,6 @@ impl Engine {
         if !is_open() {
             let _ = self.rt.timeout(LONGEST, listener).await;
         }
-    }
-
-    /// Whether reclaiming everything that can be would let a request of `node` pass.
-    fn may_succeed(&self, node: usize) -> bool {
-        self.memory.zone_list(node).any(|(_, zone, class)| {
-            let available = zone.free_pages() + self.memory.reclaimable_pages(zone);
-            is_above(
-                available,
-                zone.marks().min,
-                zone.lowmem_reserve(class),
-                MarkRelief::default(),
-            )
-        })
     }
 
     /// How long a caller is kept waiting for a frame: long while a store may still answer, short

@@ -2,9 +2,8 @@
 
 use crate::engine::Engine;
 use crate::error::BuildError;
-use crate::policy::WriteDepth;
 use crate::settings::BackingSettings;
-use crate::state::backing::Backing;
+use crate::state::backing::{Backing, WriteQueue};
 use crate::state::vectors::IoVectors;
 use forebay_store::Store;
 use std::sync::Arc;
@@ -19,8 +18,12 @@ impl Engine {
     pub(crate) fn start(self: &Arc<Self>) {
         for node in 0..self.memory.nodes.len() {
             let engine = self.clone();
-            self.rt
-                .spawn("kswapd", async move { engine.kswapd(node).await });
+            self.rt.spawn("kswapd", async move {
+                match engine.past.kswapd {
+                    None => engine.kswapd(node).await,
+                    Some(past) => engine.past_kswapd(past, node).await,
+                }
+            });
         }
     }
 
@@ -42,11 +45,11 @@ impl Engine {
                 allowed: "at least 1",
             });
         }
-        let vectors = self.vectors_of(geometry.queue_depth, settings.queue_requests);
+        let queue = self.write_queue(geometry.queue_depth, settings.queue_requests);
         let arena = self.memory.frames.arena();
         let guaranteed = settings.min_ratio_percent;
         let backing = self.stores.add(guaranteed, arena, |number| {
-            Backing::new(number, store, settings, vectors, self.now_ms())
+            Backing::new(number, store, settings, queue, self.now_ms())
         })?;
         let (engine, of) = (self.clone(), backing.clone());
         self.rt
@@ -59,13 +62,20 @@ impl Engine {
         Ok(backing)
     }
 
-    /// The vectors that a store has for itself. Where its queue is to run full each request has a
-    /// long one, beside the budget: only historic policies want that.
-    fn vectors_of(&self, queue_depth: u32, queue_requests: u32) -> IoVectors {
-        let (count, pages) = match self.settings.policy.write_depth {
-            WriteDepth::FullQueue => (queue_depth.min(queue_requests), self.vectors.half_pages()),
-            WriteDepth::FifthOfSecond => (queue_depth.min(OWN_VECTORS), self.vectors.short_pages()),
+    /// How the flusher uses a store's queue, and the vectors that the store has for that. Where the
+    /// queue is to run full each request has a long one, beside the budget.
+    fn write_queue(&self, queue_depth: u32, queue_requests: u32) -> WriteQueue {
+        let fills = self.settings.policy.fills_queues();
+        let (count, pages) = if fills {
+            (queue_depth.min(queue_requests), self.vectors.half_pages())
+        } else {
+            (queue_depth.min(OWN_VECTORS), self.vectors.short_pages())
         };
-        IoVectors::new(count.max(1) as usize, pages)
+        let count = count.max(1);
+        WriteQueue {
+            vectors: IoVectors::new(count as usize, pages),
+            least_writes: u64::from(if fills { count } else { count.min(2) }),
+            congestion: self.past.naps.map(|_| self.congestion.clone()),
+        }
     }
 }

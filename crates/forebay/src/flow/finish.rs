@@ -5,7 +5,6 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::flow::writeout::of_token;
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
@@ -14,6 +13,7 @@ use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{flag, halved};
 use crate::state::index::page_of as index_of;
 use crate::state::object::ObjectState;
+use crate::state::outstanding::of_token;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
 use forebay_store::{Durability, Finish, FinishedIo, IoKind, StoreError};
@@ -90,7 +90,7 @@ impl Engine {
         self.give_back(&backing, io.pages);
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.activity_ends(&backing, Part::Request);
-        self.write_is_over(&backing);
+        backing.write_is_over();
         object.written.wake_all();
         self.slab.freed.wake_all();
     }

@@ -7,7 +7,6 @@ use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
-use crate::policy::FlushChunk;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
@@ -15,7 +14,7 @@ use crate::state::flusher_requests::AfterRound;
 use crate::state::object::{Committed, ObjectState, QueuePlace};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
-use forebay_law::chunk::{MIN_WRITEBACK_PAGES, write_chunk};
+use forebay_law::chunk::write_chunk;
 use forebay_rt::Work;
 use forebay_rt::wait::either;
 use forebay_store::Durability;
@@ -293,13 +292,7 @@ impl Engine {
             lock(&object.queueing).next_page = 0;
             return (0, Turn::Clean);
         }
-        let average = lock(&backing.rates).bandwidth.average_pages_per_s;
-        let limit = match self.settings.policy.flush_chunk {
-            FlushChunk::HalfSecond => {
-                write_chunk(average, self.global.smoothed().limit, pages_left)
-            }
-            FlushChunk::Fixed => MIN_WRITEBACK_PAGES.min(pages_left),
-        };
+        let limit = self.turn_pages(backing, pages_left);
         let first_sequence = backing.next_sequence();
         let (mut written, mut end) = self
             .writeout(backing, object, dirty(next_page..u64::MAX, limit))
@@ -323,6 +316,15 @@ impl Engine {
             (true, false) => Turn::Blocked,
         };
         (written, turn)
+    }
+
+    /// How many pages a turn writes, if the round has `pages_left`.
+    fn turn_pages(&self, backing: &Backing, pages_left: u64) -> u64 {
+        if let Some(fixed) = self.past.turn_pages {
+            return fixed.min(pages_left);
+        }
+        let average = lock(&backing.rates).bandwidth.average_pages_per_s;
+        write_chunk(average, self.global.smoothed().limit, pages_left)
     }
 
     /// Where the turn of an object starts; none if it has to wait for its next try. If that is due

@@ -12,7 +12,7 @@
 //! | `kswapd` | a node's keeper |
 //! | `balloon` | a budget that changes |
 //! | `write` | finds or makes the page, copies, marks it dirty |
-//! | `throttle` | a writer's pause |
+//! | `pause` | a writer that dirties too fast pauses |
 //! | `flusher` | a store's writer |
 //! | `writeout` | tagged pages into few large requests: the only writer of file pages |
 //! | `finish` | a request has ended |
@@ -41,6 +41,7 @@ mod history;
 mod judge;
 mod kswapd;
 mod opening;
+mod pause;
 mod read;
 mod reclaim;
 mod resize;
@@ -48,7 +49,6 @@ mod side_by_side;
 mod swap;
 mod swapahead;
 pub(crate) mod sync;
-mod throttle;
 mod ticket;
 mod wait;
 mod write;

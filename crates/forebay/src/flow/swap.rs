@@ -3,13 +3,13 @@
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::flow::reclaim::Who;
-use crate::flow::writeout::token;
 use crate::marks::Mark;
 use crate::memory::Swap;
 use crate::state::backing::Backing;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::page_of;
 use crate::state::object::ObjectState;
+use crate::state::outstanding::token;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::byte_of;
@@ -112,7 +112,7 @@ impl Engine {
         };
         let io = self.page_io(request, pages, token(object.number, 0));
         swap.backing.store.submit(io);
-        self.note_congestion(&swap.backing);
+        swap.backing.queue_changed();
     }
 
     /// A write to swap has ended: the page is clean, or, if it failed, dirty again and kept.
@@ -157,7 +157,7 @@ impl Engine {
             .get()
             .expect("what was written there has swap");
         swap.vectors.give_back(io.pages);
-        self.write_is_over(backing);
+        backing.write_is_over();
     }
 
     /// A clean or fresh anonymous page was written to: its copy in swap is worth nothing now, and

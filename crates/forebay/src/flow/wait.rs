@@ -1,22 +1,18 @@
-//! Waits of flows: for a page's word, for a resize, for an event that throttles reclaim; each with
-//! a bound after which it is reported (promise 7).
+//! Waits of flows: for a page's word, for a resize, for a store's answer; each with a bound after
+//! which it is reported (promise 7).
 
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::Event;
-use crate::flow::reclaim::Who;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::index::page_of;
-use crate::state::node::Node;
 use crate::state::object::ObjectState;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, Span};
-use forebay_law::history::early_timeout_ms;
-use forebay_law::throttle::{ThrottleReason, skips_sleep};
 use forebay_rt::wait::Listener;
 use std::future::Future;
 use std::ops::Range;
@@ -221,60 +217,5 @@ impl Engine {
             Counter::BalancePausedUs,
             self.rt.now().since(began).as_micros(),
         );
-    }
-
-    /// Lets a reclaimer wait for `reason` on `node` (spec/reclaim.md 5.4): until the event that
-    /// the reason names, or the time-out.
-    pub(crate) async fn reclaim_throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {
-        let brief = matches!(
-            reason,
-            ThrottleReason::NoProgress | ThrottleReason::Congested
-        );
-        let early = self.settings.policy.early_events();
-        if early.is_none() && brief && self.skips_throttle(node) {
-            self.rt.yield_now().await;
-            return;
-        }
-        let is_writeback = reason == ThrottleReason::Writeback;
-        let listener = node.queue(reason).listen();
-        let waiting = is_writeback.then(|| node.wait_for_writeback());
-        let began = self.rt.now();
-        let tick_ms = self.settings.tick.as_millis().max(1);
-        let timeout_ms = match early {
-            None => reason.timeout_ms(tick_ms),
-            Some(version) => early_timeout_ms(reason, version),
-        };
-        let timeout = Span::from_millis(timeout_ms);
-        let _ = self.rt.timeout(timeout, listener).await;
-        drop(waiting);
-        let delayed_us = self.rt.now().since(began).as_micros();
-        self.count(throttle_counter(reason), 1);
-        self.count(Counter::ThrottledUs, delayed_us);
-        self.record(&Event::MmVmscanThrottled {
-            nid: node.number,
-            usec_timeout: timeout.as_micros(),
-            usec_delayed: delayed_us,
-            reason,
-            is_kswapd: who == Who::Kswapd,
-        });
-    }
-
-    fn skips_throttle(&self, node: &Node) -> bool {
-        let (mut pending, mut reclaimable) = (0, 0);
-        for zone in self.memory.zones_up_to(node, node.top_class()) {
-            pending += zone.pages_pending();
-            reclaimable += self.memory.reclaimable_pages(zone);
-        }
-        let failures = node.failures.load(Ordering::Relaxed);
-        skips_sleep(pending, reclaimable, failures)
-    }
-}
-
-fn throttle_counter(reason: ThrottleReason) -> Counter {
-    match reason {
-        ThrottleReason::Writeback => Counter::ThrottledWriteback,
-        ThrottleReason::Isolated => Counter::ThrottledIsolated,
-        ThrottleReason::NoProgress => Counter::ThrottledNoProgress,
-        ThrottleReason::Congested => Counter::ThrottledCongested,
     }
 }

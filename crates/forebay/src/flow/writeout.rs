@@ -5,34 +5,20 @@
 
 use crate::engine::Engine;
 use crate::marks::Mark;
-use crate::policy::WriteDepth;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::{Run, Tag};
 use crate::state::frame::{Refused, claimable, flag, piece_of};
 use crate::state::index::{INDEX_BITS, key};
 use crate::state::object::ObjectState;
-use crate::state::outstanding::SEQUENCE_BITS;
+use crate::state::outstanding::token;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::byte_of;
 use forebay_rt::Work;
-use forebay_store::{Io, IoKind, PagePointer, Request};
+use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// The token of a request of `object`.
-pub(crate) fn token(object: u32, sequence: u64) -> u64 {
-    u64::from(object) << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
-}
-
-/// The object and sequence of a token.
-pub(crate) fn of_token(token: u64) -> (u32, u64) {
-    (
-        (token >> SEQUENCE_BITS) as u32,
-        token & ((1 << SEQUENCE_BITS) - 1),
-    )
-}
 
 /// What came of a claim.
 enum Claim {
@@ -113,20 +99,14 @@ impl Engine {
 
     /// Waits while the store has as many pages to write as it can in a fifth of a second: enough
     /// to keep it busy, few enough that a read behind them is answered soon. Pages are counted and
-    /// not requests: what reclaim writes one by one must not keep the flusher from its runs. Older
-    /// policies let the queue run full.
+    /// not requests: what reclaim writes one by one must not keep the flusher from its runs.
     async fn until_store_takes_more(&self, backing: &Backing, pages_of_a_write: u64) {
         loop {
             let listener = backing.write_ended.listen();
             let average = lock(&backing.rates).bandwidth.average_pages_per_s;
             // So many have a vector for certain.
             let deep = backing.vectors.count() as u64;
-            let allowed = match self.settings.policy.write_depth {
-                WriteDepth::FullQueue => deep,
-                WriteDepth::FifthOfSecond => {
-                    (average / 5 / pages_of_a_write).clamp(2.min(deep), deep)
-                }
-            };
+            let allowed = (average / 5 / pages_of_a_write).clamp(backing.least_writes, deep);
             let pages = backing.pages_in_flight.load(Ordering::Acquire);
             // What goes to swap on the same store has vectors of its own: it may keep the queue
             // full for as long as memory is short, and files have to get between.
@@ -152,31 +132,6 @@ impl Engine {
         backing.write_ends(sequence);
         object.written.wake_all();
         done.is_some_and(|(submitted, _)| submitted > 0)
-    }
-
-    /// Asks a store whether it is congested, for the policies that want to know.
-    pub(crate) fn note_congestion(&self, backing: &Backing) {
-        if self.settings.policy.naps() {
-            let is_congested = backing.store.is_congested();
-            self.congestion.note(&backing.congested, is_congested);
-        }
-    }
-
-    /// One write less is under way.
-    pub(crate) fn write_is_over(&self, backing: &Backing) {
-        backing.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.note_congestion(backing);
-        backing.write_ended.wake_all();
-    }
-
-    /// A request for pages of this cache.
-    pub(crate) fn page_io(&self, request: Request, pages: Vec<PagePointer>, token: u64) -> Io {
-        let io = Io::new(request, pages, self.shared(), token);
-        if self.memory.frames.arena().is_phantom() {
-            io.without_bytes()
-        } else {
-            io
-        }
     }
 
     /// Claims the pages of a taken run and submits those that could be, in as few requests as
@@ -380,6 +335,6 @@ impl Engine {
         let stored = first + whole_bytes / PAGE_BYTES as u64;
         object.stored_pages.fetch_max(stored, Ordering::Relaxed);
         backing.store.submit(io);
-        self.note_congestion(backing);
+        backing.queue_changed();
     }
 }

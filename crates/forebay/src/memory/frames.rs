@@ -4,6 +4,7 @@ use crate::counters::Counter;
 use crate::memory::Memory;
 use crate::state::frame::{ExclusiveHold, HOLDS, flag};
 use crate::state::zone::Zone;
+use forebay_law::watermark::{MarkRelief, is_above};
 
 /// A free frame that was taken for a page. It goes back to its free list if it is dropped.
 pub(crate) struct FreshFrame<'a> {
@@ -36,6 +37,16 @@ impl Memory {
         Some(FreshFrame {
             memory: self,
             hold: Some(self.frames.exclude_free(frame)),
+        })
+    }
+
+    /// A free frame of a zone that a request of `node` may use down to its min mark.
+    pub(crate) fn frame_above_min(&self, node: usize) -> Option<FreshFrame<'_>> {
+        self.zone_list(node).find_map(|(_, zone, class)| {
+            let reserve = zone.lowmem_reserve(class);
+            let min = zone.marks().min;
+            let may = is_above(zone.free_pages(), min, reserve, MarkRelief::default());
+            may.then(|| self.take_frame(zone)).flatten()
         })
     }
 

@@ -18,7 +18,6 @@ mod zones;
 
 pub(crate) use self::frames::FreshFrame;
 pub(crate) use self::swap::Swap;
-pub(crate) use self::zones::without_over;
 
 use crate::counters::Counters;
 use crate::state::frame::FrameTable;
@@ -39,6 +38,8 @@ pub(crate) struct Memory {
     pub(crate) swap: OnceLock<Swap>,
     /// Pages that are never counted as dirtyable: reserves and high marks.
     total_reserve: AtomicU64,
+    /// Callers wait at a gate while a node's reserve is half gone.
+    has_gates: bool,
     /// Where allocations and frees are counted.
     counters: Arc<Counters>,
 }
@@ -49,6 +50,7 @@ impl Memory {
         frames: FrameTable,
         (zones, nodes): (Vec<Zone>, Vec<Node>),
         shadows: Shadows,
+        has_gates: bool,
         counters: Arc<Counters>,
     ) -> Memory {
         let memory = Memory {
@@ -59,6 +61,7 @@ impl Memory {
             nodes,
             swap: OnceLock::new(),
             total_reserve: AtomicU64::new(0),
+            has_gates,
             counters,
         };
         memory.note_reserves();

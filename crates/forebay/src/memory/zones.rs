@@ -5,13 +5,14 @@ use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history;
-use forebay_law::limits::{self, available_pages};
-use forebay_law::watermark::gate_is_open;
+use forebay_law::limits::{self, DirtyKnobs, available_pages};
+use forebay_law::throttle::skips_sleep;
+use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
 use forebay_store::PagePointer;
 
 /// What may be dirtied of `pages` while `over` are to be given up. A quarter stays, for it may be
 /// other pages that are over, and for long: writers of files are not stopped for those.
-pub(crate) fn without_over(pages: u64, over: u64) -> u64 {
+fn without_over(pages: u64, over: u64) -> u64 {
     pages.saturating_sub(over).max(pages / 4)
 }
 
@@ -51,6 +52,9 @@ impl Memory {
 
     /// Whether a node has so much free that its callers need not wait (spec/reclaim.md 6.2).
     pub(crate) fn is_gate_open(&self, node: &Node) -> bool {
+        if !self.has_gates {
+            return true;
+        }
         let zones = || node.zones.clone().map(|zone| &self.zones[zone]);
         let free = zones().map(Zone::free_pages).sum();
         gate_is_open(free, zones().map(|zone| zone.marks().min).sum())
@@ -67,6 +71,44 @@ impl Memory {
             act(zone, in_zone as u64);
             left = &left[in_zone..];
         }
+    }
+
+    /// Whether reclaiming everything that can be would let a request of `node` pass.
+    pub(crate) fn may_succeed(&self, node: usize) -> bool {
+        self.zone_list(node).any(|(_, zone, class)| {
+            let available = zone.free_pages() + self.reclaimable_pages(zone);
+            let reserve = zone.lowmem_reserve(class);
+            is_above(available, zone.marks().min, reserve, MarkRelief::default())
+        })
+    }
+
+    /// Whether a reclaimer without progress on `node` need not wait (spec/reclaim.md 5.4): less
+    /// than half of what it could free waits for a write, or the node was given up.
+    pub(crate) fn skips_throttle(&self, node: &Node) -> bool {
+        let (mut pending, mut reclaimable) = (0, 0);
+        for zone in self.zones_up_to(node, node.top_class()) {
+            pending += zone.pages_pending();
+            reclaimable += self.reclaimable_pages(zone);
+        }
+        let failures = node.failures.load(Ordering::Relaxed);
+        skips_sleep(pending, reclaimable, failures)
+    }
+
+    /// Whether a page may be dirtied in a node all of whose zones share one limit.
+    pub(crate) fn node_takes_dirty(&self, node: &Node, knobs: &DirtyKnobs) -> bool {
+        let (mut free, mut file, mut reserved) = (0, 0, 0);
+        let (mut pending, mut over) = (0, 0);
+        for zone in self.zones_up_to(node, node.top_class()) {
+            let sizes = zone.sizes();
+            free += zone.free_pages();
+            file += sizes.inactive_file + sizes.active_file;
+            reserved += zone.reserved_pages();
+            over += zone.pages_over();
+            pending += zone.pages_pending();
+        }
+        let dirtyable = without_over(limits::node_dirtyable(free, file, reserved), over);
+        let limit = limits::zone_limit(dirtyable, || self.dirtyable_pages(), knobs);
+        limits::zone_is_ok(pending, limit)
     }
 
     /// Pages of the zone that reclaim could free, if all went well.
@@ -117,13 +159,13 @@ impl Memory {
         self.total_reserve.store(reserved, Ordering::Relaxed);
     }
 
-    /// Whether some zone of `node` up to `class` is above its high mark (spec/reclaim.md 4.5).
-    /// `without_zones` is the answer where there is no such zone at all.
-    pub(crate) fn is_balanced(&self, node: &Node, class: usize, without_zones: bool) -> bool {
+    /// Whether some zone of `node` up to `class` is above its high mark, or there is none
+    /// (spec/reclaim.md 4.5).
+    pub(crate) fn is_balanced(&self, node: &Node, class: usize) -> bool {
         let zones = self.zones_up_to(node, class);
         let mut zones = zones.filter(|zone| zone.managed_pages() > 0).peekable();
         if zones.peek().is_none() {
-            return without_zones;
+            return true;
         }
         zones.any(|zone| zone.free_pages() > zone.marks().high + zone.lowmem_reserve(class))
     }

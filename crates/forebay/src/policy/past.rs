@@ -1,51 +1,138 @@
-//! What the flows ask of a policy about the past: each answer is the same for as long as the cache
-//! lives, and today's policy says no.
+//! What a policy asks of the past, resolved once: each cache is made with its [`Past`], which is
+//! empty under today's policy.
+//!
+//! A flow of today has a hook where the past did something else: one field of [`Past`]. What older
+//! kernels did there is in `flow/history`. Where the past differed only in a number, or in a part
+//! that it had not, the state is made accordingly, and no flow asks at all.
 
-use crate::policy::{DirtyThrottle, KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback};
+use crate::policy::{
+    DirtyThrottle, FlushChunk, KswapdBalance, KswapdSleep, Policy, ReclaimThrottle,
+    ReclaimWriteback, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+};
+use forebay_law::chunk::MIN_WRITEBACK_PAGES;
 use forebay_law::history::EarlyProgress;
+use forebay_law::watermark::MarkSpacing;
 
-impl Policy {
-    /// Whether reclaimers nap, instead of waiting for events.
-    pub(crate) fn naps(&self) -> bool {
-        self.reclaim_throttle <= ReclaimThrottle::Linux515
-    }
+/// The hooks of the flows: where an older policy has a flow of its own, or a rule. None of them is
+/// set under today's policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Past {
+    /// Writers write and nap themselves (before 3.2).
+    pub(crate) writers: Option<DirtyThrottle>,
+    /// Pauses of writers are cut as Linux cuts them, 10 ms and more.
+    pub(crate) pauses_are_whole: bool,
+    /// Pages that a turn of the flusher writes, whatever the store's bandwidth (before 3.2).
+    pub(crate) turn_pages: Option<u64>,
+    /// Zones have no limits of dirty pages (before 3.3), or only nodes have (4.8 and later).
+    pub(crate) zone_limits: Option<ZoneDirtyLimits>,
+    /// kswapd has another life: another sleep test, or other zones to balance.
+    pub(crate) kswapd: Option<PastKswapd>,
+    /// Callers that reclaim nap, instead of waiting for events (before 5.16).
+    pub(crate) naps: Option<ReclaimThrottle>,
+    /// The first versions of waiting for events.
+    pub(crate) early_events: Option<EarlyProgress>,
+}
 
-    /// Which version of the first ones waits for events, if one does.
-    pub(crate) fn early_events(&self) -> Option<EarlyProgress> {
-        match self.reclaim_throttle {
-            ReclaimThrottle::PostedV2 => Some(EarlyProgress::AnyPage),
-            ReclaimThrottle::Linux516Rc => Some(EarlyProgress::AnEighth),
-            _ => None,
-        }
+/// What was different about kswapd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PastKswapd {
+    /// The older rule by which it sleeps, if it does not sleep by the rule by which it reclaims.
+    pub(crate) sleep: Option<KswapdSleep>,
+    /// It balances each zone for itself (before 4.8).
+    pub(crate) balances_zones: bool,
+    /// It rests after a run that freed nothing.
+    pub(crate) rests: bool,
+}
+
+impl PastKswapd {
+    /// Nothing was.
+    pub(crate) const TODAY: PastKswapd = PastKswapd {
+        sleep: None,
+        balances_zones: false,
+        rests: true,
+    };
+
+    /// Whether fruitless runs make a node hopeless (4.12 and later).
+    pub(crate) fn counts_failures(self) -> bool {
+        self.sleep
+            .is_none_or(|sleep| sleep >= KswapdSleep::KeepAwake)
     }
 
     /// Whether a node that has no zone up to a class is balanced for that class. Up to the second
     /// preparation patch of 2017 the question was for one balanced zone, and where there was none
     /// the answer was no: kswapd of a node without small zones never slept.
-    pub(crate) fn balances_without_zones(&self) -> bool {
-        let sleep = self.kswapd_sleep;
-        sleep == KswapdSleep::EveryZone || sleep >= KswapdSleep::KeepAwake
+    pub(crate) fn balances_without_zones(self) -> bool {
+        self.counts_failures() || self.sleep == Some(KswapdSleep::EveryZone)
+    }
+}
+
+impl Past {
+    /// The hooks that `policy` sets.
+    pub(crate) fn of(policy: &Policy) -> Past {
+        let throttle = policy.dirty_throttle;
+        let reclaim = policy.reclaim_throttle;
+        let sleep = policy.kswapd_sleep;
+        let kswapd = PastKswapd {
+            sleep: (sleep != KswapdSleep::ForRequestedClass).then_some(sleep),
+            balances_zones: policy.kswapd_balance == KswapdBalance::Zones,
+            rests: reclaim == ReclaimThrottle::Events,
+        };
+        Past {
+            writers: (throttle <= DirtyThrottle::Foreground).then_some(throttle),
+            pauses_are_whole: throttle < DirtyThrottle::Paced,
+            turn_pages: match policy.flush_chunk {
+                FlushChunk::Fixed => Some(MIN_WRITEBACK_PAGES),
+                FlushChunk::HalfSecond => None,
+            },
+            zone_limits: match policy.zone_dirty_limits {
+                ZoneDirtyLimits::Proportional => None,
+                other => Some(other),
+            },
+            kswapd: (kswapd != PastKswapd::TODAY).then_some(kswapd),
+            naps: policy.naps().then_some(reclaim),
+            early_events: match reclaim {
+                ReclaimThrottle::PostedV2 => Some(EarlyProgress::AnyPage),
+                ReclaimThrottle::Linux516Rc => Some(EarlyProgress::AnEighth),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Numbers and parts that state is made with.
+impl Policy {
+    /// How far the watermarks lie apart, if the setting is `per_ten_thousand` of a zone.
+    pub(crate) fn mark_spacing(&self, per_ten_thousand: u64) -> MarkSpacing {
+        match self.watermark_spacing {
+            WatermarkSpacing::Quarter => MarkSpacing::Quarter,
+            WatermarkSpacing::Scale => MarkSpacing::Scale { per_ten_thousand },
+        }
     }
 
-    /// Which of the older rules kswapd sleeps by, if it does not sleep by the rule by which it
-    /// reclaims.
-    pub(crate) fn past_sleep(&self) -> Option<KswapdSleep> {
-        let past = self.kswapd_sleep;
-        (past != KswapdSleep::ForRequestedClass).then_some(past)
+    /// Whether the flusher lets a store's queue run full. Then each request has a long vector,
+    /// beside the budget.
+    pub(crate) fn fills_queues(&self) -> bool {
+        self.write_depth == WriteDepth::FullQueue
     }
 
-    /// Whether fruitless runs make a node hopeless (4.12 and later).
-    pub(crate) fn counts_failures(&self) -> bool {
-        self.kswapd_sleep >= KswapdSleep::KeepAwake
+    /// Whether callers wait at a gate while a node's reserve is half gone (3.6 and later).
+    pub(crate) fn has_gates(&self) -> bool {
+        self.reclaim_throttle > ReclaimThrottle::Linux32
+    }
+
+    /// Whether every writer is asked at each of its pages while the hard limit is reached.
+    pub(crate) fn stops_at_hard_limit(&self) -> bool {
+        self.dirty_throttle == DirtyThrottle::Paced
+    }
+
+    /// Whether reclaimers nap, instead of waiting for events.
+    pub(crate) fn naps(&self) -> bool {
+        self.reclaim_throttle <= ReclaimThrottle::Linux515
     }
 
     /// Whether a reclaimer may write file pages, or ask for their writing page by page.
     pub(crate) fn reclaimers_write(&self) -> bool {
         self.reclaim_writeback < ReclaimWriteback::Never
-    }
-
-    pub(crate) fn throttles_in_foreground(&self) -> bool {
-        self.dirty_throttle <= DirtyThrottle::Foreground
     }
 }
 
@@ -54,18 +141,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn todays_policy_asks_for_nothing_of_the_past() {
+    fn todays_policy_has_no_hook() {
         let today = Policy::default();
-        assert!(!today.naps() && !today.reclaimers_write() && !today.throttles_in_foreground());
-        assert_eq!((today.early_events(), today.past_sleep()), (None, None));
-        assert!(today.balances_without_zones() && today.counts_failures());
+        assert_eq!(Past::of(&today), Past::default());
+        assert!(!today.naps() && !today.reclaimers_write() && !today.fills_queues());
+        assert!(today.has_gates() && today.stops_at_hard_limit());
     }
 
     #[test]
-    fn the_policy_of_3_0_asks_for_all_of_it() {
-        let past = Policy::preset("linux-3.0").unwrap();
-        assert!(past.naps() && past.reclaimers_write() && past.throttles_in_foreground());
-        assert_eq!(past.past_sleep(), Some(KswapdSleep::EveryZone));
-        assert!(!past.counts_failures());
+    fn the_policy_of_3_0_has_all_but_the_early_events() {
+        let policy = Policy::preset("linux-3.0").unwrap();
+        assert!(policy.naps() && policy.reclaimers_write() && policy.fills_queues());
+        assert!(!policy.has_gates() && !policy.stops_at_hard_limit());
+        let past = Past::of(&policy);
+        assert_eq!(past.writers, Some(DirtyThrottle::Foreground));
+        assert_eq!(past.turn_pages, Some(1_024));
+        assert_eq!(past.zone_limits, Some(ZoneDirtyLimits::Off));
+        assert_eq!(past.naps, Some(ReclaimThrottle::Linux30));
+        assert!(past.pauses_are_whole && past.early_events.is_none());
+        let kswapd = past.kswapd.unwrap();
+        assert_eq!(kswapd.sleep, Some(KswapdSleep::EveryZone));
+        assert!(kswapd.balances_zones && !kswapd.rests && !kswapd.counts_failures());
+        assert!(kswapd.balances_without_zones());
+    }
+
+    #[test]
+    fn the_first_versions_of_events_have_them() {
+        let early = |name| Past::of(&Policy::preset(name).unwrap()).early_events;
+        assert_eq!(
+            early("linux-5.15+throttle-v2"),
+            Some(EarlyProgress::AnyPage)
+        );
+        assert_eq!(early("linux-5.16-rc"), Some(EarlyProgress::AnEighth));
+        assert_eq!(early("linux-5.16"), None);
     }
 }

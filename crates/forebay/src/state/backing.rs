@@ -8,6 +8,7 @@
 
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
+use crate::state::congestion::Congestion;
 use crate::state::flusher_lists::FlusherLists;
 use crate::state::flusher_requests::{FlusherRequests, FlusherWork};
 use crate::state::object::{ObjectState, QueuePlace, Queueing};
@@ -78,6 +79,16 @@ struct CommitQueue {
     is_closed: bool,
 }
 
+/// How a store's queue is used for writing.
+pub(crate) struct WriteQueue {
+    /// Vectors for writes to this store alone: as many as may be under way.
+    pub(crate) vectors: IoVectors,
+    /// Writes that may always be under way, however slow the store is.
+    pub(crate) least_writes: u64,
+    /// Where its congestion is noted, if somebody asks for that.
+    pub(crate) congestion: Option<Arc<Congestion>>,
+}
+
 pub(crate) struct Backing {
     pub(crate) number: usize,
     pub(crate) store: Arc<dyn Store>,
@@ -110,6 +121,8 @@ pub(crate) struct Backing {
     /// Short vectors for writes of files to this store alone: it is written to whatever the others
     /// do, and whoever reads.
     pub(crate) vectors: IoVectors,
+    /// Writes that may always be under way, however slow it is.
+    pub(crate) least_writes: u64,
     pub(crate) writes_in_flight: AtomicU32,
     /// Those of them that are of files and not of swap.
     pub(crate) file_writes_in_flight: AtomicU32,
@@ -117,8 +130,9 @@ pub(crate) struct Backing {
     pub(crate) pages_in_flight: AtomicU64,
     /// Told whenever a write ends.
     pub(crate) write_ended: WaitQueue,
-    /// What the store last said of its congestion.
-    pub(crate) congested: AtomicBool,
+    /// What the store last said of its congestion, for those that ask.
+    congested: AtomicBool,
+    congestion: Option<Arc<Congestion>>,
     pub(crate) activity: Activity,
 }
 
@@ -135,7 +149,7 @@ impl Backing {
         number: usize,
         store: Arc<dyn Store>,
         settings: BackingSettings,
-        vectors: IoVectors,
+        queue: WriteQueue,
         now_ms: u64,
     ) -> Backing {
         let bandwidth = Bandwidth::default();
@@ -179,14 +193,31 @@ impl Backing {
                 is_closed: false,
             }),
             wake_committer: WaitQueue::with_room(8),
-            vectors,
+            vectors: queue.vectors,
+            least_writes: queue.least_writes,
             writes_in_flight: AtomicU32::new(0),
             file_writes_in_flight: AtomicU32::new(0),
             pages_in_flight: AtomicU64::new(0),
             write_ended: WaitQueue::with_room(8),
             congested: AtomicBool::new(false),
+            congestion: queue.congestion,
             activity: Activity::default(),
         }
+    }
+
+    /// Its queue has become longer or shorter: asks the store whether it is congested, for those
+    /// that want to know.
+    pub(crate) fn queue_changed(&self) {
+        if let Some(congestion) = &self.congestion {
+            congestion.note(&self.congested, self.store.is_congested());
+        }
+    }
+
+    /// One write less is under way.
+    pub(crate) fn write_is_over(&self) {
+        self.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.queue_changed();
+        self.write_ended.wake_all();
     }
 
     /// Whether the store said last that it is congested.

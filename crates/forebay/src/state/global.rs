@@ -23,15 +23,18 @@ pub(crate) struct GlobalDirty {
     pub(crate) unevaluated: AtomicU64,
     pub(crate) ratelimit_pages: AtomicU64,
     /// Whether the hard limit was reached when a writer was last evaluated.
-    pub(crate) is_full: AtomicBool,
+    is_full: AtomicBool,
+    /// Somebody wants to know that.
+    watches_full: bool,
     limit: Mutex<SmoothedLimit>,
     /// Pages that all writers dirtied lately.
     dirtyings: Mutex<GlobalCompletions>,
     completions: Mutex<GlobalCompletions>,
 }
 
-impl Default for GlobalDirty {
-    fn default() -> GlobalDirty {
+impl GlobalDirty {
+    /// No dirty pages; whether the hard limit was reached is noted if it `watches_full`.
+    pub(crate) fn new(watches_full: bool) -> GlobalDirty {
         GlobalDirty {
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
@@ -40,14 +43,26 @@ impl Default for GlobalDirty {
             unevaluated: AtomicU64::new(0),
             ratelimit_pages: AtomicU64::new(forebay_law::pause::POLL_PAGES),
             is_full: AtomicBool::new(false),
+            watches_full,
             limit: Mutex::new(SmoothedLimit::default()),
             dirtyings: Mutex::new(GlobalCompletions::default()),
             completions: Mutex::new(GlobalCompletions::default()),
         }
     }
-}
 
-impl GlobalDirty {
+    /// Whether the hard limit is reached, and every writer is asked.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the hard limit is reached.
+    pub(crate) fn note_full(&self, is_full: bool) {
+        // All writers read it: it is written only where it changes.
+        if self.watches_full && self.is_full() != is_full {
+            self.is_full.store(is_full, Ordering::Relaxed);
+        }
+    }
+
     /// Dirty pages and pages under writeback.
     pub(crate) fn pages(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)

@@ -12,6 +12,19 @@ use std::ops::Range;
 /// writes are ever outstanding than these can tell apart.
 pub(crate) const SEQUENCE_BITS: u32 = 40;
 
+/// The token of a request of `object`.
+pub(crate) fn token(object: u32, sequence: u64) -> u64 {
+    u64::from(object) << SEQUENCE_BITS | sequence & ((1 << SEQUENCE_BITS) - 1)
+}
+
+/// The object and sequence of a token.
+pub(crate) fn of_token(token: u64) -> (u32, u64) {
+    (
+        (token >> SEQUENCE_BITS) as u32,
+        token & ((1 << SEQUENCE_BITS) - 1),
+    )
+}
+
 /// Writes of one number.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {

@@ -72,11 +72,16 @@ impl Engine {
     }
 
     /// Lets a writer write and nap until too much is dirty no more, or it has done its part.
-    pub(crate) async fn balance_in_foreground(&self, backing: &Arc<Backing>, dirtier: &Dirtier) {
+    pub(crate) async fn balance_in_foreground(
+        &self,
+        past: DirtyThrottle,
+        backing: &Arc<Backing>,
+        dirtier: &Dirtier,
+    ) {
         let dirtied = lock(&dirtier.state).clock.nr_dirtied;
         let ratelimit = foreground_ratelimit(u64::from(self.memory.frames.len()), 1, false);
         let chunk = foreground_chunk(dirtied, ratelimit);
-        let last = match self.settings.policy.dirty_throttle {
+        let last = match past {
             DirtyThrottle::ForegroundPerStore => self.balance_store(backing, dirtier, chunk).await,
             _ => self.balance_task(backing, dirtier, chunk).await,
         };

@@ -127,7 +127,7 @@ impl Engine {
             }
             Who::Direct => self.wait_iff_congested(&node.flags, control.who, NAP).await,
         }
-        if let (Some(version), Who::Direct) = (self.settings.policy.early_events(), control.who) {
+        if let (Some(version), Who::Direct) = (self.past.early_events, control.who) {
             self.wait_for_early_progress(node, control, version).await;
         }
     }
@@ -169,15 +169,20 @@ impl Engine {
         }
     }
 
-    /// Naps of an allocator before it tries again.
-    pub(crate) async fn nap_before_retry(&self, first: usize, reclaimed: u64) {
-        let version = self.settings.policy.reclaim_throttle;
+    /// Naps of an allocator before it tries again, as it does.
+    pub(crate) async fn naps_before_retry(
+        &self,
+        version: ReclaimThrottle,
+        first: usize,
+        reclaimed: u64,
+    ) -> bool {
         if version <= ReclaimThrottle::Linux313 {
             let flags = self.preferred_flags(first);
             self.wait_iff_congested(flags, Who::Direct, SHORT_NAP).await;
-        } else if self.settings.policy.naps() && reclaimed == 0 && self.is_mostly_dirty(first) {
+        } else if reclaimed == 0 && self.is_mostly_dirty(first) {
             self.congestion_wait(Who::Direct, NAP).await;
         }
+        true
     }
 
     /// The flags of the zone from which node `first` would rather take its frames.

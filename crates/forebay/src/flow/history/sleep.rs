@@ -2,32 +2,46 @@
 
 use crate::engine::Engine;
 use crate::flow::reclaim::{ScanControl, Who};
-use crate::policy::KswapdSleep;
+use crate::policy::{KswapdSleep, PastKswapd};
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::TOP_PRIORITY;
 
-/// The class for which kswapd asked whether it may sleep.
-pub(crate) fn past_class_before_sleep(past: KswapdSleep, node: &Node, previous: usize) -> usize {
-    let asked = node.requested_class();
-    match past {
-        KswapdSleep::EveryZone => node.top_class(),
-        KswapdSleep::ForClassZero | KswapdSleep::AnyZone | KswapdSleep::Clear => asked.unwrap_or(0),
-        KswapdSleep::KeepAwake | KswapdSleep::ForRequestedClass => {
-            asked.map_or(previous, |asked| asked.max(previous))
+impl PastKswapd {
+    /// The class for which kswapd asked whether it may sleep.
+    pub(crate) fn class_before_sleep(self, node: &Node, previous: usize) -> usize {
+        let asked = node.requested_class();
+        match self.sleep {
+            None => asked.unwrap_or(previous),
+            Some(KswapdSleep::EveryZone) => node.top_class(),
+            Some(KswapdSleep::ForClassZero | KswapdSleep::AnyZone | KswapdSleep::Clear) => {
+                asked.unwrap_or(0)
+            }
+            Some(_) => asked.map_or(previous, |asked| asked.max(previous)),
         }
     }
-}
 
-/// The class for which it reclaimed after it slept, or could not.
-pub(crate) fn past_class_after_sleep(past: KswapdSleep, node: &Node) -> usize {
-    let asked = node.take_request();
-    if past == KswapdSleep::EveryZone {
-        node.top_class()
-    } else {
-        asked.unwrap_or(0)
+    /// The class for which it reclaimed after it slept, or could not.
+    pub(crate) fn class_after_sleep(self, node: &Node, previous: usize) -> usize {
+        let asked = node.take_request();
+        match self.sleep {
+            None => asked.unwrap_or(previous),
+            Some(KswapdSleep::EveryZone) => node.top_class(),
+            Some(_) => asked.unwrap_or(0),
+        }
+    }
+
+    /// Up to 4.11 whoever found a zone balanced took that for the whole node and cleared its flags.
+    pub(crate) fn clear_on_any_check(self, node: &Node, found_balanced: bool) {
+        let clears = matches!(
+            self.sleep,
+            Some(KswapdSleep::ForClassZero | KswapdSleep::AnyZone)
+        );
+        if clears && found_balanced {
+            node.flags.clear();
+        }
     }
 }
 
@@ -35,43 +49,31 @@ impl Engine {
     /// Whether kswapd was balanced by the rule of its sleep test.
     pub(crate) fn was_balanced_to_sleep(
         &self,
-        past: KswapdSleep,
+        past: PastKswapd,
         node: &Node,
         class: usize,
     ) -> bool {
-        match past {
-            KswapdSleep::EveryZone => self.is_every_zone_high(node),
-            KswapdSleep::ForClassZero => self.is_every_zone_balanced(node, class),
-            _ => self.was_node_balanced(node, class),
+        match past.sleep {
+            Some(KswapdSleep::EveryZone) => self.is_every_zone_high(node),
+            Some(KswapdSleep::ForClassZero) => self.is_every_zone_balanced(past, node, class),
+            _ => self.was_node_balanced(past, node, class),
         }
     }
 
     /// Whether kswapd had nothing to do for a request of `class`.
-    pub(crate) fn needed_no_wake(&self, past: KswapdSleep, node: &Node, class: usize) -> bool {
-        if past == KswapdSleep::EveryZone {
+    pub(crate) fn needed_no_wake(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
+        if past.sleep == Some(KswapdSleep::EveryZone) {
             let mut zones = self.managed_zones(node, class);
             return zones.all(|zone| zone.free_pages() > zone.marks().low);
         }
-        let balanced = self.was_node_balanced(node, class);
-        self.clear_on_any_check(node, balanced);
+        let balanced = self.was_node_balanced(past, node, class);
+        past.clear_on_any_check(node, balanced);
         balanced
     }
 
-    /// Up to 4.11 whoever found a zone balanced took that for the whole node and cleared its flags.
-    pub(crate) fn clear_on_any_check(&self, node: &Node, found_balanced: bool) {
-        let clears = matches!(
-            self.settings.policy.kswapd_sleep,
-            KswapdSleep::ForClassZero | KswapdSleep::AnyZone
-        );
-        if clears && found_balanced {
-            node.flags.clear();
-        }
-    }
-
     /// Whether a run for `class` would find nothing to look at, and yet not be balanced.
-    pub(crate) fn has_no_zones(&self, node: &Node, class: usize) -> bool {
-        let mut zones = self.managed_zones(node, class);
-        !self.settings.policy.balances_without_zones() && zones.next().is_none()
+    pub(crate) fn has_no_zones(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
+        !past.balances_without_zones() && self.managed_zones(node, class).next().is_none()
     }
 
     /// A node that has no zone for a class has no page to reclaim for it; caches beside the pages
@@ -90,16 +92,16 @@ impl Engine {
         node.kswapd_sleeps.store(false, Ordering::Release);
     }
 
-    fn was_node_balanced(&self, node: &Node, class: usize) -> bool {
-        let without_zones = self.settings.policy.balances_without_zones();
-        self.memory.is_balanced(node, class, without_zones)
+    /// Whether kswapd was done with a node.
+    pub(crate) fn was_node_balanced(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
+        !self.has_no_zones(past, node, class) && self.memory.is_balanced(node, class)
     }
 
-    fn is_every_zone_balanced(&self, node: &Node, class: usize) -> bool {
+    fn is_every_zone_balanced(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
         let mut zones = self.managed_zones(node, class);
         let is_balanced = |zone: &Zone| {
             let balanced = zone.free_pages() > zone.marks().high + zone.lowmem_reserve(class);
-            self.clear_on_any_check(node, balanced);
+            past.clear_on_any_check(node, balanced);
             balanced
         };
         zones.all(is_balanced)
@@ -116,3 +118,7 @@ impl Engine {
         zones.filter(|zone| zone.managed_pages() > 0)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "sleep_tests.rs"]
+mod tests;

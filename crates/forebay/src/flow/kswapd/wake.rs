@@ -17,6 +17,14 @@ impl Engine {
         }
     }
 
+    /// Whether kswapd has nothing to do for a request of `class`.
+    pub(crate) fn need_not_wake(&self, node: &Node, class: usize) -> bool {
+        match self.past.kswapd {
+            None => self.memory.is_balanced(node, class),
+            Some(past) => self.needed_no_wake(past, node, class),
+        }
+    }
+
     /// Wakes all of them, that of node `first` before the others.
     pub(crate) fn wake_kswapds(&self, first: usize) {
         for node in self.memory.nodes_from(first) {

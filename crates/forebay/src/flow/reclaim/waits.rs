@@ -1,12 +1,16 @@
-//! What a reclaimer waits for (spec/reclaim.md 3.5, T7, and 5.4 to 5.6): an event that says that
-//! others got on, or room in a store's queue.
+//! What throttles a reclaimer (spec/reclaim.md 3.5, T7, and 5.4 to 5.6): it waits for an event that
+//! says that others got on, or for room in a store's queue. What slows a writer is `flow/pause.rs`.
 
+use crate::counters::Counter;
 use crate::engine::Engine;
+use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Who};
 use crate::state::backing::Backing;
 use crate::state::node::Node;
 use crate::state::zone::{List, Zone};
+use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
+use forebay_law::history::early_timeout_ms;
 use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
 
@@ -98,5 +102,60 @@ impl Engine {
             }
             most = after_waiting;
         }
+    }
+
+    /// Lets a reclaimer wait for `reason` on `node` (spec/reclaim.md 5.4): until the event that
+    /// the reason names, or the time-out.
+    pub(crate) async fn reclaim_throttle(&self, node: &Node, who: Who, reason: ThrottleReason) {
+        if let Some(version) = self.past.early_events {
+            let timeout = Span::from_millis(early_timeout_ms(reason, version));
+            return self.wait_for_reason(node, who, reason, timeout).await;
+        }
+        let brief = matches!(
+            reason,
+            ThrottleReason::NoProgress | ThrottleReason::Congested
+        );
+        if brief && self.memory.skips_throttle(node) {
+            self.rt.yield_now().await;
+            return;
+        }
+        let tick_ms = self.settings.tick.as_millis().max(1);
+        let timeout = Span::from_millis(reason.timeout_ms(tick_ms));
+        self.wait_for_reason(node, who, reason, timeout).await;
+    }
+
+    /// Waits for the event of `reason` on `node`, or for `timeout`.
+    pub(crate) async fn wait_for_reason(
+        &self,
+        node: &Node,
+        who: Who,
+        reason: ThrottleReason,
+        timeout: Span,
+    ) {
+        let is_writeback = reason == ThrottleReason::Writeback;
+        let listener = node.queue(reason).listen();
+        let waiting = is_writeback.then(|| node.wait_for_writeback());
+        let began = self.rt.now();
+        let _ = self.rt.timeout(timeout, listener).await;
+        drop(waiting);
+        let delayed_us = self.rt.now().since(began).as_micros();
+        self.count(throttle_counter(reason), 1);
+        self.count(Counter::ThrottledUs, delayed_us);
+        self.record(&Event::MmVmscanThrottled {
+            nid: node.number,
+            usec_timeout: timeout.as_micros(),
+            usec_delayed: delayed_us,
+            reason,
+            is_kswapd: who == Who::Kswapd,
+        });
+    }
+}
+
+fn throttle_counter(reason: ThrottleReason) -> Counter {
+    match reason {
+        ThrottleReason::Writeback => Counter::ThrottledWriteback,
+        ThrottleReason::Isolated => Counter::ThrottledIsolated,
+        ThrottleReason::NoProgress => Counter::ThrottledNoProgress,
+        ThrottleReason::Congested => Counter::ThrottledCongested,
     }
 }

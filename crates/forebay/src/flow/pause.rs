@@ -1,4 +1,4 @@
-//! Balance: a writer that dirties too fast sleeps until its rate meets the store's bandwidth.
+//! A writer that dirties too fast pauses until its rate meets the store's bandwidth.
 //!
 //! Spec/writeback.md 5. One snapshot of every number, the laws, one sleep. The writer never
 //! starts I/O and holds nothing while it sleeps; the record of a pause carries the snapshot. What
@@ -9,7 +9,6 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord};
 use crate::marks::Mark;
-use crate::policy::DirtyThrottle;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirtier::{Dirtier, DirtierState};
@@ -67,7 +66,7 @@ impl Engine {
         pages: u64,
         call_ends: bool,
     ) -> bool {
-        if self.settings.policy.throttles_in_foreground() {
+        if self.past.writers.is_some() {
             return self.note_dirtied_in_foreground(backing, dirtier, pages);
         }
         let mut own = lock(&dirtier.state);
@@ -78,7 +77,7 @@ impl Engine {
         drop(own);
         // At the hard limit everybody is asked: the first quotas of many writers are more than
         // what is left.
-        let due = left == 0 || pays_for_itself || self.global.is_full.load(Ordering::Relaxed);
+        let due = left == 0 || pays_for_itself || self.global.is_full();
         // Writers that never reach their own quota are caught by a common one: together they
         // cannot dirty more than a small part of the limit unseen.
         let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
@@ -93,7 +92,7 @@ impl Engine {
     /// there, however long it is: pages past the quota would cost more than the longest pauses
     /// take back, and the base rate would have to fall for all.
     pub(crate) fn pages_until_asked(&self, backing: &Backing, dirtier: &Dirtier) -> u64 {
-        let left = if self.settings.policy.throttles_in_foreground() {
+        let left = if self.past.writers.is_some() {
             self.pages_until_asked_in_foreground(backing)
         } else {
             dirtier.left_pages.load(Ordering::Relaxed)
@@ -110,9 +109,9 @@ impl Engine {
     /// Lets a writer pause as long as the laws say.
     pub(crate) async fn balance_dirty_pages(&self, backing: &Arc<Backing>, dirtier: &Dirtier) {
         self.rt.charge(Work::ThrottleCheck).await;
-        if self.settings.policy.throttles_in_foreground() {
+        if let Some(past) = self.past.writers {
             // Boxed: today's writers should not carry what it needs.
-            return Box::pin(self.balance_in_foreground(backing, dirtier)).await;
+            return Box::pin(self.balance_in_foreground(past, backing, dirtier)).await;
         }
         let entered = self.rt.now();
         loop {
@@ -182,13 +181,13 @@ impl Engine {
         let task = task_ratelimit(dirty_ratelimit, snapshot.position.ratio);
         let average = inputs.average_pages_per_s;
         let sizing = size_pause(average, dirty_ratelimit, inputs.store_dirty, task);
-        let is_paced = self.settings.policy.dirty_throttle == DirtyThrottle::Paced;
-        let (pace, after) = if is_paced && task > 0 {
+        let (pace, after) = if self.past.pauses_are_whole {
+            // As the laws say, for a reader that compares: a timer that is late may pass 200 ms.
+            paused(before, &sizing, task, snapshot.now, u64::MAX)
+        } else if task > 0 {
             paced(before, &sizing, task, snapshot.now)
         } else {
-            // Linux's as the laws say, for whoever compares: a timer that is late may pass 200 ms.
-            let longest_us = if is_paced { LONGEST_US } else { u64::MAX };
-            paused(before, &sizing, task, snapshot.now, longest_us)
+            paused(before, &sizing, task, snapshot.now, LONGEST_US)
         };
         let limit = match (task, inputs.strict) {
             (0, _) => PauseLimit::Hard,
@@ -280,12 +279,7 @@ impl Engine {
             limits.thresh,
             inputs.strict,
         );
-        let is_full = dirty >= inputs.hard_limit;
-        if self.settings.policy.dirty_throttle == DirtyThrottle::Paced
-            && self.global.is_full.load(Ordering::Relaxed) != is_full
-        {
-            self.global.is_full.store(is_full, Ordering::Relaxed);
-        }
+        self.global.note_full(dirty >= inputs.hard_limit);
         // Linux counts for each processor; here all writers share one count.
         let ratelimit = pause::ratelimit_pages(limits.thresh, 1);
         self.global
@@ -307,7 +301,7 @@ impl Engine {
     /// writers of the others (promise 6).
     fn answerable_pages(&self, backing: &Backing, limits: &DirtyLimits) -> u64 {
         let (all, now) = (self.global.pages(), self.rt.now());
-        if self.settings.policy.dirty_throttle != DirtyThrottle::Paced {
+        if self.past.pauses_are_whole {
             return all;
         }
         let mut excess = 0;

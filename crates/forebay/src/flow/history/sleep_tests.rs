@@ -1,7 +1,7 @@
 //! The sleep test of each version, on the machine of spec/reclaim.md 11.
 
 use crate::engine::Engine;
-use crate::policy::KswapdSleep;
+use crate::policy::{KswapdSleep, PastKswapd};
 use crate::settings::{NodeSettings, PageMemory, Parts, Settings, ZoneSettings};
 use forebay_base::sync::atomic::Ordering;
 use forebay_rt::{Virtual, VirtualSettings};
@@ -47,11 +47,16 @@ fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual
     (world, engine)
 }
 
+/// The rules of a cache's policy, today's among them.
+fn rules(engine: &Engine) -> PastKswapd {
+    engine.past.kswapd.unwrap_or(PastKswapd::TODAY)
+}
+
 fn may_sleep(sleep: KswapdSleep, free: [u64; 3]) -> bool {
     let (_world, engine) = machine(sleep, free);
     let node = &engine.memory.nodes[0];
-    let class = engine.class_before_sleep(node, node.top_class());
-    engine.is_balanced_to_sleep(node, class)
+    let class = rules(&engine).class_before_sleep(node, node.top_class());
+    engine.was_balanced_to_sleep(rules(&engine), node, class)
 }
 
 #[test]
@@ -108,10 +113,10 @@ fn up_to_4_11_every_zone_up_to_the_class_must_be_balanced() {
         let (_world, engine) = machine(sleep, [3_587, 0, 0]);
         let node = &engine.memory.nodes[0];
         node.request_class(2);
-        let class = engine.class_before_sleep(node, 0);
+        let class = rules(&engine).class_before_sleep(node, 0);
         assert_eq!(class, 2);
         assert_eq!(
-            engine.is_balanced_to_sleep(node, class),
+            engine.was_balanced_to_sleep(rules(&engine), node, class),
             sleeps,
             "{sleep:?}"
         );
@@ -149,8 +154,8 @@ fn classes_before_and_after_sleep() {
         let (_world, engine) = machine(sleep, [0; 3]);
         let node = &engine.memory.nodes[0];
         let classes = |previous| {
-            let before = engine.class_before_sleep(node, previous);
-            (before, engine.class_after_sleep(node, previous))
+            let before = rules(&engine).class_before_sleep(node, previous);
+            (before, rules(&engine).class_after_sleep(node, previous))
         };
         assert_eq!(classes(1), idle, "{sleep:?}");
         node.request_class(1);
@@ -181,8 +186,8 @@ fn between_the_patches_a_node_without_small_zones_never_slept() {
     ] {
         let (_world, engine) = machine_of(sleep, [0, 0, 128_000], [0, 0, 100_000]);
         let node = &engine.memory.nodes[0];
-        let class = engine.class_before_sleep(node, node.top_class());
-        let is_balanced = engine.is_balanced_to_sleep(node, class);
+        let class = rules(&engine).class_before_sleep(node, node.top_class());
+        let is_balanced = engine.was_balanced_to_sleep(rules(&engine), node, class);
         assert_eq!(is_balanced, sleeps, "{sleep:?}");
     }
 }
