@@ -4,7 +4,6 @@ use super::code::Code;
 use super::graph::journey;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::ops::Range;
 
 /// Where each journey begins and ends.
@@ -21,8 +20,8 @@ const CRATE: &str = "forebay";
 const FLOWS: &str = "flow/";
 const HISTORY: &str = "flow/history";
 const FACES: [&str; 2] = ["file.rs", "cache.rs"];
-/// A file of the flows of which no method of the engine is passed has only values: it counts no more
-/// than what the owners have.
+/// A file of the flows of which no method of the engine is passed has only values: it counts no
+/// more than what the owners have.
 const ENGINE: &str = "Engine::";
 /// Lines of the list are cut before this column.
 const COLUMNS: usize = 100;
@@ -67,24 +66,26 @@ impl Journey {
     /// The entry of the list in the code map.
     pub(crate) fn entry(&self) -> String {
         let (methods, files) = (self.methods(), self.counted.len());
-        let mut text = format!("{}: {methods} methods in {files} files\n", self.name);
         let up_to = self.up_to.join(" ");
         let stops = if up_to.is_empty() { "" } else { ", up to " };
-        text.push_str(&format!("  from {}{stops}{up_to}\n", self.from));
+        let mut lines = vec![
+            format!("{}: {methods} methods in {files} files", self.name),
+            format!("  from {}{stops}{up_to}", self.from),
+        ];
         let width = self.counted.keys().map(String::len).max().unwrap_or(0);
         for (file, names) in &self.counted {
             let mut row = format!("  {file:width$} ");
             for name in names {
                 if row.len() + 1 + name.len() > COLUMNS {
-                    text.push_str(&format!("{row}\n"));
+                    lines.push(row);
                     row = format!("  {:width$} ", "");
                 }
-                // Writing to a string cannot fail.
-                let _ = write!(row, " {name}");
+                row.push(' ');
+                row.push_str(name);
             }
-            text.push_str(&format!("{row}\n"));
+            lines.push(row);
         }
-        text
+        lines.join("\n") + "\n"
     }
 
     /// How much it would be if every accessor and every error path counted.

@@ -31,8 +31,8 @@ use crate::source::{Source, load, repository};
 pub(crate) use code::Code;
 
 /// How `cargo xtask calls` is called.
-pub(crate) const USAGE: &str = "calls [--circles | --unresolved] [CRATE] | calls FILE | calls --journey Type::method \
-     | calls --journeys [--write]";
+pub(crate) const USAGE: &str = "calls [--circles | --unresolved] [CRATE] | calls FILE | \
+     calls --journey Type::method | calls --journeys [--write]";
 
 /// Prints what `words` ask for; the error of the inner result says what is wrong with them.
 pub(crate) fn run(words: &[&str]) -> Result<Result<(), String>, TaskError> {
