@@ -287,7 +287,7 @@ impl Cache {
     /// How often an arm that is taken when something goes wrong was taken, for tests that have to
     /// reach them all.
     pub fn times_reached(&self, mark: Mark) -> u32 {
-        self.engine.times_reached(mark)
+        self.engine.records.times_reached(mark)
     }
 
     /// Walks all state and says what is inconsistent, for tests and for the curious. It locks

@@ -1,12 +1,13 @@
 //! The engine: what a cache is made of, and how it is built.
 
+use crate::books::records::Records;
 use crate::books::size::Balloon;
 use crate::budget::{Budget, object_room_bytes};
-use crate::counters::{Counter, Counters};
+use crate::counters::Counter;
 use crate::error::BuildError;
-use crate::event::{Event, EventSink};
+use crate::event::Event;
 use crate::layout::lay_out;
-use crate::marks::{Mark, Marks};
+use crate::marks::Mark;
 use crate::memory::Memory;
 use crate::policy::{ClosedFiles, Past, Refaults};
 use crate::settings::{Parts, Settings};
@@ -30,7 +31,6 @@ use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
 use forebay_store::{Io, PagePointer, Request};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 /// Writers that may pause at a time before the queue of waiters grows.
@@ -44,11 +44,7 @@ pub(crate) struct Engine {
     pub(crate) past: Past,
     pub(crate) budget: Budget,
     pub(crate) rt: Rt,
-    sink: Option<Arc<dyn EventSink>>,
-    /// The sink panicked: it is not called any more.
-    sink_failed: AtomicBool,
-    pub(crate) counters: Arc<Counters>,
-    marks: Marks,
+    pub(crate) records: Records,
     pub(crate) memory: Memory,
     pub(crate) slab: BlockSlab,
     pub(crate) balloon: Balloon,
@@ -90,14 +86,14 @@ impl Engine {
             Refaults::Ignored => 0,
             Refaults::OfReads | Refaults::Activated => budget.frames,
         });
-        let counters = Arc::new(Counters::new());
+        let records = Records::new(parts.sink);
         let has_gates = settings.policy.has_gates();
         let memory = Memory::new(
             frames,
             zones_and_nodes,
             shadows,
             has_gates,
-            counters.clone(),
+            records.counters.clone(),
         );
         let engine = Arc::new_cyclic(|me| Engine {
             me: me.clone(),
@@ -110,10 +106,7 @@ impl Engine {
             shrinkers: Shrinkers::default(),
             vectors: IoVectors::new(budget.io_vectors, budget.io_vector_pages),
             rt: parts.rt,
-            sink: parts.sink,
-            sink_failed: AtomicBool::new(false),
-            counters,
-            marks: Marks::new(),
+            records,
             balloon: Balloon {
                 memory_bytes: Mutex::new(budget.limit_bytes(&settings)),
                 ..Balloon::default()
@@ -139,7 +132,7 @@ impl Engine {
     pub(crate) fn shared(&self) -> Arc<Engine> {
         self.me
             .upgrade()
-            .expect("whoever calls a method keeps the engine alive")
+            .expect("the caller of a method keeps the engine alive")
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -190,35 +183,23 @@ impl Engine {
     }
 
     pub(crate) fn record(&self, event: &Event) {
-        let Some(sink) = &self.sink else { return };
-        if self.sink_failed.load(Ordering::Relaxed) {
-            return;
-        }
-        // Somebody else's code, in the middle of ours: the flusher does not end with it.
-        let record = AssertUnwindSafe(|| sink.record(self.rt.now(), event));
-        if catch_unwind(record).is_err() && !self.sink_failed.swap(true, Ordering::Relaxed) {
-            forebay_rt::say("the sink for events panicked; it gets no more of them");
-        }
+        self.records.record(self.rt.now(), event);
     }
 
     /// As [`Engine::record`], for an event that is not free to make.
     pub(crate) fn record_with(&self, event: impl FnOnce() -> Event) {
-        if self.sink.is_some() {
+        if self.records.has_listener() {
             self.record(&event());
         }
     }
 
     /// Something went wrong, and this is where it was taken care of.
     pub(crate) fn mark(&self, mark: Mark) {
-        self.marks.reach(mark);
-    }
-
-    pub(crate) fn times_reached(&self, mark: Mark) -> u32 {
-        self.marks.reached(mark)
+        self.records.mark(mark);
     }
 
     pub(crate) fn count(&self, counter: Counter, count: u64) {
-        self.counters.add(counter, count);
+        self.records.count(counter, count);
     }
 }
 

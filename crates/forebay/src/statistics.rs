@@ -161,7 +161,7 @@ impl Engine {
         Statistics {
             counters: Counter::ALL
                 .iter()
-                .map(|&c| (c, self.counters.get(c)))
+                .map(|&c| (c, self.records.counters.get(c)))
                 .collect(),
             nr_dirty: self.global.dirty.load(Ordering::Relaxed),
             nr_writeback: self.global.writeback.load(Ordering::Relaxed),

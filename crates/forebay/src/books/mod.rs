@@ -2,6 +2,7 @@
 //!
 //! | file | what it says |
 //! |---|---|
+//! | `records` | counters, marks and events, which it owns |
 //! | `accounts` | each transition of a dirty page moves its counters here |
 //! | `limits` | what may be dirty: of all pages, of a store, of a zone |
 //! | `rates` | how fast a store writes, and the base rate of its writers |
@@ -16,4 +17,5 @@ pub(crate) mod drop;
 pub(crate) mod limits;
 pub(crate) mod objects;
 pub(crate) mod rates;
+pub(crate) mod records;
 pub(crate) mod size;
