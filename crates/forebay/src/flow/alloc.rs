@@ -96,7 +96,7 @@ impl Engine {
         None
     }
 
-    /// A frame without waiting, above the min marks, for which kswapd is told to make up.
+    /// A frame without waiting, above the min marks; kswapd is woken to make up for it.
     fn try_reserve(&self, want: Want) -> Option<FreshFrame<'_>> {
         self.wake_kswapds(want.node);
         self.memory.frame_above_min(want.node)
@@ -107,7 +107,7 @@ impl Engine {
         self.try_frame(want).or_else(|| self.try_reserve(want))
     }
 
-    /// A frame, whatever it takes but writing another's page.
+    /// A frame, whatever it takes except writing another's page.
     pub(crate) async fn frame(&self, want: Want) -> Result<FreshFrame<'_>, AccessError> {
         if let Some(fresh) = self.try_frame(want) {
             return Ok(fresh);
@@ -146,7 +146,7 @@ impl Engine {
                 continue;
             }
             // Where the kernel would now kill somebody, the caller waits for an event: a write
-            // that ends, a guard that is dropped; and is told if none comes in time.
+            // that ends, a guard that is dropped; and gets an error if none comes in time.
             let waited = self.rt.now().since(began);
             if waited >= self.patience() {
                 self.mark(Mark::AllocNoFrames);

@@ -86,7 +86,7 @@ impl Engine {
         self.memory.note_written(&io.pages);
         backing.write_ends(sequence);
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
-        // The vector first: whoever finds one write less takes it.
+        // The vector first: a writer that finds one write less takes it.
         self.give_back(&backing, io.pages);
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.activity_ends(&backing, Part::Request);
@@ -157,7 +157,7 @@ impl Engine {
         let pages = io.pages.len() as u64;
         let first = page_of(io.request.offset_bytes);
         {
-            // Together: a sync finds its pages dirty again or is told of the failure.
+            // Together: a sync finds its pages dirty again, or gets the failure.
             let mut dirty = lock(&object.dirty);
             for page in first..first + pages {
                 if waits {

@@ -121,7 +121,7 @@ impl Engine {
         first.is_some_and(|due_ms| due_ms <= self.now_ms())
     }
 
-    /// Sleeps until there may be something to do. Whoever asks for work from now on wakes it.
+    /// Sleeps until there may be something to do. A caller that asks for work from now on wakes it.
     async fn flusher_rests(&self, backing: &Backing, last_old_flush: Instant, rounds: &Rounds) {
         let ended = backing.write_ended.listen();
         let asked = backing.requests.listen();

@@ -55,7 +55,7 @@ impl Memory {
         self.free_frames(self.zone_of(blank), &[blank]);
     }
 
-    /// Gives blank frames of one zone back and wakes whoever waits for some.
+    /// Gives blank frames of one zone back and wakes the callers that wait for some.
     pub(crate) fn free_frames(&self, zone: &Zone, blank: &[u32]) {
         if !blank.is_empty() {
             zone.put_free(&self.frames, blank);

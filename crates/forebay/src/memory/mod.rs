@@ -2,7 +2,7 @@
 //!
 //! It owns the frames and their index, the shadows of pages that were evicted, the zones with their
 //! lists and free frames, the nodes, and the slots of swap. It never knows the clock, a policy of
-//! throttling, the queue of a store, or who waits: what waits is a flow.
+//! throttling, the queue of a store, or what waits: that is a flow.
 //!
 //! | file | what it answers |
 //! |---|---|

@@ -70,10 +70,8 @@ choices! {
         Linux30 => "3.0",
         /// The same, and a nap where much of a batch is under writeback (T1; 3.2 to 3.10).
         Linux32 => "3.2",
-        /// A nap of any reclaimer whose batch is all dirty, or met again under writeback (T2; 3.11
-        /// to 3.15).
-        Linux313 => "3.13",
-        /// The same for pages met again only (T3; 3.16 to 4.14).
+        /// A nap of any reclaimer whose batch has pages met again under writeback (T3; 3.16 to
+        /// 4.14).
         Linux411 => "4.11",
         /// The same, once for a pass over a node (T4; 5.15).
         Linux515 => "5.15",

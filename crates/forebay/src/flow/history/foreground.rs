@@ -60,7 +60,7 @@ impl Engine {
         true
     }
 
-    /// What the common count leaves to whoever writes next.
+    /// What the common count leaves to the next writer.
     pub(crate) fn pages_until_asked_in_foreground(&self, backing: &Backing) -> u64 {
         let unseen = self.global.unevaluated.load(Ordering::Relaxed);
         self.foreground_ratelimit(backing).saturating_sub(unseen)

@@ -72,10 +72,7 @@ impl Engine {
             }
         } else if version <= ReclaimThrottle::Linux411 {
             batch.raise(flags, batch.taken);
-            let all_dirty = version == ReclaimThrottle::Linux313
-                && batch.unqueued_dirty > 0
-                && batch.unqueued_dirty == batch.taken;
-            if all_dirty || batch.immediate > 0 {
+            if batch.immediate > 0 {
                 self.congestion_wait(control.who, NAP).await;
             }
             if control.who == Who::Direct {
@@ -88,7 +85,7 @@ impl Engine {
     /// one run no longer than a store may be silent (promise 7). Linux naps on, for ever if need
     /// be.
     pub(crate) async fn nap_after_zone(&self, control: &mut ScanControl) {
-        if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux313 {
+        if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32 {
             return;
         }
         let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
@@ -176,7 +173,7 @@ impl Engine {
         first: usize,
         reclaimed: u64,
     ) -> bool {
-        if version <= ReclaimThrottle::Linux313 {
+        if version <= ReclaimThrottle::Linux32 {
             let flags = self.preferred_flags(first);
             self.wait_iff_congested(flags, Who::Direct, SHORT_NAP).await;
         } else if reclaimed == 0 && self.is_mostly_dirty(first) {

@@ -33,7 +33,8 @@ impl PastKswapd {
         }
     }
 
-    /// Up to 4.11 whoever found a zone balanced took that for the whole node and cleared its flags.
+    /// Up to 4.11 a caller that found a zone balanced took that for the whole node, and cleared its
+    /// flags.
     pub(crate) fn clear_on_any_check(self, node: &Node, found_balanced: bool) {
         let clears = matches!(
             self.sleep,
