@@ -42,6 +42,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/bandwidth.svg")]
+//!
 //! Both estimates after the store's speed fell from 25 600 to 12 800 pages a second at time 0,
 //! with a step every 200 ms.
 //!

@@ -28,6 +28,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/chunk.svg")]
+//!
 //! The chunk over the bandwidth, with a dirty limit of 200 000 pages. It is held at an eighth of
 //! the limit.
 //!

@@ -40,6 +40,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/limits.svg")]
+//!
 //! The smoothed limit after the threshold fell from 200 000 to 120 000 pages. It stops 31 pages
 //! above the threshold, where 1/32 of the gap is less than a page.
 //!

@@ -51,6 +51,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/pace.svg")]
+//!
 //! The sleep after 256 pages, a write of 1 MiB, over the writer's rate.
 //!
 //! # Example

@@ -46,6 +46,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/pause.svg")]
+//!
 //! The pause that is aimed at, over the number of writers that share a disk of 25 600 pages a
 //! second with 100 000 dirty pages, and the quota that goes with it.
 //!

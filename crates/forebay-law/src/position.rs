@@ -49,6 +49,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/position.svg")]
+//!
 //! The polynomial over the dirty pages, with a threshold of 200 000 and a background threshold of
 //! 100 000 pages. Between `freerun` and `limit` writers are slowed.
 //!

@@ -41,6 +41,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/rate.svg")]
+//!
 //! The rate of each of ten writers of a disk that writes 25 600 pages a second, from a cold start:
 //! it falls from 25 600 to 2560. The dirty pages and the position law close the loop.
 //!

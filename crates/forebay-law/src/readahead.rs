@@ -48,6 +48,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/readahead.svg")]
+//!
 //! The size of the next window over that of the last, for longest windows of 32 and 128 pages.
 //!
 //! # Example

@@ -35,6 +35,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/refault.svg")]
+//!
 //! The longest distance that still activates, over the active file pages, for a file page with and
 //! without swap beside 100 000 anonymous pages.
 //!

@@ -44,6 +44,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/scan.svg")]
+//!
 //! The part of a pass that anonymous pages get, over the cost of anonymous pages, for three values
 //! of swappiness. The cost of file pages is 1000 throughout.
 //!

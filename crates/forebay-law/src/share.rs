@@ -45,6 +45,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/share.svg")]
+//!
 //! The share of a store that begins to write at time 0 beside one that has long been writing as
 //! fast, and that of the other.
 //!

@@ -36,6 +36,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/shrink.svg")]
+//!
 //! The part of a cache that a pass asks back, over how pressing it is, for three prices.
 //!
 //! # Example

@@ -34,6 +34,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/swapahead.svg")]
+//!
 //! The window over the hits, for a maximum of 8 and of 32 pages.
 //!
 //! # Example

@@ -39,6 +39,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/throttle.svg")]
+//!
 //! The pages that have to be written before all waiters are woken, over the number of waiters.
 //!
 //! # Example

@@ -43,6 +43,8 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/watermark.svg")]
+//!
 //! The three marks of one zone over its size. The bend in `low` and `high` is where the part of
 //! the zone (0.1 %) passes a quarter of `min`.
 //!

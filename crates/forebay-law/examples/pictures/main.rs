@@ -1,8 +1,9 @@
-//! Writes the pages of the laws, `docs/laws`: the text is that at the head of each source file and
-//! the picture is drawn from the law itself, so that neither can drift from the code.
+//! Draws the pictures of the laws, `docs/laws`, from the laws themselves, so that no picture can
+//! drift from the code, and a page that shows them all.
 //!
 //! `cargo run -p forebay-law --example pictures` writes them. With `--check` nothing is written,
-//! and the exit status is 1 if a page on disk is not what would be written.
+//! and the exit status is 1 if a file on disk is not what would be written, or if a law does not
+//! include its picture.
 
 mod curves;
 mod page;
@@ -15,8 +16,8 @@ use std::{env, fs, io};
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let outcome = match arguments.as_slice() {
-        [] => write_pages(),
-        [only] if only == "--check" => check_pages(),
+        [] => write_files(),
+        [only] if only == "--check" => check_files(),
         _ => {
             eprintln!("usage: pictures [--check]");
             return ExitCode::from(2);
@@ -28,32 +29,28 @@ fn main() -> ExitCode {
     })
 }
 
-/// Every file of the folder and what belongs into it.
-fn pages() -> Vec<(PathBuf, String)> {
+/// Every file of the folder and what belongs in it.
+fn files() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/laws");
-    let mut files = vec![(folder.join("README.md"), page::index(&curves::LAWS))];
+    let mut files = vec![(folder.join("README.md"), page::gallery(&curves::LAWS))];
     for law in &curves::LAWS {
-        files.push((folder.join(law.name).with_extension("md"), page::text(law)));
-        let picture = (law.picture)();
-        files.push((
-            folder.join(law.name).with_extension("svg"),
-            svg::drawn(&picture),
-        ));
+        let path = folder.join(law.name).with_extension("svg");
+        files.push((path, svg::drawn(&(law.picture)())));
     }
     files
 }
 
-fn write_pages() -> io::Result<ExitCode> {
-    for (path, content) in pages() {
+fn write_files() -> io::Result<ExitCode> {
+    for (path, content) in files() {
         fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
         fs::write(path, content)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn check_pages() -> io::Result<ExitCode> {
+fn check_files() -> io::Result<ExitCode> {
     let mut status = ExitCode::SUCCESS;
-    for (path, content) in pages() {
+    for (path, content) in files() {
         let on_disk = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read?,
@@ -66,6 +63,10 @@ fn check_pages() -> io::Result<ExitCode> {
             );
             status = ExitCode::FAILURE;
         }
+    }
+    for law in curves::LAWS.iter().filter(|law| !page::is_shown(law)) {
+        eprintln!("{0}.rs does not include docs/laws/{0}.svg", law.name);
+        status = ExitCode::FAILURE;
     }
     Ok(status)
 }
