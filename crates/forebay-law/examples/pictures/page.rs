@@ -16,16 +16,15 @@ const ORIGIN: &str =
 
 /// Every law with its subject and its picture.
 pub(crate) fn gallery(laws: &[Law]) -> String {
-    let mut page = HEAD.to_owned();
-    for Law { name, source, .. } in laws {
+    let sections = laws.iter().map(|Law { name, source, .. }| {
         let subject = source.lines().next().unwrap_or_default();
         let subject = subject.trim_start_matches("//! ");
-        page += &format!(
-            "\n## [{name}](../../crates/forebay-law/src/{name}.rs)\n\n{subject}\n\n\
-             ![{name}]({name}.svg)\n"
-        );
-    }
-    page + &format!("\n---\n\n{ORIGIN}\n")
+        format!(
+            "## [{name}](../../crates/forebay-law/src/{name}.rs)\n\n{subject}\n\n\
+             ![{name}]({name}.svg)\n\n"
+        )
+    });
+    format!("{HEAD}\n{}---\n\n{ORIGIN}\n", sections.collect::<String>())
 }
 
 /// Whether the documentation of `law` shows its picture.
