@@ -232,3 +232,49 @@ fn an_empty_file_system_has_the_room_that_is_told() {
         assert_eq!(storage.room_bytes_of(plan), Some(room_bytes), "{name}");
     }
 }
+
+#[test]
+fn a_machine_has_what_it_says_and_the_rest_of_its_base() {
+    let text = "name = \"m\"\nbase = \"uma-4.11\"\nprocessors = 2\nnodes = [{ zones = \
+                [{ name = \"Normal\", size = \"64M\" }] }]\n";
+    let (machine, base) = (Machine::parse(text), Machine::named("uma-4.11"));
+    let (machine, base) = (machine.expect("good"), base.expect("it ships"));
+    assert_eq!((machine.name.as_str(), machine.processors), ("m", 2));
+    assert_eq!(machine.memory.bytes(), 64 << 20);
+    assert!(machine.memory.marks_scale && machine.summary.is_empty());
+    assert_eq!(machine.storage.swap, base.storage.swap);
+    assert_eq!(machine.storage.file_systems, base.storage.file_systems);
+}
+
+#[test]
+fn a_bad_base_is_refused_with_its_line() {
+    let told = told_of("name = \"m\"\nbase = \"pdp-11\"\n");
+    assert!(
+        told.starts_with("line 2: ") && told.contains("no machine 'pdp-11'"),
+        "{told}"
+    );
+    let told = told_of("name = \"m\"\nprocessors = 2\n");
+    assert!(told.contains("`costs`"), "{told}");
+    // What is taken from the base counts as in the line that names it.
+    let told = told_of(
+        "name = \"m\"\n\nbase = \"amd4-512m\"\ndevices = [{ name = \"d\", model = \"HDD-A\" }]\n",
+    );
+    assert!(
+        told.starts_with("line 3: ") && told.contains("no device 'swap'"),
+        "{told}"
+    );
+}
+
+#[test]
+fn bases_that_go_round_are_refused_by_name() {
+    let spelled = |name: &str| match name {
+        "a" => Some("name = \"a\"\nbase = \"b\"\n"),
+        "b" => Some("name = \"b\"\nbase = \"a\"\n"),
+        _ => None,
+    };
+    let text = "name = \"m\"\nbase = \"a\"\n";
+    let machine: MachineText = toml::from_str(text).expect("a machine's form");
+    let error = base::complete(machine, text, spelled).expect_err("a circle");
+    let told = error.to_string();
+    assert_eq!(told, "line 2: a base leads back to itself: m, a, b, a");
+}

@@ -1,8 +1,11 @@
 //! Simulated machines as data: processors, memory, devices, file systems.
 //!
 //! The machines of spec/workloads.md 4.1 ship as TOML texts; a user writes one of their own in the
-//! same form. What is impossible is refused with its line and what is allowed.
+//! same form. A text may name a machine that ships as its base and say only what is different: a
+//! key that it gives replaces that of the base, whole. What is impossible is refused with its line
+//! and with what is allowed.
 
+mod base;
 mod costs;
 mod error;
 mod memory;
@@ -21,7 +24,7 @@ pub use text::{MachineText, Size};
 
 use forebay::settings::DirtyKnobs;
 use forebay_base::Span;
-use toml::Spanned;
+use ships::text_of;
 
 /// A simulated machine, before it is switched on.
 #[derive(Clone, Debug)]
@@ -46,10 +49,6 @@ pub struct Machine {
     pub storage: Storage,
 }
 
-fn default_tick_ms() -> Spanned<u64> {
-    Spanned::new(0..0, 4)
-}
-
 impl Machine {
     /// The machine called `name` among those that ship.
     ///
@@ -64,7 +63,7 @@ impl Machine {
     /// # Ok::<(), forebay_lab::machine::MachineError>(())
     /// ```
     pub fn named(name: &str) -> Result<Machine, MachineError> {
-        let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
+        let Some(text) = text_of(name) else {
             let known: Vec<&str> = SHIPPED.iter().map(|(known, _)| *known).collect();
             return Err(MachineError::Unknown {
                 name: name.into(),

@@ -29,3 +29,9 @@ shipped!(
     "hdd-usbkey",
     "nfs-client",
 );
+
+/// The text of the machine called `name` that ships.
+pub(super) fn text_of(name: &str) -> Option<&'static str> {
+    let found = SHIPPED.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text)
+}

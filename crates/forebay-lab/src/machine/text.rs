@@ -1,14 +1,17 @@
 //! A machine as a TOML text says it, and what is refused.
 
+use super::Machine;
+use super::base::{complete, placed};
 use super::costs::CostClass;
 use super::error::{MachineError, Place, explained};
 use super::memory::{Memory, Node, Zone};
+use super::ships::text_of;
 use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan, TWO_PAGES_BYTES};
-use super::{Machine, default_tick_ms};
 use forebay::settings::{DirtyKnobs, Watermarks};
 use forebay_base::Span;
 use forebay_base::units::{pages_for, parse_size};
 use serde::{Deserialize, Deserializer};
+use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
 /// A size in bytes, written as `512M`.
@@ -33,23 +36,19 @@ pub struct MachineText {
     /// One line that says what it is.
     #[serde(default)]
     pub summary: String,
-    processors: Spanned<u64>,
-    costs: CostClass,
-    #[serde(default = "default_tick_ms")]
-    tick_ms: Spanned<u64>,
-    #[serde(default = "default_kernel_share")]
-    kernel_share_percent: Spanned<u64>,
-    #[serde(default)]
-    marks_scale: bool,
-    #[serde(default)]
+    /// The machine that ships and has what this one leaves out.
+    pub(super) base: Option<Spanned<String>>,
+    processors: Option<Spanned<u64>>,
+    costs: Option<CostClass>,
+    tick_ms: Option<Spanned<u64>>,
+    kernel_share_percent: Option<Spanned<u64>>,
+    marks_scale: Option<bool>,
     swappiness: Option<Spanned<u64>>,
-    #[serde(default)]
-    dirty: DirtyText,
-    nodes: Vec<Spanned<NodeText>>,
-    #[serde(default)]
+    dirty: Option<DirtyText>,
+    nodes: Option<Vec<Spanned<NodeText>>>,
     swap: Option<Spanned<SwapText>>,
-    devices: Vec<Spanned<DeviceText>>,
-    file_systems: Vec<Spanned<FileSystemText>>,
+    devices: Option<Vec<Spanned<DeviceText>>>,
+    file_systems: Option<Vec<Spanned<FileSystemText>>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -99,10 +98,6 @@ struct FileSystemText {
     rest: toml::Table,
 }
 
-fn default_kernel_share() -> Spanned<u64> {
-    Spanned::new(0..0, 3)
-}
-
 /// The engine has frames for it; sums of pages and percents of it fit in 64 bits.
 const MOST_MEMORY_BYTES: u64 = 15 << 40;
 
@@ -131,12 +126,17 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
+    /// A number that the text gives, or `usual` if it gives none.
     fn within(
         &self,
         what: &str,
-        value: &Spanned<u64>,
-        allowed: std::ops::RangeInclusive<u64>,
+        value: Option<&Spanned<u64>>,
+        usual: u64,
+        allowed: RangeInclusive<u64>,
     ) -> Result<u64, MachineError> {
+        let Some(value) = value else {
+            return Ok(usual);
+        };
         let given = *value.get_ref();
         if allowed.contains(&given) {
             return Ok(given);
@@ -177,33 +177,64 @@ impl MachineText {
     /// # Errors
     /// [`MachineError::Text`] with the line and what is allowed.
     pub fn check(&self, text: &str) -> Result<Machine, MachineError> {
-        let checker = Checker { text };
-        let swappiness = match &self.swappiness {
-            Some(value) => checker.within("swappiness", value, 0..=200)?,
-            None => 60,
-        };
-        let tick_ms = checker.within("tick_ms", &self.tick_ms, 1..=100)?;
-        let machine = Machine {
-            name: self.name.clone(),
-            summary: self.summary.clone(),
-            processors: checker.within("processors", &self.processors, 1..=1024)? as usize,
-            costs: self.costs,
-            tick: Span::from_millis(tick_ms),
-            swappiness,
-            dirty: self.dirty.check(&checker)?,
-            memory: self.memory(&checker)?,
-            storage: self.storage(&checker)?,
-        };
-        Ok(machine)
+        complete(self.clone(), text, text_of)?.check_whole(&Checker { text })
     }
 
-    fn memory(&self, checker: &Checker<'_>) -> Result<Memory, MachineError> {
-        let share = &self.kernel_share_percent;
+    /// Takes what is not given here from `base`, as if it stood in `line`.
+    pub(super) fn take_over(&mut self, base: MachineText, line: &Range<usize>) {
+        let number = |value: Option<Spanned<u64>>| value.map(|it| placed(line, it));
+        self.processors = self.processors.take().or(number(base.processors));
+        self.costs = self.costs.or(base.costs);
+        self.tick_ms = self.tick_ms.take().or(number(base.tick_ms));
+        let share = number(base.kernel_share_percent);
+        self.kernel_share_percent = self.kernel_share_percent.take().or(share);
+        self.marks_scale = self.marks_scale.or(base.marks_scale);
+        self.swappiness = self.swappiness.take().or(number(base.swappiness));
+        self.dirty = self.dirty.take().or(base.dirty);
+        self.nodes = self.nodes.take().or(base.nodes.map(|nodes| {
+            let nodes = nodes.into_iter().map(|node| {
+                let zones = node.into_inner().zones.into_iter();
+                let zones = zones.map(|zone| placed(line, zone)).collect();
+                Spanned::new(line.clone(), NodeText { zones })
+            });
+            nodes.collect()
+        }));
+        self.swap = self.swap.take().or(base.swap.map(|it| placed(line, it)));
+        self.devices = self.devices.take().or(all_placed(line, base.devices));
+        let file_systems = all_placed(line, base.file_systems);
+        self.file_systems = self.file_systems.take().or(file_systems);
+    }
+
+    fn check_whole(&self, checker: &Checker<'_>) -> Result<Machine, MachineError> {
+        let processors = given("processors", self.processors.as_ref())?;
+        let share = self.kernel_share_percent.as_ref();
+        let tick_ms = checker.within("tick_ms", self.tick_ms.as_ref(), 4, 1..=100)?;
+        Ok(Machine {
+            name: self.name.clone(),
+            summary: self.summary.clone(),
+            processors: checker.within("processors", Some(processors), 1, 1..=1024)? as usize,
+            costs: *given("costs", self.costs.as_ref())?,
+            tick: Span::from_millis(tick_ms),
+            swappiness: checker.within("swappiness", self.swappiness.as_ref(), 60, 0..=200)?,
+            dirty: self.dirty.clone().unwrap_or_default().check(checker)?,
+            memory: self.memory(
+                checker.within("kernel_share_percent", share, 3, 0..=90)?,
+                checker,
+            )?,
+            storage: self.storage(checker)?,
+        })
+    }
+
+    fn memory(
+        &self,
+        kernel_share_percent: u64,
+        checker: &Checker<'_>,
+    ) -> Result<Memory, MachineError> {
+        let nodes = given("nodes", self.nodes.as_ref())?;
         let memory = Memory {
-            kernel_share_percent: checker.within("kernel_share_percent", share, 0..=90)?,
-            marks_scale: self.marks_scale,
-            nodes: self
-                .nodes
+            kernel_share_percent,
+            marks_scale: self.marks_scale.unwrap_or(false),
+            nodes: nodes
                 .iter()
                 .map(|node| check_node(node, checker))
                 .collect::<Result<_, _>>()?,
@@ -221,7 +252,7 @@ impl MachineText {
             _ => {}
         }
         if let Some(wrong) = memory.wrong_zone() {
-            let mut zones = self.nodes.iter().flat_map(|node| &node.get_ref().zones);
+            let mut zones = nodes.iter().flat_map(|node| &node.get_ref().zones);
             let start = zones.nth(wrong.number).map_or(0, |zone| zone.span().start);
             return Err(checker.field(start, wrong.field, wrong.problem));
         }
@@ -229,13 +260,15 @@ impl MachineText {
     }
 
     fn storage(&self, checker: &Checker<'_>) -> Result<Storage, MachineError> {
-        let names = self.devices.iter();
+        let devices = given("devices", self.devices.as_ref())?;
+        let systems = given("file_systems", self.file_systems.as_ref())?;
+        let names = devices.iter();
         let names = names.map(|it| (it.span().start, it.get_ref().name.as_str()));
         checker.different("devices", names)?;
-        let names = self.file_systems.iter();
+        let names = systems.iter();
         let names = names.map(|it| (it.span().start, it.get_ref().name.as_str()));
         checker.different("file systems", names)?;
-        let devices = self.devices.iter().map(|it| device(it, checker));
+        let devices = devices.iter().map(|it| device(it, checker));
         let devices: Vec<DevicePlan> = devices.collect::<Result<_, _>>()?;
         let find = |start: usize, name: &str| {
             let known: Vec<&str> = devices.iter().map(|it| it.name.as_str()).collect();
@@ -256,7 +289,7 @@ impl MachineText {
         });
         let swap = swap.transpose()?;
         let mut file_systems: Vec<FileSystemPlan> = Vec::new();
-        for it in &self.file_systems {
+        for it in systems {
             let start = it.span().start;
             let FileSystemText { name, device, rest } = it.get_ref();
             let device = find(start, device)?;
@@ -284,6 +317,18 @@ impl MachineText {
             file_systems,
         })
     }
+}
+
+/// The value of a key that a machine or its base has.
+fn given<'a, T>(key: &str, value: Option<&'a T>) -> Result<&'a T, MachineError> {
+    value.ok_or_else(|| {
+        let problem = format!("missing field `{key}`; a machine has it, or its base does");
+        wrong(Place { line: 1 }, problem)
+    })
+}
+
+fn all_placed<T>(line: &Range<usize>, tables: Option<Vec<Spanned<T>>>) -> Option<Vec<Spanned<T>>> {
+    tables.map(|tables| tables.into_iter().map(|it| placed(line, it)).collect())
 }
 
 fn device(it: &Spanned<DeviceText>, checker: &Checker<'_>) -> Result<DevicePlan, MachineError> {
@@ -319,10 +364,6 @@ fn swap_on(
 impl DirtyText {
     fn check(&self, checker: &Checker<'_>) -> Result<DirtyKnobs, MachineError> {
         let usual = DirtyKnobs::default();
-        let percent = |what: &str, value: &Option<Spanned<u64>>, usual| match value {
-            Some(value) => checker.within(what, value, 0..=100),
-            None => Ok(usual),
-        };
         if let Some(limit) = &self.limit
             && (1..TWO_PAGES_BYTES).contains(&limit.get_ref().0)
         {
@@ -332,15 +373,17 @@ impl DirtyText {
             return Err(wrong(place, problem));
         }
         Ok(DirtyKnobs {
-            dirty_ratio_percent: percent(
+            dirty_ratio_percent: checker.within(
                 "ratio_percent",
-                &self.ratio_percent,
+                self.ratio_percent.as_ref(),
                 usual.dirty_ratio_percent,
+                0..=100,
             )?,
-            background_ratio_percent: percent(
+            background_ratio_percent: checker.within(
                 "background_percent",
-                &self.background_percent,
+                self.background_percent.as_ref(),
                 usual.background_ratio_percent,
+                0..=100,
             )?,
             dirty_bytes: self.limit.as_ref().map_or(0, |size| size.get_ref().0),
             background_bytes: self.background.map_or(0, |size| size.0),
