@@ -1,8 +1,7 @@
 //! A machine that says only what it has different from another one, its base.
 
 use super::error::{MachineError, Place, explained};
-use super::text::MachineText;
-use std::ops::Range;
+use super::form::MachineText;
 use toml::Spanned;
 
 /// `machine`, which `text` spells, with each key that it leaves out taken from its base, from the
@@ -42,9 +41,4 @@ pub(super) fn complete<'a>(
         machine.take_over(base, &line);
     }
     Ok(machine)
-}
-
-/// `value` as if it stood in `line`.
-pub(super) fn placed<T>(line: &Range<usize>, value: Spanned<T>) -> Spanned<T> {
-    Spanned::new(line.clone(), value.into_inner())
 }

@@ -8,6 +8,7 @@
 mod base;
 mod costs;
 mod error;
+mod form;
 mod memory;
 mod ships;
 mod storage;
@@ -16,11 +17,11 @@ mod text;
 pub use costs::CostClass;
 pub(crate) use error::explained;
 pub use error::{MachineError, Place};
+pub use form::{MachineText, Size};
 pub use memory::{Memory, Node, Zone};
 pub use ships::SHIPPED;
 pub use storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan};
 pub(crate) use storage::{NFS, TWO_PAGES_BYTES};
-pub use text::{MachineText, Size};
 
 use forebay::settings::DirtyKnobs;
 use forebay_base::Span;

@@ -1,102 +1,19 @@
-//! A machine as a TOML text says it, and what is refused.
+//! From the text of a machine to the machine, and what is refused on the way.
 
 use super::Machine;
-use super::base::{complete, placed};
-use super::costs::CostClass;
+use super::base::complete;
 use super::error::{MachineError, Place, explained};
+use super::form::{
+    DeviceText, DirtyText, FileSystemText, MachineText, NodeText, SwapText, ZoneText,
+};
 use super::memory::{Memory, Node, Zone};
 use super::ships::text_of;
 use super::storage::{DeviceKind, DevicePlan, FileSystemPlan, Storage, SwapPlan, TWO_PAGES_BYTES};
 use forebay::settings::{DirtyKnobs, Watermarks};
 use forebay_base::Span;
-use forebay_base::units::{pages_for, parse_size};
-use serde::{Deserialize, Deserializer};
-use std::ops::{Range, RangeInclusive};
+use forebay_base::units::pages_for;
+use std::ops::RangeInclusive;
 use toml::Spanned;
-
-/// A size in bytes, written as `512M`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub u64);
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse_size(&text)
-            .map(Size)
-            .map_err(serde::de::Error::custom)
-    }
-}
-
-/// The form of a machine's text. A scenario may carry one as a table of its own.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MachineText {
-    /// Its name.
-    pub name: String,
-    /// One line that says what it is.
-    #[serde(default)]
-    pub summary: String,
-    /// The machine that ships and has what this one leaves out.
-    pub(super) base: Option<Spanned<String>>,
-    processors: Option<Spanned<u64>>,
-    costs: Option<CostClass>,
-    tick_ms: Option<Spanned<u64>>,
-    kernel_share_percent: Option<Spanned<u64>>,
-    marks_scale: Option<bool>,
-    swappiness: Option<Spanned<u64>>,
-    dirty: Option<DirtyText>,
-    nodes: Option<Vec<Spanned<NodeText>>>,
-    swap: Option<Spanned<SwapText>>,
-    devices: Option<Vec<Spanned<DeviceText>>>,
-    file_systems: Option<Vec<Spanned<FileSystemText>>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DirtyText {
-    ratio_percent: Option<Spanned<u64>>,
-    background_percent: Option<Spanned<u64>>,
-    limit: Option<Spanned<Size>>,
-    background: Option<Size>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NodeText {
-    zones: Vec<Spanned<ZoneText>>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ZoneText {
-    name: String,
-    size: Size,
-    min_pages: Option<u64>,
-    low_pages: Option<u64>,
-    high_pages: Option<u64>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SwapText {
-    device: String,
-    size: Size,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct DeviceText {
-    name: String,
-    #[serde(flatten)]
-    rest: toml::Table,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct FileSystemText {
-    name: String,
-    device: String,
-    #[serde(flatten)]
-    rest: toml::Table,
-}
 
 /// The engine has frames for it; sums of pages and percents of it fit in 64 bits.
 const MOST_MEMORY_BYTES: u64 = 15 << 40;
@@ -178,31 +95,6 @@ impl MachineText {
     /// [`MachineError::Text`] with the line and what is allowed.
     pub fn check(&self, text: &str) -> Result<Machine, MachineError> {
         complete(self.clone(), text, text_of)?.check_whole(&Checker { text })
-    }
-
-    /// Takes what is not given here from `base`, as if it stood in `line`.
-    pub(super) fn take_over(&mut self, base: MachineText, line: &Range<usize>) {
-        let number = |value: Option<Spanned<u64>>| value.map(|it| placed(line, it));
-        self.processors = self.processors.take().or(number(base.processors));
-        self.costs = self.costs.or(base.costs);
-        self.tick_ms = self.tick_ms.take().or(number(base.tick_ms));
-        let share = number(base.kernel_share_percent);
-        self.kernel_share_percent = self.kernel_share_percent.take().or(share);
-        self.marks_scale = self.marks_scale.or(base.marks_scale);
-        self.swappiness = self.swappiness.take().or(number(base.swappiness));
-        self.dirty = self.dirty.take().or(base.dirty);
-        self.nodes = self.nodes.take().or(base.nodes.map(|nodes| {
-            let nodes = nodes.into_iter().map(|node| {
-                let zones = node.into_inner().zones.into_iter();
-                let zones = zones.map(|zone| placed(line, zone)).collect();
-                Spanned::new(line.clone(), NodeText { zones })
-            });
-            nodes.collect()
-        }));
-        self.swap = self.swap.take().or(base.swap.map(|it| placed(line, it)));
-        self.devices = self.devices.take().or(all_placed(line, base.devices));
-        let file_systems = all_placed(line, base.file_systems);
-        self.file_systems = self.file_systems.take().or(file_systems);
     }
 
     fn check_whole(&self, checker: &Checker<'_>) -> Result<Machine, MachineError> {
@@ -325,10 +217,6 @@ fn given<'a, T>(key: &str, value: Option<&'a T>) -> Result<&'a T, MachineError> 
         let problem = format!("missing field `{key}`; a machine has it, or its base does");
         wrong(Place { line: 1 }, problem)
     })
-}
-
-fn all_placed<T>(line: &Range<usize>, tables: Option<Vec<Spanned<T>>>) -> Option<Vec<Spanned<T>>> {
-    tables.map(|tables| tables.into_iter().map(|it| placed(line, it)).collect())
 }
 
 fn device(it: &Spanned<DeviceText>, checker: &Checker<'_>) -> Result<DevicePlan, MachineError> {
