@@ -1,13 +1,13 @@
 //! Alarms: a thread that blocks wakes up in time by itself.
 //!
-//! A sleep that is polled with the waker of a `block_on` needs no other thread to end it: that one
-//! parks until the earliest of its alarms. The thread of the timers is left to tasks, and to sleeps
-//! that are polled under a waker of somebody else. It saves a blocking caller the way to that
-//! thread and back: one switch of threads for each sleep, and for each bound of another wait a lock
-//! that all share.
+//! A sleep that is polled with the waker of a `block_on` needs no other thread to end it: the
+//! blocked thread parks until the earliest of its alarms. The timer thread serves only tasks, and
+//! sleeps that are polled under another waker. An alarm saves a blocking caller the trip to the
+//! timer thread and back: one switch of threads for each sleep, and a lock that all share for each
+//! bound of another wait.
 //!
 //! invariant Y1: a thread has the alarms of the calls of `block_on` that it is in, and no others. A
-//! sleep that is polled elsewhere, or later, finds its alarm gone and sets another one.
+//! sleep that is polled elsewhere, or later, does not find its alarm and sets another one.
 
 use crate::thread::Stopwatch;
 use forebay_base::{Instant, Span};
@@ -20,7 +20,7 @@ use std::task::Waker;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AlarmId(u64);
 
-/// Names that no two threads give out: a sleep may go from one to another.
+/// Names that are unique over all threads: a sleep may move from one thread to another.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -32,7 +32,7 @@ thread_local! {
     };
 }
 
-/// What a thread that blocks knows of its sleeps.
+/// What a blocked thread knows of its sleeps.
 struct Blocked {
     /// The innermost call of `block_on`.
     present: Option<Caller>,
@@ -68,7 +68,7 @@ impl Caller {
     }
 }
 
-/// This thread is in a `block_on`, until this is dropped.
+/// While this exists, its thread is in a `block_on`.
 pub(crate) struct Inside {
     caller: Caller,
     outer: Option<Caller>,
@@ -110,15 +110,15 @@ impl Drop for Inside {
     }
 }
 
-/// Sets an alarm for a sleep that is polled with `waker`, unless the one called `id` is set; or
-/// returns false, if it is not this thread alone that the waker is for.
+/// Sets an alarm for a sleep that is polled with `waker`, unless the one called `id` is set.
+/// Returns false if the waker is not the one of this thread's `block_on`.
 pub(crate) fn set(
     waker: &Waker,
     clock: Stopwatch,
     deadline: Instant,
     id: &mut Option<AlarmId>,
 ) -> bool {
-    // The schedule explorer knows no time.
+    // The schedule explorer has no time.
     if cfg!(loom) {
         return false;
     }
@@ -144,7 +144,7 @@ pub(crate) fn set(
 
 /// Takes an alarm back, if this thread has it. Another thread that has it wakes up once in vain.
 pub(crate) fn cancel(id: AlarmId) {
-    // A thread that ends has no alarms any more.
+    // A thread that has ended has no alarms.
     let _ = BLOCKED.try_with(|blocked| {
         let alarms = &mut blocked.borrow_mut().alarms;
         if let Some(at) = alarms.iter().position(|alarm| alarm.id == id) {

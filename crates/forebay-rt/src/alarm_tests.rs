@@ -85,7 +85,7 @@ fn a_sleep_that_goes_to_another_thread_ends_there() {
     joiner.join();
 }
 
-/// Else the thread would poll without end, for an alarm that nobody takes back.
+/// Otherwise the thread would poll for ever, for an alarm that nobody takes back.
 #[test]
 fn an_alarm_wakes_once() {
     let rt = Rt::real();
@@ -118,7 +118,7 @@ fn a_call_inside_another_has_alarms_of_its_own() {
     assert_eq!(alarms(), 0);
 }
 
-/// Wakes another one, as those do that poll some of many futures.
+/// Wakes another waker, as futures do that poll some of many futures.
 struct Counted {
     inner: Waker,
     wakes: AtomicUsize,

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// What a thread keeps from one [`block_on`] to the next, so that entering allocates once a thread.
+/// What a thread keeps from one [`block_on`] to the next, so that each thread allocates only once.
 struct Entry {
     parker: Arc<Parker>,
     waker: Waker,
@@ -25,7 +25,8 @@ loom::thread_local! {
     static IS_OWN: Cell<bool> = Cell::new(false);
 }
 
-/// This thread runs tasks: those that would end the wait of a [`block_on`] may be among them.
+/// This thread runs tasks, and the tasks that would end the wait of a [`block_on`] may be among
+/// them.
 pub(crate) fn this_thread_runs_tasks() {
     IS_OWN.with(|is_own| is_own.set(true));
 }
@@ -35,16 +36,16 @@ fn is_own_thread() -> bool {
 }
 
 /// Polls `future` on this thread until it is ready, and sleeps in between. A future that is ready
-/// at once is one poll: no other thread, no lock, no allocation but the first time.
+/// at once is one poll: no other thread, no lock, and no allocation except the first time.
 ///
-/// It panics where it would sleep on a thread of a runtime, whose tasks would have to wake it.
+/// It panics if it would sleep on a thread of a runtime, whose tasks would have to wake it.
 ///
 /// ```
 /// assert_eq!(forebay_rt::block_on(async { 6 * 7 }), 42);
 /// ```
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    // Taken out, not borrowed: a `block_on` inside this one must not eat the wake-ups of this one.
+    // Taken out, not borrowed: a `block_on` inside this one must not consume its wake-ups.
     let entry = ENTRY.with(Cell::take).unwrap_or_else(Entry::new);
     let mut context = Context::from_waker(&entry.waker);
     let inside = Inside::enter(&entry.waker);

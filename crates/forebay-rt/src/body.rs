@@ -30,7 +30,7 @@ impl Body {
         }
     }
 
-    /// Says that the running task goes behind the others that are ready.
+    /// Puts the running task after the others that are ready.
     pub(crate) fn give_way(&self) {
         if let Body::Virtual(world) = self {
             world.give_way();

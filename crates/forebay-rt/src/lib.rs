@@ -19,7 +19,7 @@
 //! block_on(rt.spawn("twice", twice(rt.clone())).join());
 //! ```
 
-// They would end a thread that serves by a panic where nobody reads what is said.
+// If nobody reads the output, they would end a serving thread with a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod alarm;

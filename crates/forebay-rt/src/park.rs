@@ -14,14 +14,14 @@ use loom::thread::{self, Thread};
 #[cfg(not(loom))]
 use std::thread::{self, Thread};
 
-/// Looks at the token before a thread sleeps for good, a few microseconds in all: waking a
+/// How often a thread looks at the token before it sleeps, a few microseconds in all: waking a
 /// sleeping thread costs more than that, and a device or the other processor often answers sooner.
-/// Larger only burns the processor that the answer may need; on a machine with one processor
-/// nobody else can run meanwhile, and the thread sleeps at once.
+/// A larger number only wastes the processor that the answer may need. On a machine with one
+/// processor no other thread can run meanwhile, so the thread sleeps at once.
 #[cfg(not(loom))]
 const SPINS: u32 = 128;
 
-/// A wait that has a shorter bound is no wait for an answer but a pause, which nobody ends sooner.
+/// A wait with a shorter bound is a pause, not a wait for an answer, and nobody ends it sooner.
 #[cfg(not(loom))]
 const WAIT_FOR_ANSWER: Span = Span::from_secs(1);
 
@@ -72,7 +72,7 @@ impl Parker {
         }
     }
 
-    /// Under the schedule explorer no time passes, and nobody has an alarm.
+    /// Under the schedule explorer no time passes, and no thread has an alarm.
     #[cfg(loom)]
     pub(crate) fn park_for(&self, _span: Option<Span>) {
         self.park();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A runtime. Clones are handles to the same one.
 ///
-/// What is written against it runs in either body:
+/// Code that is written against it runs in either body:
 ///
 /// ```
 /// use forebay_base::Span;
@@ -39,7 +39,7 @@ pub struct Rt {
 }
 
 impl Rt {
-    /// Whether the body had to start the thread of its timers.
+    /// Whether the body had to start its timer thread.
     #[cfg(test)]
     pub(crate) fn has_timer_thread(&self) -> bool {
         match &self.body {
@@ -51,7 +51,7 @@ impl Rt {
     /// A runtime in real time. Its threads, at least two and one for each processor, and one more
     /// for timers, start when they are first needed, each with
     /// [`SMALL_STACK_BYTES`](crate::thread::SMALL_STACK_BYTES) of stack. They end when the last
-    /// handle is dropped; tasks that have not ended by then are dropped where they wait.
+    /// handle is dropped; tasks that still wait then are dropped.
     pub fn real() -> Rt {
         Rt {
             body: Body::Real(Arc::new(Real::new())),
@@ -77,7 +77,8 @@ impl Rt {
     }
 
     /// The output of `future`, or [`Elapsed`] if it takes longer than `span` from the first poll at
-    /// which it had to wait. A future that is ready at once costs no allocation and no clock.
+    /// which it had to wait. A future that is ready at once costs no allocation and no look at the
+    /// clock.
     ///
     /// # Errors
     /// [`Elapsed`]; `future` is dropped then.
@@ -128,8 +129,8 @@ impl Rt {
         task
     }
 
-    /// The stream of chance called `name`: in virtual time given by the seed and the name, in
-    /// real time another one for each runtime. The same name gives the same stream again.
+    /// The stream of chance called `name`: in virtual time given by the seed and the name, in real
+    /// time different for each runtime. The same name gives the same stream again.
     ///
     /// ```
     /// let rt = forebay_rt::Rt::real();
@@ -142,9 +143,9 @@ impl Rt {
         }
     }
 
-    /// Takes the processor time of `work`: nothing in real time, where the work itself took it; in
-    /// virtual time a place in the run queue of the simulated processors, for as long as the
-    /// machine's [`WorkCosts`](crate::WorkCosts) say.
+    /// Spends the processor time of `work`. In real time this does nothing, because the work itself
+    /// took the time. In virtual time it takes a place in the run queue of the simulated
+    /// processors, for as long as the machine's [`WorkCosts`](crate::WorkCosts) say.
     ///
     /// ```
     /// use forebay_base::Span;
@@ -161,7 +162,7 @@ impl Rt {
         }
     }
 
-    /// How simulated processors have spent their time so far; nothing in real time.
+    /// How simulated processors have spent their time so far; none in real time.
     pub fn processor_times(&self) -> ProcessorTimes {
         match &self.body {
             Body::Real(_) => ProcessorTimes::default(),

@@ -1,20 +1,20 @@
-//! What is said on standard error. Nobody may listen: the terminal was closed, the log's reader
-//! died, or it is stopped and its pipe is full. The speaker goes on then; the macros that
-//! print would end a thread by a panic, or wait for ever.
+//! Messages on standard error. Perhaps nobody reads them: the terminal was closed, the log's reader
+//! died, or it is stopped and its pipe is full. The thread then goes on without them; the macros
+//! that print would end it with a panic, or wait for ever.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-/// The reader of what is said has so long to make room for it.
+/// How long the reader of the messages has to make room for one.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
 
-/// Says one line on standard error, as one write, so that lines of several threads stay whole. It
-/// is left out if nobody makes room for it within a second.
+/// Writes one line to standard error, as one write, so that lines of several threads stay whole.
+/// The line is dropped if nobody makes room for it within a second.
 ///
 /// ```
 /// forebay_rt::say(format_args!("{} pages are left", 7));
@@ -24,14 +24,14 @@ pub fn say(text: impl Display) {
     if !has_room(&error) {
         return;
     }
-    // Whoever could be told of the failure reads that same stream.
+    // A reader of an error message would read the same stream.
     let _ = error.write_all(format!("forebay: {text}\n").as_bytes());
 }
 
 /// Whether a line can be written at once: a pipe says so while it has room for 4 KiB.
 fn has_room(stream: &impl AsFd) -> bool {
     let mut streams = [PollFd::new(stream, PollFlags::OUT)];
-    // What cannot be asked, or has no reader, does not make a writer wait.
+    // A stream that cannot be polled, or that has no reader, does not make a writer wait.
     poll(&mut streams, Some(&PATIENCE)).map_or(true, |ready| ready > 0)
 }
 

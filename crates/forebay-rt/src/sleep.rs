@@ -18,9 +18,9 @@ pub struct Sleep {
     deadline: Instant,
     /// The body's name for the timer, from the first poll that had to wait.
     timer: Option<TimerId>,
-    /// What wakes the thread that polled it last, in place of a timer.
+    /// What wakes the thread that polled this last, instead of a timer.
     alarm: Option<AlarmId>,
-    /// The sleeper; none where the sleep only bounds another wait.
+    /// The sleeper; none if the sleep only bounds another wait.
     site: Option<&'static Location<'static>>,
 }
 

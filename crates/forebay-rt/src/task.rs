@@ -72,7 +72,7 @@ impl Task {
     }
 }
 
-/// The runtime's end of a [`Task`]: says once how it ended, at the latest when it is dropped.
+/// The runtime's side of a [`Task`]: reports once how it ended, at the latest when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Ending {
     outcome: Option<Arc<Slot<Outcome>>>,
@@ -86,7 +86,7 @@ impl Ending {
             .is_none_or(|outcome| Arc::strong_count(outcome) == 1)
     }
 
-    /// Says how the task ended.
+    /// Reports how the task ended.
     pub(crate) fn tell(mut self, outcome: Outcome) {
         self.set(outcome);
     }
@@ -104,8 +104,8 @@ impl Drop for Ending {
     }
 }
 
-/// Polls a task once. Its future is dropped here if it ended, so that what it owned is gone
-/// before anybody hears of the end.
+/// Polls a task once. Its future is dropped here if it ended, so that what it owned is gone before
+/// anybody learns of the end.
 pub(crate) fn poll_task(
     future: &mut Option<TaskFuture>,
     context: &mut Context<'_>,
@@ -130,7 +130,7 @@ pub(crate) fn poll_task(
     }
 }
 
-/// Says that a task has panicked.
+/// Prints that a task has panicked.
 pub(crate) fn say_panicked(name: &str) {
     say(format_args!("task '{name}' panicked"));
 }

@@ -1,4 +1,4 @@
-//! Threads of the operating system, for what cannot be a task: a ring's reaper, a device that
+//! Threads of the operating system, for work that cannot be a task: a ring's reaper, a device that
 //! blocks, a contender in a benchmark. Nothing here exists in virtual time.
 
 use forebay_base::Span;

@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 /// Work of a processor that a flow has done or is about to do.
 ///
 /// Each kind has one place that charges for it. The engine charges for what it does on its own
-/// account or behind a caller's back: `Scan`, `Free`, `Writeback`, `Request`, `ReclaimWrite`,
-/// `SwapIn`, `ThrottleCheck`, and the locks of LRU lists ([`Charge::under_lock`]). Whoever plays a
-/// process charges for what its calls cost before the engine is asked: `Call`, `Copy`, `Lookup`,
+/// account or in the background: `Scan`, `Free`, `Writeback`, `Request`, `ReclaimWrite`, `SwapIn`,
+/// `ThrottleCheck`, and the locks of LRU lists ([`Charge::under_lock`]). The code that simulates a
+/// process charges for what its calls cost before they reach the engine: `Call`, `Copy`, `Lookup`,
 /// `Fault`, `MapPresent`, `MapNew`, `Unmap` and `User`. Task switches are charged by the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -23,7 +23,7 @@ pub enum Work {
         /// Pages copied.
         pages: u64,
     },
-    /// Finding pages in a file's index or putting them there, and their accounting.
+    /// Finding pages in a file's index or inserting them, and their accounting.
     Lookup {
         /// Pages looked up.
         pages: u64,
@@ -65,7 +65,7 @@ pub enum Work {
         /// Pages freed.
         pages: u64,
     },
-    /// Submitting pages to be written and hearing of the end.
+    /// Submitting pages to be written and handling the end.
     Writeback {
         /// Pages written.
         pages: u64,
@@ -80,7 +80,7 @@ pub enum Work {
         /// Pages written.
         pages: u64,
     },
-    /// Asking whether a writer has to pause.
+    /// Checking whether a writer has to pause.
     ThrottleCheck,
     /// Handing a contended lock to another processor.
     LockHandover,
@@ -109,8 +109,8 @@ pub struct WorkCosts {
     pub swap_in_page_ns: u64,
     /// Taking one page out of a mapping.
     pub unmap_page_ns: u64,
-    /// Changing to another task. Charged for [`Work::Switch`], and wherever a simulated processor
-    /// starts work of a task that it did not serve until now.
+    /// Changing to another task. Charged for [`Work::Switch`], and whenever a simulated processor
+    /// starts work of another task than before.
     pub switch_ns: u64,
     /// Looking at one page on a list.
     pub scan_page_ns: u64,
@@ -122,7 +122,7 @@ pub struct WorkCosts {
     pub request_ns: u64,
     /// Writing one page from reclaim.
     pub reclaim_write_page_ns: u64,
-    /// One question whether to pause.
+    /// One check whether to pause.
     pub throttle_check_ns: u64,
     /// Handing over one contended lock.
     pub lock_handover_ns: u64,
@@ -166,7 +166,7 @@ impl WorkCosts {
 /// What a job is made of, in simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobCost {
-    /// All of it but the waiting for a lock.
+    /// All of it except waiting for a lock.
     pub(crate) total: Span,
     /// The part of it that is a process's own code.
     pub(crate) user: Span,
@@ -214,7 +214,7 @@ impl Charge {
         }
     }
 
-    /// The same and `work` too, at one go.
+    /// The same, with `work` added to it.
     ///
     /// ```
     /// use forebay_base::Span;

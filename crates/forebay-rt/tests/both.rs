@@ -1,5 +1,5 @@
 //! What both bodies promise: each test runs in real time once and in virtual time under several
-//! seeds. Nothing here says how long anything takes, only what comes before what.
+//! seeds. Nothing here asserts how long anything takes, only the order of events.
 
 use forebay_base::sync::lock;
 use forebay_base::{Instant, Span};
@@ -178,7 +178,7 @@ async fn the_panic_of_a_task_comes_out_at_its_join(rt: Rt) {
     rt.spawn("next", async {}).join().await;
 }
 
-/// Players who may move only in turn, and sleep while it is another's.
+/// Players that may move only in turn, and sleep while it is another's turn.
 async fn turns_are_never_lost(rt: Rt) {
     const PLAYERS: usize = 4;
     const MOVES: usize = 2_000;

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Says that it is dropped.
+/// Records that it is dropped.
 struct Farewell(Arc<Slot<()>>);
 
 impl Drop for Farewell {

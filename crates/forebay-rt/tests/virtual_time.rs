@@ -1,5 +1,5 @@
 //! What only the virtual body promises: the same seed gives the same run, the clock jumps, the
-//! processors are shared, and a run that cannot go on says who waits.
+//! processors are shared, and a run that cannot go on names the tasks that wait.
 
 use forebay_base::sync::lock;
 use forebay_base::{Instant, Span};
@@ -179,7 +179,7 @@ fn a_task_of_small_jobs_has_the_same_share_as_one_of_large_jobs() {
     machine.run_for(Span::from_secs(1));
     let mut ends = lock(&ends).map(Instant::as_millis);
     ends.sort_unstable();
-    // By turns of 4 ms: whoever begins is one slice ahead.
+    // By turns of 4 ms: the one that begins is one slice ahead.
     assert_eq!(ends, [20, 24]);
 }
 
@@ -370,7 +370,7 @@ fn tasks_that_go_round_in_one_instant_are_noticed() {
     });
 }
 
-/// A clock that went back would tell of events before they happen.
+/// A clock that went back would report events before they happen.
 #[test]
 fn a_jump_past_the_end_of_a_run_is_not_taken_back() {
     let machine = machine(1, 1);

@@ -7,9 +7,9 @@ use std::thread::ThreadId;
 
 /// The threads of one store.
 ///
-/// The last handle of a store may be dropped by whoever is told of a finished request, and that is
-/// one of these threads: it must not wait for itself. So each thread enrols, and a drop on one of
-/// them leaves the threads to end by themselves.
+/// A finisher may drop the last handle of a store, and it runs on one of these threads, which must
+/// not wait for itself. So each thread enrols, and a drop on one of them leaves the threads to end
+/// by themselves.
 #[derive(Default)]
 pub(crate) struct Crew {
     members: Arc<Mutex<Vec<ThreadId>>>,

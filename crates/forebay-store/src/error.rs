@@ -49,7 +49,7 @@ impl Failure {
         }
     }
 
-    /// The `errno` value that says the same to a caller which speaks in those.
+    /// The `errno` value for the same failure, for callers that use those.
     pub fn errno(self) -> i32 {
         match self {
             Failure::NoSpace => 28,
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// Whether the same request may succeed later without anybody repairing the request itself.
+    /// Whether the same request may succeed later without a change to the request itself.
     pub fn is_transient(self) -> bool {
         matches!(
             self,

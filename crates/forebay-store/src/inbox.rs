@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// Requests and news for the ring thread.
 ///
 /// The bell is rung only for a thread that sleeps, once for each sleep: under load, requests are
-/// taken over in batches and no system call is spent on telling of them.
+/// taken over in batches, and no system call is spent to announce them.
 pub(crate) struct Inbox {
     content: Mutex<Content>,
     bell: OwnedFd,
@@ -57,7 +57,7 @@ impl Inbox {
         })
     }
 
-    /// The event counter that becomes readable when the ring thread is to look here. It is never
+    /// The event counter that becomes readable when the ring thread should look here. It is never
     /// read: each ring is an event of its own.
     pub(crate) fn bell(&self) -> &OwnedFd {
         &self.bell
@@ -113,7 +113,7 @@ impl Inbox {
         Found::Some
     }
 
-    /// Says that the ring thread is awake and will look here before it sleeps again.
+    /// Marks the ring thread as awake: it will look here before it sleeps again.
     pub(crate) fn wake_up(&self) {
         lock(&self.content).asleep = false;
     }

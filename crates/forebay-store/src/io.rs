@@ -19,7 +19,7 @@ pub enum IoKind {
     Commit,
     /// The range is no longer needed and reads as zeros from now on.
     Discard,
-    /// The object's length becomes `offset_bytes`; what was behind it is gone.
+    /// The object's length becomes `offset_bytes`; the bytes past it are gone.
     SetLength,
 }
 
@@ -54,8 +54,8 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagePointer(NonNull<u8>);
 
-// SAFETY: a page pointer is an address; access to the bytes behind it is settled by the
-// promise made at `PagePointer::new`, which does not depend on the thread.
+// SAFETY: a page pointer is an address; access to the bytes that it points to follows the promise
+// made at `PagePointer::new`, which does not depend on the thread.
 #[allow(unsafe_code)]
 unsafe impl Send for PagePointer {}
 // SAFETY: as above; a shared page pointer gives no access by itself.
@@ -80,7 +80,7 @@ impl PagePointer {
         PagePointer(address)
     }
 
-    /// The address, for a store that hands it to the system.
+    /// The address, for a store that passes it to the system.
     pub fn address(self) -> NonNull<u8> {
         self.0
     }
@@ -101,8 +101,8 @@ pub(crate) fn leaked_pages(count: usize) -> Vec<PagePointer> {
         .collect()
 }
 
-/// What is told when a request is finished. Called once for each request, on any thread; it
-/// must not wait.
+/// What is called when a request is finished: once for each request, on any thread. It must not
+/// wait.
 pub trait Finish: Send + Sync {
     /// Takes back what the request owned.
     fn finished(&self, io: FinishedIo);
@@ -138,7 +138,7 @@ struct Parts {
     has_bytes: bool,
 }
 
-/// The address of pages without bytes: aligned, and nobody's.
+/// The address of pages without bytes: aligned, and used by nobody.
 const NOWHERE: NonNull<u8> = NonNull::without_provenance(match NonZero::new(PAGE_BYTES) {
     Some(address) => address,
     None => unreachable!(),
@@ -147,7 +147,7 @@ const NOWHERE: NonNull<u8> = NonNull::without_provenance(match NonZero::new(PAGE
 const UNFINISHED: &str = "an Io has its parts until it is finished";
 
 impl Io {
-    /// The request `request` with its `pages`, whose end `finisher` is told with `token`.
+    /// The request `request` with its `pages`. When it ends, `finisher` is called with `token`.
     ///
     /// # Panics
     /// If the pages do not fit the range: a read or write has one page for each started
@@ -182,8 +182,8 @@ impl Io {
         }
     }
 
-    /// The same request for pages that have no bytes: only their number counts. Filling such a
-    /// page does nothing, and a copy of it is zeros.
+    /// The same request for pages without bytes: only their number counts. Filling such a page does
+    /// nothing, and copying from it gives zeros.
     #[must_use]
     pub fn without_bytes(mut self) -> Io {
         self.parts.as_mut().expect(UNFINISHED).has_bytes = false;
@@ -222,8 +222,8 @@ impl Io {
         Io::new(request, pages, finisher, token).without_bytes()
     }
 
-    /// Whether the pages have bytes. A store that hands addresses to a device should not be asked
-    /// otherwise; one that does nothing but time should not touch them.
+    /// Whether the pages have bytes. A store that passes addresses to a device should get only
+    /// pages with bytes; a store that only simulates time should not touch the bytes.
     pub fn has_bytes(&self) -> bool {
         self.parts().has_bytes
     }
@@ -266,7 +266,7 @@ impl Io {
 
     /// Copies from byte `start` of page `page` of a write request into `bytes`.
     ///
-    /// A store that uses this says `stable_pages` in its geometry, so that nobody writes the page
+    /// A store that uses this sets `stable_pages` in its geometry, so that nobody writes the page
     /// meanwhile.
     ///
     /// # Panics
@@ -293,8 +293,8 @@ impl Io {
         }
     }
 
-    /// Puts `finisher` in the place of the one that would be told, which is returned: how a
-    /// wrapper sees the end of a request. The wrapper must tell the old one.
+    /// Replaces the finisher by `finisher` and returns the old one: this is how a wrapper sees the
+    /// end of a request. The wrapper must call the old one.
     pub fn intercept(&mut self, finisher: Arc<dyn Finish>) -> Arc<dyn Finish> {
         std::mem::replace(
             &mut self.parts.as_mut().expect(UNFINISHED).finisher,
@@ -302,14 +302,13 @@ impl Io {
         )
     }
 
-    /// Puts what `make` returns in the place of the finisher that would be told, which `make` is
-    /// given. The wrapper must tell it.
+    /// Replaces the finisher by what `make` makes of it. The wrapper must call the old one.
     pub fn intercept_with(&mut self, make: impl FnOnce(Arc<dyn Finish>) -> Arc<dyn Finish>) {
         let finisher = &mut self.parts.as_mut().expect(UNFINISHED).finisher;
         *finisher = make(Arc::clone(finisher));
     }
 
-    /// Ends the request with `result` and tells its finisher.
+    /// Ends the request with `result` and calls its finisher.
     pub fn finish(mut self, result: Result<(), StoreError>) {
         let parts = self.parts.take().expect(UNFINISHED);
         let Parts {

@@ -2,13 +2,13 @@
 //!
 //! A store has a [`Geometry`] and one verb, *submit this [`Io`]*. An `Io` owns its pages until the
 //! store finishes it, in any order and on any thread; it must be finished, and dropping it
-//! unfinished stops the program. That one shape fits io_uring, a pool of threads, an object
-//! store and a simulated disk alike. Wrappers are stores too and stack.
+//! unfinished stops the program. That one form fits io_uring, a pool of threads, an object store
+//! and a simulated disk alike. Wrappers are stores too, and can be stacked.
 //!
 //! The rule of this crate: it knows nothing of caching. It never retries, never reorders what it
 //! promised to keep in order, and holds no page longer than its `Io`.
 
-// They would end a thread that serves by a panic where nobody reads what is said.
+// If nobody reads the output, they would end a serving thread with a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod commits;
@@ -42,7 +42,7 @@ pub enum Durability {
     /// A finished write is durable.
     OnFinish,
     /// A finished write can be read back from the store, and is durable after the next finished
-    /// [`IoKind::Commit`] of its object. Its page may be dropped meanwhile. Nobody has it then to
+    /// [`IoKind::Commit`] of its object. Its page may be dropped meanwhile, and then nobody can
     /// write it again: a commit that fails may have lost it (contract, 6).
     OnCommit,
     /// A finished write is *unstable*: the store may forget it until a commit has finished without
@@ -54,13 +54,13 @@ pub enum Durability {
 /// What a store is like. It does not change while the store lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Offsets and lengths of a write that are multiples of this many bytes are served without a
-    /// copy; a power of two from 512 to 4096.
+    /// A write is served without a copy if its offset and length are multiples of this many bytes;
+    /// a power of two from 512 to 4096.
     pub block_bytes: u32,
     /// Pages that one `Io` may carry at most; at least 1.
     pub max_io_pages: u32,
-    /// Requests that keep the store busy without queueing long; at least 1. The cache submits
-    /// more only if its callers ask for more.
+    /// Requests that keep the store busy without queueing long; at least 1. The cache submits more
+    /// only if its callers need more.
     pub queue_depth: u32,
     /// When a finished write is safe.
     pub durability: Durability,
@@ -75,8 +75,8 @@ pub struct Geometry {
 /// Held over every store by `tests/contract.rs`:
 /// 1. each submitted `Io` is finished exactly once, possibly before `submit` returns;
 /// 2. a read sees every write of the same range that was finished before it was submitted;
-/// 3. bytes never written, bytes past the end, and what of the last page of a read is not asked
-///    for, read as zeros;
+/// 3. bytes never written, bytes past the end, and the part of the last page of a read that is not
+///    asked for, read as zeros;
 /// 4. a failed `Io` changes at most its own range, and the next one may succeed;
 /// 5. after a commit finished without error, every write of the object that was finished before
 ///    the commit was submitted survives a crash;
@@ -87,20 +87,20 @@ pub trait Store: Send + Sync + 'static {
     /// What this store is like.
     fn geometry(&self) -> Geometry;
 
-    /// Takes `io` and finishes it some time.
+    /// Takes `io` and finishes it at some time.
     fn submit(&self, io: Io);
 
-    /// Whether so many writes are queued that nobody that can help it should add one. Only caches
+    /// Whether so many writes are queued that callers should add none that can wait. Only caches
     /// with a historic policy ask, after each write that they submit and each that ends.
     fn is_congested(&self) -> bool {
         false
     }
 
-    /// Says that pages of the `length_bytes` bytes at `base` will come in many requests, so that
-    /// a store that can register memory does so. It is a hint; refusal is silent.
+    /// Announces that pages of the `length_bytes` bytes at `base` will come in many requests, so
+    /// that a store that can register memory does so. It is a hint; a store may ignore it silently.
     ///
     /// From now on these addresses must mean the same memory until [`Store::forget_memory`] is
-    /// called or the store is dropped: a store may hold on to the memory behind them.
+    /// called or the store is dropped: a store may keep using the memory that they stand for.
     fn register_memory(&self, base: PagePointer, length_bytes: usize) {
         let _ = (base, length_bytes);
     }

@@ -1,7 +1,7 @@
 //! Bytes in memory: the store of tests, of the lab's quick runs, and of scratch data.
 //!
-//! Every request is finished within `submit`. An object springs into being, empty, when it is
-//! first named. Pages that were never written take no memory.
+//! Every request is finished within `submit`. An object begins to exist, empty, when it is first
+//! named. Pages that were never written take no memory.
 
 use crate::error::Failure;
 use crate::io::{Io, IoKind, ObjectId, PagePointer, Request};
@@ -31,7 +31,7 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Object {
     length_bytes: u64,
-    /// Only pages with bytes below `length_bytes`; what a page has behind the length is zeros.
+    /// Only pages with bytes below `length_bytes`; bytes of a page past the length are zeros.
     pages: BTreeMap<u64, Page>,
 }
 
@@ -47,7 +47,7 @@ impl MemoryStore {
         })
     }
 
-    /// A store that says it is like `geometry`. Its pages are copied, so they have to be stable
+    /// A store that reports `geometry` as its own. Its pages are copied, so they have to be stable
     /// whatever `geometry` says about that.
     pub fn with(geometry: Geometry) -> MemoryStore {
         MemoryStore {
@@ -131,7 +131,7 @@ impl Store for MemoryStore {
     fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
 }
 
-/// The first byte behind the request, if it can be addressed.
+/// The first byte past the request, if it can be addressed.
 fn end_of(request: Request) -> Option<u64> {
     request
         .offset_bytes
@@ -175,7 +175,8 @@ impl Object {
     fn set_length(&mut self, length_bytes: u64) {
         if length_bytes < self.length_bytes {
             self.zero(length_bytes, self.length_bytes);
-            // Of the page in which the object ended `zero` keeps the rest, which is behind now.
+            // `zero` keeps the rest of the page in which the object ended, which is now past the
+            // end.
             drop(self.pages.split_off(&pages_for(length_bytes)));
         }
         self.length_bytes = length_bytes;

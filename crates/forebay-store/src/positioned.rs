@@ -1,5 +1,5 @@
-//! Files by positioned reads and writes: a few threads that each carry out one request after the
-//! other. Works on every system; the ring ([`crate::uring`]) is the faster way.
+//! Files by positioned reads and writes: a few threads, each of which carries out one request after
+//! the other. Works on every system; the ring ([`crate::uring`]) is the faster way.
 
 use crate::error::Failure;
 use crate::files::OpenFile;
@@ -11,7 +11,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use std::collections::VecDeque;
 
-/// Requests that wait for a thread. It holds no more than what was submitted and not yet begun.
+/// Requests that wait for a thread. It holds only what was submitted and has not begun.
 pub(crate) struct PositionedQueue {
     waiting: Mutex<Waiting>,
     arrivals: WaitQueue,
@@ -134,13 +134,13 @@ fn uninterrupted(call: impl FnMut() -> Result<(), Errno>) -> Result<(), Failure>
 
 fn set_length(file: &OpenFile, length_bytes: u64) -> Result<(), Failure> {
     if file.is_device() {
-        // `OpenFile::check` let only the length through that the device has.
+        // `OpenFile::check` accepts only the length that the device has.
         return Ok(());
     }
     uninterrupted(|| rustix::fs::ftruncate(file.buffered(), length_bytes))
 }
 
-/// Whether `errno` says that a range cannot be punched out here, so that zeros must be written.
+/// Whether `errno` means that a range cannot be punched out here, so that zeros must be written.
 pub(crate) fn cannot_punch(errno: Errno) -> bool {
     matches!(errno, Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS)
 }
@@ -159,7 +159,7 @@ fn discard(file: &OpenFile, request: Request) -> Result<(), Failure> {
     }
 }
 
-/// Writes zeros from `start` to `end`, but not behind the end of the file: there they are already.
+/// Writes zeros from `start` to `end`, but not past the end of the file, where they are already.
 fn write_zeros(file: &OpenFile, start: u64, end: u64) -> Result<(), Failure> {
     static ZEROS: [u8; 65_536] = [0; 65_536];
     let failed = |errno: Errno| Failure::from_errno(errno.raw_os_error());

@@ -1,8 +1,8 @@
 //! Files whose pages must not change while they are written past the kernel's cache.
 //!
 //! Some file systems and devices take a checksum of a page and then send it. If it is overwritten
-//! in between the two do not agree, and after a crash the page reads as an error. Through the
-//! kernel's cache nothing of the kind happens: the kernel works on a copy.
+//! in between, the two do not match, and after a crash the page reads as an error. That cannot
+//! happen through the kernel's cache, because the kernel works on a copy.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
@@ -10,21 +10,21 @@ use rustix::fs::FileType;
 const BTRFS: u64 = 0x9123_683E;
 const ZFS: u64 = 0x2FC1_2FC1;
 
-/// Whether a file of the file system with the number `magic`, on a device that says
-/// `stable_writes` of itself, needs that.
+/// Whether a file of the file system with the number `magic`, on a device that reports
+/// `stable_writes`, needs that.
 pub(crate) fn needs_stable_pages(magic: u64, stable_writes: bool) -> bool {
     matches!(magic, BTRFS | ZFS) || stable_writes
 }
 
-/// Whether the file or device behind `fd` needs that. What does not say so does not.
+/// Whether the file or device behind `fd` needs that. One that does not report it does not need it.
 pub(crate) fn is_needed_by(fd: &OwnedFd) -> bool {
     // The numbers have 32 bits, with a sign on some machines.
     let magic = rustix::fs::fstatfs(fd).map_or(0, |told| u64::from(told.f_type as u32));
     needs_stable_pages(magic, has_stable_writes(fd))
 }
 
-/// What the device behind `fd`, or below its file system, says. A partition has no queue of its
-/// own: that is the disk's.
+/// What the device behind `fd`, or below its file system, reports. A partition has no queue of its
+/// own; it uses that of the disk.
 fn has_stable_writes(fd: &OwnedFd) -> bool {
     let Ok(stat) = rustix::fs::fstat(fd) else {
         return false;

@@ -1,6 +1,6 @@
-//! One request on its way through a file: what is done, what comes next, how it ends.
+//! One request on its way through a file: what is done, what comes next, and how it ends.
 //!
-//! Both bodies ask the system in their own way and hand each answer to [`Transfer::advance`], so
+//! Both bodies ask the system in their own way and pass each answer to [`Transfer::advance`], so
 //! that short counts, interruptions, the end of the file and blocks that are not whole mean the
 //! same in both.
 
@@ -29,17 +29,17 @@ impl IoVector {
     };
 }
 
-/// What follows from an answer of the system.
+/// What to do after an answer of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Ask again, for the rest.
     Again,
-    /// The request is at its end.
+    /// The request has ended.
     Done(Result<(), Failure>),
 }
 
-/// A request that waits, and the file that it goes to: the one that its object was when it was
-/// submitted, whatever becomes of the object until it is carried out.
+/// A request that waits, and the file that it goes to: the file of its object when it was
+/// submitted, even if the object changes before the request is carried out.
 #[derive(Debug)]
 pub(crate) struct Addressed {
     io: Io,
@@ -129,8 +129,8 @@ impl Transfer {
         self.io.request().offset_bytes + self.done_bytes
     }
 
-    /// Fills `vectors` with the memory that is still to be moved, neighbours joined, and says how
-    /// many it used. What does not fit is moved by the next ask.
+    /// Fills `vectors` with the memory that is still to be moved, neighbours joined, and returns
+    /// how many it used. The next system call moves what does not fit.
     pub(crate) fn fill_vectors(&self, vectors: &mut [IoVector]) -> usize {
         let mut used = 0_usize;
         let mut at = self.done_bytes;
@@ -198,7 +198,7 @@ impl Transfer {
         }
     }
 
-    /// What a read did not find is zeros.
+    /// Bytes that a read did not find are zeros.
     fn fill_the_rest(&mut self) {
         const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
         let end = self.io.pages().len() as u64 * PAGE;
@@ -218,7 +218,7 @@ impl Transfer {
         }
     }
 
-    /// Gives the request back unfinished, for another body to begin anew with the same file.
+    /// Returns the request unfinished, so that another body can begin anew with the same file.
     pub(crate) fn into_addressed(self) -> Addressed {
         let Transfer { io, file, .. } = self;
         Addressed { io, file }

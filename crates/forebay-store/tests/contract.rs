@@ -148,7 +148,8 @@ fn a_discarded_range_is_zeros_and_the_rest_stays() {
             let read = driver.read(object, 0, 16 * PAGE);
             assert!(read == bytes, "{}: {length} at {start}", fixture.name);
         }
-        // Behind the end there is nothing to discard, and the object does not grow by it.
+        // Past the end there is nothing to discard, and a discard there does not make the object
+        // grow.
         driver
             .order(IoKind::Discard, object, 1 << 21, 1 << 20)
             .expect("nothing to do");

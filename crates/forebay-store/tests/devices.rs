@@ -1,5 +1,5 @@
-//! A block device is a store of fixed length. Needs a loop device, so it is skipped, aloud, where
-//! none can be had.
+//! A block device is a store of fixed length. Needs a loop device, so it is skipped, with a
+//! message, where there is none.
 
 mod support;
 
@@ -101,7 +101,7 @@ fn a_block_device_is_a_store_of_fixed_length() {
     }
 }
 
-/// The kernel tells of bytes that it could not write back once, and calls their pages clean.
+/// The kernel reports once that it could not write bytes back, and marks their pages clean.
 #[test]
 fn a_commit_fails_after_one_that_lost_bytes() {
     const MIB: usize = 1 << 20;
@@ -138,21 +138,21 @@ fn a_commit_fails_after_one_that_lost_bytes() {
             assert_eq!(commit(object), Ok(()), "{method:?}");
             store.close(object);
             assert_eq!(store.open_anew(object), Ok(false), "{method:?}");
-            // Who opens it anew begins anew, and has to write again what may be lost.
+            // A caller that opens it anew begins anew, and has to write again what may be lost.
             let anew = open().expect("it opens").object;
             assert_eq!(commit(anew), Ok(()), "{method:?}");
         });
     }
 }
 
-/// Lets a device say that it needs stable pages until this is dropped. The system does not forget
-/// it with the file behind the device: who gets the device next would be told the same.
+/// Lets a device say that it needs stable pages until this is dropped. The system keeps this
+/// setting when the device gets another file, so the next user of the device would see it too.
 struct NeedsStablePages {
     says: PathBuf,
 }
 
 impl NeedsStablePages {
-    /// None if the device cannot be told so.
+    /// None if the device has no such setting.
     fn tell(device: &LoopDevice) -> Option<NeedsStablePages> {
         let name = device.path.file_name().expect("a device has a name");
         let says = Path::new("/sys/block")

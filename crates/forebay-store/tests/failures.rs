@@ -1,4 +1,4 @@
-//! What file stores say when something is wrong, and that the next request works.
+//! Which errors file stores report, and that the next request works.
 
 mod support;
 
@@ -105,7 +105,7 @@ fn a_closed_file_is_gone_and_its_number_is_not_used_again() {
     }
 }
 
-/// Says that it was told, and keeps the thread that tells it until it may go on.
+/// Reports that it was called, and keeps the calling thread until it may go on.
 #[derive(Default)]
 struct Holdup {
     told: Slot<()>,

@@ -16,9 +16,9 @@ const READ: u64 = BEGIN + 1;
 /// A read of nothing, asked for next. When it has ended, memory is forgotten.
 const FORGET: u64 = BEGIN + 2;
 
-/// Asks for what comes next on the thread that ends what was before. So a store that begins what
-/// it was asked for in the order in which it was asked has begun the read, but perhaps no more
-/// than that, when it hears that the memory is to be forgotten.
+/// Asks for what comes next on the thread that ends what was before. So a store that begins
+/// requests in the order in which it got them has begun the read, but perhaps not finished it, when
+/// it is asked to forget the memory.
 #[derive(Clone)]
 struct Forgetter {
     driver: Driver,

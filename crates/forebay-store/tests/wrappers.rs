@@ -23,7 +23,7 @@ fn memory() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new())
 }
 
-/// Submits `count` writes of `length` bytes at once and says when each was finished.
+/// Submits `count` writes of `length` bytes at once and returns when each was finished.
 fn finish_times(world: &Virtual, driver: &Driver, count: u64, length: usize) -> Vec<Instant> {
     let tokens: Vec<u64> = (0..count)
         .map(|index| driver.submit_write(OBJECT, index * 65_536, &vec![7; length]))

@@ -1,5 +1,5 @@
-//! The times that are waited for, earliest first, in memory that is used again and again: a timer
-//! that is set costs no allocation once so many have waited at a time.
+//! The times that are waited for, earliest first, in memory that is used again and again: setting a
+//! timer allocates only if more timers wait than ever before.
 
 use crate::sleep::TimerId;
 use forebay_base::Instant;
@@ -24,7 +24,7 @@ pub(super) struct Deadlines {
 struct Place {
     deadline: Instant,
     sequence: u64,
-    /// None where nobody waits.
+    /// None if nobody waits.
     waker: Option<Waker>,
     at: usize,
 }
@@ -93,12 +93,12 @@ impl Deadlines {
         self.take(0)
     }
 
-    /// Takes everybody out.
+    /// Takes all waiters out.
     pub(super) fn take_all(&mut self) -> Vec<Waker> {
         std::iter::from_fn(|| self.pop()).collect()
     }
 
-    /// Takes the place at `at` of the heap out.
+    /// Takes the place at index `at` out of the heap.
     fn take(&mut self, at: usize) -> Option<Waker> {
         let place = self.heap.swap_remove(at);
         self.free.push(place);

@@ -52,7 +52,7 @@ impl Real {
         self.timers.poll(deadline, timer, alarm, context.waker())
     }
 
-    /// Whether a timer was ever set that a thread that blocks could not be its own alarm for.
+    /// Whether a timer was ever set for which no blocked thread could be its own alarm.
     #[cfg(test)]
     pub(crate) fn has_timer_thread(&self) -> bool {
         self.timers.has_thread()
@@ -78,7 +78,7 @@ impl Drop for Real {
 fn seed_from_time() -> u64 {
     match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
         Ok(since) => since.as_nanos() as u64,
-        // A clock before 1970 is as good a seed as any.
+        // A clock before 1970 is as good as any other seed.
         Err(before) => before.duration().as_nanos() as u64,
     }
 }

@@ -1,4 +1,4 @@
-//! One thread that wakes whoever waits for a time.
+//! One thread that wakes those that wait for a time.
 
 use super::deadlines::{Deadlines, ROOM};
 use crate::alarm::{self, AlarmId};
@@ -84,7 +84,7 @@ impl Timers {
         drop(waiting);
     }
 
-    /// Sets or renews a timer. Returns a waker to be dropped without the lock.
+    /// Sets or renews a timer. Returns a waker that must be dropped without the lock.
     fn set(
         self: &Arc<Self>,
         deadline: Instant,
@@ -120,7 +120,8 @@ impl Timers {
         let mut due = Vec::with_capacity(ROOM);
         while let Some(pause) = self.collect_due(&mut due) {
             if due.is_empty() {
-                // A timer set since the look above has left its token, and this returns at once.
+                // A timer that was set since the check above has left its token, so this returns at
+                // once.
                 #[allow(clippy::disallowed_methods, reason = "this is the timer of all others")]
                 std::thread::park_timeout(pause);
             }

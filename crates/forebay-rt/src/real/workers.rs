@@ -18,10 +18,10 @@ const MIN_THREADS: usize = 2;
 
 pub(super) struct Workers {
     queue: Mutex<Queue>,
-    /// Tasks in the queue, written under its lock and read without it by a worker that looks out
-    /// for one.
+    /// Tasks in the queue, written under its lock and read without it by a worker that looks for
+    /// one.
     ready: AtomicUsize,
-    /// Looks before a thread with nothing to do goes to sleep; none on a single processor.
+    /// How often a thread with nothing to do looks before it sleeps; 0 on a single processor.
     looks: u32,
     /// Set before the tasks are dropped; looked at after each poll.
     stopping: AtomicBool,
@@ -29,12 +29,13 @@ pub(super) struct Workers {
 
 struct Queue {
     ready: VecDeque<Arc<Runnable>>,
-    /// Threads that found nothing to do. The last to come is the first to go: its caches are warm.
+    /// Threads that found nothing to do. The last one to sleep is woken first, because its caches
+    /// are warm.
     idle: Vec<Arc<Parker>>,
-    /// Threads that were woken and have not taken a task yet. While there is one nobody else is
+    /// Threads that were woken and have not taken a task yet. While there is one, no other is
     /// woken: it takes what has come since, and wakes the next if it leaves something.
     searching: usize,
-    /// Every task that has not ended, also one that waits where nothing will wake it.
+    /// Every task that has not ended, also one that nothing will ever wake.
     alive: BTreeMap<u64, Arc<Runnable>>,
     next_id: u64,
     started: bool,
@@ -77,7 +78,7 @@ impl Workers {
         self.push(runnable);
     }
 
-    /// Ends the threads after the polls that they are in, and drops every task.
+    /// Ends the threads after their current polls, and drops every task.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         let mut queue = lock(&self.queue);
@@ -161,7 +162,7 @@ impl Workers {
         }
     }
 
-    /// Looks for a task for a few microseconds: what comes then costs nobody a wake-up.
+    /// Looks for a task for a few microseconds: a task that comes in that time needs no wake-up.
     fn look_out(&self) {
         for _ in 0..self.looks {
             if self.ready.load(Ordering::Acquire) > 0 || self.is_stopping() {
@@ -216,7 +217,7 @@ struct Running {
 
 impl Runnable {
     fn run(self: Arc<Self>) {
-        // Acquires what those wrote that woke this task while it was in the queue.
+        // Acquires what was written by those that woke this task while it was in the queue.
         self.stage.swap(RUNNING, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(&self));
         let polled = poll_task(
@@ -262,7 +263,7 @@ impl Runnable {
         if let Some(ending) = ending {
             ending.tell(outcome);
         }
-        // Noted before it is said: a joiner must not wait for the reader of what we say.
+        // Recorded before it is printed: a joiner must not wait for the reader of our output.
         if has_panicked {
             say_panicked(self.name);
         }

@@ -1,7 +1,7 @@
 //! What will happen, ordered by time and then by age.
 //!
-//! A cancelled event leaves its entry in the heap; the entry is known as stale by its sequence and
-//! is dropped when it comes up, or when stale entries are the larger part.
+//! A cancelled event leaves its entry in the heap; its sequence number shows that it is stale, and
+//! it is dropped when it comes up, or when most entries are stale.
 
 use super::tasks::Waiter;
 use crate::sleep::TimerId;
@@ -15,7 +15,7 @@ const TIDY_ENTRIES: usize = 64;
 /// What happens.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// Somebody waited for this time.
+    /// A waiter waited for this time.
     Wake(Waiter),
     /// The time slice of this processor ends.
     SliceEnd(usize),
@@ -68,8 +68,8 @@ impl Events {
         TimerId { sequence, place }
     }
 
-    /// Lets the event `id` wake `waiter` instead. Returns what is to be dropped without the lock:
-    /// the former waiter, or `waiter` itself as an error if the event is not to come any more.
+    /// Lets the event `id` wake `waiter` instead. Returns what must be dropped without the lock:
+    /// the former waiter, or `waiter` itself as an error if the event will not come any more.
     pub(super) fn renew(&mut self, id: TimerId, waiter: Waiter) -> Result<Event, Waiter> {
         match self.live_at(id.place, id.sequence) {
             Some(event) => Ok(std::mem::replace(event, Event::Wake(waiter))),

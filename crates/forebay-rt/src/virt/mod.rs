@@ -1,9 +1,9 @@
 //! The virtual body: one thread, simulated time, simulated processors.
 //!
-//! Nothing takes time but what waits for it: tasks run until all of them wait, then the clock
-//! jumps to the next event. Among the tasks that are ready at one instant the next is drawn from
-//! the seed, so schedules differ between seeds and never within one. [`Virtual::trace_hash`] of
-//! two runs with one seed is equal; where it is not, something asked the outside world.
+//! Only waiting takes time: tasks run until all of them wait, then the clock jumps to the next
+//! event. Among the tasks that are ready at one instant the next is drawn from the seed, so
+//! schedules differ between seeds and never within one. [`Virtual::trace_hash`] of two runs with
+//! one seed is equal; if it is not, something depended on the outside world.
 
 mod events;
 mod processors;
@@ -47,7 +47,7 @@ impl Default for VirtualSettings {
     }
 }
 
-/// A virtual runtime and the thread that drives it: whoever calls [`Virtual::run`].
+/// A virtual runtime. The thread that calls [`Virtual::run`] drives it.
 ///
 /// Dropping it drops its tasks. Its handles may be sent anywhere, but a wake-up from another
 /// thread comes at a moment that no seed decides.
@@ -65,15 +65,15 @@ pub struct Virtual {
     world: Arc<World>,
 }
 
-/// Sets the clock of a [`Virtual`], from within its tasks too.
+/// Sets the clock of a [`Virtual`], also from within its tasks.
 #[derive(Clone)]
 pub struct VirtualClock {
     world: Arc<World>,
 }
 
 impl VirtualClock {
-    /// Lets the clock jump forward, as one does on a machine that was suspended: nothing happens
-    /// in between, and what was due then happens afterwards, in its order.
+    /// Lets the clock jump forward, as the clock of a suspended machine does: nothing happens in
+    /// between, and what was due in that time happens afterwards, in its order.
     ///
     /// ```
     /// use forebay_base::{Instant, Span};
@@ -170,8 +170,8 @@ impl Virtual {
         }
     }
 
-    /// Runs the machine until `future` is ready. Other tasks stay where they are then, and go on
-    /// in the next run.
+    /// Runs the machine until `future` is ready. Other tasks then stay where they are, and go on in
+    /// the next run.
     ///
     /// # Panics
     /// If nothing is left that could wake `future` (the message names the waiters, and for how

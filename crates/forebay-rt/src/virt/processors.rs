@@ -1,12 +1,12 @@
 //! The simulated processors and their one run queue.
 //!
 //! A job takes its place at the end of the queue. The job at the head gets the next processor that
-//! is free, and its task keeps that for one time slice, however many jobs it makes of it: when one
-//! ends, the processor stays with the task as long as that asks for more in the same instant. A
-//! task that works in small steps has the same share as one that works in large ones. A job whose
-//! slice is over goes to the end of the queue. A processor that starts a task which it did not
-//! serve up to this instant switches to it first. A job that needs a lock takes its turn for it
-//! when it starts, and its processor spins until then.
+//! is free, and its task keeps that processor for one time slice, in one job or in many: when a job
+//! ends, the processor stays with the task as long as the task asks for more in the same instant.
+//! So a task that works in small steps has the same share as one that works in large ones. A job
+//! whose slice is over goes to the end of the queue. A processor that starts a task other than its
+//! last one switches to it first. A job that needs a lock takes its turn for it when it starts, and
+//! its processor spins until then.
 
 use super::events::{Event, Events};
 use super::tasks::{TaskKey, Waiter};
@@ -21,7 +21,7 @@ use std::task::Poll;
 pub(super) struct Processors {
     slice: Span,
     each: Vec<Processor>,
-    /// Those without a job; the one that had one last comes first.
+    /// Those without a job, the most recently busy one first.
     idle: Vec<usize>,
     /// Those whose job has ended in this instant and whose task may have more.
     kept: Vec<usize>,
@@ -39,7 +39,7 @@ pub(super) struct Processors {
 
 #[derive(Debug)]
 struct Processor {
-    /// The job, since when it runs here, and the end of its slice.
+    /// The job, the time since which it runs here, and the end of its slice.
     runs: Option<(u32, Instant, TimerId)>,
     busy: Span,
     /// The task that it served last, and until when.
@@ -53,7 +53,7 @@ struct Job {
     rest: Span,
     /// The first part of it that is user code.
     user_rest: Span,
-    /// A lock that it still has to take, and for how long.
+    /// A lock that it still has to take, and how long it holds it.
     lock: Option<(u32, Span)>,
     /// The task and the number of its name, unless it came from outside.
     task: Option<(TaskKey, usize)>,
@@ -94,7 +94,8 @@ impl Processors {
         }
     }
 
-    /// Queues a job of `cost` for a task, with the number of its name, or for somebody outside.
+    /// Queues a job of `cost` for a task, with the number of its name, or for a waiter from
+    /// outside.
     pub(super) fn submit(
         &mut self,
         cost: JobCost,
@@ -158,8 +159,8 @@ impl Processors {
         }
     }
 
-    /// Frees a job that is done; otherwise lets it wake `waiter` instead. What is returned beside
-    /// is to be dropped without the lock.
+    /// Frees a job that is done; otherwise lets it wake `waiter` instead. The other return value
+    /// must be dropped without the lock.
     pub(super) fn poll(&mut self, index: u32, waiter: Waiter) -> (Poll<()>, Option<Waiter>) {
         let job = &mut self.jobs[index as usize];
         if matches!(job.stage, Stage::Done) {
@@ -169,7 +170,7 @@ impl Processors {
         (Poll::Pending, job.waiter.replace(waiter))
     }
 
-    /// Ends a job before its time. Returns what is to be dropped without the lock.
+    /// Ends a job before its time. Returns what must be dropped without the lock.
     pub(super) fn cancel(
         &mut self,
         index: u32,
@@ -227,7 +228,7 @@ impl Processors {
         self.each.iter().map(busy).collect()
     }
 
-    /// What was done up to `now`, but for the names.
+    /// What was done up to `now`, without the names.
     pub(super) fn times(&self, now: Instant) -> ProcessorTimes {
         let busy = self.busy(now).into_iter().fold(Span::ZERO, |a, b| a + b);
         ProcessorTimes {

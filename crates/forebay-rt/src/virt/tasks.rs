@@ -10,7 +10,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-/// One task among all that there ever were: its place, used again and again, and its number.
+/// One task among all that there ever were: its place, which is reused, and its number, which is
+/// not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TaskKey {
     pub(super) place: u32,
@@ -20,14 +21,15 @@ pub(super) struct TaskKey {
 /// Those that wait for an event of the machine itself.
 #[derive(Debug)]
 pub(super) enum Waiter {
-    /// A task of this machine: made ready without a waker, which is most of the speed.
+    /// A task of this machine. It is made ready without a waker, which accounts for most of the
+    /// speed.
     Task(TaskKey),
-    /// Whoever polled from elsewhere, or through a combinator with wakers of its own.
+    /// A waiter that polled from elsewhere, or through a combinator with wakers of its own.
     Outside(Waker),
 }
 
-/// Those that were woken since the last look. Apart from everything else, so that a wake-up needs
-/// no other lock, whoever does it and from wherever.
+/// Those that were woken since the last look. They are kept apart from everything else, so that a
+/// wake-up from any thread needs no other lock.
 #[derive(Debug, Default)]
 struct Inbox {
     woken: Mutex<Vec<TaskKey>>,
@@ -40,7 +42,7 @@ struct Inbox {
 struct Bell {
     key: TaskKey,
     inbox: Arc<Inbox>,
-    /// Set from the wake-up to the poll: one wake-up is as good as many.
+    /// Set from the wake-up to the poll: several wake-ups count as one.
     rung: AtomicBool,
 }
 
@@ -177,7 +179,7 @@ impl Tasks {
         }
     }
 
-    /// What each number of a name stands for, put in its place.
+    /// Replaces each number of a name by the name.
     pub(super) fn by_name(&self, of_group: &[Span]) -> BTreeMap<&'static str, Span> {
         self.names
             .iter()
@@ -186,7 +188,7 @@ impl Tasks {
             .collect()
     }
 
-    /// Makes a task ready, unless it is already or has ended.
+    /// Makes a task ready, unless it is ready already or has ended.
     pub(super) fn make_ready(&mut self, key: TaskKey, now: Instant) {
         let place = &mut self.places[key.place as usize];
         if place.id == key.id && place.in_use && !place.bell.rung.swap(true, Ordering::AcqRel) {
@@ -196,7 +198,7 @@ impl Tasks {
         }
     }
 
-    /// Moves those that were woken to the queues. `gave_way` goes behind the others.
+    /// Moves those that were woken to the queues. `gave_way` goes after the others.
     pub(super) fn collect_woken(&mut self, gave_way: Option<TaskKey>, now: Instant) {
         if !self.inbox.any.swap(false, Ordering::AcqRel) {
             return;
@@ -250,7 +252,7 @@ impl Tasks {
         place.since = now;
     }
 
-    /// Forgets a task. What is left of it is to be dropped without the lock.
+    /// Forgets a task. What is left of it must be dropped without the lock.
     pub(super) fn remove(&mut self, key: TaskKey) -> Option<Body> {
         let place = &mut self.places[key.place as usize];
         place.in_use = false;

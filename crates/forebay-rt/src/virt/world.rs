@@ -1,4 +1,4 @@
-//! Everything that a virtual runtime knows, and the loop that drives it.
+//! The whole state of a virtual runtime, and the loop that drives it.
 
 use super::events::{Event, Events};
 use super::processors::Processors;
@@ -14,11 +14,11 @@ use forebay_base::{Instant, Prng, Span};
 use std::panic::resume_unwind;
 use std::task::{Context, Poll, Waker};
 
-/// What the handles and the driving thread share. Nothing but arithmetic happens under its lock:
+/// What the handles and the driving thread share. Only arithmetic happens under its lock:
 /// no future is polled or dropped there, and no waker run or dropped.
 pub(crate) struct World {
     now_ns: AtomicU64,
-    /// The task that runs has asked to go behind the others.
+    /// The running task has asked to go after the others.
     gave_way: AtomicBool,
     costs: WorkCosts,
     streams: Prng,
@@ -56,11 +56,11 @@ enum Step {
 /// Polls the future that was given to a run; true when it is ready.
 type PollMain<'a> = &'a mut dyn FnMut(&mut Context<'_>) -> bool;
 
-/// More polls than any work does in one instant. Tasks that only ask each other whether there is
-/// something to do would go on for ever, while the time that would end it never comes.
+/// More polls than any real work makes in one instant. Tasks that only wake each other would go on
+/// for ever, and the time that would end it would never come.
 const POLLS_OF_AN_INSTANT: u64 = 2_000_000;
 
-/// Watches for a world in which tasks run and time does not.
+/// Watches for a run in which tasks go on and time does not.
 #[derive(Default)]
 struct Standstill {
     at: Instant,
@@ -147,7 +147,7 @@ impl World {
             }
             return Poll::Ready(());
         }
-        // What never comes is no event: a run in which only such are left cannot go on.
+        // An event that never comes is none: a run that has only such events left cannot go on.
         if deadline == Instant::NEVER {
             return Poll::Pending;
         }
@@ -256,7 +256,7 @@ impl World {
     }
 
     /// Drives until nothing is left to do up to `end`, and sets the clock there, or leaves it where
-    /// it has jumped to.
+    /// it jumped to.
     pub(super) fn run_until(&self, end: Instant) {
         let driving = Driving::start(self);
         self.drive(end, &mut |_| false);
@@ -346,7 +346,7 @@ impl World {
             state.processors.release_kept(now, &mut state.events);
             match state.events.next_time() {
                 Some(time) if time <= end => {
-                    // After a jump what was due before it happens late, but in its order.
+                    // What was due before a jump happens late, but in its order.
                     self.now_ns.fetch_max(time.as_nanos(), Ordering::Relaxed);
                     state.take_due(time, due);
                 }
@@ -398,7 +398,7 @@ impl State {
 /// One thread drives at a time, and no task drives the machine on which it runs.
 struct Driving<'a> {
     world: &'a World,
-    /// The future that was given to the run; forgotten with the run, however that ends.
+    /// The future that was given to the run; it is forgotten when the run ends in any way.
     main: Option<TaskKey>,
 }
 

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Ready as soon as one of both is. The other one is dropped then.
+/// Ready as soon as one of the two is. The other one is dropped then.
 ///
 /// ```
 /// use forebay_rt::wait::{WaitQueue, either};
@@ -17,7 +17,7 @@ use std::task::Poll;
 pub async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|context| {
-        // Both are polled, so that both know whom to wake.
+        // Both are polled, so that both have the waker.
         let first = one.as_mut().poll(context);
         let second = other.as_mut().poll(context);
         if first.is_ready() || second.is_ready() {

@@ -3,7 +3,7 @@
 use super::WaitQueue;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets everybody through while it is open and makes them wait while it is closed.
+/// Lets all callers through while it is open and makes them wait while it is closed.
 ///
 /// ```
 /// use forebay_rt::{block_on, wait::Gate};
@@ -26,8 +26,8 @@ impl Gate {
         }
     }
 
-    /// Ready once the gate is open. Whoever waits when it opens passes, even if it is closed again
-    /// before they run.
+    /// Ready once the gate is open. A caller that waits when it opens passes, even if it is closed
+    /// again before that caller runs.
     pub async fn wait(&self) {
         if self.is_open() {
             return;
@@ -39,7 +39,7 @@ impl Gate {
         opened.await;
     }
 
-    /// Opens the gate and lets through whoever waits; returns how many.
+    /// Opens the gate and lets all waiters through; returns how many.
     pub fn open(&self) -> usize {
         self.open.store(true, Ordering::Release);
         self.opened.wake_all()

@@ -97,9 +97,9 @@ impl<T: Copy> Line<T> {
         place.waker.take()
     }
 
-    /// Frees the place at `index` and says true if its owner was called; otherwise remembers
-    /// `waker` for then. A waker that it replaced is to be dropped without the lock: that may
-    /// drop a task, and with it other waiters of this line.
+    /// Frees the place at `index` and returns true if its owner was called; otherwise keeps `waker`
+    /// until then. A replaced waker must be dropped without the lock: that may drop a task, and
+    /// with it other waiters of this line.
     pub(super) fn poll(&mut self, index: u32, waker: &Waker) -> (bool, Option<Waker>) {
         let place = &mut self.places[index as usize];
         if place.called {
@@ -113,8 +113,9 @@ impl<T: Copy> Line<T> {
         (false, place.waker.replace(waker.clone()))
     }
 
-    /// Frees the place at `index`. Returns what it waited with if it was called and its owner
-    /// goes without having picked up the call, and its waker, to be dropped without the lock.
+    /// Frees the place at `index`. Returns what it waited with, if it was called and its owner
+    /// leaves without having picked up the call, and its waker, which must be dropped without the
+    /// lock.
     pub(super) fn leave(&mut self, index: u32) -> (Option<T>, Option<Waker>) {
         let place = &mut self.places[index as usize];
         let waker = place.waker.take();

@@ -1,8 +1,8 @@
-//! The only things that wait, usable from any thread and under any executor.
+//! The primitives that wait, usable from any thread and under any executor. Nothing else waits.
 //!
 //! Each of them keeps its waiters in a line inside one small lock: joining reuses the place that
-//! an earlier waiter left, so that waiting allocates only when a line grows longer than it ever
-//! was. No lock of this room is held while a waker runs.
+//! an earlier waiter left, so that waiting allocates only when a line grows longer than ever
+//! before. No lock of this module is held while a waker runs.
 //!
 //! The rule by which no wake-up is lost, wherever a [`WaitQueue`] guards a condition: *listen, look
 //! at the condition, then await*; and on the other side: *change the condition, then wake*.

@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 /// Requests that may wait without an allocation.
 const ROOM: usize = 2;
 
-/// A fixed number of permits. Whoever asks first is served first, so a large request is not
-/// starved by small ones that come after it.
+/// A fixed number of permits. The first request is served first, so small requests that come later
+/// do not starve a large one.
 ///
 /// ```
 /// use forebay_rt::{block_on, wait::Permits};
@@ -30,7 +30,7 @@ pub struct Permits {
 #[derive(Debug)]
 struct State {
     available: usize,
-    /// What each waiter needs. Not empty only while its first does not fit.
+    /// What each waiter needs. There are waiters only while the first of them does not fit.
     line: Line<usize>,
 }
 
@@ -98,7 +98,7 @@ impl Permits {
     /// `count` permits if they are available at once and nobody waits.
     pub fn try_acquire(&self, count: usize) -> Option<Permit<'_>> {
         let taken = lock(&self.state).take(count);
-        // Lazily: a permit that is made gives back what it holds when it is dropped.
+        // Made lazily, because a permit gives back what it holds when it is dropped.
         taken.then(|| Permit {
             permits: self,
             count,
@@ -119,7 +119,7 @@ impl Permits {
         lock(&self.state).available
     }
 
-    /// Permits that there are in all, held or not.
+    /// All permits, held or not.
     pub fn total(&self) -> usize {
         self.total
     }
@@ -129,7 +129,7 @@ impl Permits {
         lock(&self.state).line.waiting()
     }
 
-    /// Puts `returned` permits back and serves whoever can be served now, in order.
+    /// Puts `returned` permits back and serves the requests that fit now, in order.
     fn serve(&self, mut returned: usize) {
         loop {
             let mut batch = Batch::default();
@@ -215,7 +215,7 @@ impl Drop for Acquire<'_> {
             Stage::Waiting(place) => {
                 let (unused, waker) = lock(&self.permits.state).line.leave(place);
                 drop(waker);
-                // Even if nothing comes back, those behind a request that was too large may fit.
+                // Even if nothing comes back, the requests after one that was too large may fit.
                 self.permits.serve(unused.unwrap_or(0));
             }
             Stage::Granted => self.permits.serve(self.count),
@@ -238,7 +238,7 @@ impl Permit<'_> {
         self.count
     }
 
-    /// Gives up the duty to return the permits and says how many there are to return.
+    /// Gives up the duty to return the permits, and returns their number.
     fn disarm(mut self) -> usize {
         std::mem::take(&mut self.count)
     }

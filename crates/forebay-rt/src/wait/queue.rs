@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Waiters for a condition that somebody else makes true.
+/// Waiters for a condition that others make true.
 ///
 /// A listener is registered the moment it is made; a wake-up between that moment and its first
 /// poll is kept for it. So this order loses nothing:
@@ -48,9 +48,10 @@ struct Listeners {
 
 #[derive(Clone, Copy, Debug)]
 struct Listening {
-    /// Grows along the line: tells those that came after a `wake_all` began from those before.
+    /// Grows along the line: separates listeners that came after a `wake_all` began from those
+    /// before.
     ticket: u64,
-    /// Woken by `wake_one`, which has to reach a listener that uses it.
+    /// Woken by `wake_one`, whose wake-up has to reach a listener that uses it.
     alone: bool,
 }
 
@@ -63,8 +64,8 @@ impl WaitQueue {
         WaitQueue::with_room(0)
     }
 
-    /// The same with room from the start for `room` waiters at a time; for more it grows, and
-    /// never shrinks. Where somebody waits for memory to come free, waiting should need none.
+    /// The same with room from the start for `room` waiters at a time; it grows for more, and never
+    /// shrinks. A caller that waits for free memory should need none to wait.
     pub fn with_room(room: usize) -> WaitQueue {
         WaitQueue {
             line: Mutex::new(Listeners {
@@ -101,7 +102,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes all that listen now; returns how many.
+    /// Wakes all current listeners; returns how many.
     pub fn wake_all(&self) -> usize {
         if self.nobody_waits() {
             return 0;
@@ -126,8 +127,8 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes the one that listens longest; returns 1, or 0 if nobody listens. If that listener is
-    /// dropped before it notices, the wake-up goes on to the next.
+    /// Wakes the listener that has waited longest; returns 1, or 0 if nobody listens. If that
+    /// listener is dropped before it notices, the wake-up goes on to the next.
     pub fn wake_one(&self) -> usize {
         if self.nobody_waits() {
             return 0;
@@ -149,7 +150,7 @@ impl WaitQueue {
         1
     }
 
-    /// How many listen and were not woken yet. It may have changed when the caller looks at it.
+    /// How many listeners have not been woken yet. It may have changed when the caller looks at it.
     pub fn waiters(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Where somebody waits: for a watchdog that has to name a wait which does not end.
+//! Where a wait is in the source: for a watchdog that has to name a wait that does not end.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -7,9 +7,9 @@ thread_local! {
     static LATEST: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
-/// The line of the source in which the latest wait of this thread began that was found not to be
-/// over: that of a [`Listener`](super::Listener) or of a sleep. Asking forgets it, so a caller
-/// before and after a poll learns where what was polled waits.
+/// The source line of this thread's latest wait that a poll found not to be over, of a
+/// [`Listener`](super::Listener) or of a sleep. Asking forgets it, so a caller that asks before and
+/// after a poll learns where the polled future waits.
 ///
 /// ```
 /// use forebay_rt::wait::{WaitQueue, waits_at};

@@ -45,7 +45,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Puts `value` in and wakes whoever waits for it.
+    /// Puts `value` in and wakes the taker that waits for it.
     ///
     /// # Panics
     /// If a value is there already: it would be lost.
@@ -68,10 +68,10 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Ready with the value once it is there. One may wait at a time.
+    /// Ready with the value once it is there. Only one taker may wait at a time.
     ///
     /// # Panics
-    /// When polled, if another one waits already.
+    /// When polled, if another taker waits already.
     pub fn take(&self) -> Take<'_, T> {
         Take {
             slot: self,

@@ -1,4 +1,4 @@
-//! Counts what passes.
+//! Counts the requests that pass.
 
 use crate::io::{Finish, FinishedIo, Io, IoKind, PagePointer};
 use crate::{Geometry, Store};
@@ -120,7 +120,7 @@ impl Store for CountStore {
     }
 }
 
-/// Counts the end of one request and tells the finisher in whose place it is.
+/// Counts the end of one request and calls the finisher that it replaced.
 struct Counting {
     rt: Rt,
     ledger: Arc<Ledger>,

@@ -80,7 +80,7 @@ pub(super) fn submit_later(rt: &Rt, inner: &Arc<dyn Store>, io: Io, span: Span) 
     let inner = Arc::clone(inner);
     let wake = rt.sleep(span);
     rt.spawn("store delay", async move {
-        // The whole of `held` has to be in the task, so that its drop ends the request.
+        // The task has to own all of `held`, so that dropping the task ends the request.
         let held = held;
         wake.await;
         inner.submit(held.release());

@@ -63,9 +63,9 @@ impl Fault {
 pub enum FaultWhen {
     /// Each time until [`FaultStore::clear`].
     Always,
-    /// The first so many times.
+    /// The first times, this many.
     First(u64),
-    /// The so-manyth time alone, counted from 1.
+    /// Only this time, counted from 1.
     Nth(u64),
     /// By chance: `numerator` times of `denominator`, drawn from the runtime's stream.
     Chance {
@@ -85,12 +85,12 @@ pub enum FaultAction {
     NeverAnswer,
     /// The first pages of a write are written, then it fails. Other requests fail.
     Torn {
-        /// So many pages are written, or all but the last if there are not more.
+        /// This many pages are written, or all except the last if there are not more.
         pages: usize,
         /// How it fails.
         failure: Failure,
     },
-    /// The request begins so much later.
+    /// The request begins this much later.
     Delay(Span),
 }
 

@@ -1,4 +1,5 @@
-//! Stores around stores: each has one idea, keeps the geometry of what it wraps, and stacks.
+//! Stores around stores: each does one thing and keeps the geometry of the store that it wraps, and
+//! they can be stacked.
 
 mod count;
 mod delay;
@@ -15,7 +16,7 @@ use crate::io::Io;
 
 /// A request that waits in a wrapper.
 ///
-/// The runtime may end while it waits. Nothing can be carried out then, but the request must still
+/// The runtime may end while it waits. Then nothing can be carried out, but the request must still
 /// be finished: it fails with [`Failure::NoAnswer`].
 #[derive(Debug)]
 struct Held(Option<Io>);

@@ -1,8 +1,9 @@
 //! One medium of a given speed: requests pass one after the other, in the order they came.
 //!
-//! Each takes the medium for `max(bytes / bytes_per_s, 1 / operations_per_s)`. When it is free
-//! is a computed instant, not the instant at which a timer woke: a late timer costs the request
-//! that waited for it, not the ones behind it, so the rate is held exactly while requests wait.
+//! Each takes the medium for `max(bytes / bytes_per_s, 1 / operations_per_s)`. The instant at which
+//! it is free is computed; it is not the instant at which a timer woke. So a late timer delays only
+//! the request that waited for it, not the ones after it, and the rate is exact while requests
+//! wait.
 
 use super::Held;
 use crate::io::{Io, IoKind, PagePointer, Request};
@@ -21,7 +22,7 @@ pub struct Rate {
     pub bytes_per_s: u64,
     /// Requests a second; 0 stops the medium until the rate is changed.
     pub operations_per_s: u64,
-    /// Bytes that pass at once after an idle time that would have been enough for them.
+    /// Bytes that pass at once after the medium was idle for as long as they take.
     pub burst_bytes: u64,
 }
 
@@ -33,7 +34,7 @@ impl Rate {
         burst_bytes: 0,
     };
 
-    /// So many bytes a second, no limit of requests, no bursts.
+    /// This many bytes a second, no limit of requests, no bursts.
     ///
     /// ```
     /// assert_eq!(forebay_store::Rate::bytes(30_000_000).bytes_per_s, 30_000_000);
@@ -121,8 +122,8 @@ impl RateStore {
         }
     }
 
-    /// Changes the speed from now on. What has passed of a request has passed; the rest of it
-    /// goes on at the new speed.
+    /// Changes the speed from now on. The rest of a request that is passing goes on at the new
+    /// speed.
     pub fn set_rate(&self, rate: Rate) {
         lock(&self.medium.queue).rate = rate;
         self.medium.rate_changed.wake_all();

@@ -1,4 +1,4 @@
-//! Aligned pages that outlive the requests which use them, behind a safe face.
+//! Aligned pages that outlive the requests that use them, with a safe interface.
 
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
@@ -74,7 +74,7 @@ impl Arena {
         pages
     }
 
-    /// Takes pages back from a finished request and says what is in them.
+    /// Takes pages back from a finished request and returns what is in them.
     pub(crate) fn take_back(&self, pages: Vec<PagePointer>) -> Vec<u8> {
         let mut bytes = vec![0; pages.len() * PAGE_BYTES];
         for (page, chunk) in pages.iter().zip(bytes.chunks_mut(PAGE_BYTES)) {

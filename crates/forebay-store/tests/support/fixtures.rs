@@ -37,7 +37,7 @@ pub(crate) fn settings(method: Method, direct: bool) -> FileStoreSettings {
     }
 }
 
-/// Every file store that this system can run; what it cannot run is said aloud.
+/// Every file store that this system can run; a message names those that it cannot run.
 pub(crate) fn file_stores() -> Vec<(&'static str, Arc<FileStore>)> {
     let wanted = [
         ("uring, direct", Method::Uring, true),

@@ -106,7 +106,7 @@ impl Driver {
         self.submit(request, self.arena.lend(count, 0xAA))
     }
 
-    /// Waits for `token`; gives its pages back and says what was in them.
+    /// Waits for `token`, takes its pages back and returns what was in them.
     pub(crate) async fn finish(&self, token: u64) -> Result<Vec<u8>, Failure> {
         let FinishedIo {
             request,
@@ -134,7 +134,7 @@ impl Driver {
         block_on(self.finish(token)).map(|_| ())
     }
 
-    /// All bytes of the pages of a read, also those behind `length_bytes`.
+    /// All bytes of the pages of a read, also those past `length_bytes`.
     pub(crate) fn read(&self, object: ObjectId, offset_bytes: u64, length_bytes: u64) -> Vec<u8> {
         self.try_read(object, offset_bytes, length_bytes)
             .expect("the read succeeds")
