@@ -8,7 +8,7 @@ use std::sync::Weak;
 #[derive(Debug, Default)]
 pub(crate) struct Anchor {
     pub(crate) fd: Option<Arc<OwnedFd>>,
-    /// The one that was given back last, which somebody may still use.
+    /// The one that was given back last, which a caller may still use.
     pub(crate) given_back: Weak<OwnedFd>,
     /// It must not be given back.
     pub(crate) is_pinned: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// That of a file which is held for good.
+    /// The anchor of a file that is held for good.
     pub(crate) fn pinned(fd: OwnedFd) -> Anchor {
         Anchor {
             fd: Some(Arc::new(fd)),
@@ -26,7 +26,7 @@ impl Anchor {
         }
     }
 
-    /// The descriptor, as long as anybody has it.
+    /// The descriptor, while anything holds it.
     pub(crate) fn present(&self) -> Option<Arc<OwnedFd>> {
         self.fd.clone().or_else(|| self.given_back.upgrade())
     }

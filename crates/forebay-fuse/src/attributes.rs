@@ -1,4 +1,4 @@
-//! What the kernel is told of a file.
+//! The attributes of a file, as they are sent to the kernel.
 
 #![allow(
     clippy::disallowed_types,
@@ -14,7 +14,7 @@ pub(crate) fn kind_of(stat: &Stat) -> FileType {
     kind(rustix::fs::FileType::from_raw_mode(stat.st_mode))
 }
 
-/// The kind in the protocol's words.
+/// The kind in the terms of the protocol.
 pub(crate) fn kind(file_type: rustix::fs::FileType) -> FileType {
     match file_type {
         rustix::fs::FileType::Directory => FileType::Directory,
@@ -70,7 +70,7 @@ pub(crate) fn unknown(number: u64, kind: FileType) -> FileAttr {
     }
 }
 
-/// A time to be set, in the system's words.
+/// A time to be set, in the terms of the system.
 pub(crate) fn time_to_set(time: Option<TimeOrNow>) -> Timespec {
     match time {
         None => crate::source::OMITTED,
@@ -91,9 +91,9 @@ fn time_of(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<u64>) -> System
     base + Duration::from_nanos(nanoseconds.try_into().unwrap_or(0))
 }
 
-/// The time that somebody asked for, as the library hands it on. Up to 0.18 it counts nanoseconds
-/// before 1970 backwards from the second, which is undone here; what it tells others it counts
-/// right.
+/// The time that a program asked for, as the library passes it on. Up to 0.18 the library counts
+/// nanoseconds before 1970 backwards from the second, which is undone here; in its answers it
+/// counts them correctly.
 fn timespec_asked(time: SystemTime) -> Timespec {
     let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
         Ok(since) => (since.as_secs() as i64, since.subsec_nanos()),
@@ -127,7 +127,7 @@ pub(crate) fn unpack_device(packed: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// The test of what is asked for and told through a mount is in `tests/operations.rs`.
+    /// The test of times that are set and read through a mount is in `tests/operations.rs`.
     #[test]
     fn times_before_1970_are_told_forwards_from_the_second() {
         let nearly_two = Duration::new(1, 999_999_999);

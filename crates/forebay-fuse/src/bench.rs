@@ -1,4 +1,4 @@
-//! A folder for one test that nobody has mounted: what the kernel would ask is called.
+//! A folder for one test, without a mount: the test calls what the kernel would request.
 
 use crate::crew::Crew;
 use crate::folder::{Folder, Limits};
@@ -23,14 +23,14 @@ use tempfile::TempDir;
 /// How long a test looks for what has to come.
 const PATIENCE: Span = Span::from_secs(30);
 
-/// Who asks.
+/// The caller of the requests.
 pub(crate) const CALLER: Caller = Caller {
     user: 65_534,
     group: 65_534,
     thread: 0,
 };
 
-/// Calls `try_once` until it says that it is done.
+/// Calls `try_once` until it returns true.
 pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {
     let began = Stopwatch::start();
     while !try_once() {
@@ -39,8 +39,8 @@ pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {
     }
 }
 
-/// Does `body` as [`CALLER`], without root's privileges if we have them. The system gives and takes
-/// them by the thread.
+/// Runs `body` as [`CALLER`], without root's privileges if we have them. Privileges belong to the
+/// thread.
 pub(crate) fn without_privileges(body: impl FnOnce() + Send + 'static) {
     let is_root = rustix::process::geteuid().is_root();
     let work = forebay_rt::thread::spawn("without privileges", move || {
@@ -63,7 +63,7 @@ pub(crate) fn place(name: &str) -> Place<'_> {
     }
 }
 
-/// The folder, and what is behind it. Nobody keeps it: nothing is let go but by the test.
+/// The folder, and the source behind it. It has no keeper: only the test lets anything go.
 pub(crate) struct Bench {
     source: TempDir,
     pub(crate) cache: Cache,
@@ -135,7 +135,7 @@ impl Bench {
         }
     }
 
-    /// Does what the keeper does with a closed file that is one too many.
+    /// Does what the keeper does with a closed file in excess.
     pub(crate) async fn retire(folder: Arc<Folder>, inode: Arc<Inode>) {
         let permit = Arc::new(Permits::new(1)).acquire_owned(1).await;
         folder.retire(inode, permit).await;

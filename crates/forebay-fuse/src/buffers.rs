@@ -1,12 +1,12 @@
-//! Buffers for replies, so many at a time and kept for the next ones.
+//! Buffers for replies: a bounded number at a time, reused for the next replies.
 
 use crate::shares::REPLIES;
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::wait::{OwnedPermit, Permits};
 use std::ops::{Deref, DerefMut};
 
-/// Buffers of one size. They are zeros when new, so that the system gives memory to those parts
-/// alone that are used.
+/// Buffers of one size. They are zeros when new, so that the system gives memory only to the parts
+/// that are used.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     size_bytes: usize,
@@ -39,7 +39,7 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        // A larger one was made for a request that no kernel sends.
+        // A larger one is for a request that no kernel sends.
         if bytes.len() == self.owner.size_bytes {
             lock(&self.owner.free).push(bytes);
         }
@@ -55,7 +55,7 @@ impl Buffers {
         }
     }
 
-    /// A buffer of at least `wanted_bytes`, as soon as there are few enough.
+    /// A buffer of at least `wanted_bytes`, as soon as few enough are in use.
     pub(crate) async fn take(self: Arc<Buffers>, wanted_bytes: usize) -> Buffer {
         let permit = self.permits.acquire_owned(1).await;
         let kept = lock(&self.free).pop();

@@ -1,9 +1,10 @@
-//! The content of a regular file: an object of the cache, and what is told of the file meanwhile.
+//! The content of a regular file: an object of the cache, and the attributes that are shown
+//! meanwhile.
 //!
-//! While a file has content here, its length and its times of change are ours: what was written
-//! is in memory and reaches the source later, and the source's clock would then tell the time of
-//! the write-back. A time is taken when somebody first looks, or closes, or syncs, and the source
-//! is given it back once everything is written.
+//! While a file has content here, its length and its times of change are ours: what was written is
+//! in memory and reaches the source later, and the source would then record the time of the
+//! write-back. A time is taken when a program first looks, or closes, or syncs, and is set in the
+//! source once everything is written.
 //!
 //! invariant M2: while a content has users it is not closed.
 
@@ -22,12 +23,12 @@ use rustix::fs::{Stat, Timespec};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 
-/// The system's number for what a cache refused.
+/// The system's error number for an error of the cache.
 pub(crate) fn access_errno(error: &AccessError) -> Errno {
     Errno::from_raw_os_error(error.errno())
 }
 
-/// The system's number for what kept data from being durable.
+/// The system's error number for what kept data from becoming durable.
 pub(crate) fn sync_errno(error: &SyncError) -> Errno {
     Errno::from_raw_os_error(error.errno())
 }
@@ -37,11 +38,11 @@ pub(crate) fn sync_errno(error: &SyncError) -> Errno {
 pub(crate) struct Content {
     /// The store's number of it.
     pub(crate) object: ObjectId,
-    /// A handle that nobody reads or writes through; others are its clones.
+    /// A handle that no program reads or writes through; others are its clones.
     pub(crate) file: File,
-    /// The largest length that the source lets it have, once somebody has asked.
+    /// The largest length that the source allows, once it was looked up.
     pub(crate) largest: OnceLock<u64>,
-    /// What the kernel has of it, and what passes that.
+    /// The pages that the kernel has of it, and the writes that pass them.
     pub(crate) kernel_pages: Arc<KernelPages>,
     /// Written to since the times were last taken.
     modified: AtomicBool,
@@ -49,28 +50,28 @@ pub(crate) struct Content {
     has_set_id: AtomicBool,
     /// Has capabilities, which every write takes away.
     is_capable: AtomicBool,
-    /// The next sync also makes durable what an earlier content of the file left uncommitted. Held
-    /// while one does, so that no other returns before it is done.
+    /// The next sync also makes durable what an earlier content of the file left uncommitted.
+    /// Locked while a sync does, so that no other returns before it is done.
     owes_commit: Mutex<bool>,
-    /// A sync has told that its commits fail.
+    /// A sync has reported that its commits fail.
     loss_told: AtomicBool,
-    /// Its loss was counted and named, and its commit is asked for no more.
+    /// Its loss was counted and named, and its commit will not be asked for again.
     is_waived: AtomicBool,
-    /// Held while the source's times are set and looked at: one who gives it a time told earlier
-    /// would else undo what somebody has set meanwhile.
+    /// Locked while the source's times are set and read: otherwise a call that sets an older time
+    /// could undo one that a program has set meanwhile.
     times: Mutex<Times>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Times {
-    /// What is told instead of the source's times.
+    /// What is shown instead of the source's times.
     kept: Option<Kept>,
-    /// How the source was when it last held all that we know. None while it does not.
+    /// The state of the source when it last had everything that we have. None while it does not.
     agreed: Option<Agreed>,
 }
 
 impl Times {
-    /// Those of a file of which the source, as in `stat`, holds all that is known.
+    /// The times of a file of which the source, as in `stat`, has everything.
     fn of(stat: &Stat) -> Times {
         Times {
             kept: None,
@@ -78,11 +79,11 @@ impl Times {
         }
     }
 
-    /// Somebody has set the time of modification to `asked`, and the source then was as in `stat`.
+    /// A program has set the time of modification to `asked`, and the source then was as in `stat`.
     fn were_set(&mut self, asked: Timespec, stat: &Stat, is_written: bool) {
         let mut kept = Kept::of(stat);
         if !is_written && asked.tv_nsec != PRESENT.tv_nsec {
-            // The source may already tell the time of a write-back that came in between.
+            // The source may already have the time of a write-back that came in between.
             kept.modified = asked;
         }
         self.kept = Some(kept);
@@ -181,8 +182,8 @@ impl Content {
         take(&self.is_capable)
     }
 
-    /// Does `commit`, which makes durable what the source has of the file, if an earlier content
-    /// left something to commit, or if `surely`. It is owed until one has succeeded.
+    /// Calls `commit`, which makes durable what the source has of the file, if an earlier content
+    /// left something to commit, or if `surely`. The commit is owed until one has succeeded.
     pub(crate) fn pay_commit(
         &self,
         surely: bool,
@@ -198,28 +199,28 @@ impl Content {
         if surely { commit() } else { Ok(()) }
     }
 
-    /// A sync has told somebody that commits of it fail for ever.
+    /// A sync has reported to a program that commits of it fail for ever.
     pub(crate) fn note_loss_told(&self) {
         self.loss_told.store(true, Ordering::Release);
     }
 
-    /// Whether somebody was told that commits of it fail for ever.
+    /// Whether a program got the error that commits of it fail for ever.
     pub(crate) fn loss_is_told(&self) -> bool {
         self.loss_told.load(Ordering::Acquire)
     }
 
-    /// Asks for no commit of it any more. True the first time.
+    /// Makes sure that no commit of it is asked for again. True the first time.
     pub(crate) fn waive_commit(&self) -> bool {
         self.file.waive_commit();
         !self.is_waived.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether its commit is asked for no more.
+    /// Whether its commit will not be asked for again.
     pub(crate) fn is_waived(&self) -> bool {
         self.is_waived.load(Ordering::Acquire)
     }
 
-    /// Whether the source lacks something that is known here.
+    /// Whether the source lacks something that is here.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.file.is_written()
     }
@@ -238,9 +239,9 @@ impl Content {
         self.is_settled_at(times) && times.agreed.is_some_and(is_other)
     }
 
-    /// How the source is if somebody else changed the file below since it was settled. `stat` is
-    /// how it was a moment ago, when it may have been yet to be settled: what that says is asked
-    /// again while nobody settles it.
+    /// The state of the source if another program has changed the file below since it was settled.
+    /// `stat` is its state a moment ago, perhaps before it was settled; so a difference is checked
+    /// again while nobody settles the file.
     pub(crate) fn changed_below(&self, fd: impl AsFd, stat: &Stat) -> Result<Option<Stat>, Errno> {
         let times = lock(&self.times);
         if !self.is_stale(&times, stat) {
@@ -265,7 +266,7 @@ impl Content {
             return Ok(());
         }
         let taken = match through.set_times(&fd, OMITTED, PRESENT) {
-            // Who may write a file but does not own it may only set both times.
+            // A user that may write a file but does not own it may only set both times.
             Err(Errno::PERM) => through.set_times(&fd, PRESENT, PRESENT),
             other => other,
         };
@@ -276,7 +277,7 @@ impl Content {
         Ok(())
     }
 
-    /// Sets the times of the file as somebody asks.
+    /// Sets the times of the file as a program asks.
     pub(crate) fn set_times(
         &self,
         fd: impl AsFd,
@@ -298,7 +299,7 @@ impl Content {
         Ok(())
     }
 
-    /// Tells the time at which something else of the file than its bytes was changed.
+    /// Shows now as the time at which something of the file other than its bytes changed.
     pub(crate) fn metadata_changed(&self, fd: impl AsFd) -> Result<(), Errno> {
         let mut times = lock(&self.times);
         if let Some(kept) = &mut times.kept {
@@ -307,7 +308,7 @@ impl Content {
         Ok(())
     }
 
-    /// Gives the source the time that is told here, if it has all bytes.
+    /// Sets the time that is shown here in the source, if the source has all bytes.
     pub(crate) fn settle(&self, fd: impl AsFd, through: &Descriptors) -> Result<(), Errno> {
         self.take_times(&fd, through)?;
         let mut times = lock(&self.times);
@@ -316,7 +317,7 @@ impl Content {
         }
         if let Some(kept) = times.kept {
             match through.set_times(&fd, OMITTED, kept.modified) {
-                // The file is another user's: its time stays that of the write-back.
+                // The file belongs to another user: its time stays that of the write-back.
                 Err(Errno::PERM) => {}
                 other => other?,
             }
@@ -328,11 +329,11 @@ impl Content {
         Ok(())
     }
 
-    /// Puts what is known here in the place of what the source says.
+    /// Replaces what the source says by what is known here.
     pub(crate) fn overlay(&self, stat: &mut Stat) {
         let length_bytes = self.file.len();
         stat.st_size = length_bytes as _;
-        // Pages that are not written yet may need room that the source has not given them.
+        // Pages that are not written yet may need room that the source has not allocated.
         let most = (length_bytes.div_ceil(PAGE_BYTES as u64) * PAGE_BYTES as u64 / 512) as i64;
         let unwritten = (self.file.dirty_pages() * PAGE_BYTES as u64 / 512) as i64;
         let blocks = stat.st_blocks;
@@ -346,7 +347,7 @@ impl Content {
     }
 }
 
-/// Lowers a flag that is seldom up, and says whether it was.
+/// Lowers a flag that is seldom up, and returns whether it was up.
 fn take(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::Relaxed)
 }
@@ -370,14 +371,14 @@ pub(crate) struct Slot {
     pub(crate) users: u32,
     /// Whether the store may write it.
     pub(crate) writable: bool,
-    /// Whether it stands in the line of the closed ones.
+    /// Whether it is in the line of the closed files.
     pub(crate) in_line: bool,
-    /// An earlier content was lost, and no sync has told of it.
+    /// An earlier content was lost, and no sync has reported it.
     pub(crate) untold_loss: Option<Errno>,
 }
 
 impl ContentSlot {
-    /// Does something with the slot under its lock; it must not wait.
+    /// Runs a function on the slot under its lock; the function must not wait.
     pub(crate) fn with<T>(&self, body: impl FnOnce(&mut Slot) -> T) -> T {
         body(&mut lock(&self.state))
     }
@@ -387,7 +388,7 @@ impl ContentSlot {
         lock(&self.state).content.clone()
     }
 
-    /// Whether there is no content, and nothing to tell of an earlier one.
+    /// Whether there is no content, and no loss of an earlier one to report.
     pub(crate) fn is_empty(&self) -> bool {
         let slot = lock(&self.state);
         slot.content.is_none() && slot.untold_loss.is_none()
@@ -399,7 +400,7 @@ impl ContentSlot {
     }
 
     /// Takes the content out if nobody uses it (invariant M2), whether or not it is written, of a
-    /// file that nobody can open any more: there is nobody left to tell of a loss.
+    /// file that nobody can open any more: no program is left that could get an error.
     pub(crate) fn take_unused(&self) -> Option<Arc<Content>> {
         let mut slot = lock(&self.state);
         if slot.users > 0 {
@@ -410,11 +411,12 @@ impl ContentSlot {
     }
 
     /// Takes the content out if nobody uses it and the source has all of it (invariant M2), and no
-    /// commit is owed: somebody may have cut the file while the last sync was under way, and the
-    /// commit of a file that is closed would be asked for in vain, for ever.
+    /// commit is owed. A program may have cut the file while the last sync was under way, and
+    /// asking for the commit of a closed file would fail for ever.
     pub(crate) fn take_settled(&self) -> Option<Arc<Content>> {
         let mut slot = lock(&self.state);
-        // What ends says what it leaves to commit before it counts as ended: so that comes last.
+        // This check comes last, because a call notes what it leaves to commit before it counts as
+        // ended.
         let settled = slot
             .content
             .as_ref()

@@ -1,8 +1,7 @@
 //! Opening and closing contents.
 //!
-//! The content of a closed file stays, with its pages and what of it is not written, until more
-//! are kept than there are descriptors for. Then the ones that were closed first are written and
-//! let go.
+//! The content of a closed file stays, with its pages and unwritten bytes, until there are more
+//! contents than descriptors for them. Then those that were closed first are written and let go.
 
 use crate::content::{Content, Slot};
 use crate::folder::Folder;
@@ -20,10 +19,10 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Before another attempt to let go what could not be written.
+/// The pause before another attempt to let go what could not be written.
 pub(crate) const RETRY_AFTER: Span = Span::from_secs(2);
 
-/// Somebody who uses a content: it is not closed before this is dropped.
+/// A user of a content: the content is not closed before this is dropped.
 #[derive(Debug)]
 pub(crate) struct ContentUse {
     folder: Arc<Folder>,
@@ -36,7 +35,8 @@ impl Drop for ContentUse {
         let is_last = self.inode.content.with(|slot| {
             slot.users -= 1;
             if slot.users == 0 {
-                // Under the lock, or it would forget what the next user has made the kernel fetch.
+                // Under the lock, or it would forget pages that the kernel fetched for the next
+                // user.
                 self.content.kernel_pages.closed();
             }
             slot.users == 0
@@ -50,7 +50,8 @@ impl Drop for ContentUse {
 }
 
 impl Folder {
-    /// Uses the content of a regular file, which is opened if it is not, for writing if asked for.
+    /// Uses the content of a regular file. It is opened if it is not open, for writing if asked
+    /// for.
     pub(crate) fn use_content(
         self: &Arc<Folder>,
         inode: &Arc<Inode>,
@@ -76,7 +77,7 @@ impl Folder {
             slot.users += u32::from(!is_refused);
             Ok::<_, Errno>((content, is_refused))
         };
-        // Descriptors are not to be looked for under the lock of a content.
+        // Nothing may look for spare descriptors under the lock of a content.
         let (content, is_refused) = self.sparing_surely(|| inode.content.with(use_in))?;
         if is_refused {
             self.content_closed(inode, &content);
@@ -98,7 +99,7 @@ impl Folder {
         if let Some(lost) = self.take_lost(slot, inode) {
             self.let_lost_go(inode, lost);
         }
-        // Behind the end of a lost content, which gives the source its times.
+        // After the end of a lost content, which sets its times in the source.
         let mut stat = rustix::fs::fstat(inode)?;
         let path = Descriptors::path(inode);
         let path = Path::new(&path);
@@ -141,17 +142,17 @@ impl Folder {
         Ok(content)
     }
 
-    /// Closes a content in whose place the next user opens another, because somebody changed the
-    /// file below. If it was written to, the store owes a commit, for which the file has to stay
-    /// open until it is durable, or until it is known that it never will be: the system tells that
-    /// once, so that no later try would find anything wrong.
+    /// Closes a content that the next user replaces by another, because the file was changed below.
+    /// If it was written to, the store owes a commit, and the file has to stay open until the
+    /// commit has succeeded or failed for good: the system reports a failure once, so a later try
+    /// would find nothing wrong.
     fn replaced(self: &Arc<Folder>, inode: &Arc<Inode>, content: Arc<Content>, was_writable: bool) {
         if !was_writable {
             self.files.close(content.object);
             return;
         }
         let (folder, inode) = (self.clone(), inode.clone());
-        // The end waits for it, if it has not begun.
+        // The end of the mount waits for it, unless the end has begun.
         let inside = self.door.enter();
         self.crew.leave(Box::new(move || {
             let committed = folder.commit_beside(&inode, true);
@@ -161,7 +162,7 @@ impl Folder {
             drop(inside);
             let giving_up = folder.clone();
             folder.rt.spawn("give up", async move {
-                // A commit that was under way is told what somebody else has heard before us.
+                // A commit that was under way learns of an error that another caller got before us.
                 let failure = giving_up.give_up(&content).await;
                 if let (Ok(()), Some(failure)) = (committed, failure) {
                     giving_up.note_loss(&inode, errno_of(failure));
@@ -170,21 +171,22 @@ impl Folder {
         }));
     }
 
-    /// Opens the file below for what needs to neither read nor write its bytes.
+    /// Opens the file below for calls that neither read nor write its bytes.
     pub(crate) fn open_beside(&self, inode: &Arc<Inode>) -> Result<OwnedFd, Errno> {
         let held = self.hold(inode)?;
         let open = |flags| self.sparing(|| self.through.open(&held, flags));
-        // We may be let in for writing alone, and the next moment may have a descriptor to spare.
+        // We may be allowed to open it for writing only, and a moment later there may be a
+        // descriptor to spare.
         open(OFlags::RDONLY).or_else(|_| open(OFlags::WRONLY))
     }
 
-    /// Makes durable what the source has of a file, by a descriptor beside the cache: the bytes
-    /// alone if `data_only`.
+    /// Makes durable what the source has of a file, by a descriptor that bypasses the cache: only
+    /// the bytes if `data_only`.
     pub(crate) fn commit_beside(&self, inode: &Arc<Inode>, data_only: bool) -> Result<(), Errno> {
         match self.open_beside(inode) {
             Ok(fd) if data_only => rustix::fs::fdatasync(fd),
             Ok(fd) => rustix::fs::fsync(fd),
-            // It was opened before its owner forbade everybody to.
+            // It was opened before its owner forbade that to everyone.
             Err(Errno::ACCESS) => self.commit_all(inode),
             Err(errno) => Err(errno),
         }
@@ -206,26 +208,26 @@ impl Folder {
     }
 
     /// Gives up a content that nobody uses: what is dirty of it is dropped, and what the store owes
-    /// is no longer asked for. A sync would not do: it may give the file a length again that
-    /// somebody else has changed since. Says why the store could not commit it, if it could not.
+    /// is no longer asked for. A sync would be wrong: it may restore a length that another program
+    /// has changed since. Returns why the store could not commit it, if it could not.
     async fn give_up(&self, content: &Content) -> Option<Failure> {
-        // Till then it stays open: a write that is under way could not end in a closed file.
+        // Until then it stays open: a write that is under way could not end in a closed file.
         while content.file.abandon().await.is_err() {
             self.rt.sleep(RETRY_AFTER).await;
         }
-        // A commit that has begun still needs the file; nothing is left to ask for beside it. How
-        // it ended is told by the sync that asked for it.
+        // A commit that has begun still needs the file, and no further one is needed. The sync that
+        // asked for it reports how it ended.
         let _ = content.file.sync().await;
         let failure = self.files.commit_failure(content.object);
         self.files.close(content.object);
         failure
     }
 
-    /// Nobody uses a content any more.
+    /// A content has no users any more.
     fn content_closed(self: &Arc<Folder>, inode: &Arc<Inode>, content: &Content) {
         // If the time cannot be taken now, it is taken when the content is settled.
         let _ = self.take_times(inode, content);
-        // The kernel can open a file again that it knows, by a descriptor that only names it.
+        // The kernel can reopen a file that it knows, through a descriptor that only names it.
         if self.is_nameless(inode) && !self.inodes.is_known(inode) {
             self.discard(inode);
             return;
@@ -240,7 +242,7 @@ impl Folder {
             .closed(inode, joins, !content.is_settled(), self.limits);
     }
 
-    /// The kernel knows a file no more whose content is here.
+    /// The kernel no longer knows a file whose content is here.
     pub(crate) fn forgotten(self: &Arc<Folder>, inode: &Arc<Inode>) {
         if !inode.content.is_in_use() && self.is_nameless(inode) {
             self.discard(inode);
@@ -252,7 +254,7 @@ impl Folder {
         let (folder, inode) = (self.clone(), inode.clone());
         self.rt.spawn("discard", async move {
             if let Some(content) = inode.content.take_unused() {
-                // Nobody can open it, so that nobody asks.
+                // Nobody can open it, so nobody needs the answer.
                 folder.give_up(&content).await;
             }
             folder.inodes.content_gone(&inode);

@@ -1,8 +1,8 @@
-//! Calls that may wait, kept from holding up those that need not.
+//! Threads for calls that may wait, so that they do not hold up calls that need not.
 //!
-//! A few threads read the kernel's requests. At most so many of them as there are seats may be in
-//! a call that waits (a write that is slowed down, a sync); what comes then is done by a crew of
-//! other threads, so that somebody is always left to answer reads.
+//! A few threads read the kernel's requests. Each of them needs a seat for a call that may wait (a
+//! write that is slowed down, a sync). If no seat is free, a crew of other threads does the call,
+//! so that some thread is always left to answer reads.
 
 use crate::shares::COPIES;
 use forebay_base::PAGE_BYTES;
@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 
-/// Something to be done by the crew.
+/// A call that the crew will make.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// The seats, and the crew for those who find none.
+/// The seats, and the crew for calls that find none.
 pub(crate) struct Crew {
     seats: Permits,
     /// Copies of bytes that may wait with their jobs.
@@ -25,8 +25,8 @@ pub(crate) struct Crew {
     arrivals: WaitQueue,
 }
 
-/// Jobs that nobody has begun: one at most for each request of the kernel, and for each content
-/// that was replaced because its file was changed below.
+/// Jobs that have not begun: at most one for each request of the kernel, and for each content that
+/// was replaced because its file was changed below.
 #[derive(Default)]
 struct Line {
     jobs: VecDeque<Job>,
@@ -75,12 +75,12 @@ impl Crew {
         self.seats.try_acquire(1)
     }
 
-    /// Room for a copy of what a job is about, if there is some.
+    /// Room for a copy of the bytes of a job, if there is some.
     pub(crate) fn room_for_copy(&self, length_bytes: usize) -> Option<OwnedPermit> {
         self.copies.try_acquire_owned(units(length_bytes))
     }
 
-    /// Does `job` here if a seat is free, else leaves it to the crew.
+    /// Runs `job` here if a seat is free, otherwise leaves it to the crew.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         match self.seat() {
             Some(_seat) => job(),
@@ -129,7 +129,7 @@ impl Crew {
     }
 }
 
-/// What the memory of copies is counted in.
+/// The unit in which the memory of copies is counted.
 fn units(length_bytes: usize) -> usize {
     length_bytes.div_ceil(PAGE_BYTES).max(1)
 }

@@ -31,9 +31,9 @@ impl Folder {
             return Err(Errno::INVAL);
         }
         let access = OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE;
-        // If somebody has changed the file below, the kernel would append at the end that it knows:
-        // so it looks the file up anew, and opens it again. It is asked to once, for who opens by a
-        // descriptor cannot look up.
+        // If the file was changed below, the kernel would append at the end that it knows. So it
+        // has to look the file up again and open it again. It is asked to only once, because a
+        // program that opens by a descriptor cannot look up.
         let is_known = |content: &Content| !inode.must_look_up(content.file.len(), opener);
         let used = self.use_content_if(&inode, access != OFlags::RDONLY, is_known)?;
         Ok(self.insert_file(used, access))
@@ -57,7 +57,7 @@ impl Folder {
         flags: i32,
         caller: Caller,
     ) -> Result<(FileAttr, u64), Errno> {
-        /// Without these we could not open what we just made.
+        /// Without these bits we could not open what we just made.
         const OURS: u32 = 0o600;
         let parent = self.held(place.parent)?;
         let flags = OFlags::from_bits_retain(flags as u32);
@@ -67,8 +67,9 @@ impl Folder {
         let made = self
             .sparing(|| rustix::fs::openat(parent.as_fd(), place.name, how | OFlags::RDWR, bits));
         let made = made.map_err(|errno| match errno {
-            // Somebody was faster below. The kernel would let its caller use that file unasked; as
-            // it is it looks the file up, and asks whether its caller may.
+            // Another program was faster below. The kernel would let its caller use that file
+            // without a check; with this answer it looks the file up and checks whether the caller
+            // may.
             Errno::EXIST if !flags.contains(OFlags::EXCL) => Errno::STALE,
             other => other,
         })?;
@@ -96,14 +97,13 @@ impl Folder {
     ) -> Result<ContentUse, Errno> {
         let made = rustix::fs::fstat(made)?;
         if inode.identity.place != (made.st_dev, made.st_ino) {
-            // Somebody has put something else in its place.
+            // Another program has replaced it by something else.
             return Err(Errno::STALE);
         }
         self.use_content(inode, true)
     }
 
-    /// Writes bytes. `drops_privileges` says that the writer may not leave set-user-ID and
-    /// set-group-ID to the file.
+    /// Writes bytes. With `drops_privileges` the file loses set-user-ID and set-group-ID.
     pub(crate) fn write(
         &self,
         open: &OpenFile,
@@ -114,12 +114,13 @@ impl Folder {
         let content = &open.used.content;
         self.drop_privileges(&open.used.inode, content, drops_privileges)?;
         let written = open.file.write_at(bytes, offset_bytes);
-        // A write that failed may have changed the bytes in front of where it did.
+        // A write that failed may have changed the bytes before the place where it failed.
         content.mark_modified();
         written.map_err(|error| access_errno(&error))
     }
 
-    /// Makes what was written durable: the bytes and the length, and all else unless `data_only`.
+    /// Makes what was written durable: the bytes and the length, and everything else unless
+    /// `data_only`.
     pub(crate) fn sync(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
         let synced = open.file.sync().map_err(|error| sync_errno(&error));
@@ -140,10 +141,10 @@ impl Folder {
         self.commit_beside(inode, data_only)
     }
 
-    /// What a program is told when it closes a file: whether a write failed that no sync of the
-    /// handle has told. A process that was forked closes its copy as it starts a program, and
-    /// must not hear in the place of the one that syncs. A program that only reads lost nothing: it
-    /// would take its good bytes for bad.
+    /// What a close reports to a program: whether a write failed that no sync of the handle has
+    /// reported. It does not clear the error: a forked process closes its copy as it starts a
+    /// program, and must not get the error instead of the process that syncs. A program that only
+    /// reads lost nothing, and an error would make it distrust good bytes.
     pub(crate) fn flush(&self, open: &OpenFile) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
         self.take_times(inode, content)?;
@@ -184,8 +185,8 @@ impl Folder {
         let held = self.hold(&open.used.inode)?;
         let fd = self.sparing(|| self.through.open(&held, OFlags::WRONLY))?;
         rustix::fs::fallocate(&fd, FallocateFlags::KEEP_SIZE, offset_bytes, length_bytes)?;
-        // The kernel holds the file locked for who allocates, cuts or writes past the end, so that
-        // the length cannot change in between.
+        // The kernel keeps the file locked while a program allocates, cuts or writes past the end,
+        // so the length cannot change in between.
         if !keeps_size && end > file.len() {
             let grown = file.truncate(end);
             content.mark_modified();
@@ -194,8 +195,8 @@ impl Folder {
         Ok(())
     }
 
-    /// The next data or hole from a place on. What is not written yet is written first, so that
-    /// the source can tell.
+    /// The next data or hole from a place on. Unwritten bytes are written first, so that the source
+    /// knows.
     pub(crate) fn seek(
         &self,
         open: &OpenFile,
@@ -218,10 +219,10 @@ impl Folder {
         rustix::fs::seek(&fd, to)
     }
 
-    /// Drives `answer` here as far as it comes without waiting, and leaves the rest to a task.
+    /// Drives `answer` here as far as it gets without waiting, and leaves the rest to a task.
     pub(crate) fn answer(&self, answer: impl Future<Output = ()> + Send + 'static) {
         let mut answer: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(answer);
-        // Nobody has to be woken: who waits is polled again by its task.
+        // This poll needs no wake-up: if the future waits, its task polls it again.
         let mut context = Context::from_waker(Waker::noop());
         if answer.as_mut().poll(&mut context).is_pending() {
             self.rt.spawn("read", answer);

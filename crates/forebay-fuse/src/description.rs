@@ -1,4 +1,5 @@
-//! What the kernel is told of a file: the source's attributes, and what the cache knows better.
+//! What the mount reports to the kernel about a file: the source's attributes, except where the
+//! cache has newer ones.
 
 use crate::attributes::attributes;
 use crate::content::Content;
@@ -17,7 +18,7 @@ impl Folder {
         self.describe_as(held, stat, || Ok(held.clone()))
     }
 
-    /// What the kernel is told of a file that was just found as in `stat`.
+    /// What the mount reports of a file that was just found as in `stat`.
     pub(crate) fn describe_found(&self, inode: &Arc<Inode>, stat: Stat) -> Result<FileAttr, Errno> {
         self.describe_as(inode, stat, || self.hold(inode))
     }

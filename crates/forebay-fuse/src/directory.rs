@@ -1,4 +1,4 @@
-//! Reading a folder, from wherever the kernel wants to go on.
+//! Reading a folder, from any place where the kernel wants to go on.
 
 use crate::held::Held;
 use forebay_base::sync::{Mutex, lock};
@@ -13,7 +13,7 @@ const BATCH_BYTES: usize = 16 << 10;
 /// An open folder.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// So that names are found in it wherever it is moved in the source.
+    /// So that its names are found even after it was moved in the source.
     pub(crate) held: Held,
     stream: Mutex<OwnedFd>,
 }
@@ -34,7 +34,7 @@ impl Directory {
         }
     }
 
-    /// Shows `visit` the entries behind `offset`, until it is full or there are no more.
+    /// Passes the entries after `offset` to `visit`, until that is full or there are no more.
     pub(crate) fn walk(
         &self,
         offset: u64,

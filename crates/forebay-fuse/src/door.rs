@@ -1,5 +1,5 @@
-//! The door through which every call that changes data goes: closed before the last write-back,
-//! so that nothing is acknowledged that would not be written.
+//! A gate for every call that changes data. It is closed before the last write-back, so that
+//! nothing is acknowledged that would not be written.
 
 use forebay_base::sync::{
     Arc,
@@ -7,29 +7,29 @@ use forebay_base::sync::{
 };
 use forebay_rt::wait::WaitQueue;
 
-/// Set beside the count of those who are inside.
+/// Set beside the count of calls inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// The door, and how many are inside.
+/// The gate, and how many calls are inside.
 #[derive(Debug, Default)]
 pub(crate) struct Door {
     state: AtomicUsize,
     left: WaitQueue,
 }
 
-/// Somebody inside.
+/// A call inside.
 #[derive(Debug)]
 pub(crate) struct Inside(Arc<Door>);
 
 impl Door {
-    /// Lets a call in, unless the door is closed.
+    /// Lets a call in, unless the gate is closed.
     pub(crate) fn enter(self: &Arc<Door>) -> Option<Inside> {
         let before = self.state.fetch_add(1, Ordering::AcqRel);
         let inside = Inside(self.clone());
         (before & CLOSED == 0).then_some(inside)
     }
 
-    /// Lets nobody in from now on, and returns when everybody has left.
+    /// Lets no call in from now on, and returns when all have left.
     pub(crate) async fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
         loop {

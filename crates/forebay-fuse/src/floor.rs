@@ -1,8 +1,8 @@
 //! A mount that does nothing: the least that a served folder costs.
 //!
 //! Every read and write is one `pread` or `pwrite` on the file behind, past the kernel's cache of
-//! the mount. What a cache costs on top is what it differs from this. It shows the files of one
-//! folder, without folders in it; names are never forgotten: it is for measuring.
+//! the mount. The difference from this is the cost of a cache. It shows the files of one folder,
+//! without folders in it, and never forgets names: it is for measuring.
 
 use crate::attributes::attributes;
 use crate::source::{look, open_folder};
@@ -24,7 +24,7 @@ use std::time::Duration;
 const VALID: Duration = Duration::from_secs(1);
 const GENERATION: Generation = Generation(0);
 
-/// The mount. It is there until this is dropped.
+/// The mount. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Floor {
     /// Ends with the mount.
@@ -56,7 +56,7 @@ impl Floor {
     }
 }
 
-/// The files behind.
+/// The files of the source.
 struct Files {
     folder: OwnedFd,
     names: Mutex<BTreeMap<u64, OsString>>,

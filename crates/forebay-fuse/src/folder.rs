@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// How much may be held for what is not open.
+/// How much may be held for files that are not open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Files that are held open by their path.
@@ -55,7 +55,7 @@ pub(crate) struct Folder {
     pub(crate) handles: HandleTable,
     pub(crate) through: Descriptors,
     pub(crate) crew: Arc<Crew>,
-    /// Who makes the kernel drop pages, and waits for it.
+    /// The threads that make the kernel drop pages, and wait for it.
     pub(crate) droppers: Arc<Crew>,
     pub(crate) door: Arc<Door>,
     pub(crate) buffers: Arc<Buffers>,
@@ -64,7 +64,7 @@ pub(crate) struct Folder {
     pub(crate) limits: Limits,
     /// Bytes of one request at most.
     pub(crate) request_bytes: u32,
-    /// Contents that were let go though the source may not have all of them.
+    /// Contents that were let go although the source may not have all of them.
     pub(crate) losses: AtomicU64,
     /// How files are opened, which depends on what the kernel offers.
     pub(crate) open_flags: OnceLock<FopenFlags>,

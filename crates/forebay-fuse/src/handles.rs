@@ -1,4 +1,4 @@
-//! What the kernel has open, by the numbers that it was given.
+//! What the kernel has open, by the numbers of the handles.
 
 use crate::contents::ContentUse;
 use crate::directory::Directory;
@@ -12,7 +12,7 @@ pub(crate) struct OpenFile {
     pub(crate) used: ContentUse,
     /// A handle of its own: its own readahead, throttling and view of errors.
     pub(crate) file: File,
-    /// It was opened for writing: a close of one that only reads reports no failed write.
+    /// It was opened for writing: closing a handle that only reads reports no failed write.
     pub(crate) is_writable: bool,
 }
 

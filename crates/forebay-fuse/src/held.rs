@@ -1,10 +1,10 @@
 //! Files that are held open, as many as there are descriptors to spare.
 //!
-//! A file that is asked about is held by an `O_PATH` descriptor: it names the file itself, whatever
-//! becomes of its names. The descriptors of those that were not asked about for longest are given
-//! back. Such a file is found again through whoever still uses the descriptor, as an open folder
-//! does, or through its content, if that is open, else by its name in its folder, and only if it
-//! still is the same file; what was moved in the source behind our back is stale until the kernel
+//! A file that is asked about is held by an `O_PATH` descriptor: it names the file itself, even if
+//! its names change. The descriptors of the files that were not asked about for longest are given
+//! back. Such a file is found again through a user of the old descriptor, such as an open folder,
+//! or through its content, if that is open, or else by its name in its folder, and only if it still
+//! is the same file. A file that was moved in the source behind our back is stale until the kernel
 //! looks it up again.
 //!
 //! invariant M4: a file without content that lost the name by which it would be found again keeps
@@ -45,7 +45,7 @@ impl AsFd for Held {
     }
 }
 
-/// The files whose descriptors may be given back, the first to be looked at in front.
+/// The files whose descriptors may be given back; the one in front is checked first.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     most: usize,
@@ -65,7 +65,7 @@ impl Shelf {
     fn put(&self, inode: &Arc<Inode>) {
         let mut line = lock(&self.line);
         line.push_back(Arc::downgrade(inode));
-        // Each is asked once, for two threads that use all of them would else never end.
+        // Each is checked once, because two threads that use all of them would otherwise never end.
         for _ in 0..line.len() {
             if line.len() <= self.most {
                 return;
@@ -86,7 +86,7 @@ impl Shelf {
         }
     }
 
-    /// Gives back all that can be, because somebody found none left.
+    /// Gives back all that can be, because a call found no descriptor left.
     fn clear(&self) {
         let line = std::mem::take(&mut *lock(&self.line));
         for inode in line {
@@ -104,7 +104,7 @@ impl Inode {
         Some(Held { inode, fd })
     }
 
-    /// Whether it was used since it was last asked; if not, its descriptor is given back.
+    /// Whether it was used since it was last checked; if not, its descriptor is given back.
     fn is_used_again(&self) -> bool {
         if std::mem::take(&mut lock(&self.anchor).was_used) {
             return true;
@@ -116,7 +116,7 @@ impl Inode {
     fn give_back(&self) {
         let mut anchor = lock(&self.anchor);
         if !anchor.is_pinned {
-            // To close it may take a while.
+            // Closing it may take a while.
             let fd = anchor.fd.take();
             if let Some(fd) = &fd {
                 anchor.given_back = Arc::downgrade(fd);
@@ -128,7 +128,8 @@ impl Inode {
 
     fn anchor_at(self: &Arc<Inode>, fd: OwnedFd) -> Held {
         let mut anchor = lock(&self.anchor);
-        // Another thread's may be there by now: all have the same, by which it is found again.
+        // Another thread's may be there by now: all use the same one, by which the file is found
+        // again.
         let fd = anchor.present().unwrap_or_else(|| Arc::new(fd));
         anchor.fd = Some(fd.clone());
         let inode = self.clone();
@@ -199,7 +200,7 @@ impl Folder {
         Ok(self.keep_open(inode, fd))
     }
 
-    /// Opens a file through its content, whatever became of its names.
+    /// Opens a file through its content, even if it has lost its names.
     fn through_content(&self, inode: &Inode) -> Option<OwnedFd> {
         let content = inode.content.get()?;
         let named = || self.files.named(content.object);
@@ -209,8 +210,8 @@ impl Folder {
         opened.ok()
     }
 
-    /// Does what takes a descriptor, and does it once more with those that can be given back if
-    /// there are none left.
+    /// Runs a call that takes a descriptor. If none is left, gives back those that it can and runs
+    /// the call once more.
     pub(crate) fn sparing<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, Errno>,
@@ -225,12 +226,12 @@ impl Folder {
     }
 
     /// As [`Folder::sparing`], and waits for contents of closed files to be written if nothing else
-    /// helps. Not for tasks, which may be what that wait is for.
+    /// helps. Not for tasks, because that wait may be for them.
     pub(crate) fn sparing_surely<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        /// Others may take what was spared.
+        /// Others may take the spared descriptors.
         const ATTEMPTS: u32 = 8;
         let mut last = self.sparing(&mut attempt);
         for _ in 0..ATTEMPTS {
@@ -243,8 +244,8 @@ impl Folder {
         last
     }
 
-    /// Gives back what descriptors can be: files that are not asked about, and contents that nobody
-    /// uses and the source has all of.
+    /// Gives back the descriptors that it can: those of files that nothing asks about, and of
+    /// contents that nobody uses and that the source has whole.
     pub(crate) fn spare(&self) {
         self.shelf.clear();
         self.keeper.descriptors_missing();
@@ -255,7 +256,7 @@ impl Folder {
 
     /// Writes contents that nobody uses, the first closed first, and lets them go.
     fn spare_by_writing(&self) {
-        /// So many at a time, of which one is enough for who asks.
+        /// This many at a time; one of them is enough for the caller.
         const WRITTEN: usize = 8;
         let mut written = 0;
         for inode in self.keeper.closed_files() {
@@ -263,7 +264,7 @@ impl Folder {
             let Some(content) = content.filter(|_| !inode.content.is_in_use()) else {
                 continue;
             };
-            // Who syncs the file is told of a failure by the cache.
+            // The cache reports a failure to the next sync of the file.
             let synced = content.file.blocking().sync();
             let held = self.hold(&inode);
             let settled = held.and_then(|fd| content.settle(fd, &self.through));

@@ -1,7 +1,7 @@
 //! The files that the kernel knows, by the numbers under which it knows them.
 //!
 //! invariant M1: a file is in the table while the kernel has looked it up more often than it has
-//! forgotten it, or while the cache has its content, or a loss of it that nobody was told.
+//! forgotten it, or while the cache has its content, or a loss of it that was not reported.
 
 use crate::anchor::Anchor;
 use crate::content::ContentSlot;
@@ -24,34 +24,34 @@ pub(crate) const ROOT: u64 = 1;
 /// systems below the source, and one with the number of the root.
 const FIRST_MADE_UP: u64 = 1 << 63;
 
-/// No length that a file can have.
+/// A length that no file can have.
 const UNTOLD: u64 = u64::MAX;
 
-/// Openers of a file that are remembered to have been refused.
+/// How many refused openers of a file are remembered.
 const REFUSED: usize = 64;
 
-/// Who was refused to open a file, so that it looks it up first.
+/// Callers whose open of a file was refused, so that they look it up first.
 #[derive(Debug, Default)]
 struct Refusals {
     /// Threads that were refused and have not come again.
     openers: BTreeSet<u32>,
-    /// Nobody came again since: the kernel may have been told the length and not have heard it.
+    /// None has come again since: the length may not have reached the kernel yet.
     is_unheard: bool,
 }
 
 /// A file of the source.
 #[derive(Debug)]
 pub(crate) struct Inode {
-    /// The kernel's number of it: its own, where that is unmistakable.
+    /// The kernel's number of it: its own, if that is unique.
     pub(crate) id: u64,
     pub(crate) kind: FileType,
-    /// What it is below.
+    /// The file below.
     pub(crate) identity: Identity,
-    /// What holds it open, as long as there are descriptors to spare.
+    /// What holds it open, while there are descriptors to spare.
     pub(crate) anchor: Mutex<Anchor>,
     /// Look-ups that the kernel has not taken back. Changed under the table's lock.
     lookups: AtomicU64,
-    /// The length that the kernel knows, as far as we know; `UNTOLD` if it was told none.
+    /// The length that the kernel knows, as far as we know; `UNTOLD` if it got none.
     told_length: AtomicU64,
     refusals: Mutex<Refusals>,
     /// One of its names: the folder, and the name there.
@@ -60,7 +60,7 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
-    /// A file of which the kernel was told nothing yet.
+    /// A file that the kernel does not know yet.
     fn new(id: u64, identity: Identity, anchor: Anchor) -> Inode {
         Inode {
             id,
@@ -80,15 +80,15 @@ impl Inode {
         self.told_length.store(length_bytes, Ordering::Relaxed);
     }
 
-    /// Whether who opens the file, which is `length_bytes` long and nobody uses, has to look it up
-    /// first, because the kernel knows another length or may do so. Each opener has to once: who
-    /// comes again has looked it up, though it may have grown since.
+    /// Whether a caller that opens the file, which has `length_bytes` and no users, has to look it
+    /// up first, because the kernel has, or may have, another length. Each opener has to do so
+    /// once: one that comes again has looked it up, even if the file has grown since.
     pub(crate) fn must_look_up(&self, length_bytes: u64, opener: u32) -> bool {
         let told = self.told_length.load(Ordering::Relaxed);
         let is_other = told != UNTOLD && told != length_bytes;
         let mut refusals = lock(&self.refusals);
         if refusals.openers.remove(&opener) {
-            // The kernel has heard what it was told: its answer is here.
+            // The kernel has the length that it was sent, since its answer has come.
             refusals.is_unheard &= is_other;
             return false;
         }
@@ -102,7 +102,7 @@ impl Inode {
         refusals.openers.insert(opener)
     }
 
-    /// A name under which the file was found last, or that it was given since.
+    /// The name under which the file was found last, or one that it got since.
     pub(crate) fn name(&self) -> Option<(Arc<Inode>, Box<OsStr>)> {
         lock(&self.name).clone()
     }
@@ -118,7 +118,7 @@ impl Inode {
         }
         let before = known.replace((parent.clone(), name.into()));
         drop(known);
-        // It may be the last of its folder.
+        // It may hold the last reference to its folder.
         drop(before);
     }
 
@@ -181,7 +181,7 @@ impl InodeTable {
         lock(&self.table).by_place.get(&place).copied()
     }
 
-    /// The file that the kernel may know now and that was `inode` before it was forgotten.
+    /// The file, if the kernel may know it now, that was `inode` before it was forgotten.
     pub(crate) fn successor(&self, inode: &Inode) -> Option<Arc<Inode>> {
         let table = lock(&self.table);
         let id = table.by_place.get(&inode.identity.place)?;
@@ -199,8 +199,7 @@ impl InodeTable {
         let mut table = lock(&self.table);
         let known = table.by_place.get(&identity.place);
         let known = known.map(|id| table.by_id[id].clone());
-        // One of the same number that was removed below is another file, which the kernel may
-        // still know.
+        // A removed file of the same number is another file, which the kernel may still know.
         let inode = match known.filter(|inode| inode.identity == identity) {
             Some(inode) => inode,
             None => table.insert(identity, self.root_device),
@@ -211,7 +210,7 @@ impl InodeTable {
         inode
     }
 
-    /// Takes `count` look-ups back. Returns the file if the kernel knows it no more, but its slot
+    /// Takes `count` look-ups back. Returns the file if the kernel no longer knows it, but its slot
     /// is not empty.
     pub(crate) fn forget(&self, id: u64, count: u64) -> Option<Arc<Inode>> {
         let mut table = lock(&self.table);
@@ -232,8 +231,9 @@ impl InodeTable {
         Some(inode)
     }
 
-    /// Whether the kernel knows the file. Whoever makes the content unused first and then asks, and
-    /// whoever forgets first and then looks for users: one of the two sees what the other did.
+    /// Whether the kernel knows the file. One side makes the content unused and then asks this; the
+    /// other forgets the file and then looks for users. At least one of the two sees what the other
+    /// did.
     pub(crate) fn is_known(&self, inode: &Inode) -> bool {
         let _table = lock(&self.table);
         inode.lookups.load(Ordering::Relaxed) > 0
@@ -247,8 +247,8 @@ impl InodeTable {
         }
     }
 
-    /// Up to `count` files behind `after` of which the kernel could forget all names: no folders,
-    /// in which somebody may stand, and nothing that is open.
+    /// Up to `count` files after `after` of which the kernel could forget all names: no folders,
+    /// because one may be a program's working folder, and nothing that is open.
     pub(crate) fn forgettable(&self, after: u64, count: usize) -> Vec<Arc<Inode>> {
         let table = lock(&self.table);
         let behind = (Bound::Excluded(after), Bound::Unbounded);
@@ -287,7 +287,7 @@ impl Table {
     }
 
     fn remove(&mut self, inode: &Inode) {
-        // One that was forgotten and then found anew has a successor of the same number here.
+        // A file that was forgotten and then found again has a successor of the same number here.
         let is_here = |found: &Arc<Inode>| std::ptr::eq(Arc::as_ptr(found), inode);
         if !self.by_id.get(&inode.id).is_some_and(is_here) {
             return;

@@ -1,5 +1,6 @@
-//! What is left to be done behind the requests: which closed files are in line to be let go, which
-//! are to be settled, and who is woken for it. What is done then is in `keeping`.
+//! The keeper's state: the work that is left after the requests. Which closed files are in line to
+//! be let go, which are to be settled, and who is woken for it. The thread that does this work is
+//! in `keeping`.
 
 use crate::folder::Limits;
 use crate::inode::Inode;
@@ -18,8 +19,8 @@ pub(crate) const RETIRING: usize = 64;
 /// Names that the kernel is asked to forget at a time.
 pub(crate) const PRUNED: usize = 512;
 
-/// The work that is left to it. It holds no file: a removed one would keep its room on the disk,
-/// and one that still has content is in the table (invariant M1).
+/// The work that is left. It holds no file: a removed one would keep its room on the disk, and one
+/// that still has content is in the table (invariant M1).
 #[derive(Debug)]
 pub(crate) struct Keeper {
     work: Mutex<Work>,
@@ -35,7 +36,7 @@ pub(crate) struct Keeper {
 
 #[derive(Debug, Default)]
 struct Work {
-    /// Files whose content nobody uses, the ones that were closed first in front.
+    /// Files whose content nobody uses, those closed first in front.
     line: VecDeque<Weak<Inode>>,
     /// Files that were closed before the source had all of them.
     unsettled: BTreeMap<u64, Weak<Inode>>,
@@ -54,28 +55,28 @@ impl Keeper {
         }
     }
 
-    /// Takes what the kernel is told of names with; once.
+    /// Takes the connection over which the kernel learns of names; called once.
     pub(crate) fn set_notifier(&self, notifier: Notifier) {
         // A second session would be another folder with another keeper.
         let _ = self.notifier.set(notifier);
     }
 
-    /// What the kernel is told with, once there is a session.
+    /// The connection for messages to the kernel, once there is a session.
     pub(crate) fn notifier(&self) -> Option<&Notifier> {
         self.notifier.get()
     }
 
-    /// The kernel is told to ask for the attributes of a file again; nobody waits for it.
+    /// Makes the kernel ask for the attributes of a file again; nobody waits for that.
     pub(crate) fn attributes_changed(&self, id: INodeNo) {
         /// No place in the file: its pages stay.
         const NOWHERE: i64 = -1;
         if let Some(notifier) = self.notifier.get() {
-            // A kernel that does not know the file has no attributes of it.
+            // If the kernel does not know the file, it has no attributes of it.
             let _ = notifier.inval_inode(id, NOWHERE, 0);
         }
     }
 
-    /// A content has no users any more. `joins` says whether its file is not yet in line.
+    /// A content has no users any more. `joins` is whether its file is not yet in line.
     pub(crate) fn closed(&self, inode: &Arc<Inode>, joins: bool, unsettled: bool, limits: Limits) {
         let mut work = lock(&self.work);
         if joins {
@@ -92,13 +93,13 @@ impl Keeper {
         }
     }
 
-    /// Somebody found no descriptor left: contents that nobody uses are let go, all of them.
+    /// A call found no descriptor left: all contents that nobody uses are let go.
     pub(crate) fn descriptors_missing(&self) {
         self.lets_all_go.store(true, Ordering::Release);
         self.news.wake_all();
     }
 
-    /// The files whose content nobody uses, as far as they are in line.
+    /// The files in line whose content nobody uses.
     pub(crate) fn closed_files(&self) -> Vec<Arc<Inode>> {
         let work = lock(&self.work);
         work.line.iter().filter_map(Weak::upgrade).collect()
@@ -141,13 +142,13 @@ impl Keeper {
         next
     }
 
-    /// Takes the files out that were closed before the source had all of them. Whoever closes one
-    /// of them from now on puts it in again.
+    /// Takes out the files that were closed before the source had all of them. A later close of one
+    /// of them puts it in again.
     pub(crate) fn take_unsettled(&self) -> BTreeMap<u64, Weak<Inode>> {
         std::mem::take(&mut lock(&self.work).unsettled)
     }
 
-    /// Puts files back of which the source still lacks something.
+    /// Puts back files of which the source still lacks something.
     pub(crate) fn put_back(&self, unsettled: BTreeMap<u64, Weak<Inode>>) {
         let mut work = lock(&self.work);
         for (id, inode) in unsettled {
@@ -157,8 +158,8 @@ impl Keeper {
 }
 
 impl Work {
-    /// Takes the first file out of a line that is longer than `most`. Places of files that are gone
-    /// count until they have come to the front, so that the line has a bound.
+    /// Takes the first file out of a line that is longer than `most`. The places of files that are
+    /// gone count until they come to the front, so that the line has a bound.
     fn next_to_retire(&mut self, most: usize) -> Option<Arc<Inode>> {
         while self.line.len() > most {
             let first = self.line.pop_front()?;

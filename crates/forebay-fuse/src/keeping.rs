@@ -1,6 +1,6 @@
-//! What the keeper's thread does behind the requests: contents of closed files are settled once
-//! they are written, and let go when there are too many; the kernel is asked to forget names when
-//! it knows too many. At the end it makes everything durable.
+//! The keeper's thread: it settles contents of closed files once they are written, lets them go
+//! when there are too many, and asks the kernel to forget names when it knows too many. At the end
+//! it makes everything durable.
 
 use crate::contents::RETRY_AFTER;
 use crate::folder::Folder;
@@ -11,7 +11,7 @@ use forebay_base::sync::{Arc, atomic::Ordering};
 use forebay_rt::wait::Permits;
 use fuser::INodeNo;
 
-/// While something is to be settled, it is looked for this often.
+/// How often to look while something has to be settled.
 const SETTLE_INTERVAL: Span = Span::from_secs(5);
 
 impl Folder {
@@ -30,7 +30,7 @@ impl Folder {
                 if keeper.is_settled() {
                     news.await;
                 } else {
-                    // News or time: both lead to another look.
+                    // A message or a timeout: both lead to another look.
                     let _ = self.rt.timeout(SETTLE_INTERVAL, news).await;
                 }
             }
@@ -52,9 +52,10 @@ impl Folder {
         }
     }
 
-    /// Gives the source the times of files that are written by now.
+    /// Sets the times of files that are written by now in the source.
     fn settle_closed(&self) {
-        // First they are taken out: one that is closed while it is looked at is looked at again.
+        // They are taken out first, so that one that is closed while it is checked is checked
+        // again.
         let mut unsettled = self.keeper.take_unsettled();
         unsettled.retain(|_, inode| {
             let inode = inode.upgrade();
@@ -63,8 +64,8 @@ impl Folder {
         self.keeper.put_back(unsettled);
     }
 
-    /// Gives the source the times of a file that is written, and says whether there is nothing to
-    /// be done before it is closed again.
+    /// Sets the times of a written file in the source, and returns whether nothing is left to do
+    /// before it is closed again.
     fn settle_if_closed(&self, inode: &Arc<Inode>) -> bool {
         match inode.content.get() {
             Some(content) if !inode.content.is_in_use() => {
@@ -78,12 +79,12 @@ impl Folder {
         }
     }
 
-    /// Gives the source the times of every file, as far as it is written.
+    /// Sets the times of every written file in the source.
     pub(crate) fn settle_all(&self) {
         for inode in self.inodes.all() {
             if let Some(content) = inode.content.get() {
-                // At the end there is nobody left to tell; the bytes are safe, the time is that
-                // of the write-back.
+                // At the end no program is left to get the error; the bytes are safe, and the time
+                // is that of the write-back.
                 let held = self.hold(&inode);
                 let _ = held.and_then(|fd| content.settle(fd, &self.through));
             }
@@ -100,7 +101,8 @@ impl Folder {
             let permit = permits.acquire_owned(1).await;
             let folder = self.clone();
             self.rt.spawn("sync", async move {
-                // Who waits for everything hears of failures from the cache, which tries again.
+                // The cache reports failures to the caller that waits for everything, and tries
+                // again.
                 let _ = content.file.sync().await;
                 drop(content);
                 folder.give_up_if_lost(&inode);
@@ -110,8 +112,9 @@ impl Folder {
         drop(permits.acquire_owned(RETIRING).await);
     }
 
-    /// Makes every content durable or gives it up, however often it has to be tried: what is lost
-    /// cannot be given up before the rest of it is written. To be called behind the closed door.
+    /// Makes every content durable or gives it up, with as many tries as it takes: a lost content
+    /// cannot be given up before the rest of it is written. To be called once the change gate is
+    /// closed.
     pub(crate) async fn sync_until_settled(self: &Arc<Folder>) {
         loop {
             self.sync_contents().await;
@@ -133,8 +136,8 @@ impl Folder {
         }
     }
 
-    /// Asks the kernel for what programs have stored to files that they have mapped: it writes that
-    /// before it drops its pages. It waits for us to take it.
+    /// Asks the kernel for what programs have stored to files that they have mapped: the kernel
+    /// writes that before it drops its pages, and waits for us to take it.
     pub(crate) fn take_mapped(&self) {
         let Some(notifier) = self.keeper.notifier() else {
             return;
@@ -164,7 +167,7 @@ impl Folder {
         self.keeper.pruned_up_to.store(up_to, Ordering::Relaxed);
         for inode in found {
             if let Some((parent, name)) = inode.name() {
-                // A name that is not there any more needs not be forgotten.
+                // A name that no longer exists need not be forgotten.
                 let _ = notifier.inval_entry(INodeNo(parent.id), &name);
             }
         }
@@ -176,7 +179,7 @@ mod tests {
     use crate::bench::Bench;
     use forebay_rt::block_on;
 
-    /// It is closed when it was found open, and before it is taken to be done with.
+    /// It is closed after it was found open, and before it counts as done.
     #[test]
     fn a_file_that_is_closed_while_it_is_looked_at_is_not_forgotten() {
         let bench = Bench::new();

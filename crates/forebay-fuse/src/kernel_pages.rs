@@ -1,10 +1,10 @@
-//! The pages of one file that the kernel has, beside the writes that pass them.
+//! The pages that the kernel has of one file, and the writes that pass them.
 //!
-//! Files are opened past the kernel's cache, but who maps one, or sends it to a socket, has pages
-//! of it in the kernel. It drops them before it sends us a write of their range. One that is
-//! fetched again in between holds the bytes from before that write, and would put them back once
-//! it is stored to and returned. So a write stays here until the kernel was made to drop such
-//! pages, and what returns meanwhile does not cover it.
+//! Files are opened past the kernel's cache, but a program that maps one, or sends it to a socket,
+//! has pages of it in the kernel. The kernel drops them before it sends us a write of their range.
+//! A page that is fetched again in between holds the bytes from before that write, and would put
+//! them back once it is stored to and returned. So a write is not answered before the kernel has
+//! dropped such pages, and pages that return meanwhile do not cover it.
 //!
 //! invariant M6: no byte of a returned page replaces a change that was made after the page was
 //! filled.
@@ -13,11 +13,11 @@ use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::wait::WaitQueue;
 use std::ops::Range;
 
-/// What is known of them.
+/// What is known of these pages.
 #[derive(Debug, Default)]
 pub(crate) struct KernelPages {
     state: Mutex<State>,
-    /// A call has come further.
+    /// A call has made progress.
     progress: WaitQueue,
 }
 
@@ -41,7 +41,7 @@ struct Call {
 enum Step {
     /// Bytes that pass the kernel's pages: not yet, or not all, in the cache.
     Changing,
-    /// They are in the cache; the kernel may have older pages except where it has filled them
+    /// They are in the cache; the kernel may have older pages, except those that it has filled
     /// since.
     Changed { refilled: Vec<Range<u64>> },
     /// Pages that the kernel returns, which go to the cache.
@@ -94,8 +94,8 @@ impl KernelPages {
         self.begin(range, Step::Changing, is_before).await
     }
 
-    /// The change is in the cache. Whether the kernel may have pages from before it: then the
-    /// passage must not end before these are dropped.
+    /// The change is in the cache. Returns whether the kernel may have pages from before it: then
+    /// the passage must not end before these are dropped.
     pub(crate) fn changed(&self, passage: &Passage) -> bool {
         let mut guard = lock(&self.state);
         let State { calls, filled, .. } = &mut *guard;
@@ -109,7 +109,7 @@ impl KernelPages {
     }
 
     /// Begins to take pages that the kernel returns. It waits for changes of the range that came
-    /// before and are not in the cache yet. Says which parts may be taken.
+    /// before and are not in the cache yet. Returns which parts may be taken.
     pub(crate) async fn take_back(
         self: &Arc<Self>,
         range: Range<u64>,
@@ -168,7 +168,7 @@ impl State {
         self.last
     }
 
-    /// What of a returned range is not from before a change.
+    /// The parts of a returned range that are not from before a change.
     fn current_parts(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut parts = vec![range];
         for call in &self.calls {

@@ -1,6 +1,6 @@
 //! How long a file may be in the source's file system.
 //!
-//! A write past it would be taken into memory, and its pages could never be written.
+//! A write past this length would be taken into memory, but its pages could never be written.
 
 use crate::contents::ContentUse;
 use crate::folder::Folder;
@@ -8,9 +8,9 @@ use rustix::fd::AsFd;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-/// Each file system that can be mounted takes files of this length.
+/// Every file system that can be mounted takes files of this length.
 const SURELY_FITS: u64 = 1 << 24;
-/// No system call names a place past it.
+/// No system call can name a place past it.
 const NAMEABLE: u64 = i64::MAX as u64;
 
 impl Folder {
@@ -26,7 +26,7 @@ impl Folder {
     }
 
     /// How many of `length_bytes` from `offset_bytes` on the source takes, as its own file system
-    /// answers a write: those in front of the largest length.
+    /// answers a write: those before the largest length.
     ///
     /// # Errors
     /// [`Errno::FBIG`] if it takes none.
@@ -49,24 +49,24 @@ impl Folder {
         }
     }
 
-    /// The largest length of the file; not looked for while `end` is one that surely fits.
+    /// The largest length of the file; it is not looked up while `end` is one that surely fits.
     fn largest(&self, used: &ContentUse, end: u64) -> u64 {
         if end <= SURELY_FITS {
             return SURELY_FITS;
         }
         *used.content.largest.get_or_init(|| {
             let beside = self.open_beside(&used.inode);
-            // A file that we may not open now tells no limit; the store tells of it later.
+            // If we may not open the file now, the limit is unknown; the store reports it later.
             beside.map_or(NAMEABLE, |fd| largest_of(&fd))
         })
     }
 }
 
-/// The last place to which a file can be sought, which is the largest length of one.
+/// The last place to which a file can be sought, which is the largest length of a file.
 fn largest_of(fd: impl AsFd) -> u64 {
     let can = |place| rustix::fs::seek(&fd, SeekFrom::Start(place)).is_ok();
     if !can(SURELY_FITS) || can(NAMEABLE) {
-        // It cannot be sought in at all, or everywhere.
+        // The file cannot be sought in at all, or can be sought to every place.
         return NAMEABLE;
     }
     let (mut fits, mut is_refused) = (SURELY_FITS, NAMEABLE);

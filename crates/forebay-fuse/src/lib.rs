@@ -1,13 +1,14 @@
 //! A folder mounted through a Forebay cache.
 //!
 //! Names and attributes pass through to the folder behind; the data of regular files goes through
-//! one [`forebay::Cache`]. The kernel keeps no data of its own except pages that somebody has
-//! mapped: files are opened past its cache, and both keep what is mapped in step with it.
+//! one [`forebay::Cache`]. The kernel keeps no data of its own except pages that a program has
+//! mapped: files are opened past its cache, and the kernel and this crate keep mapped pages in step
+//! with the cache.
 //!
-//! The rule of this crate: a thread that reads requests answers what it can at once and leaves to
-//! others what has to wait.
+//! The rule of this crate: a thread that reads requests answers at once what it can, and leaves
+//! requests that have to wait to others.
 
-// They would end a thread that serves by a panic where nobody reads what is said.
+// If nobody reads the output, they would end a serving thread with a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod anchor;

@@ -1,11 +1,11 @@
 //! Contents whose bytes the source took and then could not make durable.
 //!
 //! After a commit of a file has failed, the store lets no later one succeed until the file is
-//! opened anew: the kernel has called its pages clean, so that nobody has what was in them to
-//! write again. Such a content would keep its file from ever being synced, and the mount from its
-//! end. So it is let go when nobody uses it and nothing of it is left to write, and the next one
-//! who opens the file begins anew. It is not let go in silence: it is said on the standard error,
-//! counted, and told by the next sync of the file if none has told of it.
+//! opened anew: the kernel has marked its pages clean, so nobody has their bytes to write them
+//! again. With such a content the file could never be synced, and the mount would never end. So it
+//! is let go when nobody uses it and nothing of it is left to write, and the next open of the file
+//! begins anew. It is not let go silently: the loss is printed on standard error, counted, and
+//! reported by the next sync of the file if none has reported it yet.
 
 use crate::content::{Content, Slot};
 use crate::folder::Folder;
@@ -18,7 +18,7 @@ use forebay_store::Failure;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// A content that is no one's any more, and what has failed.
+/// A content without users, and what has failed.
 #[derive(Debug)]
 pub(crate) struct Lost {
     content: Arc<Content>,
@@ -26,15 +26,15 @@ pub(crate) struct Lost {
 }
 
 impl Folder {
-    /// Takes the content out if its commits fail for ever, nobody uses it (invariant M2) and the
-    /// source was given all of it.
+    /// Takes the content out if its commits fail for ever, nobody uses it (invariant M2) and all of
+    /// it was written to the source.
     pub(crate) fn take_lost(&self, slot: &mut Slot, held: &Held) -> Option<Lost> {
         if slot.users > 0 {
             return None;
         }
         let content = slot.content.as_ref()?;
         let failure = self.files.commit_failure(content.object)?;
-        // If the time cannot be given, it is that of the write-back.
+        // If the time cannot be set, it is that of the write-back.
         let _ = content.settle(held, &self.through);
         if content.is_dirty() {
             return None;
@@ -61,15 +61,15 @@ impl Folder {
         });
     }
 
-    /// Notes the loss of a content in whose place another one already is: nobody was told.
+    /// Notes the loss of a content that another one has already replaced: no program got the error.
     pub(crate) fn note_loss(&self, inode: &Inode, errno: Errno) {
-        // Who sees it counted finds it at the next sync.
+        // A caller that sees the count finds the loss at the next sync.
         inode.content.with(|slot| slot.untold_loss = Some(errno));
         self.losses.fetch_add(1, Ordering::Release);
         say_loss(inode, errno);
     }
 
-    /// Lets the content of a file go if it is lost, and says whether it was.
+    /// Lets the content of a file go if it is lost, and returns whether it was.
     pub(crate) fn give_up_if_lost(self: &Arc<Folder>, inode: &Arc<Inode>) -> bool {
         let content = inode.content.get();
         let is_lost = content.is_some_and(|it| self.files.commit_failure(it.object).is_some());
@@ -83,8 +83,8 @@ impl Folder {
         lost.map(|lost| self.let_lost_go(inode, lost)).is_some()
     }
 
-    /// Asks no more for the commit of a content that is lost and still in use, at the end, when
-    /// nothing can be written to it any more. Who has it open is told by every sync.
+    /// At the end, when nothing can be written to it any more, stops asking for the commit of a
+    /// content that is lost and still in use. Every sync by a program that has it open fails.
     pub(crate) fn waive_if_lost(&self, inode: &Inode) {
         let Some(content) = inode.content.get() else {
             return;
@@ -98,8 +98,8 @@ impl Folder {
         }
     }
 
-    /// What a sync of `open` that ended with `synced` has to tell: also a loss of an earlier
-    /// content of the file, of which nobody has heard.
+    /// What a sync of `open` that ended with `synced` has to report: also a loss of an earlier
+    /// content of the file that no sync has reported.
     pub(crate) fn tell_loss(
         &self,
         open: &OpenFile,
@@ -108,7 +108,7 @@ impl Folder {
         let (content, inode) = (&open.used.content, &open.used.inode);
         let mut synced = synced;
         if let Some(failure) = self.files.commit_failure(content.object) {
-            // The cache does not know of it where the commit was waived.
+            // The cache does not have the failure if the commit was waived.
             synced = synced.and(Err(errno_of(failure)));
             content.note_loss_told();
         }

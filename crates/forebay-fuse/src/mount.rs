@@ -32,11 +32,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Descriptors without which no mount is begun: its own, and those of a few files at a time.
+/// The fewest descriptors with which a mount begins: its own, and those of a few files at a time.
 const LEAST_DESCRIPTORS: u64 = 128;
-/// How many of its threads may wait for something that takes longer.
+/// How many of its threads may be in a call that waits.
 const SEATS: usize = 5;
-/// Threads for what finds no seat.
+/// Threads for calls that find no seat.
 const CREW_THREADS: usize = 8;
 
 /// Threads that make the kernel drop pages.
@@ -49,11 +49,11 @@ pub struct MountSettings {
     pub source: PathBuf,
     /// Where it is shown.
     pub mount_point: PathBuf,
-    /// Whether other users than the one who mounts may use it.
+    /// Whether users other than the one who mounts may use it.
     pub allow_other: bool,
     /// Whether nothing may be changed.
     pub read_only: bool,
-    /// How its memory is shared out; the cache is to be given [`Shares::cache_bytes`] and
+    /// How its memory is shared out; the cache should get [`Shares::cache_bytes`] and
     /// [`Shares::objects`].
     pub shares: Shares,
 }
@@ -67,7 +67,7 @@ pub struct MountParts {
     pub cache: Cache,
     /// Files, for this mount alone.
     pub files: Arc<FileStore>,
-    /// The same files as the cache knows them: alone, or behind wrappers.
+    /// The same files as the cache knows them: directly, or through wrappers.
     pub store: AttachedStore,
 }
 
@@ -107,7 +107,7 @@ pub enum MountError {
          or end it", .0.display()
     )]
     InUse(PathBuf),
-    /// Others were to be let in, and access lists say who may do what that cannot be heeded.
+    /// Other users are allowed, and access lists that a mount cannot apply say what they may do.
     #[error(
         "{} has access lists of its own kind ({attribute}), which a mount cannot heed, so that \
          others could read what is denied to them; mount it without --allow-other", path.display()
@@ -126,7 +126,7 @@ pub enum MountError {
         /// What the system says.
         source: io::Error,
     },
-    /// Something that every mount needs is not there.
+    /// Something that every mount needs is missing.
     #[error("cannot {action}: {source}")]
     System {
         /// What was tried.
@@ -151,8 +151,8 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// A mounted folder. It lives until it is unmounted, from outside or by [`Mount::unmount`]; what
-/// the cache then holds is the caller's to write.
+/// A mounted folder. It lives until it is unmounted, from outside or by [`Mount::unmount`]; the
+/// caller then has to write what the cache holds.
 ///
 /// ```no_run
 /// use forebay::{Cache, Settings};
@@ -192,7 +192,7 @@ pub struct Mount {
     folder: Arc<Folder>,
     ended: Arc<Gate>,
     place: Arc<Place>,
-    /// What ends the connection to the kernel by force, where the system shows it.
+    /// The file that ends the connection to the kernel by force, if the system shows it.
     abort: Option<OwnedFd>,
     keeper: Option<Joiner>,
     crew: Vec<Joiner>,
@@ -247,13 +247,14 @@ impl Mount {
         let served = forebay_rt::thread::spawn("forebay-mount", move || {
             let outcome = session.run();
             served_at.session_ended();
-            // First, for to say something may take a while, and who waits does so for the end.
+            // This comes first, because printing may take a while, and the caller waits for the
+            // end.
             told.open();
             if let Err(error) = outcome {
                 say(format_args!("the mount has failed: {error}"));
             }
         });
-        // It ends with the session, which `ended` tells.
+        // It ends with the session, which sets `ended`.
         drop(served.map_err(system("start a thread"))?);
         let kept = folder.clone();
         let keeper = forebay_rt::thread::spawn("forebay-keeper", move || kept.keep())
@@ -292,8 +293,8 @@ impl Mount {
         self.ended.is_open()
     }
 
-    /// Takes the mount away from new users. Who has a file open keeps it. What somebody else has
-    /// mounted at the same place since stays.
+    /// Takes the mount away from new users. A program that has a file open keeps it. A mount that
+    /// another program has made at the same place since stays.
     ///
     /// # Errors
     /// What the system says.
@@ -304,26 +305,27 @@ impl Mount {
         self.place.leave()
     }
 
-    /// Ends a mount that somebody still uses by force: the kernel fails what it has asked of it and
-    /// what it would ask. To be called before the process ends: a thread that waits for the kernel,
-    /// which waits for an answer of a thread that is gone, could not be killed.
+    /// Ends by force a mount that is still in use: the kernel fails its requests, those under way
+    /// and later ones. To be called before the process ends: a thread that waits for the kernel,
+    /// while the kernel waits for an answer of a thread that is gone, could not be killed.
     pub fn abort(&self) {
         if let Some(abort) = &self.abort {
-            // It has ended meanwhile, or nothing more can be done.
+            // If this fails, the connection has ended meanwhile, or nothing more can be done.
             let _ = rustix::io::write(abort, b"1");
         }
     }
 
     /// Takes what programs have stored to files that they have mapped and still have open, and
-    /// returns when all of it is in the cache. Whoever cuts them off calls it before
-    /// [`Mount::close`]: the kernel could write nothing afterwards.
+    /// returns when all of it is in the cache. A caller that cuts these programs off calls it
+    /// before [`Mount::close`]: the kernel could write nothing afterwards.
     ///
     /// # Errors
     /// What the system says if it gives no thread for that.
     pub async fn take_mapped(&self) -> io::Result<()> {
         let (folder, is_taken) = (self.folder.clone(), Arc::new(Gate::new(false)));
         let told = is_taken.clone();
-        // The kernel makes who asks it wait for every write, and these wait for other threads here.
+        // The kernel makes the calling thread wait for every write, and the writes wait for other
+        // threads here.
         let asked = forebay_rt::thread::spawn("forebay-mapped", move || {
             folder.take_mapped();
             told.open();
@@ -334,9 +336,9 @@ impl Mount {
         Ok(())
     }
 
-    /// Lets nobody change data from now on, and returns when every change that was begun is done:
-    /// what is acknowledged is then in the cache. What is dirty is written from then on, and files
-    /// that cannot be made durable are given up ([`Mount::losses`]), so that the end comes.
+    /// Allows no change of data from now on, and returns when every change that has begun is done:
+    /// what was acknowledged is then in the cache. From then on dirty pages are written, and files
+    /// that cannot be made durable are given up ([`Mount::losses`]), so that the mount can end.
     pub async fn close(&self) {
         self.folder.door.close().await;
         let folder = self.folder.clone();
@@ -345,19 +347,19 @@ impl Mount {
     }
 
     /// How often a file was given up because the source had taken its bytes and could not make
-    /// them durable: what was written to it since its last good sync may be lost. Each was named
-    /// on the standard error.
+    /// them durable: what was written to it since its last good sync may be lost. Each was named on
+    /// standard error.
     pub fn losses(&self) -> u64 {
         self.folder.losses.load(Ordering::Acquire)
     }
 
     /// Writes what is dirty, many files at a time. It returns when each was tried; what failed
-    /// stays in the cache, which tells of it.
+    /// stays in the cache, which reports it.
     pub async fn write_back(&self) {
         self.folder.sync_contents().await;
     }
 
-    /// Gives files that are written the times that were told of them; to be called at the end.
+    /// Sets the times that were shown of written files in the source; to be called at the end.
     pub fn settle(&self) {
         self.folder.settle_all();
     }
@@ -365,7 +367,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Who drops a mount that still is one has no use for it; it may be gone in between.
+        // The mount may be gone meanwhile, and a caller that drops it does not need the error.
         let _ = self.unmount();
         self.folder.keeper.stop();
         self.folder.crew.stop();
@@ -377,16 +379,16 @@ impl Drop for Mount {
     }
 }
 
-/// Opens what ends the connection of the mount with this root. Held open it means this connection
-/// alone, whoever gets its number later.
+/// Opens the file that ends the connection of the mount with this root. While it is open it means
+/// this connection only, even if the number is used again.
 fn open_abort(root: &Stat) -> Option<OwnedFd> {
     let connection = rustix::fs::minor(root.st_dev);
     let path = format!("/sys/fs/fuse/connections/{connection}/abort");
-    // It is not there where nobody has mounted the file system of the connections.
+    // It does not exist if the file system of the connections is not mounted.
     rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// Opens the source and locks it: two caches before one folder would overwrite each other's bytes.
+/// Opens the source and locks it: two caches over one folder would overwrite each other's bytes.
 fn lock_source(settings: &MountSettings) -> Result<OwnedFd, MountError> {
     let failed = |errno: Errno| MountError::Source {
         path: settings.source.clone(),
@@ -445,8 +447,8 @@ pub(crate) fn build(
     }))
 }
 
-/// Lets the process open as many descriptors as it may, and says how many these are.
-/// [`Mount::start`] does it as well; a server asks first, before it opens anything else.
+/// Lets the process open as many descriptors as it may, and returns how many. [`Mount::start`] does
+/// it as well; a server calls this first, before it opens anything else.
 ///
 /// # Errors
 /// [`MountError::Descriptors`] if they are too few.
@@ -466,7 +468,7 @@ fn raise_descriptor_limit() -> u64 {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // Without it there are as many as there were.
+    // If this fails the old limit stays.
     let raised = rustix::process::setrlimit(Resource::Nofile, wanted);
     let granted = if raised.is_ok() {
         limit.maximum
@@ -496,8 +498,8 @@ fn options(settings: &MountSettings) -> Config {
     config
 }
 
-/// Whether the system lets this process mount at all: what tests ask before they say that they
-/// are left out.
+/// Whether the system lets this process mount at all: tests call this before they report that they
+/// are skipped.
 ///
 /// # Errors
 /// What is missing.

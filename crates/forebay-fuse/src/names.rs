@@ -24,7 +24,7 @@ pub(crate) struct Caller {
     pub(crate) thread: u32,
 }
 
-/// Something new that is to get a name.
+/// What is about to be made and named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fresh<'a> {
     Folder { mode: NewMode },
@@ -32,7 +32,7 @@ pub(crate) enum Fresh<'a> {
     Node { mode: NewMode, device: u32 },
 }
 
-/// What is to be changed of a file.
+/// Which attributes of a file to change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Changes {
     pub(crate) mode: Option<u32>,
@@ -48,7 +48,7 @@ pub(crate) struct Changes {
 pub(crate) struct Attribute<'a> {
     pub(crate) name: &'a OsStr,
     pub(crate) value: &'a [u8],
-    /// Whether it has to be there already, or must not be.
+    /// Whether it must exist already, or must not.
     pub(crate) flags: i32,
 }
 
@@ -75,7 +75,7 @@ impl Folder {
         Ok((inode, stat))
     }
 
-    /// As [`Folder::look_up`], with what the kernel is told.
+    /// As [`Folder::look_up`], with the attributes for the kernel.
     pub(crate) fn look_up_described(&self, place: Place<'_>) -> Result<FileAttr, Errno> {
         let parent = self.held(place.parent)?;
         self.look_up_described_in(&parent, place.name)
@@ -89,7 +89,8 @@ impl Folder {
     ) -> Result<FileAttr, Errno> {
         let (inode, stat) = self.look_up_in(parent, name)?;
         self.describe_found(&inode, stat).inspect_err(|_| {
-            // Who is not told does not know it; it has no content that could be left.
+            // Without an answer the kernel does not know the file, and there is no content that
+            // could be left behind.
             let _ = self.inodes.forget(inode.id, 1);
         })
     }
@@ -130,11 +131,11 @@ impl Folder {
             self.describe(held)
         };
         let told = self.hold(&inode).and_then(|held| adopted(&held));
-        // The kernel forgets only what it was told of.
+        // The kernel forgets only files that it knows.
         told.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
     }
 
-    /// Takes a name away: of a folder if `is_folder`, else of anything else.
+    /// Takes a name away: of a folder if `is_folder`, otherwise of anything else.
     pub(crate) fn remove(&self, place: Place<'_>, is_folder: bool) -> Result<(), Errno> {
         let parent = self.held(place.parent)?;
         let flags = if is_folder {
@@ -172,7 +173,7 @@ impl Folder {
         self.inodes.get(id)
     }
 
-    /// Remembers a name that a file was given, in the place of the one that it may have lost.
+    /// Remembers a new name of a file, instead of the one that it may have lost.
     fn note_name(&self, parent: &Held, name: &OsStr) {
         if let Some(inode) = self.known(parent.as_fd(), name) {
             inode.set_name(parent, name);
@@ -180,7 +181,7 @@ impl Folder {
         }
     }
 
-    /// Gives a file another name in the place of one.
+    /// Replaces a name of a file by another one.
     pub(crate) fn rename(
         &self,
         from: Place<'_>,
@@ -303,7 +304,7 @@ impl Folder {
         cut
     }
 
-    /// Something of the file but its bytes has changed: its time of change is told anew.
+    /// Something of the file other than its bytes has changed: it gets a new time of change.
     fn metadata_changed(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
         if let Some(content) = inode.content.get() {
             content.metadata_changed(self.hold(inode)?)?;
@@ -359,7 +360,7 @@ impl Folder {
         Ok(AttributeAnswer::Value(value))
     }
 
-    /// The names of all extended attributes, each with a zero behind it.
+    /// The names of all extended attributes, each followed by a zero.
     pub(crate) fn attribute_names(
         &self,
         id: u64,
@@ -385,7 +386,7 @@ impl Folder {
     }
 }
 
-/// What an extended attribute's reader is told.
+/// The answer to a reader of an extended attribute.
 #[derive(Debug)]
 pub(crate) enum AttributeAnswer {
     Length(u32),

@@ -1,5 +1,5 @@
-//! Changes of bytes that pass the pages that the kernel has of a file, and these pages when it
-//! returns them.
+//! Changes of bytes that pass the pages that the kernel has of a file, and such pages when the
+//! kernel returns them.
 
 use crate::folder::Folder;
 use crate::handles::OpenFile;
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use std::ops::Range;
 
 impl Folder {
-    /// Whether files are opened past the kernel's cache. Where they are not, the kernel keeps its
-    /// pages in step itself, and holds them locked while it writes through.
+    /// Whether files are opened past the kernel's cache. If they are not, the kernel keeps its
+    /// pages in step itself, and keeps them locked while it writes through.
     fn passes_pages(&self) -> bool {
         let flags = self.open_flags.get();
         flags.is_some_and(|flags| flags.contains(FopenFlags::FOPEN_DIRECT_IO))
@@ -25,8 +25,8 @@ impl Folder {
         }
     }
 
-    /// Makes `change`, which is one of the bytes of `range`, and calls `done` with how it went when
-    /// the kernel has no page from before it any more.
+    /// Makes `change`, which changes bytes of `range`. Once the kernel has no page from before it,
+    /// calls `done` with its result.
     pub(crate) fn change_bytes(
         self: &Arc<Folder>,
         open: Arc<OpenFile>,
@@ -46,8 +46,8 @@ impl Folder {
             drop((passage, open));
             return done(changed);
         }
-        // The kernel waits for pages that it fetches and returns, which we answer: so no thread
-        // that answers may wait for it.
+        // The kernel waits for pages that it fetches and returns, and we answer these requests: so
+        // no thread that answers may wait for the kernel.
         let folder = self.clone();
         self.droppers.leave(Box::new(move || {
             folder.drop_pages(&open, range, passage);
@@ -62,13 +62,14 @@ impl Folder {
         let start = range.start / page * page;
         let (offset, length) = (i64::try_from(start), i64::try_from(range.end - start));
         if let (Some(notifier), Ok(offset), Ok(length)) = (self.keeper.notifier(), offset, length) {
-            // What the kernel does not know any more, it has no pages of.
+            // If the kernel no longer knows the file, it has no pages of it.
             let _ = notifier.inval_inode(INodeNo(open.used.inode.id), offset, length);
         }
         drop(passage);
     }
 
-    /// Takes pages that the kernel returns, as far as nothing that came later is in the cache.
+    /// Takes the parts of the pages that the kernel returns that no later change in the cache has
+    /// replaced.
     pub(crate) fn take_returned(
         &self,
         open: &OpenFile,

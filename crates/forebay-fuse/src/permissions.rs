@@ -1,8 +1,8 @@
-//! Who may do what: the kernel decides it by what it is told here of modes and access lists.
+//! Who may do what: the kernel decides that by the modes and access lists that it gets from here.
 //!
 //! The kernel reads POSIX access lists as extended attributes and checks them itself
-//! (`FUSE_POSIX_ACL`), as it does with modes. What is made new inherits the default list of its
-//! folder from the source's file system; only where there is none does the maker's mask count.
+//! (`FUSE_POSIX_ACL`), as it does with modes. A new file inherits the default list of its folder
+//! from the source's file system; the maker's mask counts only if there is none.
 
 use crate::content::Content;
 use crate::folder::Folder;
@@ -18,16 +18,16 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The attribute that says who may do what with a file.
+/// The attribute with the access list of a file.
 const ACCESS_LIST: &str = "system.posix_acl_access";
-/// The attribute that says what access list new files in a folder get.
+/// The attribute with the access list that new files in a folder get.
 const DEFAULT_LIST: &str = "system.posix_acl_default";
 /// Attributes of access lists that only the source's own file system can check.
 const FOREIGN_LISTS: [&str; 2] = ["system.nfs4_acl", "system.richacl"];
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2000;
 
-/// The mode that is asked for something new.
+/// The mode that is asked for a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewMode {
     /// What the maker asks for.
@@ -36,7 +36,7 @@ pub(crate) struct NewMode {
     pub(crate) mask: u32,
 }
 
-/// The mode that something new is to have.
+/// The mode that a new file should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Birth {
     /// This mode.
@@ -46,7 +46,7 @@ pub(crate) enum Birth {
 }
 
 impl NewMode {
-    /// The mode of something new in the folder `parent`.
+    /// The mode of a new file in the folder `parent`.
     pub(crate) fn in_folder(self, parent: impl AsFd) -> Result<Birth, Errno> {
         let bits = self.bits & PERMISSION_BITS;
         match rustix::fs::getxattr_query(Descriptors::path(parent), DEFAULT_LIST) {
@@ -65,8 +65,8 @@ impl Birth {
         }
     }
 
-    /// The mode that it is to have in the end: it was made as in `made`, with the bits `added`
-    /// that it has only so that we may open it.
+    /// The mode that it gets in the end: it was made as in `made`, with the bits `added`, which it
+    /// has only so that we may open it.
     fn settled(self, made: &Stat, added: u32, kept: u32) -> u32 {
         match self {
             Birth::Plain(bits) => bits | kept,
@@ -85,8 +85,8 @@ fn first_foreign(has: impl Fn(&str) -> bool) -> Option<&'static str> {
     FOREIGN_LISTS.into_iter().find(|name| has(name))
 }
 
-/// What the kernel is told if the source refuses to show the attribute `name`: where lists cannot
-/// be stored, no file has one. The kernel would refuse all access if it were told less.
+/// The answer to the kernel if the source refuses to show the attribute `name`: where lists cannot
+/// be stored, no file has one. After any other answer the kernel would refuse all access.
 pub(crate) fn refusal_to_show(name: &OsStr, errno: Errno) -> Errno {
     let is_list = name == ACCESS_LIST || name == DEFAULT_LIST;
     if is_list && errno == Errno::OPNOTSUPP {
@@ -130,16 +130,15 @@ impl Folder {
         Ok(())
     }
 
-    /// Takes away from a file that somebody changes what every change takes away, its
-    /// capabilities, and set-user-ID and set-group-ID if `drops_ids`; unless it is known to have
-    /// none.
+    /// Takes from a changed file what a change takes away: its capabilities, and set-user-ID and
+    /// set-group-ID if `drops_ids`; unless it is known to have none.
     pub(crate) fn drop_privileges(
         &self,
         inode: &Arc<Inode>,
         content: &Content,
         drops_ids: bool,
     ) -> Result<(), Errno> {
-        // Where one fails, the next one who writes has to try again.
+        // If one fails, the next writer has to try again.
         if content.take_capable() {
             let dropped = self.hold(inode).and_then(|held| drop_capabilities(&held));
             dropped.inspect_err(|_| content.mark_capable())?;
@@ -162,13 +161,14 @@ impl Folder {
             return Ok(());
         }
         kernel_drops(self.through.change_mode(inode, left))?;
-        // The kernel would show, and heed, the bits for as long as it takes attributes for valid.
+        // The kernel would show, and apply, the bits for as long as it considers the attributes
+        // valid.
         self.keeper.attributes_changed(INodeNo(inode.id));
         Ok(())
     }
 
-    /// Takes set-group-ID from a file whose access list somebody sets that is not in its group.
-    /// The kernel would ask for it, in a form of the request that the protocol's library cannot
+    /// Takes set-group-ID from a file when a user that is not in its group sets its access list.
+    /// The kernel would ask for that in a form of the request that the protocol's library cannot
     /// read.
     pub(crate) fn list_was_set(
         &self,
@@ -192,7 +192,7 @@ impl Folder {
     }
 }
 
-/// The groups of a thread beside its own; none if it cannot be asked.
+/// The further groups of a thread; none if they cannot be read.
 fn groups_of(thread: u32) -> Vec<u32> {
     let path = Path::new("/proc").join(thread.to_string()).join("status");
     let status = std::fs::read_to_string(path).unwrap_or_default();
@@ -205,8 +205,8 @@ fn groups_in(status: &str) -> Vec<u32> {
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Takes capabilities from a file, if it has any: who may not give them is refused even where there
-/// are none to remove.
+/// Takes capabilities from a file, if it has any: the system refuses a user that may not set them,
+/// even if there are none to remove.
 fn drop_capabilities(inode: &Held) -> Result<(), Errno> {
     let path = Descriptors::path(inode);
     let removed = rustix::fs::getxattr_query(&path, CAPABILITY)
@@ -217,7 +217,8 @@ fn drop_capabilities(inode: &Held) -> Result<(), Errno> {
     }
 }
 
-/// Leaves it to the kernel to drop a privilege that we may not: it does so when one like us writes.
+/// Leaves it to the kernel to drop a privilege that we may not drop: it does so when an
+/// unprivileged process writes.
 fn kernel_drops(dropped: Result<(), Errno>) -> Result<(), Errno> {
     match dropped {
         Err(Errno::PERM) => Ok(()),

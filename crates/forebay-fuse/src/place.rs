@@ -1,6 +1,6 @@
-//! The place where a folder is mounted, and how it is left.
+//! The place where a folder is mounted, and how the mount leaves it.
 //!
-//! invariant M3: nothing is unmounted there but what this process has mounted.
+//! invariant M3: only what this process has mounted there is unmounted there.
 
 use forebay_base::sync::{
     Arc, Mutex,
@@ -16,14 +16,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The place, from when something is mounted there.
+/// The mount point, once something is mounted there.
 pub(crate) struct Place {
     path: PathBuf,
-    /// The library's way to unmount, until it was gone.
+    /// The library's way to unmount, until it was used.
     unmounter: Mutex<Option<SessionUnmounter>>,
     /// The device of what is mounted, once it has answered.
     device: OnceLock<u64>,
-    /// Taken away from new users.
+    /// The mount was taken away from new users.
     is_left: AtomicBool,
 }
 
@@ -50,11 +50,12 @@ impl Place {
     /// Takes note of what is mounted here, whose root is `root`, and takes over from the library
     /// if we may unmount ourselves.
     ///
-    /// At the end of its session, which may come long after, the library unmounts whatever is here
-    /// then, unless it was asked to before. So it is asked while it can only be refused: we have
-    /// the root open. Who may not unmount has a helper of the system that it asks, which would.
+    /// At the end of its session, perhaps much later, the library unmounts whatever is here then,
+    /// unless it has tried before. So it is made to try now, while the system must refuse because
+    /// we have the root open. A user that may not unmount uses a helper of the system, which would
+    /// not refuse.
     pub(crate) fn take_over(&self, root: &Stat) {
-        // It is told once.
+        // This is set once.
         let _ = self.device.set(root.st_dev);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(held) = rustix::fs::open(&self.path, flags, Mode::empty()) else {
@@ -64,13 +65,14 @@ impl Place {
         if asked == Err(Errno::BUSY)
             && let Some(mut unmounter) = lock(&self.unmounter).take()
         {
-            // It is refused as we were.
+            // The system refuses it, as it refused us.
             let _ = unmounter.unmount();
         }
         drop(held);
     }
 
-    /// Unmounts what is mounted here, unless it is away already. Who has a file open keeps it.
+    /// Unmounts what is mounted here, unless it is gone already. A program that has a file open
+    /// keeps it.
     pub(crate) fn leave(&self) -> io::Result<()> {
         if self.is_elsewhere() || self.is_left.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -81,7 +83,7 @@ impl Place {
 
     /// Unmounts what is mounted here and answers no more, because its connection was cut off.
     pub(crate) fn session_ended(&self) {
-        // Who is told of the end looks no further.
+        // A caller that sees the end checks nothing else.
         if self.device.get().is_some() {
             let _ = self.leave();
         }
@@ -91,14 +93,14 @@ impl Place {
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
         let unmounter = lock(&self.unmounter).take();
         match (rustix::mount::unmount(&self.path, flags), unmounter) {
-            // Who is not root may ask the helper of the system, which the library does.
+            // A user other than root may use the helper of the system, as the library does.
             (Err(Errno::PERM), Some(mut unmounter)) => unmounter.unmount(),
             (other, _) => Ok(other?),
         }
     }
 
-    /// Whether something else is here, because somebody has unmounted what was. It asks nothing of
-    /// the mount, which may be slow to answer.
+    /// Whether something else is here, because another program has unmounted ours. It asks nothing
+    /// of the mount, which may be slow to answer.
     fn is_elsewhere(&self) -> bool {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
         let found = rustix::fs::statx(CWD, &self.path, flags, StatxFlags::empty());

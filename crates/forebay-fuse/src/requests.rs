@@ -1,4 +1,4 @@
-//! The kernel's requests, one function each: what they ask is done in `names` and `data`.
+//! The kernel's requests, one function each; `names` and `data` do the work.
 
 use crate::attributes::{kind, unknown};
 use crate::data::Sought;
@@ -26,9 +26,9 @@ use std::time::Duration;
 )]
 use std::time::SystemTime;
 
-/// How long the kernel may go without asking for a name or for attributes again.
+/// How long the kernel may keep a name or attributes without asking again.
 const VALID: Duration = Duration::from_secs(1);
-/// Requests that the kernel may have under way for nobody who waits.
+/// Requests that the kernel may have under way without a program that waits for them.
 const BACKGROUND_REQUESTS: u16 = 64;
 /// Numbers are not used again while the kernel knows them, so one generation is enough.
 const GENERATION: Generation = Generation(0);
@@ -83,7 +83,7 @@ impl Requests {
         *self.folder.open_flags.get_or_init(FopenFlags::empty)
     }
 
-    /// Leaves a call that may wait to whoever has time for it.
+    /// Leaves a call that may wait to a thread that has time for it.
     fn run(
         &self,
         reply: ReplyEmpty,
@@ -111,7 +111,7 @@ impl Filesystem for Requests {
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_CACHE_SYMLINKS;
-        // Without it the kernel would heed modes alone where the source has access lists too.
+        // Without it the kernel would apply only modes where the source has access lists too.
         let lists = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
         let lists = config.add_capabilities(lists);
         lists.map_err(|_missing| io::Error::from(io::ErrorKind::Unsupported))?;
@@ -122,7 +122,7 @@ impl Filesystem for Requests {
         let flags = if config.add_capabilities(mmap).is_ok() {
             FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
         } else {
-            // Through the kernel's cache then, which writes through: files could not be mapped
+            // Then through the kernel's cache, which writes through: files could not be mapped
             // otherwise.
             FopenFlags::empty()
         };
@@ -333,7 +333,8 @@ impl Filesystem for Requests {
             Err(errno) => return reply.error(told(errno)),
         };
         if lock_owner.is_none() {
-            // Programs that read are owners of locks: this is for a page that the kernel keeps.
+            // Reads by programs name an owner of locks, so this one is for a page that the kernel
+            // keeps.
             let end = offset_bytes.saturating_add(u64::from(size_bytes));
             self.folder.fills_pages(&open, offset_bytes..end);
         }
@@ -400,10 +401,10 @@ impl Filesystem for Requests {
             return job(data);
         }
         let Some(room) = self.folder.crew.room_for_copy(data.len()) else {
-            // So many writers wait that this one does it here, and a reader may have to wait.
+            // So many writers wait that this write is done here, and a reader may have to wait.
             return job(data);
         };
-        // The request's memory is needed for the next one.
+        // The next request needs the memory of this one.
         let data = data.to_vec();
         self.folder.crew.leave(Box::new(move || {
             job(&data);
@@ -500,7 +501,7 @@ impl Filesystem for Requests {
             let (name, next) = (OsStr::from_bytes(bytes), entry.next_entry_cookie());
             let is_dots = bytes == b"." || bytes == b"..";
             let looked_up = if is_dots {
-                // The kernel knows these, and does not count them.
+                // The kernel knows these two, and does not count them.
                 None
             } else {
                 self.folder.look_up_described_in(&directory.held, name).ok()

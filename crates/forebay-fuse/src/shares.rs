@@ -1,17 +1,17 @@
-//! How the memory of a mount is shared out: what its cache has, and what is beside it.
+//! How the memory of a mount is shared out: to its cache, and to everything else.
 
-/// Memory of an open file, or of the content of a closed one, beside its pages, bytes.
+/// Memory of an open file, or of the content of a closed one, without its pages, bytes.
 const OBJECT_BYTES: u64 = 2_560;
-/// Requests whose bytes are in memory at a time: as the kernel hands them over, as copies that wait
+/// Requests whose bytes are in memory at a time: as the kernel passes them on, as copies that wait
 /// for their turn, and as replies.
 const REQUESTS: u64 = (SESSION_THREADS + COPIES + REPLIES) as u64;
 
 /// Threads that read the kernel's requests.
 pub(crate) const SESSION_THREADS: usize = 8;
-/// Copies of the largest requests at once; of smaller ones there may be more. Each writer that
-/// finds no room for one holds up a thread that reads requests.
+/// Copies of the largest requests at a time; there may be more of smaller ones. Each writer that
+/// finds no room for a copy holds up a thread that reads requests.
 pub(crate) const COPIES: usize = 32;
-/// Replies at once; reads beyond them wait for their turn.
+/// Replies at a time; further reads wait for their turn.
 pub(crate) const REPLIES: usize = 16;
 
 /// The parts of a mount's memory.
@@ -45,26 +45,26 @@ impl Shares {
             cache_bytes: 0,
             objects: objects as u32,
             names: names as u32,
-            // Whole pages, in a number that the kernel has as one.
+            // Whole pages, and a number that fits the kernel's field.
             request_bytes: 1 << request_bytes.ilog2(),
         };
         shares.cache_bytes = memory_bytes.saturating_sub(shares.beside_bytes());
         shares
     }
 
-    /// What the cache is given, bytes.
+    /// The part of the cache, bytes.
     pub fn cache_bytes(&self) -> u64 {
         self.cache_bytes
     }
 
-    /// What the cache is not given: names, open files and requests, bytes.
+    /// The rest, for names, open files and requests, bytes.
     pub fn beside_bytes(&self) -> u64 {
         u64::from(self.names) * Shares::NAME_BYTES
             + u64::from(self.objects) * OBJECT_BYTES
             + u64::from(self.request_bytes) * REQUESTS
     }
 
-    /// Files that may be open at once, with the closed ones whose content is kept.
+    /// Files that may be open at a time, including closed ones whose content is kept.
     pub fn objects(&self) -> u32 {
         self.objects
     }
@@ -74,7 +74,7 @@ impl Shares {
         self.names
     }
 
-    /// Bytes of one request at most.
+    /// Most bytes of one request.
     pub fn request_bytes(&self) -> u32 {
         self.request_bytes
     }

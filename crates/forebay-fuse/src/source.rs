@@ -1,8 +1,8 @@
 //! The folder below, by system calls relative to descriptors.
 //!
-//! A file is held by an `O_PATH` descriptor: it names the file itself, whatever becomes of its
-//! names, and needs no permission on its data. What such a descriptor cannot do is done through
-//! its entry in `/proc/self/fd`.
+//! A file is held by an `O_PATH` descriptor: it names the file itself, even if its names change,
+//! and needs no permission on its data. Its entry in `/proc/self/fd` serves for what such a
+//! descriptor cannot do.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -29,7 +29,7 @@ pub(crate) const OMITTED: Timespec = Timespec {
     tv_nsec: UTIME_OMIT,
 };
 
-/// The time at which the system looks at it.
+/// The current time, as the system sees it.
 pub(crate) const PRESENT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: UTIME_NOW,
@@ -116,16 +116,16 @@ pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(CWD, path, flags, Mode::empty())
 }
 
-/// How a file is opened that is only named.
+/// How a file is opened only to name it.
 pub(crate) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What tells a file from every other one, also from a later one of the same number.
+/// What distinguishes a file from every other one, also from a later one of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Its device and number.
     pub(crate) place: (u64, u64),
     pub(crate) kind: FileType,
-    /// When it was made, where the file system knows.
+    /// When it was made, if the file system knows.
     pub(crate) born: Option<(i64, u32)>,
 }
 
@@ -148,15 +148,16 @@ const IDENTIFYING: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::INO)
     .union(StatxFlags::BTIME);
 
-/// What tells the file `fd` from others.
+/// What distinguishes the file `fd` from others.
 pub(crate) fn identity_of(fd: impl AsFd) -> Result<Identity, Errno> {
     let told = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, IDENTIFYING)?;
     Ok(Identity::of(&told))
 }
 
-/// What the file with the name `name` in `parent` is and what it is like, without a descriptor.
+/// The identity and the attributes of the file `name` in `parent`, without a descriptor.
 pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Identity, Stat), Errno> {
-    /// Others may put a new file in the place of one; who does so all the time is not waited for.
+    /// Others may replace the file by a new one; this does not wait for a program that does so all
+    /// the time.
     const TRIES: u32 = 8;
     for _ in 0..TRIES {
         let flags = AtFlags::SYMLINK_NOFOLLOW;

@@ -1,4 +1,4 @@
-//! Files that others change in the folder behind while it is mounted.
+//! Files that others change in the source while it is mounted.
 
 mod support;
 
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use support::{Bench, is_left_out, read, until};
 
-/// How long a test looks for what has to come.
+/// How long a test waits for what has to happen.
 const LONGEST: Span = Span::from_secs(30);
 
 fn append(path: &Path, bytes: &[u8]) {
@@ -32,7 +32,7 @@ fn write_without_commit(bench: &Bench, faults: &FaultStore, name: &str) {
     bench.write_back_without_commit(faults);
 }
 
-/// The commit of what was written before is owed, and is not forgotten with what was read then.
+/// The commit of what was written before is owed, and must not be forgotten with the pages.
 #[test]
 fn what_was_written_is_committed_though_the_file_was_changed_behind() {
     if is_left_out("what_was_written_is_committed_though_the_file_was_changed_behind") {
@@ -43,7 +43,7 @@ fn what_was_written_is_committed_though_the_file_was_changed_behind() {
     append(&bench.behind("file"), b"more");
     let mut wanted = vec![7; 100_000];
     wanted.extend(b"more");
-    // The system tells of a last close without waiting for us.
+    // The system reports a last close without waiting for us.
     let began = Stopwatch::start();
     while read(&bench.path("file")) != wanted {
         assert!(began.elapsed() < LONGEST, "what is behind is never seen");
@@ -52,7 +52,8 @@ fn what_was_written_is_committed_though_the_file_was_changed_behind() {
     assert!(read(&bench.behind("file")) == wanted);
 }
 
-/// Room that is asked for through the mount changes the time behind, as somebody else would.
+/// Room that is asked for through the mount changes the time in the source, as another program
+/// would.
 #[test]
 fn what_was_written_is_committed_though_room_was_asked_for() {
     if is_left_out("what_was_written_is_committed_though_room_was_asked_for") {
@@ -64,7 +65,7 @@ fn what_was_written_is_committed_though_room_was_asked_for() {
     let file = file.expect("it opens");
     rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 200_000).expect("there is room");
     drop(file);
-    // The system tells of the close before one of these.
+    // The system reports the close before one of these.
     for _ in 0..100 {
         assert!(read(&bench.path("file")) == vec![7; 100_000]);
     }
@@ -72,8 +73,7 @@ fn what_was_written_is_committed_though_room_was_asked_for() {
     assert!(read(&bench.behind("file")) == vec![7; 100_000]);
 }
 
-/// The end of a file is where it is when the file is opened, not where it was when somebody last
-/// asked for it.
+/// The end of a file is where it is when the file is opened, not where it was at the last look-up.
 #[test]
 fn an_append_goes_behind_what_others_appended() {
     if is_left_out("an_append_goes_behind_what_others_appended") {
@@ -96,7 +96,7 @@ fn an_append_goes_behind_what_others_appended() {
     bench.end();
 }
 
-/// The same where the file was written through the mount before, and closed.
+/// The same if the file was written through the mount before, and closed.
 #[test]
 fn an_append_to_a_file_of_the_mount_goes_behind_what_others_appended() {
     if is_left_out("an_append_to_a_file_of_the_mount_goes_behind_what_others_appended") {
@@ -109,7 +109,7 @@ fn an_append_to_a_file_of_the_mount_goes_behind_what_others_appended() {
     bench.mount.as_ref().unwrap().settle();
     assert_eq!(fs::metadata(&path).unwrap().len(), 6);
     append(&behind, b"22222\n");
-    // The system tells of a last close without waiting for us.
+    // The system reports a last close without waiting for us.
     let began = Stopwatch::start();
     while read(&path) != b"11111\n22222\n" {
         assert!(began.elapsed() < LONGEST, "what is behind is never seen");
@@ -119,8 +119,8 @@ fn an_append_to_a_file_of_the_mount_goes_behind_what_others_appended() {
     assert_eq!(read(&behind), b"11111\n22222\n33333\n");
 }
 
-/// What is refused once so that the kernel learns the length is not refused for as long as the file
-/// grows.
+/// An open that is refused once, so that the kernel learns the length, is not refused for as long
+/// as the file grows.
 #[test]
 fn a_file_that_grows_below_is_opened_all_the_same() {
     if is_left_out("a_file_that_grows_below_is_opened_all_the_same") {
@@ -148,7 +148,7 @@ fn a_file_that_grows_below_is_opened_all_the_same() {
     bench.end();
 }
 
-/// Each of those who open it at the same time has to learn where its end is.
+/// Each program that opens it at the same time has to learn where its end is.
 #[test]
 fn appends_of_two_go_behind_what_others_appended() {
     if is_left_out("appends_of_two_go_behind_what_others_appended") {
@@ -179,7 +179,7 @@ fn appends_of_two_go_behind_what_others_appended() {
     bench.end();
 }
 
-/// What is called by its path is looked up anew: nobody hears of the file that had the name before.
+/// A path is looked up again: no call ends up at the file that had the name before.
 #[test]
 fn names_that_were_changed_below_are_never_stale() {
     if is_left_out("names_that_were_changed_below_are_never_stale") {

@@ -1,4 +1,4 @@
-//! A source that fails or does not answer, as the programs above see it.
+//! A source that fails or does not answer, as programs see it.
 
 mod support;
 
@@ -20,7 +20,7 @@ const DEVICE_FAILS: Fault = Fault {
     action: FaultAction::Fail(Failure::Device(5)),
 };
 
-/// More than there are seats and threads for those who wait.
+/// More than there are seats and threads for calls that wait.
 const WRITERS: usize = 24;
 
 fn create(bench: &Bench, name: &str) -> File {
@@ -44,7 +44,7 @@ fn a_failed_write_is_told_once_to_each_and_kept() {
     faults.clear();
     // A program that starts another leaves it a copy for a moment, which is closed.
     drop(second.try_clone().expect("a copy"));
-    // The other one wrote nothing, and hears of it all the same.
+    // The other one wrote nothing, and gets the error all the same.
     let told = second.sync_data().expect_err("it has not heard of it");
     assert_eq!(told.raw_os_error(), Some(5));
     first.sync_all().expect("the device is well again");
@@ -61,7 +61,7 @@ fn a_failed_write_is_told_at_close() {
     let (mut bench, faults) = Bench::faulty(16 << 20);
     let file = create(&bench, "file");
     file.write_all_at(b"-", 0).expect("memory takes it");
-    // dd says what its close was told; it holds the file open while its input is.
+    // dd reports the error of its close; it holds the file open while its input is open.
     let mut program = Command::new("dd")
         .arg(format!("of={}", bench.path("file").display()))
         .args(["conv=notrunc", "bs=1"])
@@ -139,7 +139,7 @@ fn a_full_disk_is_told_and_written_when_there_is_room() {
     file.write_all_at(&[2; 5000], 5000)
         .expect("memory takes more");
     faults.clear();
-    // What failed in between is told here, or was told above.
+    // A failure in between is reported here, or was reported above.
     file.sync_data()
         .or_else(|_told| file.sync_data())
         .expect("there is room");
@@ -152,8 +152,8 @@ fn a_full_disk_is_told_and_written_when_there_is_room() {
     bench.end();
 }
 
-/// Somebody removes the folder behind: who has a file open goes on with it, new names cannot be
-/// made, and the mount ends as ever.
+/// The source folder is removed: a program that has a file open goes on with it, new names cannot
+/// be made, and the mount ends as usual.
 #[test]
 fn a_source_that_is_removed_leaves_open_files_whole() {
     if is_left_out("a_source_that_is_removed_leaves_open_files_whole") {
@@ -180,8 +180,8 @@ fn a_source_that_is_removed_leaves_open_files_whole() {
     bench.end();
 }
 
-/// More writers than there are seats and threads for those who wait, all before a device that does
-/// not answer: who reads what is in memory is answered all the same.
+/// More writers than there are seats and threads for calls that wait, all on a device that does not
+/// answer: reads of what is in memory are answered all the same.
 #[test]
 fn readers_do_not_wait_for_writers() {
     if is_left_out("readers_do_not_wait_for_writers") {
@@ -201,7 +201,8 @@ fn readers_do_not_wait_for_writers() {
             let (file, done) = (create(&bench, &format!("write-{number}")), done.clone());
             spawn("writer", move || {
                 for at in 0..16 {
-                    // Who waits too long for the device is told so; here it is let go before.
+                    // A call that waits too long for the device gets an error; here the device is
+                    // released before.
                     file.write_all_at(&vec![1; 1 << 18], at << 18)
                         .expect("it is taken");
                 }

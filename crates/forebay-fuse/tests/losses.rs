@@ -1,4 +1,4 @@
-//! A source that takes bytes and then cannot make them durable, as the programs above see it.
+//! A source that takes bytes and then cannot make them durable, as programs see it.
 
 mod support;
 
@@ -21,8 +21,8 @@ fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// A folder whose `source` is a file system on a disk that can be full below it: that one takes
-/// what is written, and finds out when it writes it back.
+/// A folder whose `source` is a file system on a disk that can be full: the file system takes what
+/// is written, and fails when it writes it back.
 struct ThinDisk {
     below: PathBuf,
     source: PathBuf,
@@ -109,11 +109,11 @@ fn bench(test: &str, names: &[&str]) -> Option<(Bench, ThinDisk)> {
     Some((bench, disk))
 }
 
-/// When files are said to be changed behind.
+/// The time of modification that changed files get.
 const CHANGED_SECS: i64 = 1;
 
-/// Changes a file as another program would. Now will not do: the system's clock may not have moved
-/// since the write-back.
+/// Changes a file as another program would. The current time would not do: the system's clock may
+/// not have moved since the write-back.
 fn change_behind(bench: &Bench, name: &str) {
     let when = format!("@{CHANGED_SECS}");
     assert!(run("touch", &["-d", &when], &bench.behind(name)));
@@ -191,7 +191,8 @@ fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
     assert_eq!(losses, 2, "neither was let go in silence");
 }
 
-/// A file that was changed behind has a new content; the old one's bytes may be lost meanwhile.
+/// A file that was changed in the source has a new content; the old one's bytes may be lost
+/// meanwhile.
 #[test]
 fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
     const TEST: &str = "what_is_lost_of_a_file_that_was_changed_behind_is_told";
@@ -205,7 +206,7 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
     file.write_all_at(&TAIL, 0).expect("memory takes it");
     drop(file);
     bench.write_back_without_commit(&faults);
-    // Now the system finds that there is no room, while nobody has asked about this file.
+    // Now the system finds that there is no room, while no program has asked about this file.
     assert!(!run("sync", &["-f"], &disk.source), "there is no room");
     change_behind(&bench, "file");
     let mount = bench.mount.as_ref().expect("it is mounted");
@@ -220,7 +221,8 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
     assert_eq!(bench.end_with_losses(PATIENCE), 1);
 }
 
-/// The system tells of a loss once to whoever asks first; a commit that had begun before is told.
+/// The system reports a loss once, to the first that asks; a commit that had begun before learns of
+/// it.
 #[test]
 fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind() {
     const TEST: &str =
@@ -250,7 +252,7 @@ fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind
         let told = open(&bench, "file").metadata().expect("it is there");
         told.mtime() == CHANGED_SECS
     });
-    // By then the new one has asked, and heard nothing.
+    // By then the new one has asked, and got no error.
     pause_current(Span::from_millis(300));
     assert_eq!(mount.losses(), 0, "who asked first was another");
     assert_eq!(faults.release(), 1);
@@ -263,7 +265,7 @@ fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind
     assert_eq!(bench.end_with_losses(PATIENCE), 1);
 }
 
-/// What is left to write when the mount ends may be written later than the first try.
+/// What is left to write when the mount ends may take more than one try.
 #[test]
 fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
     const TEST: &str = "a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount";
@@ -292,8 +294,8 @@ fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
     assert_eq!(losses, 1, "it was not let go in silence");
 }
 
-/// Loses the end of a new file that tells an old time, and says whether nobody has noticed yet: it
-/// is closed behind our back, and the close may come after the loss.
+/// Loses the end of a new file that has an old time, and returns whether the mount has not noticed
+/// yet: the file is closed behind our back, and the close may come after the loss.
 fn lose_unnoticed(bench: &Bench, disk: &ThinDisk, name: &str) -> bool {
     let mount = bench.mount.as_ref().expect("it is mounted");
     let losses = mount.losses();
@@ -316,7 +318,7 @@ fn lose_unnoticed(bench: &Bench, disk: &ThinDisk, name: &str) -> bool {
     mount.losses() == losses
 }
 
-/// The times that a lost content told are given to the source before the next one looks.
+/// The times that a lost content showed are set in the source before the next one looks.
 #[test]
 fn what_is_opened_after_a_loss_stays() {
     const TEST: &str = "what_is_opened_after_a_loss_stays";
@@ -341,7 +343,7 @@ fn what_is_opened_after_a_loss_stays() {
     bench.end();
 }
 
-/// Who is cut off may keep a lost file open for as long as it likes.
+/// A program that is cut off may keep a lost file open for any length of time.
 #[test]
 fn a_lost_file_that_is_open_does_not_keep_the_mount() {
     const TEST: &str = "a_lost_file_that_is_open_does_not_keep_the_mount";

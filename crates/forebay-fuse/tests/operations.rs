@@ -53,8 +53,8 @@ fn a_file_that_is_there_is_read() {
     fs::create_dir(bench.behind("folder")).unwrap();
     fs::write(bench.behind("folder/old"), b"from before").unwrap();
     assert_eq!(read(&bench.path("folder/old")), b"from before");
-    // Changed behind while nobody has it open: the next who opens sees it. The system tells of a
-    // last close without waiting for us, so it may take an opening or two until nobody has it.
+    // Changed in the source while nobody has it open: the next open sees it. The system reports a
+    // last close without waiting for us, so it may take an open or two until nobody has it.
     fs::write(bench.behind("folder/old"), b"newer, and longer").unwrap();
     let began = Stopwatch::start();
     while read(&bench.path("folder/old")) != b"newer, and longer" {
@@ -283,7 +283,7 @@ fn a_time_that_was_set_while_writing_outlives_the_write_back() {
     let path = bench.path("file");
     let file = read_write(&path);
     file.write_all_at(&[1; 9000], 0).unwrap();
-    // As tar does: the time is set before anybody looks, and before the close.
+    // As tar does: the time is set before any program looks, and before the close.
     let when = Timespec {
         tv_sec: 981_173_106,
         tv_nsec: 0,
@@ -501,7 +501,7 @@ fn privileges_end_when_another_user_writes() {
     assert_eq!(read(&bench.behind("program")), b"xy");
 }
 
-/// Else the pages of one such write, which can never be written, would stop everybody's writes.
+/// Otherwise the pages of one such write, which can never be written, would stop all writes.
 #[test]
 fn what_no_file_below_can_hold_is_refused_as_below() {
     if is_left_out("what_no_file_below_can_hold_is_refused_as_below") {
@@ -533,7 +533,7 @@ fn what_no_file_below_can_hold_is_refused_as_below() {
     assert_eq!(read(&bench.behind("ours")), b"others go on");
 }
 
-/// Room that is asked for never cuts off what another one writes past the end at the same time.
+/// A request for room never cuts off what another program writes past the end at the same time.
 #[test]
 fn room_is_made_beside_writes_past_the_end() {
     if is_left_out("room_is_made_beside_writes_past_the_end") {

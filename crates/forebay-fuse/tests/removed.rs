@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use support::{Bench, is_left_out, read, settings};
 
-/// How long a test looks for what has to come.
+/// How long a test waits for what has to happen.
 const LONGEST: Span = Span::from_secs(30);
 
 /// Descriptors of this process, in which the mount is, that hold a removed file of the source.
@@ -60,7 +60,7 @@ fn a_file_without_a_name_is_kept_while_somebody_can_open_it() {
     drop(writer);
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
     let began = Stopwatch::start();
-    // The system tells of the last close later: it comes before one of these.
+    // The system reports the last close later, but before one of these.
     for _ in 0..100 {
         assert!(
             read(Path::new(&again)) == vec![7; 100_000],

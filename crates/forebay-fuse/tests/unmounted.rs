@@ -1,4 +1,4 @@
-//! What becomes of the mount point once the mount is away and somebody still has a file open.
+//! What happens to the mount point once the mount is gone and a program still has a file open.
 
 mod support;
 

@@ -118,7 +118,7 @@ fn settling_does_not_undo_a_time_that_is_set_meanwhile() {
     block_on(bench.cache.close()).unwrap();
 }
 
-/// Who has looked before the source was given its time back asks after it.
+/// A caller that looked before the time was set in the source asks again afterwards.
 #[test]
 fn a_file_that_is_settled_meanwhile_was_not_changed_below() {
     let bench = Bench::new();
@@ -156,7 +156,7 @@ fn a_commit_is_owed_until_one_has_succeeded() {
     block_on(bench.cache.close()).unwrap();
 }
 
-/// Who comes while another pays waits for that one.
+/// A caller that comes while another does the commit waits for it.
 #[test]
 fn nobody_returns_before_an_owed_commit_is_done() {
     let bench = Arc::new(Bench::new());

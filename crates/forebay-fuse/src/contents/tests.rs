@@ -1,4 +1,4 @@
-//! Letting contents go while others use their files.
+//! Contents that are let go while others use their files.
 
 use crate::bench::{Bench, CALLER, until};
 use crate::names::Changes;

@@ -37,7 +37,7 @@ fn a_hole_is_found_in_a_file_that_may_not_be_read() {
     block_on(bench.cache.close()).unwrap();
 }
 
-/// The kernel asks nobody whether the maker of a file may open it.
+/// The kernel does not check whether the maker of a file may open it.
 #[test]
 fn a_file_that_somebody_else_makes_first_is_not_opened_unasked() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Names and attributes, as they are asked for.
+//! Names and attributes, as the kernel asks for them.
 
 use super::*;
 use crate::bench::{Bench, CALLER, place, without_privileges};
@@ -23,7 +23,7 @@ fn mode_of(folder: &Folder, inode: &Arc<Inode>) -> u32 {
     rustix::fs::fstat(held).unwrap().st_mode & PERMISSION_BITS
 }
 
-/// Who is not root may remove no capabilities, also where there are none.
+/// A user other than root may not remove capabilities, even if there are none.
 #[test]
 fn a_program_is_written_and_cut_by_a_mount_without_privileges() {
     let bench = Bench::new();
@@ -57,7 +57,7 @@ fn name_of(inode: &Inode) -> (u64, String) {
     (parent.id, name.to_str().unwrap().into())
 }
 
-/// By its name a loss is told, and the kernel is asked to forget a file.
+/// The name of a file is used to report a loss, and to ask the kernel to forget it.
 #[test]
 fn a_file_is_known_by_the_name_that_it_was_given_last() {
     let bench = Bench::new();
@@ -86,7 +86,7 @@ fn a_file_is_known_by_the_name_that_it_was_given_last() {
     assert_eq!(name_of(one), (ROOT, "other".into()));
 }
 
-/// Asks about a file as the kernel does that knows it as `id`.
+/// Asks about a file as a kernel that knows it as `id` does.
 fn size_of(folder: &Folder, id: u64) -> Result<u64, Errno> {
     let held = folder.held(id)?;
     folder.describe(&held).map(|told| told.size)
@@ -118,7 +118,7 @@ fn files_are_found_again_when_their_descriptors_were_given_back() {
     folder.rename(from, place("moved"), plain).unwrap();
     folder.spare();
     assert_eq!(size_of(folder, file), Ok(5));
-    // Somebody puts another in its place below: it is not taken for it.
+    // Another file replaces it below: the new one is not mistaken for it.
     let behind = bench.behind();
     std::fs::write(behind.join("new"), b"another").unwrap();
     std::fs::rename(behind.join("new"), behind.join("moved")).unwrap();
@@ -130,7 +130,7 @@ fn files_are_found_again_when_their_descriptors_were_given_back() {
     block_on(bench.cache.close()).unwrap();
 }
 
-/// Somebody may still have a descriptor of it that only names it.
+/// A program may still have a descriptor that only names it.
 #[test]
 fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
     let bench = Bench::new();
@@ -154,7 +154,7 @@ fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
     let fd_of = |id| lock(&folder.inode(id).unwrap().anchor).fd.clone();
     assert!(fd_of(removed).is_some(), "invariant M4");
     assert!(fd_of(kept).is_none());
-    // What has content is found by that.
+    // A file with content is found by its content.
     let open = bench.create("open", 0o600);
     folder.write(&open, b"bytes", 0, false).unwrap();
     std::fs::remove_file(bench.behind().join("open")).unwrap();
@@ -164,7 +164,8 @@ fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
     block_on(bench.cache.close()).unwrap();
 }
 
-/// Whoever has a folder open reads on in it, and finds what is in it, wherever it is moved below.
+/// A program that has a folder open reads on in it, and finds what is in it, even after the folder
+/// was moved below.
 #[test]
 fn an_open_folder_is_found_though_it_was_moved_below() {
     let bench = Bench::new();
@@ -174,7 +175,7 @@ fn an_open_folder_is_found_though_it_was_moved_below() {
         std::fs::write(behind.join(change).join("file"), b"bytes").unwrap();
         let id = folder.look_up_described(place(change)).unwrap().ino.0;
         let open = [0; 2].map(|_| {
-            // Each of those who open it comes to it anew.
+            // Each program that opens it looks it up again.
             folder.spare();
             folder.open_directory(id).unwrap()
         });
@@ -210,7 +211,7 @@ fn an_open_folder_is_found_though_it_was_moved_below() {
         }
         drop(second);
         folder.spare();
-        // By nobody's descriptor it is found no more, and is looked up anew.
+        // It can no longer be found by any descriptor, and is looked up again.
         assert_eq!(folder.held(id).unwrap_err(), Errno::STALE);
         let _ = std::fs::remove_dir_all(behind.join("elsewhere"));
     }

@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// How long a test looks for what has to come: the kernel tells of a last close without waiting
-/// for us, and till then what opens anew has the old content.
+/// How long a test waits for what has to happen: the kernel reports a last close without waiting
+/// for us, and until then a new open gets the old content.
 pub(crate) const PATIENCE: Span = Span::from_secs(30);
 
-/// Calls `try_once` until it says that it is done.
+/// Calls `try_once` until it returns true.
 pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {
     let began = Stopwatch::start();
     while !try_once() {
@@ -29,12 +29,13 @@ pub(crate) fn until(what: &str, mut try_once: impl FnMut() -> bool) {
     }
 }
 
-/// Says that the test `name` is left out and why, if nothing can be mounted here.
+/// Reports that the test `name` is skipped and why, if nothing can be mounted here.
 pub(crate) fn is_left_out(name: &str) -> bool {
     match can_mount() {
         Ok(()) => false,
         Err(missing) => {
-            // Past the capture of the test's output: who runs the tests has to see it.
+            // Written past the capture of the test's output, because the person who runs the tests
+            // has to see it.
             let line = format!("test {name} ... ignored, cannot mount: {missing}\n");
             std::io::stderr()
                 .write_all(line.as_bytes())
@@ -44,7 +45,7 @@ pub(crate) fn is_left_out(name: &str) -> bool {
     }
 }
 
-/// A mounted folder and what is behind it.
+/// A mounted folder and its source.
 pub(crate) struct Bench {
     folder: TempDir,
     rt: Rt,
@@ -108,7 +109,7 @@ impl Bench {
         }
     }
 
-    /// Mounts an empty folder through a cache whose store does as it is told.
+    /// Mounts an empty folder through a cache whose store fails on request.
     pub(crate) fn faulty(memory_bytes: u64) -> (Bench, Arc<FaultStore>) {
         let folder = tempfile::tempdir().expect("a folder for the test");
         Bench::faulty_in_folder(folder, settings(memory_bytes))
@@ -133,12 +134,12 @@ impl Bench {
         self.folder.path().join("mount").join(name)
     }
 
-    /// The path of a name in the folder behind.
+    /// The path of a name in the source.
     pub(crate) fn behind(&self, name: &str) -> PathBuf {
         self.folder.path().join("source").join(name)
     }
 
-    /// Gives the source all bytes and times, while their commit is still owed.
+    /// Writes all bytes and times to the source, while their commit is still owed.
     pub(crate) fn write_back_without_commit(&self, faults: &FaultStore) {
         let fails = FaultAction::Fail(Failure::Device(5));
         faults.inject(Fault::each(IoKind::Commit, fails));
@@ -164,13 +165,13 @@ impl Bench {
         mount.settle();
     }
 
-    /// Unmounts, and tries to close the cache again and again as a server does that ends, for as
-    /// long as `patience`. Says how many files were given up.
+    /// Unmounts, and tries again and again to close the cache, as an ending server does, for up to
+    /// `patience`. Returns how many files were given up.
     pub(crate) fn end_with_losses(&mut self, patience: Span) -> u64 {
         self.end_with_losses_after(patience, || {})
     }
 
-    /// As [`Bench::end_with_losses`]; does `mend` when the first try has failed.
+    /// As [`Bench::end_with_losses`]; calls `mend` when the first try has failed.
     pub(crate) fn end_with_losses_after(&mut self, patience: Span, mend: impl FnOnce()) -> u64 {
         let mount = self.mount.take().expect("it is ended once");
         mount.unmount().expect("it is unmounted");
@@ -190,8 +191,9 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // A test that failed: files of this very process may still be open, and their last close
-        // would wait for an answer of threads that are gone. By force nobody waits.
+        // If a test failed, files of this process may still be open, and their last close would
+        // wait for an answer of threads that are gone. If the mount is ended by force, nothing
+        // waits.
         if self.mount.is_some() {
             let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
             rustix::mount::unmount(self.path(""), flags).unwrap_or_default();
