@@ -153,7 +153,7 @@ impl Folder {
         }
         let (folder, inode) = (self.clone(), inode.clone());
         // The end of the mount waits for it, unless the end has begun.
-        let inside = self.door.enter();
+        let inside = self.change_gate.enter();
         self.crew.leave(Box::new(move || {
             let committed = folder.commit_beside(&inode, true);
             if let Err(errno) = committed {

@@ -5,7 +5,7 @@ use crate::contents::ContentUse;
 use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
 use crate::inode::Inode;
-use crate::names::{Caller, Place};
+use crate::names::{Caller, ChildName};
 use crate::permissions::NewMode;
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType};
@@ -52,20 +52,20 @@ impl Folder {
     /// Makes a file and opens it.
     pub(crate) fn create(
         self: &Arc<Folder>,
-        place: Place<'_>,
+        child: ChildName<'_>,
         mode: NewMode,
         flags: i32,
         caller: Caller,
     ) -> Result<(FileAttr, u64), Errno> {
         /// Without these bits we could not open what we just made.
         const OURS: u32 = 0o600;
-        let parent = self.held(place.parent)?;
+        let parent = self.held(child.parent)?;
         let flags = OFlags::from_bits_retain(flags as u32);
         let birth = mode.in_folder(parent.as_fd())?;
         let bits = Mode::from_raw_mode(birth.bits() | OURS);
         let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = self
-            .sparing(|| rustix::fs::openat(parent.as_fd(), place.name, how | OFlags::RDWR, bits));
+            .sparing(|| rustix::fs::openat(parent.as_fd(), child.name, how | OFlags::RDWR, bits));
         let made = made.map_err(|errno| match errno {
             // Another program was faster below. The kernel would let its caller use that file
             // without a check; with this answer it looks the file up and checks whether the caller
@@ -73,7 +73,7 @@ impl Folder {
             Errno::EXIST if !flags.contains(OFlags::EXCL) => Errno::STALE,
             other => other,
         })?;
-        let (inode, _) = self.look_up(place)?;
+        let (inode, _) = self.look_up(child)?;
         let opened = self.open_created(&inode, &made);
         drop(made);
         let opened = opened.and_then(|used| {

@@ -1,9 +1,9 @@
 //! The mounted folder: everything that its requests share.
 
 use crate::buffers::Buffers;
+use crate::change_gate::ChangeGate;
 use crate::content::Content;
 use crate::crew::Crew;
-use crate::door::Door;
 use crate::handles::HandleTable;
 use crate::held::Shelf;
 use crate::inode::{Inode, InodeTable};
@@ -57,7 +57,7 @@ pub(crate) struct Folder {
     pub(crate) crew: Arc<Crew>,
     /// The threads that make the kernel drop pages, and wait for it.
     pub(crate) droppers: Arc<Crew>,
-    pub(crate) door: Arc<Door>,
+    pub(crate) change_gate: Arc<ChangeGate>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) keeper: Keeper,
     pub(crate) shelf: Shelf,

@@ -306,12 +306,12 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Bench;
+    use crate::testing::TestFolder;
     use forebay_rt::block_on;
 
     #[test]
     fn descriptors_of_closed_files_are_found_for_whoever_has_none() {
-        let bench = Bench::new();
+        let bench = TestFolder::new();
         let open = bench.create("closed", 0o600);
         let closed = open.used.inode.clone();
         bench.folder.write(&open, b"bytes", 0, false).unwrap();
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_loses_its_name_is_not_given_back() {
-        let bench = Bench::new();
+        let bench = TestFolder::new();
         let inode = bench.create("file", 0o600).used.inode.clone();
         let is_held = || lock(&inode.anchor).fd.is_some();
         bench.folder.pin(&inode);
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_shelf_keeps_what_is_used() {
-        let bench = Bench::new();
+        let bench = TestFolder::new();
         let (shelf, folder) = (Shelf::new(2), &bench.folder);
         let held = |name| {
             let inode = bench.create(name, 0o600).used.inode.clone();

@@ -176,13 +176,13 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
-    use crate::bench::Bench;
+    use crate::testing::TestFolder;
     use forebay_rt::block_on;
 
     /// It is closed after it was found open, and before it counts as done.
     #[test]
     fn a_file_that_is_closed_while_it_is_looked_at_is_not_forgotten() {
-        let bench = Bench::new();
+        let bench = TestFolder::new();
         let (folder, keeper) = (&bench.folder, &bench.folder.keeper);
         let open = bench.create("file", 0o600);
         let inode = open.used.inode.clone();

@@ -13,16 +13,14 @@
 
 mod anchor;
 mod attributes;
-#[cfg(test)]
-mod bench;
 mod buffers;
+mod change_gate;
 mod content;
 mod contents;
 mod crew;
 mod data;
 mod description;
 mod directory;
-mod door;
 mod folder;
 mod handles;
 mod held;
@@ -30,16 +28,18 @@ mod inode;
 mod keeper;
 mod keeping;
 mod kernel_pages;
-mod largest;
+mod length_limit;
 mod losses;
 mod mount;
+mod mount_point;
 mod names;
 mod passing;
 mod permissions;
-mod place;
 mod requests;
 mod shares;
 mod source;
+#[cfg(test)]
+mod testing;
 
 pub mod floor;
 

@@ -1,15 +1,15 @@
 //! A mount: from the first request to the last byte written.
 
 use crate::buffers::Buffers;
+use crate::change_gate::ChangeGate;
 use crate::crew::Crew;
-use crate::door::Door;
 use crate::folder::{Folder, Limits};
 use crate::handles::HandleTable;
 use crate::held::Shelf;
 use crate::inode::InodeTable;
 use crate::keeper::Keeper;
+use crate::mount_point::MountPoint;
 use crate::permissions::foreign_list;
-use crate::place::Place;
 use crate::requests::Requests;
 use crate::shares::{SESSION_THREADS, Shares};
 use crate::source::{Descriptors, identity_of, open_folder};
@@ -103,14 +103,14 @@ pub enum MountError {
     },
     /// Another mount has the source.
     #[error(
-        "{} is mounted already, or an ended mount still writes what it held; wait for that one, \
+        "{} is mounted already, or an ended mount still writes what it held; wait for that mount, \
          or end it", .0.display()
     )]
     InUse(PathBuf),
     /// Other users are allowed, and access lists that a mount cannot apply say what they may do.
     #[error(
-        "{} has access lists of its own kind ({attribute}), which a mount cannot heed, so that \
-         others could read what is denied to them; mount it without --allow-other", path.display()
+        "{} has access lists of a kind ({attribute}) that a mount cannot apply, so others could \
+         read what they are denied; mount it without --allow-other", path.display()
     )]
     ForeignLists {
         /// The source's path.
@@ -191,7 +191,7 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Mount {
     folder: Arc<Folder>,
     ended: Arc<Gate>,
-    place: Arc<Place>,
+    point: Arc<MountPoint>,
     /// The file that ends the connection to the kernel by force, if the system shows it.
     abort: Option<OwnedFd>,
     keeper: Option<Joiner>,
@@ -203,7 +203,7 @@ pub struct Mount {
 impl fmt::Debug for Mount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mount")
-            .field("place", &self.place)
+            .field("point", &self.point)
             .finish_non_exhaustive()
     }
 }
@@ -241,9 +241,9 @@ impl Mount {
             source,
         })?;
         folder.keeper.set_notifier(session.notifier());
-        let place = Place::new(&settings.mount_point, session.unmount_callable());
+        let mount_point = MountPoint::new(&settings.mount_point, session.unmount_callable());
         let ended = Arc::new(Gate::new(false));
-        let (told, served_at) = (ended.clone(), place.clone());
+        let (told, served_at) = (ended.clone(), mount_point.clone());
         let served = forebay_rt::thread::spawn("forebay-mount", move || {
             let outcome = session.run();
             served_at.session_ended();
@@ -262,23 +262,23 @@ impl Mount {
         let mut mount = Mount {
             folder,
             ended,
-            place,
+            point: mount_point,
             abort: None,
             keeper: Some(keeper),
             crew: std::mem::take(&mut joiners),
             _source: source,
         };
         let root = mount.answers()?;
-        mount.place.take_over(&root);
+        mount.point.take_over(&root);
         mount.abort = open_abort(&root);
         Ok(mount)
     }
 
     /// Asks the mount for its root.
     fn answers(&self) -> Result<Stat, MountError> {
-        let asked = rustix::fs::stat(self.place.path());
+        let asked = rustix::fs::stat(self.point.path());
         asked.map_err(|errno| MountError::Mount {
-            path: self.place.path().to_owned(),
+            path: self.point.path().to_owned(),
             source: errno.into(),
         })
     }
@@ -302,7 +302,7 @@ impl Mount {
         if self.has_ended() {
             return Ok(());
         }
-        self.place.leave()
+        self.point.leave()
     }
 
     /// Ends by force a mount that is still in use: the kernel fails its requests, those under way
@@ -340,7 +340,7 @@ impl Mount {
     /// what was acknowledged is then in the cache. From then on dirty pages are written, and files
     /// that cannot be made durable are given up ([`Mount::losses`]), so that the mount can end.
     pub async fn close(&self) {
-        self.folder.door.close().await;
+        self.folder.change_gate.close().await;
         let folder = self.folder.clone();
         let write_back = async move { folder.sync_until_settled().await };
         self.folder.rt.spawn("write back", write_back);
@@ -436,7 +436,7 @@ pub(crate) fn build(
         through,
         crew,
         droppers,
-        door: Arc::new(Door::default()),
+        change_gate: Arc::new(ChangeGate::default()),
         buffers: Arc::new(Buffers::new(settings.shares.request_bytes() as usize)),
         keeper: Keeper::new(),
         shelf: Shelf::new(limits.held),

@@ -54,16 +54,16 @@ pub(crate) struct Attribute<'a> {
 
 /// A name in a folder.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ChildName<'a> {
     pub(crate) parent: u64,
     pub(crate) name: &'a OsStr,
 }
 
 impl Folder {
     /// Finds a file by its name, and counts one more look-up of it.
-    pub(crate) fn look_up(&self, place: Place<'_>) -> Result<(Arc<Inode>, Stat), Errno> {
-        let parent = self.held(place.parent)?;
-        self.look_up_in(&parent, place.name)
+    pub(crate) fn look_up(&self, child: ChildName<'_>) -> Result<(Arc<Inode>, Stat), Errno> {
+        let parent = self.held(child.parent)?;
+        self.look_up_in(&parent, child.name)
     }
 
     /// As [`Folder::look_up`], in a folder that is held.
@@ -76,9 +76,9 @@ impl Folder {
     }
 
     /// As [`Folder::look_up`], with the attributes for the kernel.
-    pub(crate) fn look_up_described(&self, place: Place<'_>) -> Result<FileAttr, Errno> {
-        let parent = self.held(place.parent)?;
-        self.look_up_described_in(&parent, place.name)
+    pub(crate) fn look_up_described(&self, child: ChildName<'_>) -> Result<FileAttr, Errno> {
+        let parent = self.held(child.parent)?;
+        self.look_up_described_in(&parent, child.name)
     }
 
     /// As [`Folder::look_up_described`], in a folder that is held.
@@ -98,20 +98,20 @@ impl Folder {
     /// Makes something new.
     pub(crate) fn make(
         &self,
-        place: Place<'_>,
+        child: ChildName<'_>,
         fresh: Fresh<'_>,
         caller: Caller,
     ) -> Result<FileAttr, Errno> {
-        let parent = self.held(place.parent)?;
+        let parent = self.held(child.parent)?;
         let at = parent.as_fd();
         let birth = match fresh {
             Fresh::Folder { mode } => {
                 let birth = mode.in_folder(at)?;
-                rustix::fs::mkdirat(at, place.name, Mode::from_raw_mode(birth.bits()))?;
+                rustix::fs::mkdirat(at, child.name, Mode::from_raw_mode(birth.bits()))?;
                 Some(birth)
             }
             Fresh::Link { target } => {
-                rustix::fs::symlinkat(target, at, place.name)?;
+                rustix::fs::symlinkat(target, at, child.name)?;
                 None
             }
             Fresh::Node { mode, device } => {
@@ -119,11 +119,11 @@ impl Folder {
                 let file_type = rustix::fs::FileType::from_raw_mode(mode.bits);
                 let bits = Mode::from_raw_mode(birth.bits());
                 let device = unpack_device(device);
-                rustix::fs::mknodat(at, place.name, file_type, bits, device)?;
+                rustix::fs::mknodat(at, child.name, file_type, bits, device)?;
                 Some(birth)
             }
         };
-        let (inode, _) = self.look_up_in(&parent, place.name)?;
+        let (inode, _) = self.look_up_in(&parent, child.name)?;
         let birth = birth.map(|birth: Birth| (birth, 0));
         let adopted = |held: &Held| {
             let parent = rustix::fs::fstat(at)?;
@@ -136,16 +136,16 @@ impl Folder {
     }
 
     /// Takes a name away: of a folder if `is_folder`, otherwise of anything else.
-    pub(crate) fn remove(&self, place: Place<'_>, is_folder: bool) -> Result<(), Errno> {
-        let parent = self.held(place.parent)?;
+    pub(crate) fn remove(&self, child: ChildName<'_>, is_folder: bool) -> Result<(), Errno> {
+        let parent = self.held(child.parent)?;
         let flags = if is_folder {
             AtFlags::REMOVEDIR
         } else {
             AtFlags::empty()
         };
-        let known = self.known(parent.as_fd(), place.name);
-        let loses_name = self.pin_called(known.as_ref(), place);
-        let removed = rustix::fs::unlinkat(parent.as_fd(), place.name, flags);
+        let known = self.known(parent.as_fd(), child.name);
+        let loses_name = self.pin_called(known.as_ref(), child);
+        let removed = rustix::fs::unlinkat(parent.as_fd(), child.name, flags);
         if removed.is_err()
             && let Some(inode) = loses_name
         {
@@ -160,9 +160,9 @@ impl Folder {
     fn pin_called<'a>(
         &self,
         known: Option<&'a Arc<Inode>>,
-        place: Place<'_>,
+        child: ChildName<'_>,
     ) -> Option<&'a Arc<Inode>> {
-        let called = known.filter(|inode| inode.is_called(place.parent, place.name));
+        let called = known.filter(|inode| inode.is_called(child.parent, child.name));
         called.inspect(|inode| self.pin(inode))
     }
 
@@ -184,8 +184,8 @@ impl Folder {
     /// Replaces a name of a file by another one.
     pub(crate) fn rename(
         &self,
-        from: Place<'_>,
-        to: Place<'_>,
+        from: ChildName<'_>,
+        to: ChildName<'_>,
         flags: fuser::RenameFlags,
     ) -> Result<(), Errno> {
         let (parent, new_parent) = (self.held(from.parent)?, self.held(to.parent)?);
@@ -217,7 +217,7 @@ impl Folder {
     }
 
     /// Gives a file one more name.
-    pub(crate) fn link(&self, id: u64, to: Place<'_>) -> Result<FileAttr, Errno> {
+    pub(crate) fn link(&self, id: u64, to: ChildName<'_>) -> Result<FileAttr, Errno> {
         let inode = self.held(id)?;
         let parent = self.held(to.parent)?;
         let is_symlink = inode.kind == FileType::Symlink;
@@ -291,7 +291,7 @@ impl Folder {
         if inode.kind != FileType::RegularFile {
             return Err(Errno::INVAL);
         }
-        let inside = self.door.enter().ok_or(Errno::SHUTDOWN)?;
+        let inside = self.change_gate.enter().ok_or(Errno::SHUTDOWN)?;
         let used = self.use_content(inode, true)?;
         self.must_fit(&used, length_bytes)?;
         self.drop_privileges(inode, &used.content, caller.user != 0)?;

@@ -5,7 +5,7 @@ use crate::data::Sought;
 use crate::directory::Room;
 use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
-use crate::names::{Attribute, AttributeAnswer, Caller, Changes, Fresh, Place};
+use crate::names::{Attribute, AttributeAnswer, Caller, Changes, ChildName, Fresh};
 use crate::permissions::NewMode;
 use forebay_base::sync::Arc;
 use fuser::{
@@ -51,8 +51,8 @@ fn caller(request: &Request) -> Caller {
     }
 }
 
-fn place(parent: INodeNo, name: &OsStr) -> Place<'_> {
-    Place {
+fn child(parent: INodeNo, name: &OsStr) -> ChildName<'_> {
+    ChildName {
         parent: parent.0,
         name,
     }
@@ -138,7 +138,7 @@ impl Filesystem for Requests {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        answer_entry(reply, self.folder.look_up_described(place(parent, name)));
+        answer_entry(reply, self.folder.look_up_described(child(parent, name)));
     }
 
     fn forget(&self, _request: &Request, id: INodeNo, count: u64) {
@@ -218,7 +218,7 @@ impl Filesystem for Requests {
         let fresh = Fresh::Node { mode, device };
         let made = self
             .folder
-            .make(place(parent, name), fresh, caller(request));
+            .make(child(parent, name), fresh, caller(request));
         answer_entry(reply, made);
     }
 
@@ -235,16 +235,16 @@ impl Filesystem for Requests {
         let fresh = Fresh::Folder { mode };
         let made = self
             .folder
-            .make(place(parent, name), fresh, caller(request));
+            .make(child(parent, name), fresh, caller(request));
         answer_entry(reply, made);
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(reply, self.folder.remove(place(parent, name), false));
+        answer_empty(reply, self.folder.remove(child(parent, name), false));
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(reply, self.folder.remove(place(parent, name), true));
+        answer_empty(reply, self.folder.remove(child(parent, name), true));
     }
 
     fn symlink(
@@ -258,7 +258,7 @@ impl Filesystem for Requests {
         let fresh = Fresh::Link { target };
         let made = self
             .folder
-            .make(place(parent, name), fresh, caller(request));
+            .make(child(parent, name), fresh, caller(request));
         answer_entry(reply, made);
     }
 
@@ -272,7 +272,7 @@ impl Filesystem for Requests {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let (from, to) = (place(parent, name), place(new_parent, new_name));
+        let (from, to) = (child(parent, name), child(new_parent, new_name));
         answer_empty(reply, self.folder.rename(from, to, flags));
     }
 
@@ -284,7 +284,7 @@ impl Filesystem for Requests {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        answer_entry(reply, self.folder.link(id.0, place(parent, name)));
+        answer_entry(reply, self.folder.link(id.0, child(parent, name)));
     }
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -307,7 +307,7 @@ impl Filesystem for Requests {
         let mode = NewMode { bits: mode, mask };
         let made = self
             .folder
-            .create(place(parent, name), mode, flags, caller(request));
+            .create(child(parent, name), mode, flags, caller(request));
         match made {
             Ok((attributes, handle)) => {
                 let (handle, flags) = (FileHandle(handle), self.open_flags());
@@ -365,7 +365,7 @@ impl Filesystem for Requests {
             Ok(open) => open,
             Err(errno) => return reply.error(told(errno)),
         };
-        let Some(inside) = self.folder.door.enter() else {
+        let Some(inside) = self.folder.change_gate.enter() else {
             return reply.error(told(Errno::SHUTDOWN));
         };
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
@@ -623,7 +623,7 @@ impl Filesystem for Requests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let Some(inside) = self.folder.door.enter() else {
+        let Some(inside) = self.folder.change_gate.enter() else {
             return reply.error(told(Errno::SHUTDOWN));
         };
         let open = match self.file(handle) {

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Bench, is_left_out, read};
+use support::{TestMount, is_left_out, read};
 
 const DEVICE_FAILS: Fault = Fault {
     kind: Some(IoKind::Write),
@@ -23,7 +23,7 @@ const DEVICE_FAILS: Fault = Fault {
 /// More than there are seats and threads for calls that wait.
 const WRITERS: usize = 24;
 
-fn create(bench: &Bench, name: &str) -> File {
+fn create(bench: &TestMount, name: &str) -> File {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options.open(bench.path(name)).expect("it opens")
@@ -34,7 +34,7 @@ fn a_failed_write_is_told_once_to_each_and_kept() {
     if is_left_out("a_failed_write_is_told_once_to_each_and_kept") {
         return;
     }
-    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let (mut bench, faults) = TestMount::faulty(16 << 20);
     let (first, second) = (create(&bench, "file"), create(&bench, "file"));
     first.write_all_at(&[7; 9000], 0).expect("memory takes it");
     faults.inject(DEVICE_FAILS);
@@ -58,7 +58,7 @@ fn a_failed_write_is_told_at_close() {
     if is_left_out("a_failed_write_is_told_at_close") {
         return;
     }
-    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let (mut bench, faults) = TestMount::faulty(16 << 20);
     let file = create(&bench, "file");
     file.write_all_at(b"-", 0).expect("memory takes it");
     // dd reports the error of its close; it holds the file open while its input is open.
@@ -92,7 +92,7 @@ fn a_reader_closes_well_though_a_write_failed() {
     if is_left_out("a_reader_closes_well_though_a_write_failed") {
         return;
     }
-    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let (mut bench, faults) = TestMount::faulty(16 << 20);
     let file = create(&bench, "file");
     let bytes = vec![5; LENGTH_BYTES];
     file.write_all_at(&bytes, 0).expect("memory takes it");
@@ -126,7 +126,7 @@ fn a_full_disk_is_told_and_written_when_there_is_room() {
     if is_left_out("a_full_disk_is_told_and_written_when_there_is_room") {
         return;
     }
-    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let (mut bench, faults) = TestMount::faulty(16 << 20);
     let file = create(&bench, "file");
     let full = FaultAction::Fail(Failure::NoSpace);
     faults.inject(Fault {
@@ -159,7 +159,7 @@ fn a_source_that_is_removed_leaves_open_files_whole() {
     if is_left_out("a_source_that_is_removed_leaves_open_files_whole") {
         return;
     }
-    let (mut bench, _faults) = Bench::faulty(16 << 20);
+    let (mut bench, _faults) = TestMount::faulty(16 << 20);
     fs::create_dir(bench.path("folder")).expect("it is made");
     let file = create(&bench, "folder/file");
     file.write_all_at(&[3; 9000], 0).expect("memory takes it");
@@ -187,7 +187,7 @@ fn readers_do_not_wait_for_writers() {
     if is_left_out("readers_do_not_wait_for_writers") {
         return;
     }
-    let (mut bench, faults) = Bench::faulty(8 << 20);
+    let (mut bench, faults) = TestMount::faulty(8 << 20);
     fs::write(bench.path("read"), vec![9; 100_000]).expect("it is written");
     forebay_rt::block_on(bench.cache.sync()).expect("the device is well");
     let reader = File::open(bench.path("read")).expect("it opens");

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Bench, PATIENCE, is_left_out, read, settings, until};
+use support::{PATIENCE, TestMount, is_left_out, read, settings, until};
 use tempfile::TempDir;
 
 fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
@@ -70,7 +70,7 @@ impl Drop for ThinDisk {
     }
 }
 
-fn open(bench: &Bench, name: &str) -> File {
+fn open(bench: &TestMount, name: &str) -> File {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options.open(bench.path(name)).expect("it opens")
@@ -97,9 +97,9 @@ fn thin_disk(test: &str) -> Option<(TempDir, ThinDisk)> {
 }
 
 /// A mount before a thin disk, with empty files of these names on it; none if it cannot be had.
-fn bench(test: &str, names: &[&str]) -> Option<(Bench, ThinDisk)> {
+fn bench(test: &str, names: &[&str]) -> Option<(TestMount, ThinDisk)> {
     let (folder, disk) = thin_disk(test)?;
-    let bench = Bench::in_folder(folder, settings(16 << 20), |cache, _, files| {
+    let bench = TestMount::in_folder(folder, settings(16 << 20), |cache, _, files| {
         cache.attach(files).expect("a new cache takes a store")
     });
     for name in names {
@@ -114,7 +114,7 @@ const CHANGED_SECS: i64 = 1;
 
 /// Changes a file as another program would. The current time would not do: the system's clock may
 /// not have moved since the write-back.
-fn change_behind(bench: &Bench, name: &str) {
+fn change_behind(bench: &TestMount, name: &str) {
     let when = format!("@{CHANGED_SECS}");
     assert!(run("touch", &["-d", &when], &bench.behind(name)));
 }
@@ -199,7 +199,7 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
     let Some((folder, disk)) = thin_disk(TEST) else {
         return;
     };
-    let (mut bench, faults) = Bench::faulty_in_folder(folder, settings(16 << 20));
+    let (mut bench, faults) = TestMount::faulty_in_folder(folder, settings(16 << 20));
     let file = open(&bench, "file");
     file.sync_all().expect("there is room");
     disk.fill();
@@ -230,7 +230,7 @@ fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind
     let Some((folder, disk)) = thin_disk(TEST) else {
         return;
     };
-    let (mut bench, faults) = Bench::faulty_in_folder(folder, settings(16 << 20));
+    let (mut bench, faults) = TestMount::faulty_in_folder(folder, settings(16 << 20));
     let file = open(&bench, "file");
     file.sync_all().expect("there is room");
     disk.fill();
@@ -272,7 +272,7 @@ fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
     let Some((folder, disk)) = thin_disk(TEST) else {
         return;
     };
-    let (mut bench, faults) = Bench::faulty_in_folder(folder, settings(16 << 20));
+    let (mut bench, faults) = TestMount::faulty_in_folder(folder, settings(16 << 20));
     let file = open(&bench, "file");
     file.sync_all().expect("there is room");
     disk.fill();
@@ -296,7 +296,7 @@ fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
 
 /// Loses the end of a new file that has an old time, and returns whether the mount has not noticed
 /// yet: the file is closed behind our back, and the close may come after the loss.
-fn lose_unnoticed(bench: &Bench, disk: &ThinDisk, name: &str) -> bool {
+fn lose_unnoticed(bench: &TestMount, disk: &ThinDisk, name: &str) -> bool {
     let mount = bench.mount.as_ref().expect("it is mounted");
     let losses = mount.losses();
     let file = open(bench, name);

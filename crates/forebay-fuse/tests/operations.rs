@@ -14,7 +14,7 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Bench, is_left_out, read};
+use support::{TestMount, is_left_out, read};
 
 const MIB: usize = 1 << 20;
 
@@ -29,7 +29,7 @@ fn what_is_written_is_read_and_reaches_the_folder() {
     if is_left_out("what_is_written_is_read_and_reaches_the_folder") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     let bytes: Vec<u8> = (0..3 * MIB + 17).map(|at| (at * 7 % 251) as u8).collect();
     fs::write(&path, &bytes).unwrap();
@@ -49,7 +49,7 @@ fn a_file_that_is_there_is_read() {
     if is_left_out("a_file_that_is_there_is_read") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     fs::create_dir(bench.behind("folder")).unwrap();
     fs::write(bench.behind("folder/old"), b"from before").unwrap();
     assert_eq!(read(&bench.path("folder/old")), b"from before");
@@ -71,7 +71,7 @@ fn appends_go_to_the_end_and_truncates_cut() {
     if is_left_out("appends_go_to_the_end_and_truncates_cut") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("log");
     let mut first = OpenOptions::new()
         .append(true)
@@ -108,7 +108,7 @@ fn names_are_made_moved_and_removed() {
     if is_left_out("names_are_made_moved_and_removed") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     fs::create_dir(bench.path("d")).unwrap();
     fs::write(bench.path("d/a"), b"a").unwrap();
     fs::write(bench.path("b"), b"b").unwrap();
@@ -150,7 +150,7 @@ fn a_removed_file_lives_as_long_as_it_is_open() {
     if is_left_out("a_removed_file_lives_as_long_as_it_is_open") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let mut file = read_write(&bench.path("gone"));
     file.write_all(&vec![7; 100_000]).unwrap();
     fs::remove_file(bench.path("gone")).unwrap();
@@ -174,7 +174,7 @@ fn modes_owners_and_times_pass_through() {
     if is_left_out("modes_owners_and_times_pass_through") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     fs::write(&path, b"bytes").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
@@ -221,7 +221,7 @@ fn times_before_1970_pass_through() {
     if is_left_out("times_before_1970_pass_through") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let names = ["half", "nearly", "whole", "after"];
     let whens = [(-2, 500_000_000), (-1, 1), (-1, 0), (1, 5)];
     let whens = whens.map(|(tv_sec, tv_nsec)| Timespec { tv_sec, tv_nsec });
@@ -252,7 +252,7 @@ fn a_time_that_was_seen_stays_when_the_bytes_are_written_later() {
     if is_left_out("a_time_that_was_seen_stays_when_the_bytes_are_written_later") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     fs::write(&path, vec![1; 50_000]).unwrap();
     let seen = fs::metadata(&path).unwrap();
@@ -279,7 +279,7 @@ fn a_time_that_was_set_while_writing_outlives_the_write_back() {
     if is_left_out("a_time_that_was_set_while_writing_outlives_the_write_back") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     let file = read_write(&path);
     file.write_all_at(&[1; 9000], 0).unwrap();
@@ -308,7 +308,7 @@ fn extended_attributes_pass_through() {
     if is_left_out("extended_attributes_pass_through") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     fs::write(&path, b"x").unwrap();
     match rustix::fs::setxattr(&path, "user.colour", b"blue", XattrFlags::CREATE) {
@@ -344,7 +344,7 @@ fn holes_are_punched_found_and_filled() {
     if is_left_out("holes_are_punched_found_and_filled") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let file = read_write(&bench.path("file"));
     file.write_all_at(&vec![9; MIB], 0).unwrap();
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -375,7 +375,7 @@ fn direct_reads_and_writes_are_like_others() {
     if is_left_out("direct_reads_and_writes_are_like_others") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     fs::write(&path, [3; 8192]).unwrap();
     let fd = rustix::fs::open(&path, OFlags::RDWR | OFlags::DIRECT, Mode::empty()).unwrap();
@@ -394,7 +394,7 @@ fn locks_keep_others_out() {
     if is_left_out("locks_keep_others_out") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let (first, second) = (
         read_write(&bench.path("file")),
         read_write(&bench.path("file")),
@@ -412,7 +412,7 @@ fn syncs_are_durable_and_folders_can_be_synced() {
     if is_left_out("syncs_are_durable_and_folders_can_be_synced") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let file = read_write(&bench.path("file"));
     file.write_all_at(&vec![5; 70_000], 0).unwrap();
     file.sync_data().unwrap();
@@ -433,7 +433,7 @@ fn large_folders_are_listed_once_each() {
     if is_left_out("large_folders_are_listed_once_each") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     fs::create_dir(bench.path("many")).unwrap();
     for number in 0..3000 {
         fs::write(bench.path(&format!("many/{number}")), b"").unwrap();
@@ -465,7 +465,7 @@ fn privileges_end_when_another_user_writes() {
     if !rustix::process::geteuid().is_root() {
         return println!("needs root to write as another user");
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("program");
     fs::write(&path, b"x").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
@@ -507,7 +507,7 @@ fn what_no_file_below_can_hold_is_refused_as_below() {
     if is_left_out("what_no_file_below_can_hold_is_refused_as_below") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let (ours, below) = (
         read_write(&bench.path("ours")),
         read_write(&bench.behind("below")),
@@ -540,7 +540,7 @@ fn room_is_made_beside_writes_past_the_end() {
         return;
     }
     let step = 1_000;
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     let file = Arc::new(File::create_new(&path).unwrap());
     let is_over = Arc::new(AtomicBool::new(false));

@@ -11,13 +11,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use support::{Bench, is_left_out, read, settings};
+use support::{TestMount, is_left_out, read, settings};
 
 /// How long a test waits for what has to happen.
 const LONGEST: Span = Span::from_secs(30);
 
 /// Descriptors of this process, in which the mount is, that hold a removed file of the source.
-fn held(bench: &Bench, name: &str) -> usize {
+fn held(bench: &TestMount, name: &str) -> usize {
     let wanted = format!("{} (deleted)", bench.behind(name).display());
     let entries = fs::read_dir("/proc/self/fd").expect("the system tells");
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -30,7 +30,7 @@ fn nothing_holds_a_removed_file() {
     if is_left_out("nothing_holds_a_removed_file") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     for name in ["gone", "replaced", "new"] {
         fs::write(bench.path(name), vec![7; 100_000]).unwrap();
         File::open(bench.path(name)).unwrap().sync_all().unwrap();
@@ -51,7 +51,7 @@ fn a_file_without_a_name_is_kept_while_somebody_can_open_it() {
     if is_left_out("a_file_without_a_name_is_kept_while_somebody_can_open_it") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("nameless");
     let mut writer = File::create(&path).unwrap();
     writer.write_all(&vec![7; 100_000]).unwrap();
@@ -88,7 +88,7 @@ fn a_removed_file_is_let_go_though_its_write_took_too_long() {
     settings.answer_timeout = Span::from_secs(1);
     settings.held_timeout = Span::from_secs(1);
     let folder = tempfile::tempdir().unwrap();
-    let (mut bench, faults) = Bench::faulty_in_folder(folder, settings);
+    let (mut bench, faults) = TestMount::faulty_in_folder(folder, settings);
     fs::write(bench.path("gone"), vec![7; 100_000]).unwrap();
     faults.inject(Fault::each(IoKind::Write, FaultAction::NeverAnswer));
     block_on(bench.cache.sync()).expect_err("it is silent");

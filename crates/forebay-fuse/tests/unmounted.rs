@@ -7,7 +7,7 @@ use forebay_rt::block_on;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs::{self, File};
 use std::path::Path;
-use support::{Bench, is_left_out, until};
+use support::{TestMount, is_left_out, until};
 
 /// Something else that is mounted where the mount was.
 struct Other(std::path::PathBuf);
@@ -39,7 +39,7 @@ fn end_below_another(test: &str, take_away: impl FnOnce(&Mount, &Path)) {
     if is_left_out(test) {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     let place = path.parent().expect("the mount point");
     let file = File::create(&path).expect("it is made");
@@ -79,7 +79,7 @@ fn a_mount_whose_connection_is_cut_off_leaves_nothing_behind() {
     if is_left_out(TEST) || !rustix::process::geteuid().is_root() {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let path = bench.path("file");
     let place = path.parent().expect("the mount point");
     let file = File::create(&path).expect("it is made");

@@ -1,7 +1,7 @@
 //! Contents that are let go while others use their files.
 
-use crate::bench::{Bench, CALLER, until};
 use crate::names::Changes;
+use crate::testing::{CALLER, TestFolder, until};
 use forebay_rt::block_on;
 use forebay_store::{Fault, FaultAction, FaultWhen, IoKind};
 
@@ -19,7 +19,7 @@ fn cut_to(length_bytes: u64) -> Changes {
 /// A commit that was asked for before a cut does not cover it.
 #[test]
 fn a_file_that_is_cut_while_it_is_let_go_is_committed_before_it_is_closed() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     let folder = &bench.folder;
     let open = bench.create("file", 0o600);
     let bytes = vec![7; 65_536];
@@ -32,14 +32,14 @@ fn a_file_that_is_cut_while_it_is_let_go_is_committed_before_it_is_closed() {
     });
     let (retiring, retired) = (folder.clone(), inode.clone());
     let retire = forebay_rt::thread::spawn("retire", move || {
-        block_on(Bench::retire(retiring, retired));
+        block_on(TestFolder::retire(retiring, retired));
     });
     until("it is not committed", || bench.faults.held() == 1);
     folder.change(inode.id, cut_to(4096), CALLER).unwrap();
     assert_eq!(bench.faults.release(), 1);
     retire.unwrap().join();
     until("it is never let go", || {
-        block_on(Bench::retire(folder.clone(), inode.clone()));
+        block_on(TestFolder::retire(folder.clone(), inode.clone()));
         inode.content.get().is_none()
     });
     let synced = block_on(bench.cache.sync());

@@ -1,14 +1,14 @@
 //! Bytes of files that the mount may not open for everything.
 
 use super::*;
-use crate::bench::{Bench, CALLER, place, without_privileges};
+use crate::testing::{CALLER, TestFolder, child, without_privileges};
 use forebay_rt::block_on;
 
 /// Its owner may write to a file that it may not read, and may forbid itself both while it has it
 /// open.
 #[test]
 fn a_file_that_may_not_be_read_is_synced() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     for mode in [0o200, 0o000] {
         let open = bench.create(&format!("file-{mode:o}"), mode);
         let (folder, asked) = (bench.folder.clone(), open.clone());
@@ -27,7 +27,7 @@ fn a_file_that_may_not_be_read_is_synced() {
 
 #[test]
 fn a_hole_is_found_in_a_file_that_may_not_be_read() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     let open = bench.create("file", 0o200);
     let folder = bench.folder.clone();
     without_privileges(move || {
@@ -40,7 +40,7 @@ fn a_hole_is_found_in_a_file_that_may_not_be_read() {
 /// The kernel does not check whether the maker of a file may open it.
 #[test]
 fn a_file_that_somebody_else_makes_first_is_not_opened_unasked() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     std::fs::write(bench.behind().join("secret"), b"secret").unwrap();
     let mode = NewMode {
         bits: 0o666,
@@ -49,7 +49,7 @@ fn a_file_that_somebody_else_makes_first_is_not_opened_unasked() {
     let flags = OFlags::RDWR | OFlags::CREATE;
     let made = |flags: OFlags| {
         let flags = flags.bits() as i32;
-        bench.folder.create(place("secret"), mode, flags, CALLER)
+        bench.folder.create(child("secret"), mode, flags, CALLER)
     };
     assert_eq!(made(flags).map(|_| ()), Err(Errno::STALE));
     assert_eq!(made(flags | OFlags::EXCL).map(|_| ()), Err(Errno::EXIST));

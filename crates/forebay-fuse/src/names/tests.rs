@@ -1,9 +1,9 @@
 //! Names and attributes, as the kernel asks for them.
 
 use super::*;
-use crate::bench::{Bench, CALLER, place, without_privileges};
 use crate::inode::ROOT;
 use crate::source::PERMISSION_BITS;
+use crate::testing::{CALLER, TestFolder, child, without_privileges};
 use forebay_base::sync::lock;
 use forebay_rt::block_on;
 
@@ -26,7 +26,7 @@ fn mode_of(folder: &Folder, inode: &Arc<Inode>) -> u32 {
 /// A user other than root may not remove capabilities, even if there are none.
 #[test]
 fn a_program_is_written_and_cut_by_a_mount_without_privileges() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     let open = bench.create("program", 0o755);
     let inode = open.used.inode.clone();
     let privileged = Changes {
@@ -60,7 +60,7 @@ fn name_of(inode: &Inode) -> (u64, String) {
 /// The name of a file is used to report a loss, and to ask the kernel to forget it.
 #[test]
 fn a_file_is_known_by_the_name_that_it_was_given_last() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     let folder = &bench.folder;
     let [one, other] = ["one", "other"].map(|name| bench.create(name, 0o600));
     let (one, other) = (&one.used.inode, &other.used.inode);
@@ -69,19 +69,19 @@ fn a_file_is_known_by_the_name_that_it_was_given_last() {
         mask: 0,
     };
     let fresh = Fresh::Folder { mode };
-    let below = folder.make(place("folder"), fresh, CALLER).unwrap().ino.0;
-    let to = Place {
+    let below = folder.make(child("folder"), fresh, CALLER).unwrap().ino.0;
+    let to = ChildName {
         parent: below,
         name: "new".as_ref(),
     };
     let plain = fuser::RenameFlags::empty();
-    folder.rename(place("one"), to, plain).unwrap();
+    folder.rename(child("one"), to, plain).unwrap();
     assert_eq!(name_of(one), (below, "new".into()));
     let exchange = fuser::RenameFlags::RENAME_EXCHANGE;
-    folder.rename(place("other"), to, exchange).unwrap();
+    folder.rename(child("other"), to, exchange).unwrap();
     assert_eq!(name_of(other), (below, "new".into()));
     assert_eq!(name_of(one), (ROOT, "other".into()));
-    let gone = folder.rename(place("none"), place("other"), plain);
+    let gone = folder.rename(child("none"), child("other"), plain);
     assert_eq!(gone, Err(Errno::NOENT));
     assert_eq!(name_of(one), (ROOT, "other".into()));
 }
@@ -94,13 +94,13 @@ fn size_of(folder: &Folder, id: u64) -> Result<u64, Errno> {
 
 #[test]
 fn files_are_found_again_when_their_descriptors_were_given_back() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     let folder = &bench.folder;
     std::fs::create_dir_all(bench.behind().join("a/b")).unwrap();
     std::fs::write(bench.behind().join("a/b/file"), b"bytes").unwrap();
     let look = |parent, name: &str| {
         let name = name.as_ref();
-        let told = folder.look_up_described(Place { parent, name });
+        let told = folder.look_up_described(ChildName { parent, name });
         told.unwrap().ino.0
     };
     let a = look(ROOT, "a");
@@ -110,12 +110,12 @@ fn files_are_found_again_when_their_descriptors_were_given_back() {
     assert_eq!(size_of(folder, file), Ok(5));
     // A folder on the way is moved, and the file too, by us.
     let plain = fuser::RenameFlags::empty();
-    folder.rename(place("a"), place("other"), plain).unwrap();
-    let from = Place {
+    folder.rename(child("a"), child("other"), plain).unwrap();
+    let from = ChildName {
         parent: b,
         name: "file".as_ref(),
     };
-    folder.rename(from, place("moved"), plain).unwrap();
+    folder.rename(from, child("moved"), plain).unwrap();
     folder.spare();
     assert_eq!(size_of(folder, file), Ok(5));
     // Another file replaces it below: the new one is not mistaken for it.
@@ -124,7 +124,7 @@ fn files_are_found_again_when_their_descriptors_were_given_back() {
     std::fs::rename(behind.join("new"), behind.join("moved")).unwrap();
     folder.spare();
     assert_eq!(size_of(folder, file), Err(Errno::STALE));
-    let found = folder.look_up_described(place("moved")).unwrap();
+    let found = folder.look_up_described(child("moved")).unwrap();
     assert_eq!(found.size, 7);
     assert_ne!(found.ino.0, file);
     block_on(bench.cache.close()).unwrap();
@@ -133,19 +133,19 @@ fn files_are_found_again_when_their_descriptors_were_given_back() {
 /// A program may still have a descriptor that only names it.
 #[test]
 fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     let folder = &bench.folder;
     for name in ["removed", "replaced", "other", "kept"] {
         std::fs::write(bench.behind().join(name), name).unwrap();
     }
-    let look = |name| folder.look_up_described(place(name)).unwrap().ino.0;
+    let look = |name| folder.look_up_described(child(name)).unwrap().ino.0;
     let [removed, replaced, kept] = ["removed", "replaced", "kept"].map(look);
-    folder.remove(place("removed"), false).unwrap();
+    folder.remove(child("removed"), false).unwrap();
     let plain = fuser::RenameFlags::empty();
-    let moved = folder.rename(place("other"), place("replaced"), plain);
+    let moved = folder.rename(child("other"), child("replaced"), plain);
     moved.unwrap();
     assert!(
-        folder.remove(place("kept"), true).is_err(),
+        folder.remove(child("kept"), true).is_err(),
         "it is no folder"
     );
     folder.spare();
@@ -168,12 +168,12 @@ fn invariant_m4_a_file_that_loses_its_name_keeps_its_descriptor() {
 /// was moved below.
 #[test]
 fn an_open_folder_is_found_though_it_was_moved_below() {
-    let bench = Bench::new();
+    let bench = TestFolder::new();
     let (folder, behind) = (&bench.folder, bench.behind());
     for change in ["moved", "replaced", "removed"] {
         std::fs::create_dir(behind.join(change)).unwrap();
         std::fs::write(behind.join(change).join("file"), b"bytes").unwrap();
-        let id = folder.look_up_described(place(change)).unwrap().ino.0;
+        let id = folder.look_up_described(child(change)).unwrap().ino.0;
         let open = [0; 2].map(|_| {
             // Each program that opens it looks it up again.
             folder.spare();
@@ -190,7 +190,7 @@ fn an_open_folder_is_found_though_it_was_moved_below() {
         drop(first);
         folder.spare();
         assert!(folder.held(id).is_ok(), "{change}");
-        let inside = Place {
+        let inside = ChildName {
             parent: id,
             name: "file".as_ref(),
         };

@@ -46,36 +46,36 @@ pub(crate) fn is_left_out(name: &str) -> bool {
 }
 
 /// A mounted folder and its source.
-pub(crate) struct Bench {
+pub(crate) struct TestMount {
     folder: TempDir,
     rt: Rt,
     pub(crate) cache: Cache,
     pub(crate) mount: Option<Mount>,
 }
 
-impl Bench {
+impl TestMount {
     /// Mounts an empty folder through a cache of `memory_bytes`.
-    pub(crate) fn of_size(memory_bytes: u64) -> Bench {
-        Bench::with_store(memory_bytes, |cache, _, files| {
+    pub(crate) fn of_size(memory_bytes: u64) -> TestMount {
+        TestMount::with_store(memory_bytes, |cache, _, files| {
             cache.attach(files).expect("a new cache takes a store")
         })
     }
 
-    /// As [`Bench::of_size`], with the store that `attach` makes known.
+    /// As [`TestMount::of_size`], with the store that `attach` makes known.
     pub(crate) fn with_store(
         memory_bytes: u64,
         attach: impl FnOnce(&Cache, &Rt, Arc<FileStore>) -> AttachedStore,
-    ) -> Bench {
+    ) -> TestMount {
         let folder = tempfile::tempdir().expect("a folder for the test");
-        Bench::in_folder(folder, settings(memory_bytes), attach)
+        TestMount::in_folder(folder, settings(memory_bytes), attach)
     }
 
-    /// As [`Bench::with_store`], in a folder that may have a source already.
+    /// As [`TestMount::with_store`], in a folder that may have a source already.
     pub(crate) fn in_folder(
         folder: TempDir,
         settings: Settings,
         attach: impl FnOnce(&Cache, &Rt, Arc<FileStore>) -> AttachedStore,
-    ) -> Bench {
+    ) -> TestMount {
         for name in ["source", "mount"] {
             std::fs::create_dir_all(folder.path().join(name)).expect("a folder");
         }
@@ -101,7 +101,7 @@ impl Bench {
             shares: Shares::of(256 << 20),
         };
         let mount = Mount::start(&settings, parts).expect("it is mounted");
-        Bench {
+        TestMount {
             folder,
             rt,
             cache,
@@ -110,18 +110,18 @@ impl Bench {
     }
 
     /// Mounts an empty folder through a cache whose store fails on request.
-    pub(crate) fn faulty(memory_bytes: u64) -> (Bench, Arc<FaultStore>) {
+    pub(crate) fn faulty(memory_bytes: u64) -> (TestMount, Arc<FaultStore>) {
         let folder = tempfile::tempdir().expect("a folder for the test");
-        Bench::faulty_in_folder(folder, settings(memory_bytes))
+        TestMount::faulty_in_folder(folder, settings(memory_bytes))
     }
 
-    /// As [`Bench::faulty`], in a folder that may have a source already.
+    /// As [`TestMount::faulty`], in a folder that may have a source already.
     pub(crate) fn faulty_in_folder(
         folder: TempDir,
         settings: Settings,
-    ) -> (Bench, Arc<FaultStore>) {
+    ) -> (TestMount, Arc<FaultStore>) {
         let mut kept = None;
-        let bench = Bench::in_folder(folder, settings, |cache, rt, files| {
+        let bench = TestMount::in_folder(folder, settings, |cache, rt, files| {
             let faults = Arc::new(FaultStore::new(rt.clone(), files));
             kept = Some(faults.clone());
             cache.attach(faults).expect("a new cache takes a store")
@@ -171,7 +171,7 @@ impl Bench {
         self.end_with_losses_after(patience, || {})
     }
 
-    /// As [`Bench::end_with_losses`]; calls `mend` when the first try has failed.
+    /// As [`TestMount::end_with_losses`]; calls `mend` when the first try has failed.
     pub(crate) fn end_with_losses_after(&mut self, patience: Span, mend: impl FnOnce()) -> u64 {
         let mount = self.mount.take().expect("it is ended once");
         mount.unmount().expect("it is unmounted");
@@ -189,7 +189,7 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
+impl Drop for TestMount {
     fn drop(&mut self) {
         // If a test failed, files of this process may still be open, and their last close would
         // wait for an answer of threads that are gone. If the mount is ended by force, nothing

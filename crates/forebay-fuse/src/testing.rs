@@ -5,7 +5,7 @@ use crate::folder::{Folder, Limits};
 use crate::handles::{Handle, OpenFile};
 use crate::inode::{Inode, ROOT};
 use crate::mount::{MountParts, MountSettings, build};
-use crate::names::{Caller, Place};
+use crate::names::{Caller, ChildName};
 use crate::permissions::NewMode;
 use crate::shares::Shares;
 use crate::source::open_folder;
@@ -56,15 +56,15 @@ pub(crate) fn without_privileges(body: impl FnOnce() + Send + 'static) {
 }
 
 /// A name in the folder itself.
-pub(crate) fn place(name: &str) -> Place<'_> {
-    Place {
+pub(crate) fn child(name: &str) -> ChildName<'_> {
+    ChildName {
         parent: ROOT,
         name: name.as_ref(),
     }
 }
 
 /// The folder, and the source behind it. It has no keeper: only the test lets anything go.
-pub(crate) struct Bench {
+pub(crate) struct TestFolder {
     source: TempDir,
     pub(crate) cache: Cache,
     pub(crate) faults: Arc<FaultStore>,
@@ -72,8 +72,8 @@ pub(crate) struct Bench {
     crew: Vec<Joiner>,
 }
 
-impl Bench {
-    pub(crate) fn new() -> Bench {
+impl TestFolder {
+    pub(crate) fn new() -> TestFolder {
         let source = tempfile::tempdir().unwrap();
         let settings = MountSettings {
             source: source.path().into(),
@@ -105,7 +105,7 @@ impl Bench {
         joiners.extend(dropping);
         let root = open_folder(source.path()).unwrap();
         let limits = Limits::of(1024, &settings.shares);
-        Bench {
+        TestFolder {
             folder: build(&settings, parts, &root, (crew, droppers), limits).unwrap(),
             source,
             cache,
@@ -126,7 +126,7 @@ impl Bench {
             bits: mode,
             mask: 0,
         };
-        let made = self.folder.create(place(name), mode, flags, CALLER);
+        let made = self.folder.create(child(name), mode, flags, CALLER);
         let (_told, handle) = made.unwrap();
         // It is closed when the test drops it.
         match self.folder.handles.remove(handle) {
@@ -142,7 +142,7 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         self.folder.crew.stop();
         self.folder.droppers.stop();

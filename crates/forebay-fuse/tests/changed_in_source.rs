@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use support::{Bench, is_left_out, read, until};
+use support::{TestMount, is_left_out, read, until};
 
 /// How long a test waits for what has to happen.
 const LONGEST: Span = Span::from_secs(30);
@@ -27,7 +27,7 @@ fn append(path: &Path, bytes: &[u8]) {
 }
 
 /// Makes a file whose bytes and times the source has, while its commit is still owed.
-fn write_without_commit(bench: &Bench, faults: &FaultStore, name: &str) {
+fn write_without_commit(bench: &TestMount, faults: &FaultStore, name: &str) {
     fs::write(bench.path(name), vec![7; 100_000]).expect("memory takes it");
     bench.write_back_without_commit(faults);
 }
@@ -38,7 +38,7 @@ fn what_was_written_is_committed_though_the_file_was_changed_behind() {
     if is_left_out("what_was_written_is_committed_though_the_file_was_changed_behind") {
         return;
     }
-    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let (mut bench, faults) = TestMount::faulty(16 << 20);
     write_without_commit(&bench, &faults, "file");
     append(&bench.behind("file"), b"more");
     let mut wanted = vec![7; 100_000];
@@ -59,7 +59,7 @@ fn what_was_written_is_committed_though_room_was_asked_for() {
     if is_left_out("what_was_written_is_committed_though_room_was_asked_for") {
         return;
     }
-    let (mut bench, faults) = Bench::faulty(16 << 20);
+    let (mut bench, faults) = TestMount::faulty(16 << 20);
     write_without_commit(&bench, &faults, "file");
     let file = OpenOptions::new().write(true).open(bench.path("file"));
     let file = file.expect("it opens");
@@ -79,7 +79,7 @@ fn an_append_goes_behind_what_others_appended() {
     if is_left_out("an_append_goes_behind_what_others_appended") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     for round in 0..20 {
         let name = format!("log-{round}");
         fs::write(bench.behind(&name), b"11111\n").unwrap();
@@ -102,7 +102,7 @@ fn an_append_to_a_file_of_the_mount_goes_behind_what_others_appended() {
     if is_left_out("an_append_to_a_file_of_the_mount_goes_behind_what_others_appended") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let (path, behind) = (bench.path("log"), bench.behind("log"));
     fs::write(&path, b"11111\n").unwrap();
     block_on(bench.cache.sync()).unwrap();
@@ -126,7 +126,7 @@ fn a_file_that_grows_below_is_opened_all_the_same() {
     if is_left_out("a_file_that_grows_below_is_opened_all_the_same") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let (path, behind) = (bench.path("log"), bench.behind("log"));
     fs::write(&behind, [7; 100]).expect("it is made");
     let is_over = Arc::new(AtomicBool::new(false));
@@ -154,7 +154,7 @@ fn appends_of_two_go_behind_what_others_appended() {
     if is_left_out("appends_of_two_go_behind_what_others_appended") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     for round in 0..100 {
         let name = format!("log-{round}");
         fs::write(bench.behind(&name), b"11111\n").unwrap();
@@ -185,7 +185,7 @@ fn names_that_were_changed_below_are_never_stale() {
     if is_left_out("names_that_were_changed_below_are_never_stale") {
         return;
     }
-    let mut bench = Bench::of_size(16 << 20);
+    let mut bench = TestMount::of_size(16 << 20);
     let calls: [fn(&Path) -> std::io::Result<()>; 6] = [
         |path| fs::metadata(path).map(drop),
         |path| fs::read(path).map(drop),

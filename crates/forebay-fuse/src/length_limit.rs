@@ -84,13 +84,13 @@ fn largest_of(fd: impl AsFd) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Bench;
+    use crate::testing::TestFolder;
     use forebay_rt::block_on;
     use std::os::unix::fs::FileExt;
 
     #[test]
     fn what_the_file_system_below_does_not_take_is_refused_when_it_is_made() {
-        let bench = Bench::new();
+        let bench = TestFolder::new();
         let open = bench.create("file", 0o600);
         let beside = std::fs::File::create(bench.behind().join("beside")).unwrap();
         let largest = largest_of(&beside);

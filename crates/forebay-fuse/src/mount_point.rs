@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The mount point, once something is mounted there.
-pub(crate) struct Place {
+pub(crate) struct MountPoint {
     path: PathBuf,
     /// The library's way to unmount, until it was used.
     unmounter: Mutex<Option<SessionUnmounter>>,
@@ -27,15 +27,15 @@ pub(crate) struct Place {
     is_left: AtomicBool,
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for MountPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").field(&self.path).finish()
+        f.debug_tuple("MountPoint").field(&self.path).finish()
     }
 }
 
-impl Place {
-    pub(crate) fn new(path: &Path, unmounter: SessionUnmounter) -> Arc<Place> {
-        Arc::new(Place {
+impl MountPoint {
+    pub(crate) fn new(path: &Path, unmounter: SessionUnmounter) -> Arc<MountPoint> {
+        Arc::new(MountPoint {
             path: path.to_owned(),
             unmounter: Mutex::new(Some(unmounter)),
             device: OnceLock::new(),

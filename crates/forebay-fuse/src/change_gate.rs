@@ -12,18 +12,18 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// The gate, and how many calls are inside.
 #[derive(Debug, Default)]
-pub(crate) struct Door {
+pub(crate) struct ChangeGate {
     state: AtomicUsize,
     left: WaitQueue,
 }
 
 /// A call inside.
 #[derive(Debug)]
-pub(crate) struct Inside(Arc<Door>);
+pub(crate) struct Inside(Arc<ChangeGate>);
 
-impl Door {
+impl ChangeGate {
     /// Lets a call in, unless the gate is closed.
-    pub(crate) fn enter(self: &Arc<Door>) -> Option<Inside> {
+    pub(crate) fn enter(self: &Arc<ChangeGate>) -> Option<Inside> {
         let before = self.state.fetch_add(1, Ordering::AcqRel);
         let inside = Inside(self.clone());
         (before & CLOSED == 0).then_some(inside)
@@ -60,12 +60,12 @@ mod tests {
 
     #[test]
     fn it_closes_when_the_last_one_has_left() {
-        let door = Arc::new(Door::default());
-        let inside = door.enter().expect("it is open");
-        let mut closing = pin!(door.close());
+        let gate = Arc::new(ChangeGate::default());
+        let inside = gate.enter().expect("it is open");
+        let mut closing = pin!(gate.close());
         let mut context = Context::from_waker(Waker::noop());
         assert!(closing.as_mut().poll(&mut context).is_pending());
-        assert!(door.enter().is_none());
+        assert!(gate.enter().is_none());
         drop(inside);
         assert!(closing.as_mut().poll(&mut context).is_ready());
     }
