@@ -2,13 +2,13 @@
 //! has and a reason.
 #![no_main]
 
-use forebay_lab::machine::{Machine, MachineError, Place};
+use forebay_lab::machine::{Machine, MachineError, SourceLine};
 use forebay_lab::run::Plan;
 use forebay_lab::scenario::Scenario;
 use libfuzzer_sys::fuzz_target;
 
 /// What was refused is told with a line of `text` and in words.
-fn judge_refusal(text: &str, place: Place, problem: &str) {
+fn judge_refusal(text: &str, place: SourceLine, problem: &str) {
     let lines = 1 + text.matches('\n').count();
     assert!(
         (1..=lines).contains(&place.line),

@@ -4,7 +4,7 @@ use crate::machine::Machine;
 use crate::outcome::{Outcome, Setting};
 use crate::run::{Ending, Plan, Ready, RunError};
 use crate::workload;
-use crate::world::{self, Booted, Place, World, WorldError};
+use crate::world::{self, Booted, Platform, World, WorldError};
 use forebay::Policy;
 use forebay_rt::block_on;
 use forebay_rt::thread::Stopwatch;
@@ -22,10 +22,10 @@ pub fn launch(
 ) -> Result<Outcome, RunError> {
     let stopwatch = Stopwatch::start();
     let (machine, policy, setting) = (&ready.machine, ready.policy, setting(plan));
-    let with_bytes = match &plan.place {
-        Place::Simulated => false,
-        Place::SimulatedWithBytes => true,
-        Place::Real(folder) => return on_real_files(machine, policy, folder, setting, body),
+    let with_bytes = match &plan.platform {
+        Platform::Simulated => false,
+        Platform::SimulatedWithBytes => true,
+        Platform::Real(folder) => return on_real_files(machine, policy, folder, setting, body),
     };
     let Booted {
         machine: runtime,

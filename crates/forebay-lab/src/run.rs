@@ -7,7 +7,7 @@ use crate::machine::{Machine, MachineError};
 use crate::outcome::Outcome;
 use crate::scenario::{self, Scenario};
 use crate::workload::{self, KnobError, Knobs, Workload};
-use crate::world::{Place, World, WorldError};
+use crate::world::{Platform, World, WorldError};
 use forebay::{BuildError, Policy};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Arc, Mutex, lock};
@@ -28,7 +28,7 @@ pub struct Plan {
     /// The seed of every random choice.
     pub seed: u64,
     /// Where it runs.
-    pub place: Place,
+    pub platform: Platform,
     /// How it ends on a simulated machine.
     pub ending: Ending,
     /// The scenario that is run in place of a workload.
@@ -119,7 +119,7 @@ impl Plan {
             policy: "forebay".into(),
             knobs: BTreeMap::new(),
             seed: 1,
-            place: Place::Simulated,
+            platform: Platform::Simulated,
             ending: Ending::Synced,
             scenario: None,
         }
@@ -198,12 +198,12 @@ pub struct Ready {
 const BOOKS_OF_A_PAGE_BYTES: u64 = 60;
 
 impl Ready {
-    /// Memory of this computer that the machine's pages take at `place`. What files, devices and
+    /// Memory of this computer that the machine's pages take on `platform`. What files, devices and
     /// processes take comes on top; it is little beside this on a machine that is large.
-    pub fn memory_bytes(&self, place: &Place) -> u64 {
-        let page_bytes = match place {
-            Place::Simulated => 0,
-            Place::SimulatedWithBytes | Place::Real(_) => PAGE_BYTES as u64,
+    pub fn memory_bytes(&self, platform: &Platform) -> u64 {
+        let page_bytes = match platform {
+            Platform::Simulated => 0,
+            Platform::SimulatedWithBytes | Platform::Real(_) => PAGE_BYTES as u64,
         };
         let pages = self.machine.memory.all_managed_pages();
         pages.saturating_mul(page_bytes + BOOKS_OF_A_PAGE_BYTES)
@@ -255,7 +255,7 @@ pub fn run_all(
     threads: usize,
     report: impl Fn(Progress) + Send + Sync + 'static,
 ) -> Vec<Result<Outcome, RunError>> {
-    let shared = Arc::new(Batch {
+    let shared = Arc::new(PlanQueue {
         next: Mutex::new((0, 0)),
         outcomes: Mutex::new(plans.iter().map(|_| None).collect()),
         plans,
@@ -276,7 +276,7 @@ pub fn run_all(
         .collect()
 }
 
-struct Batch {
+struct PlanQueue {
     plans: Vec<Plan>,
     /// The next plan, and how many have ended.
     next: Mutex<(usize, usize)>,
@@ -284,7 +284,7 @@ struct Batch {
     report: Box<dyn Fn(Progress) + Send + Sync>,
 }
 
-impl Batch {
+impl PlanQueue {
     fn work(&self) {
         loop {
             let index = {

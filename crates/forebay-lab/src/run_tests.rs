@@ -112,19 +112,19 @@ fn what_a_machine_takes_of_this_computers_memory_is_what_the_engine_takes() {
     let ready = small(1).check().expect("it is a plan");
     let booted = world::simulate(&ready.machine, ready.policy, 1, false).expect("it boots");
     let statistics = booted.world.cache().statistics();
-    let told = ready.memory_bytes(&Place::Simulated);
+    let told = ready.memory_bytes(&Platform::Simulated);
     // On a small machine what does not grow with the pages is a part of it.
     assert!(told <= statistics.memory_bytes, "{told}, {statistics:?}");
     let large = Plan::new("simple-wb", "amd4-4608m").expect("it ships");
     let ready = large.check().expect("it is a plan");
     let booted = world::simulate(&ready.machine, ready.policy, 1, false).expect("it boots");
     let taken = booted.world.cache().statistics().memory_bytes;
-    let told = ready.memory_bytes(&Place::Simulated);
+    let told = ready.memory_bytes(&Platform::Simulated);
     assert!(
         (told as f64 / taken as f64 - 1.0).abs() < 0.05,
         "{told} of {taken}"
     );
-    let real = ready.memory_bytes(&Place::Real("/tmp".into()));
+    let real = ready.memory_bytes(&Platform::Real("/tmp".into()));
     assert!(real > ready.machine.memory.all_managed_pages() * 4_096);
 }
 
@@ -132,7 +132,7 @@ fn what_a_machine_takes_of_this_computers_memory_is_what_the_engine_takes() {
 fn a_workload_runs_on_real_files_too_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = Plan {
-        place: Place::Real(folder.path().into()),
+        platform: Platform::Real(folder.path().into()),
         ..small(1).with("memories", "1").with("iterations", "1")
     };
     let outcome = run(&plan).expect("it runs");
@@ -152,7 +152,7 @@ fn files_that_a_workload_keeps_go_with_its_folder() {
     let small = plan.with("iterations", "1").with("files", "20");
     for _ in 0..5 {
         let plan = Plan {
-            place: Place::Real(folder.path().into()),
+            platform: Platform::Real(folder.path().into()),
             ..small.clone().with("file_bytes", "1M")
         };
         run(&plan).expect("it runs");
@@ -164,7 +164,7 @@ fn files_that_a_workload_keeps_go_with_its_folder() {
 fn nothing_is_told_of_processors_and_events_in_real_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = Plan {
-        place: Place::Real(folder.path().into()),
+        platform: Platform::Real(folder.path().into()),
         ..small(1).with("memories", "1").with("iterations", "1")
     };
     let outcome = run(&plan).expect("it runs");

@@ -1,7 +1,7 @@
 //! The two bodies of a runtime, and what sleeps and yields ask of either.
 
 use crate::real::Real;
-use crate::virt::World;
+use crate::virt::Simulation;
 use forebay_base::Instant;
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) enum Body {
     Real(Arc<Real>),
-    Virtual(Arc<World>),
+    Virtual(Arc<Simulation>),
 }
 
 impl fmt::Debug for Body {
@@ -26,14 +26,14 @@ impl Body {
     pub(crate) fn now(&self) -> Instant {
         match self {
             Body::Real(real) => real.now(),
-            Body::Virtual(world) => world.now(),
+            Body::Virtual(simulation) => simulation.now(),
         }
     }
 
     /// Puts the running task after the others that are ready.
     pub(crate) fn give_way(&self) {
-        if let Body::Virtual(world) = self {
-            world.give_way();
+        if let Body::Virtual(simulation) = self {
+            simulation.give_way();
         }
     }
 }

@@ -124,7 +124,7 @@ impl Rt {
         let (task, ending) = Task::new(name);
         match &self.body {
             Body::Real(real) => real.spawn(name, Box::pin(future), ending),
-            Body::Virtual(world) => world.spawn(name, Box::pin(future), ending),
+            Body::Virtual(simulation) => simulation.spawn(name, Box::pin(future), ending),
         }
         task
     }
@@ -139,7 +139,7 @@ impl Rt {
     pub fn stream(&self, name: &str) -> Prng {
         match &self.body {
             Body::Real(real) => real.stream(name),
-            Body::Virtual(world) => world.stream(name),
+            Body::Virtual(simulation) => simulation.stream(name),
         }
     }
 
@@ -166,7 +166,7 @@ impl Rt {
     pub fn processor_times(&self) -> ProcessorTimes {
         match &self.body {
             Body::Real(_) => ProcessorTimes::default(),
-            Body::Virtual(world) => world.processor_times(),
+            Body::Virtual(simulation) => simulation.processor_times(),
         }
     }
 

@@ -61,7 +61,9 @@ impl Future for Sleep {
             Body::Real(real) => {
                 real.poll_timer(this.deadline, &mut this.timer, &mut this.alarm, context)
             }
-            Body::Virtual(world) => world.poll_timer(this.deadline, &mut this.timer, context),
+            Body::Virtual(simulation) => {
+                simulation.poll_timer(this.deadline, &mut this.timer, context)
+            }
         };
         if polled.is_ready()
             && let Some(alarm) = this.alarm.take()
@@ -83,7 +85,7 @@ impl Drop for Sleep {
         if let Some(timer) = self.timer {
             match &self.body {
                 Body::Real(real) => real.cancel_timer(timer),
-                Body::Virtual(world) => world.cancel_timer(timer),
+                Body::Virtual(simulation) => simulation.cancel_timer(timer),
             }
         }
     }

@@ -227,9 +227,9 @@ impl Charge {
     /// ```
     pub fn and(mut self, work: Work) -> Charge {
         if let Some(queued) = &mut self.queued
-            && let Body::Virtual(world) = &queued.rt.body
+            && let Body::Virtual(simulation) = &queued.rt.body
         {
-            queued.cost.add(world.costs(), work);
+            queued.cost.add(simulation.costs(), work);
         }
         self
     }
@@ -238,9 +238,9 @@ impl Charge {
     /// another holds that lock the processor spins, and that time is charged as well.
     pub fn under_lock(mut self, lock: u32, batches: u64) -> Charge {
         if let Some(queued) = &mut self.queued
-            && let Body::Virtual(world) = &queued.rt.body
+            && let Body::Virtual(simulation) = &queued.rt.body
         {
-            let held = Span::from_nanos(world.costs().lru_lock_ns).saturating_mul(batches);
+            let held = Span::from_nanos(simulation.costs().lru_lock_ns).saturating_mul(batches);
             queued.cost.total += held;
             queued.cost.lock = Some((lock, held));
         }
@@ -256,8 +256,8 @@ impl Future for Charge {
             return Poll::Ready(());
         };
         let polled = match &queued.rt.body {
-            Body::Virtual(world) if queued.cost.total > Span::ZERO => {
-                world.poll_job(queued.cost, &mut queued.job, context)
+            Body::Virtual(simulation) if queued.cost.total > Span::ZERO => {
+                simulation.poll_job(queued.cost, &mut queued.job, context)
             }
             _ => Poll::Ready(()),
         };
@@ -273,9 +273,9 @@ impl Drop for Charge {
         if let Some(Queued {
             rt, job: Some(job), ..
         }) = &self.queued
-            && let Body::Virtual(world) = &rt.body
+            && let Body::Virtual(simulation) = &rt.body
         {
-            world.cancel_job(*job);
+            simulation.cancel_job(*job);
         }
     }
 }

@@ -3,7 +3,7 @@
 use forebay::Policy;
 use forebay_lab::machine::{Machine, SHIPPED};
 use forebay_lab::report::table::grid;
-use forebay_lab::seeds::{Change, Position, plan};
+use forebay_lab::reproduction::{Change, Position, plan};
 use forebay_lab::workload;
 
 /// The whole list as text.

@@ -13,7 +13,7 @@ use forebay_lab::outcome::Outcome;
 use forebay_lab::report::{Document, page, table};
 use forebay_lab::run::{Plan, RunError};
 use forebay_lab::scenario::Scenario;
-use forebay_lab::world::Place;
+use forebay_lab::world::Platform;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -124,7 +124,7 @@ impl RunArguments {
         plan.knobs.extend(self.knobs.clone());
         plan.seed = self.first_seed.unwrap_or(plan.seed);
         if let Some(folder) = &self.real_folder {
-            plan.place = Place::Real(folder.clone());
+            plan.platform = Platform::Real(folder.clone());
         }
         Ok(plan)
     }
@@ -137,7 +137,7 @@ impl RunArguments {
         }
         let needed = plans.iter().filter_map(|plan| {
             let ready = plan.check().ok()?;
-            Some(ready.memory_bytes(&plan.place))
+            Some(ready.memory_bytes(&plan.platform))
         });
         runs_at_a_time(threads(), needed.max().unwrap_or(0), available_bytes())
     }
@@ -146,7 +146,7 @@ impl RunArguments {
 /// Refuses a plan with a name that nobody knows, and one that this computer has no memory for.
 fn expect_possible(plan: &Plan, available_bytes: Option<u64>) -> Result<(), String> {
     let ready = plan.check().map_err(|error| error.to_string())?;
-    let needed_bytes = ready.memory_bytes(&plan.place);
+    let needed_bytes = ready.memory_bytes(&plan.platform);
     expect_memory(&ready.machine.name, needed_bytes, available_bytes)
 }
 
@@ -352,7 +352,7 @@ mod tests {
         assert!(told.contains("scale=N"), "{told}");
         assert!(expect_possible(&plan.clone().with("scale", "16"), Some(32 << 20)).is_ok());
         let real = Plan {
-            place: Place::Real("/tmp".into()),
+            platform: Platform::Real("/tmp".into()),
             ..plan
         };
         assert!(expect_possible(&real, Some(1 << 30)).is_err());

@@ -1,6 +1,6 @@
 //! A machine that says only what it has different from another one, its base.
 
-use super::error::{MachineError, Place, explained};
+use super::error::{MachineError, SourceLine, explained};
 use super::form::MachineText;
 use toml::Spanned;
 
@@ -18,7 +18,7 @@ pub(super) fn complete<'a>(
     };
     let line = first.span();
     let refused = |problem: String| MachineError::Text {
-        place: Place::of_offset(text, line.start),
+        place: SourceLine::of_offset(text, line.start),
         problem,
     };
     let mut names = vec![machine.name.clone()];

@@ -17,7 +17,7 @@ pub enum MachineError {
     #[error("{place}: {problem}")]
     Text {
         /// Where in the text.
-        place: Place,
+        place: SourceLine,
         /// What is wrong and what is allowed.
         problem: String,
     },
@@ -33,29 +33,29 @@ pub enum MachineError {
 
 /// A line of a text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// The line.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}", self.line)
     }
 }
 
-impl Place {
+impl SourceLine {
     /// The line in which byte `offset_bytes` of `text` is.
-    pub fn of_offset(text: &str, offset_bytes: usize) -> Place {
+    pub fn of_offset(text: &str, offset_bytes: usize) -> SourceLine {
         let before = text.get(..offset_bytes).unwrap_or(text);
-        Place {
+        SourceLine {
             line: 1 + before.matches('\n').count(),
         }
     }
 
     /// The line of `field` in the table of `text` that starts at `offset_bytes`; the table's own
     /// if it does not name the field.
-    pub fn of_field(text: &str, offset_bytes: usize, field: &str) -> Place {
+    pub fn of_field(text: &str, offset_bytes: usize, field: &str) -> SourceLine {
         let start = offset_bytes.min(text.len());
         let names_it = |line: &str| {
             let line = line.trim_start();
@@ -67,11 +67,11 @@ impl Place {
         let mut offset = start;
         for (_, line) in in_table {
             if names_it(line) {
-                return Place::of_offset(text, offset);
+                return SourceLine::of_offset(text, offset);
             }
             offset += line.len();
         }
-        Place::of_offset(text, start)
+        SourceLine::of_offset(text, start)
     }
 }
 
@@ -108,10 +108,10 @@ mod tests {
     fn a_field_is_found_in_its_table_alone() {
         let text = "name = 1\n[[a]]\nsize = 2\n[[b]]\nsize = 3\nrate = 4\n";
         let b = text.find("[[b]]").expect("it is there");
-        assert_eq!(Place::of_field(text, b, "size").line, 5);
-        assert_eq!(Place::of_field(text, b, "rate").line, 6);
+        assert_eq!(SourceLine::of_field(text, b, "size").line, 5);
+        assert_eq!(SourceLine::of_field(text, b, "rate").line, 6);
         let a = text.find("[[a]]").expect("it is there");
-        assert_eq!(Place::of_field(text, a, "rate").line, 2);
-        assert_eq!(Place::of_offset(text, 0).line, 1);
+        assert_eq!(SourceLine::of_field(text, a, "rate").line, 2);
+        assert_eq!(SourceLine::of_offset(text, 0).line, 1);
     }
 }

@@ -16,7 +16,7 @@ mod text;
 
 pub use costs::CostClass;
 pub(crate) use error::explained;
-pub use error::{MachineError, Place};
+pub use error::{MachineError, SourceLine};
 pub use form::{MachineText, Size};
 pub use memory::{Memory, Node, Zone};
 pub use ships::SHIPPED;

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::base::complete;
-use super::error::{MachineError, Place, explained};
+use super::error::{MachineError, SourceLine, explained};
 use super::form::{
     DeviceText, DirtyText, FileSystemText, MachineText, NodeText, SwapText, ZoneText,
 };
@@ -25,12 +25,15 @@ const MOST_ZONES: usize = 16;
 pub(super) fn parse(text: &str) -> Result<Machine, MachineError> {
     let parsed: MachineText = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        wrong(Place::of_offset(text, offset), explained(error.message()))
+        wrong(
+            SourceLine::of_offset(text, offset),
+            explained(error.message()),
+        )
     })?;
     parsed.check(text)
 }
 
-fn wrong(place: Place, problem: impl Into<String>) -> MachineError {
+fn wrong(place: SourceLine, problem: impl Into<String>) -> MachineError {
     MachineError::Text {
         place,
         problem: problem.into(),
@@ -61,7 +64,7 @@ impl Checker<'_> {
         let (least, most) = (allowed.start(), allowed.end());
         let problem = format!("{what} is {given}; {least} to {most} are allowed");
         Err(wrong(
-            Place::of_offset(self.text, value.span().start),
+            SourceLine::of_offset(self.text, value.span().start),
             problem,
         ))
     }
@@ -83,7 +86,7 @@ impl Checker<'_> {
     }
 
     fn field(&self, table_start: usize, field: &str, problem: String) -> MachineError {
-        wrong(Place::of_field(self.text, table_start, field), problem)
+        wrong(SourceLine::of_field(self.text, table_start, field), problem)
     }
 }
 
@@ -131,7 +134,7 @@ impl MachineText {
                 .map(|node| check_node(node, checker))
                 .collect::<Result<_, _>>()?,
         };
-        let nowhere = |problem: &str| Err(wrong(Place { line: 1 }, problem));
+        let nowhere = |problem: &str| Err(wrong(SourceLine { line: 1 }, problem));
         let sizes = memory.zones().map(|zone| zone.bytes);
         match sizes.fold(0, u64::saturating_add) {
             0 => return nowhere("a machine has a node with a zone of memory"),
@@ -199,7 +202,7 @@ impl MachineText {
         }
         if file_systems.is_empty() {
             return Err(wrong(
-                Place { line: 1 },
+                SourceLine { line: 1 },
                 "a machine has at least one file system",
             ));
         }
@@ -215,7 +218,7 @@ impl MachineText {
 fn given<'a, T>(key: &str, value: Option<&'a T>) -> Result<&'a T, MachineError> {
     value.ok_or_else(|| {
         let problem = format!("missing field `{key}`; a machine has it, or its base does");
-        wrong(Place { line: 1 }, problem)
+        wrong(SourceLine { line: 1 }, problem)
     })
 }
 
@@ -255,7 +258,7 @@ impl DirtyText {
         if let Some(limit) = &self.limit
             && (1..TWO_PAGES_BYTES).contains(&limit.get_ref().0)
         {
-            let place = Place::of_offset(checker.text, limit.span().start);
+            let place = SourceLine::of_offset(checker.text, limit.span().start);
             let bytes = limit.get_ref().0;
             let problem = format!("limit is {bytes} bytes; 0, for none, or at least 8K is allowed");
             return Err(wrong(place, problem));

@@ -1,7 +1,7 @@
 //! From a scenario's text to what it does; everything that cannot be is refused with its line.
 
+use super::capacity::{self, Unfit};
 use super::error::{ScenarioError, Source};
-use super::room::{self, Unfit};
 use super::script::{Access, Action, Change, FilePlace, Group, Happening, SharedFile};
 use super::text::{
     AccessText, EventText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText,
@@ -175,7 +175,7 @@ impl Checker<'_> {
             let start = first.map_or(0, |value| value.span().start);
             self.source.wrong(start, problem)
         })?;
-        let fits = room::expect_room(&machine, &self.files, groups);
+        let fits = capacity::expect_room(&machine, &self.files, groups);
         fits.map_err(|(unfit, problem)| match unfit {
             Unfit::File(number) => {
                 let start = parsed.files[number].span().start;

@@ -1,13 +1,13 @@
 //! What is wrong with a scenario's text, and where.
 
-use crate::machine::{MachineError, Place};
+use crate::machine::{MachineError, SourceLine};
 
 /// Why a text is no scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct ScenarioError {
     /// Where in the text.
-    pub place: Place,
+    pub place: SourceLine,
     /// What is wrong and what is allowed.
     pub problem: String,
 }
@@ -26,7 +26,7 @@ impl Source<'_> {
     /// Something is wrong at byte `offset_bytes`.
     pub(crate) fn wrong(&self, offset_bytes: usize, problem: impl Into<String>) -> ScenarioError {
         ScenarioError {
-            place: Place::of_offset(self.0, offset_bytes),
+            place: SourceLine::of_offset(self.0, offset_bytes),
             problem: problem.into(),
         }
     }
@@ -39,7 +39,7 @@ impl Source<'_> {
         problem: impl Into<String>,
     ) -> ScenarioError {
         ScenarioError {
-            place: Place::of_field(self.0, start_bytes, field),
+            place: SourceLine::of_field(self.0, start_bytes, field),
             problem: problem.into(),
         }
     }

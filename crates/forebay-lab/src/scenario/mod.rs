@@ -2,14 +2,14 @@
 //! processes, what happens to its devices, and what is expected of it in control terms;
 //! docs/scenarios.md has the form.
 
+mod capacity;
 mod check;
 mod error;
 mod known;
-mod looks;
 mod play;
 mod process;
 mod progress;
-mod room;
+mod sampling;
 mod script;
 mod text;
 

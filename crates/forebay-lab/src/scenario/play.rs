@@ -2,9 +2,9 @@
 
 use super::Scenario;
 use super::known::latency_of;
-use super::looks::Looks;
 use super::process::{Actor, note_latency};
 use super::progress::Progress;
+use super::sampling::Sampling;
 use super::script::{Action, Change, FilePlace};
 use crate::expect::RATE_OF_EACH;
 use crate::probe::mean_and_deviation;
@@ -50,7 +50,7 @@ struct Stage {
     /// What each process of each group had moved when measuring began.
     before: Vec<Vec<u64>>,
     began: Instant,
-    looks: Arc<Looks>,
+    looks: Arc<Sampling>,
 }
 
 /// Plays `script` to its end.
@@ -60,7 +60,7 @@ pub(super) async fn play(
     progress: Arc<Progress>,
 ) -> Result<(), WorldError> {
     let files = open_shared(&world, &script).await?;
-    let looks = Arc::new(Looks::new(&world, &script, progress.clone()));
+    let looks = Arc::new(Sampling::new(&world, &script, progress.clone()));
     drop(world.rt().spawn("looks", looks.clone().watch()));
     let mut stage = Stage {
         began: world.now(),

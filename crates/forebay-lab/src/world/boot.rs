@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Where a workload runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum Platform {
     /// On a simulated machine whose pages have no bytes.
     #[default]
     Simulated,

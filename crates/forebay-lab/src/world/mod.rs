@@ -16,7 +16,7 @@ mod volume;
 mod window;
 
 pub use anonymous::Mapping;
-pub use boot::{Booted, Place};
+pub use boot::{Booted, Platform};
 pub(crate) use boot::{on_folder, simulate};
 pub use error::WorldError;
 pub use file::{KnownFile, WorldFile};

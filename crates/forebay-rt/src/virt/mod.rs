@@ -3,12 +3,12 @@
 //! Only waiting takes time: tasks run until all of them wait, then the clock jumps to the next
 //! event. Among the tasks that are ready at one instant the next is drawn from the seed, so
 //! schedules differ between seeds and never within one. [`Virtual::trace_hash`] of two runs with
-//! one seed is equal; if it is not, something depended on the outside world.
+//! one seed is equal; if it is not, something depended on the outside simulation.
 
 mod events;
 mod processors;
+mod simulation;
 mod tasks;
-mod world;
 
 use crate::Rt;
 use crate::body::Body;
@@ -20,7 +20,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-pub(crate) use world::World;
+pub(crate) use simulation::Simulation;
 
 /// A simulated machine.
 #[derive(Clone, Copy, Debug)]
@@ -62,13 +62,13 @@ impl Default for VirtualSettings {
 /// assert_eq!(machine.now(), Instant::ZERO + Span::from_secs(3600));
 /// ```
 pub struct Virtual {
-    world: Arc<World>,
+    simulation: Arc<Simulation>,
 }
 
 /// Sets the clock of a [`Virtual`], also from within its tasks.
 #[derive(Clone)]
 pub struct VirtualClock {
-    world: Arc<World>,
+    simulation: Arc<Simulation>,
 }
 
 impl VirtualClock {
@@ -90,14 +90,14 @@ impl VirtualClock {
     /// assert_eq!(machine.now(), Instant::ZERO + Span::from_secs(60));
     /// ```
     pub fn jump(&self, span: Span) {
-        self.world.jump(span);
+        self.simulation.jump(span);
     }
 }
 
 impl fmt::Debug for VirtualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VirtualClock")
-            .field("now", &self.world.now())
+            .field("now", &self.simulation.now())
             .finish_non_exhaustive()
     }
 }
@@ -152,21 +152,21 @@ impl Virtual {
             "a machine needs a processor and a time slice"
         );
         Virtual {
-            world: Arc::new(World::new(settings)),
+            simulation: Arc::new(Simulation::new(settings)),
         }
     }
 
     /// A handle for what runs on this machine.
     pub fn rt(&self) -> Rt {
         Rt {
-            body: Body::Virtual(Arc::clone(&self.world)),
+            body: Body::Virtual(Arc::clone(&self.simulation)),
         }
     }
 
     /// The hand that sets the machine's clock.
     pub fn clock(&self) -> VirtualClock {
         VirtualClock {
-            world: Arc::clone(&self.world),
+            simulation: Arc::clone(&self.simulation),
         }
     }
 
@@ -183,7 +183,7 @@ impl Virtual {
             let polled = future.as_mut().poll(context);
             polled.map(|value| output = Some(value)).is_ready()
         };
-        self.world.run(&mut poll);
+        self.simulation.run(&mut poll);
         output.expect("a run ends only when its future is ready")
     }
 
@@ -213,43 +213,43 @@ impl Virtual {
     /// # Panics
     /// If a task panics that nobody can join.
     pub fn run_until(&self, end: Instant) {
-        self.world.run_until(end.max(self.now()));
+        self.simulation.run_until(end.max(self.now()));
     }
 
     /// Simulated time.
     pub fn now(&self) -> Instant {
-        self.world.now()
+        self.simulation.now()
     }
 
     /// A hash of everything that happened so far, in order: what, when, to which task.
     pub fn trace_hash(&self) -> u64 {
-        self.world.trace_hash()
+        self.simulation.trace_hash()
     }
 
     /// Adds `value` to what [`Virtual::trace_hash`] covers.
     pub fn note(&self, value: u64) {
-        self.world.note(value);
+        self.simulation.note(value);
     }
 
     /// The tasks that have not ended, oldest first.
     pub fn tasks(&self) -> Vec<TaskReport> {
-        self.world.tasks()
+        self.simulation.tasks()
     }
 
     /// How the simulated processors have spent their time so far, all together.
     pub fn processor_times(&self) -> ProcessorTimes {
-        self.world.processor_times()
+        self.simulation.processor_times()
     }
 
     /// How long each simulated processor has worked so far.
     pub fn processor_busy(&self) -> Vec<Span> {
-        self.world.processor_busy()
+        self.simulation.processor_busy()
     }
 }
 
 impl Drop for Virtual {
     fn drop(&mut self) {
-        self.world.close();
+        self.simulation.close();
     }
 }
 

@@ -148,12 +148,12 @@ impl<T: Copy> Line<T> {
 
 /// Wakers collected under a lock, to be run after it is released.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct WakerBatch {
     wakers: [Option<Waker>; BATCH],
     called: usize,
 }
 
-impl Batch {
+impl WakerBatch {
     /// Adds the waker of a called waiter, if it has one already.
     pub(super) fn add(&mut self, waker: Option<Waker>) {
         self.wakers[self.called] = waker;

@@ -1,6 +1,6 @@
 //! A counted resource, shared in the order of asking.
 
-use super::line::{Batch, Line};
+use super::line::{Line, WakerBatch};
 use forebay_base::sync::{Mutex, lock};
 use std::future::Future;
 use std::pin::Pin;
@@ -132,7 +132,7 @@ impl Permits {
     /// Puts `returned` permits back and serves the requests that fit now, in order.
     fn serve(&self, mut returned: usize) {
         loop {
-            let mut batch = Batch::default();
+            let mut batch = WakerBatch::default();
             let mut state = lock(&self.state);
             state.available += returned;
             returned = 0;

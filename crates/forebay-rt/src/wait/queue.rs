@@ -1,6 +1,6 @@
 //! Waiting for a condition that others change.
 
-use super::line::{Batch, Line};
+use super::line::{Line, WakerBatch};
 use super::site;
 use forebay_base::sync::atomic::{AtomicUsize, Ordering, fence};
 use forebay_base::sync::{Mutex, lock};
@@ -110,7 +110,7 @@ impl WaitQueue {
         let mut woken = 0;
         let mut end_ticket = None;
         loop {
-            let mut batch = Batch::default();
+            let mut batch = WakerBatch::default();
             let mut listeners = lock(&self.line);
             let end = *end_ticket.get_or_insert(listeners.next_ticket);
             while !batch.is_full() && listeners.line.front().is_some_and(|it| it.ticket < end) {

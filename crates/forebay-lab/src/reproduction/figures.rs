@@ -275,7 +275,7 @@ fn follow_up(row: &PublishedRow) -> Option<FoundAt> {
 mod tests {
     use super::*;
     use crate::outcome::Outcome;
-    use crate::seeds::plan::cells;
+    use crate::reproduction::plan::cells;
     use std::collections::BTreeSet;
 
     #[test]

@@ -83,7 +83,7 @@ impl PublishedRow {
     /// The value of `name` in the row's parameters.
     ///
     /// ```
-    /// use forebay_lab::seeds::published::rows;
+    /// use forebay_lab::reproduction::published::rows;
     /// let row = rows().into_iter().find(|row| row.id == "RT-004").unwrap();
     /// assert_eq!(row.param("workers"), Some("21"));
     /// ```

@@ -165,8 +165,8 @@ fn effect(change: Change, cell: &str, evidence: &Evidence) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seeds::figures::figures;
-    use crate::seeds::judge::judge_all;
+    use crate::reproduction::figures::figures;
+    use crate::reproduction::judge::judge_all;
 
     #[test]
     fn the_page_has_every_test_and_asks_nothing_of_the_network() {

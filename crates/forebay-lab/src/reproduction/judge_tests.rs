@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::outcome::Outcome;
-use crate::seeds::Position;
+use crate::reproduction::Position;
 
 fn run(seed: u64, figures: &[(&str, f64)]) -> Outcome {
     let mut outcome = Outcome::default();

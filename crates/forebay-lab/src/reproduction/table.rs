@@ -243,9 +243,9 @@ fn of_change(change: Change, rows: &[&Figure]) -> String {
 mod tests {
     use super::*;
     use crate::outcome::Outcome;
-    use crate::seeds::evidence::Evidence;
-    use crate::seeds::figures::figures;
-    use crate::seeds::judge::judge_all;
+    use crate::reproduction::evidence::Evidence;
+    use crate::reproduction::figures::figures;
+    use crate::reproduction::judge::judge_all;
 
     fn findings() -> Findings {
         let mut evidence = Evidence::default();

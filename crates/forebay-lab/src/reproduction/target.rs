@@ -89,7 +89,7 @@ impl Target {
     /// The bounds as a table says them.
     ///
     /// ```
-    /// use forebay_lab::seeds::target::targets;
+    /// use forebay_lab::reproduction::target::targets;
     /// assert_eq!(targets()[4].bounds(), "0.6 to 0.995");
     /// ```
     pub fn bounds(&self) -> String {

@@ -60,7 +60,7 @@ impl Change {
     /// The change called `name`, or the one whose claims begin with that letter.
     ///
     /// ```
-    /// use forebay_lab::seeds::Change;
+    /// use forebay_lab::reproduction::Change;
     /// assert_eq!(Change::named("per-zone-dirty"), Some(Change::PerZoneDirty));
     /// assert_eq!(Change::named("C"), Some(Change::PerZoneDirty));
     /// assert_eq!(Change::named("thp"), None);

@@ -292,8 +292,8 @@ const fn simoop(test: &'static str, metrics: &'static [&'static str]) -> Questio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seeds::plan::{cells, selects};
-    use crate::seeds::target::{CellsNeeded, targets};
+    use crate::reproduction::plan::{cells, selects};
+    use crate::reproduction::target::{CellsNeeded, targets};
 
     #[test]
     fn every_test_has_a_question_and_no_question_is_of_no_test() {

@@ -1,4 +1,4 @@
-//! When levels and everybody's progress are looked at.
+//! When the levels of a scenario and the progress of its processes are sampled.
 
 use super::Scenario;
 use super::progress::Progress;
@@ -7,22 +7,22 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use std::sync::Arc;
 
-/// Looks at a scenario each `sample_ms` from its beginning on, and at its end.
-pub(super) struct Looks {
+/// Samples a scenario every `sample_ms` from its beginning on, and at its end.
+pub(super) struct Sampling {
     world: World,
     progress: Arc<Progress>,
     began: Instant,
     every: Span,
     length: Span,
-    /// For when the last look was.
+    /// The time for which the last sample was due.
     last: Mutex<Span>,
 }
 
-impl Looks {
-    /// The series of `world` begins now, and nobody else looks.
-    pub(super) fn new(world: &World, script: &Scenario, progress: Arc<Progress>) -> Looks {
+impl Sampling {
+    /// The series of `world` begins now, and nothing else samples it.
+    pub(super) fn new(world: &World, script: &Scenario, progress: Arc<Progress>) -> Sampling {
         world.begin_series();
-        Looks {
+        Sampling {
             world: world.clone(),
             progress,
             began: world.now(),
@@ -32,9 +32,9 @@ impl Looks {
         }
     }
 
-    /// Looks until the scenario is over. This is a task of its own: the one that plays may wait
-    /// long for a process that was killed.
-    pub(super) async fn watch(self: Arc<Looks>) {
+    /// Samples until the scenario is over. This is a task of its own, because the one that plays
+    /// may wait long for a process that was killed.
+    pub(super) async fn watch(self: Arc<Sampling>) {
         let mut due = Span::ZERO;
         while due < self.length {
             due = (due + self.every).min(self.length);
@@ -48,7 +48,8 @@ impl Looks {
         }
     }
 
-    /// The last look, unless it was taken already: both wake at the same moment, in any order.
+    /// The last sample, unless it was taken already: both tasks wake at the same moment, in any
+    /// order.
     pub(super) fn last(&self) {
         self.look(self.length);
     }

@@ -315,7 +315,7 @@ fn kswapd_classzone() -> Vec<Cell> {
 /// for any letters.
 ///
 /// ```
-/// use forebay_lab::seeds::plan::selects;
+/// use forebay_lab::reproduction::plan::selects;
 /// assert!(selects("fsmark/512M*-xfs copy/xfs", "fsmark/512M-4X-xfs"));
 /// assert!(!selects("fsmark/512M*-xfs copy/xfs", "copy/ext4"));
 /// ```

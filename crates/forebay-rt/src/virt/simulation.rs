@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 
 /// What the handles and the driving thread share. Only arithmetic happens under its lock:
 /// no future is polled or dropped there, and no waker run or dropped.
-pub(crate) struct World {
+pub(crate) struct Simulation {
     now_ns: AtomicU64,
     /// The running task has asked to go after the others.
     gave_way: AtomicBool,
@@ -83,10 +83,10 @@ impl Standstill {
     }
 }
 
-impl World {
-    pub(super) fn new(settings: VirtualSettings) -> World {
+impl Simulation {
+    pub(super) fn new(settings: VirtualSettings) -> Simulation {
         let root = Prng::from_seed(settings.seed);
-        World {
+        Simulation {
             now_ns: AtomicU64::new(0),
             gave_way: AtomicBool::new(false),
             costs: settings.costs,
@@ -397,27 +397,30 @@ impl State {
 
 /// One thread drives at a time, and no task drives the machine on which it runs.
 struct Driving<'a> {
-    world: &'a World,
+    simulation: &'a Simulation,
     /// The future that was given to the run; it is forgotten when the run ends in any way.
     main: Option<TaskKey>,
 }
 
 impl<'a> Driving<'a> {
-    fn start(world: &'a World) -> Driving<'a> {
-        let was_driven = std::mem::replace(&mut lock(&world.state).driven, true);
+    fn start(simulation: &'a Simulation) -> Driving<'a> {
+        let was_driven = std::mem::replace(&mut lock(&simulation.state).driven, true);
         assert!(
             !was_driven,
             "this virtual runtime is being driven already; await instead of running it again"
         );
-        Driving { world, main: None }
+        Driving {
+            simulation,
+            main: None,
+        }
     }
 }
 
 impl Drop for Driving<'_> {
     fn drop(&mut self) {
         if let Some(main) = self.main {
-            self.world.remove(main);
+            self.simulation.remove(main);
         }
-        lock(&self.world.state).driven = false;
+        lock(&self.simulation.state).driven = false;
     }
 }
