@@ -1,4 +1,4 @@
-//! One run, told in a few lines, with what the simulation itself cost:
+//! One run, summed up in a few lines, with what the simulation itself cost:
 //! `cargo run --release -p forebay-lab --example one_run -- simple-wb amd4-512m forebay 1 scale=4`.
 //! With the word `series` at the end the levels of each second follow.
 

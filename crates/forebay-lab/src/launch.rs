@@ -11,7 +11,7 @@ use forebay_rt::thread::Stopwatch;
 use std::path::Path;
 
 /// Switches the machine of `plan` on, which `ready` has looked up, runs `body` on it as its only
-/// foreground work, and tells what is left.
+/// foreground work, and returns the outcome.
 ///
 /// # Errors
 /// [`RunError`].
@@ -31,7 +31,7 @@ pub fn launch(
         machine: runtime,
         world,
     } = world::simulate(machine, policy, setting.seed, with_bytes)?;
-    // A scenario looks itself, as often as it says.
+    // A scenario samples itself, as often as its text says.
     let monitored = plan.scenario.is_none();
     runtime.run(foreground(&world, monitored, body(world.clone())))?;
     let synced = match plan.ending {
@@ -72,7 +72,7 @@ fn on_real_files(
     Ok(outcome)
 }
 
-/// The workload and, where it is wanted, the monitor, to the end of the workload.
+/// The workload and, if it is wanted, the monitor, to the end of the workload.
 async fn foreground(
     world: &World,
     monitored: bool,
@@ -88,7 +88,7 @@ async fn foreground(
     Ok(())
 }
 
-/// How long it takes to write what was left dirty, which no workload waits for.
+/// How long it takes to write what was left dirty; no workload waits for that.
 async fn final_sync(world: &World) -> Option<(String, f64)> {
     let began = world.now();
     let synced = world.cache().sync().await;
@@ -98,7 +98,7 @@ async fn final_sync(world: &World) -> Option<(String, f64)> {
     synced.ok().map(|()| ("final_sync".to_owned(), spent_s))
 }
 
-/// What an outcome says of its plan.
+/// The part of an outcome that comes from its plan.
 fn setting(plan: &Plan) -> Setting {
     Setting {
         workload: plan.workload.clone(),

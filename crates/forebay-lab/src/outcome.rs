@@ -1,4 +1,4 @@
-//! What a run leaves behind: plain values that tables, pictures and judgements are made of.
+//! What a run leaves behind: the plain values from which tables, pictures and judgements are made.
 //!
 //! Nothing here knows the engine. A run fills an [`Outcome`]; a report reads it; JSON carries it
 //! between programs. Names of figures are those of the `metric` column of the published tables

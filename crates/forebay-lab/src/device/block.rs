@@ -1,8 +1,8 @@
 //! A device: an elevator before a drive, a clock that may run slow, and counters.
 //!
-//! One task serves the device while it has anything to do. It runs after whoever submitted to an
-//! idle device has gone to wait, so what is submitted in one go is merged and sorted before the
-//! drive sees any of it: the plug of the block layer.
+//! One task serves the device while it has anything to do. It runs after the task that submitted to
+//! an idle device has begun to wait, so requests that are submitted together are merged and sorted
+//! before the drive sees any of them: the plug of the block layer.
 
 use super::drive::{Command, Drive};
 use super::elevator::{Elevator, Queued};
@@ -27,7 +27,7 @@ struct Shared {
     rt: Rt,
     signals_congestion: bool,
     state: Mutex<State>,
-    /// The task that serves has something new to look at.
+    /// The serving task has something new to look at.
     changed: WaitQueue,
 }
 
@@ -35,7 +35,7 @@ struct State {
     elevator: Elevator,
     drive: Box<dyn Drive>,
     pace: Pace,
-    /// What the drive has, by tag.
+    /// The requests in the drive, by tag.
     given: Vec<Option<Queued>>,
     free_tags: Vec<u32>,
     ledger: Ledger,
@@ -45,7 +45,7 @@ struct State {
 }
 
 impl BlockDevice {
-    /// The drive `drive` behind a queue as `queue` says.
+    /// The drive `drive` behind a queue with the settings `queue`.
     pub(crate) fn new(
         rt: Rt,
         drive: Box<dyn Drive>,
@@ -138,8 +138,8 @@ impl Device for BlockDevice {
     }
 }
 
-/// A task that serves. If it goes down with its machine, what the device still has is answered: it
-/// holds whoever waits for it, who in turn holds the device.
+/// The serving task. If it ends with its machine, the requests that the device still has are
+/// answered: the device holds their waiters, and these hold the device.
 struct Serving(Arc<Shared>);
 
 impl Drop for Serving {
@@ -156,7 +156,7 @@ async fn serve(serving: Serving) {
     loop {
         let now = shared.rt.now();
         lock(&shared.state).conclude(now, &mut ended);
-        // Those who hear of an end may submit again, so no lock is held here.
+        // Those that learn of an end may submit again, so no lock is held here.
         for queued in ended.drain(..) {
             let Queued { pieces, .. } = queued;
             for piece in pieces {
@@ -170,7 +170,7 @@ async fn serve(serving: Serving) {
         if next == Instant::NEVER {
             changed.await;
         } else if next > now {
-            // Which of the two it was shows in the next round.
+            // The next round shows which of the two it was.
             let _ = shared.rt.timeout(next - now, changed).await;
         }
     }
@@ -191,7 +191,7 @@ impl State {
         (self.elevator.in_flight() + self.given.len() - self.free_tags.len()) as u64
     }
 
-    /// Collects what the drive has ended by `now`.
+    /// Collects the requests that the drive has ended by `now`.
     fn conclude(&mut self, now: Instant, ended: &mut Vec<Queued>) {
         let device_now = self.pace.device_time(now);
         self.drive.advance(device_now, &mut self.ended_tags);
@@ -209,8 +209,8 @@ impl State {
         self.ledger.in_flight(in_flight, now);
     }
 
-    /// Gives the drive what it has room for. Returns when the drive wants to be asked again; None
-    /// if there is nothing to do any more.
+    /// Gives the drive as many requests as it has room for. Returns when the drive has to be asked
+    /// again; None if there is nothing left to do.
     fn feed(&mut self, now: Instant) -> Option<Instant> {
         let device_now = self.pace.device_time(now);
         while !self.free_tags.is_empty() {

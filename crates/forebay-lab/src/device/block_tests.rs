@@ -190,7 +190,7 @@ fn every_transfer_ends_exactly_once() {
                     1..10 => TransferKind::Read,
                     _ => TransferKind::Write,
                 };
-                // The start tells them apart; a flush has no range.
+                // Their starts tell them apart; a flush has no range.
                 let start = (chance.below(1 << 10) << 16) + index * (64 << 20);
                 let start = if chance.chance(1, 2) {
                     start
@@ -247,7 +247,7 @@ fn a_machine_that_is_dropped_answers_what_is_under_way() {
     assert_eq!(*lock(&heard.0), [false]);
 }
 
-/// Who waits for a device has it, as a cache has its stores.
+/// A waiter of a device holds the device, as a cache holds its stores.
 #[test]
 fn what_is_under_way_does_not_keep_a_device_whose_machine_is_gone() {
     use crate::device::Partition;

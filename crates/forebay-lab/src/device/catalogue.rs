@@ -3,7 +3,7 @@
 use super::settings::DeviceSettings;
 use std::collections::BTreeMap;
 
-/// Where the figures stand.
+/// The file with the figures.
 const CATALOGUE: &str = include_str!("catalogue.toml");
 
 impl DeviceSettings {

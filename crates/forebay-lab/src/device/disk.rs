@@ -1,14 +1,14 @@
 //! A rotating disk: one arm, one spindle, a write-back cache (spec/workloads.md 5.1).
 //!
 //! The medium does one thing at a time and takes `seek + half a turn + bytes / rate` for it, or
-//! `bytes / rate` alone if it goes on where it was and had been asked by then; a short gap ahead
-//! passes under the head in its own time. A read ends
-//! when the medium is through, plus the overhead of a command. A write ends when it is in the
-//! cache, which the arm empties in ascending order; when the cache is full, a write waits for room
-//! in it, so that writing in the long run is as fast as the medium. What is in the cache when a
-//! sweep begins is written in that sweep, and what comes later waits for the next: a page far from
-//! a stream is not put off for as long as the stream goes on. The medium prefers reads while the
-//! cache has room and goes by address alone when it has none.
+//! only `bytes / rate` if the request goes on where the arm is and had come by then; a short gap
+//! ahead passes under the head in its own time. A read ends when the medium is done, plus the
+//! overhead of a command. A write ends when it is in the cache, which the arm empties in ascending
+//! order; when the cache is full, a write waits for room in it, so that in the long run writes are
+//! as fast as the medium. What is in the cache when a sweep begins is written in that sweep, and
+//! what comes later waits for the next, so a page far from a stream does not wait until the stream
+//! ends. The medium prefers reads while the cache has room, and goes only by address when it has
+//! none.
 
 use super::drive::{Command, Drive, span_of};
 use super::settings::DiskSettings;
@@ -37,7 +37,7 @@ pub(crate) struct Disk {
     flush: VecDeque<Command>,
     /// Commands whose overhead is under way, oldest first.
     answers: VecDeque<(Instant, u32)>,
-    /// When the electronics are through with the last answer.
+    /// When the electronics are done with the last answer.
     answered_at: Instant,
 }
 
@@ -80,7 +80,8 @@ impl Disk {
         }
     }
 
-    /// Time of the medium for `command`, which had been asked when it was last through or not.
+    /// Time that the medium takes for `command`, which had or had not come when the medium was last
+    /// done.
     fn medium_span(&mut self, command: &Command, was_asked: bool) -> Span {
         let settings = &self.settings;
         let moved = span_of(command.length_bytes, settings.rate_at(command.start_bytes));
@@ -134,8 +135,7 @@ impl Disk {
         self.answers.push_back((self.answered_at, tag));
     }
 
-    /// Gives the medium something to do. It has just been through with something else, or it
-    /// stood idle.
+    /// Gives the medium something to do. It has just finished something else, or was idle.
     fn begin(&mut self, now: Instant, was_idle: bool) {
         let Some(work) = self.choose() else {
             return;
@@ -199,7 +199,7 @@ impl Disk {
         take_upwards(&mut self.cached, self.arm_bytes)
     }
 
-    /// The medium is through with `doing`.
+    /// The medium has finished `doing`.
     fn conclude(&mut self, doing: Doing, ended: &mut Vec<u32>) {
         let (MediumWork::Read(command)
         | MediumWork::Drain(command)
@@ -265,7 +265,7 @@ impl Drive for Disk {
     }
 }
 
-/// Takes the next command at or above `from`, or else the lowest.
+/// Takes the next command at or above `from`; if there is none, the lowest.
 fn take_upwards(queue: &mut Sweep, from: u64) -> Option<Command> {
     let key = next_upwards(queue, from)?;
     queue.remove(&key)

@@ -37,7 +37,7 @@ fn sequential_writes_run_at_the_rate_of_the_medium() {
     }
     bench.finish();
     let busy = bench.device.statistics().busy;
-    // All but what the cache still had when the last write ended.
+    // All except what was still in the cache when the last write ended.
     assert!(
         is_near(mb_per_s(bytes - 16 * MIB, busy), 75.0, 2.0),
         "{busy}"
@@ -85,7 +85,7 @@ fn what_came_during_a_sweep_waits_for_the_next() {
     assert_eq!(drained, [0, MIB, far, 2 * MIB]);
 }
 
-/// Where the write starts that the medium is at; it is through with it afterwards.
+/// Where the write starts that the medium is doing; it has finished that write afterwards.
 fn next_drained(disk: &mut Disk) -> u64 {
     let doing = disk.doing.expect("the medium is busy");
     let MediumWork::Drain(command) = doing.work else {

@@ -1,7 +1,7 @@
-//! What does the requests of a device, one model for each kind.
+//! What serves the requests of a device, one model for each kind.
 //!
-//! A drive lives in its own time ([`super::pace`]): it is told of each request, says when it wants
-//! to be asked again, and then says which requests have ended. It never sees what is moved.
+//! A drive lives in its own time ([`super::pace`]): it gets each request, says when it has to be
+//! asked again, and then says which requests have ended. It never sees the bytes.
 
 use super::transfer::TransferKind;
 use forebay_base::{Instant, Span};
@@ -9,7 +9,7 @@ use forebay_base::{Instant, Span};
 /// One request, as the drive sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// By which the device knows it again.
+    /// By which the device recognizes it.
     pub(crate) tag: u32,
     pub(crate) kind: TransferKind,
     pub(crate) start_bytes: u64,
@@ -22,7 +22,7 @@ impl Command {
     }
 }
 
-/// What a drive counts that no other kind has.
+/// What only some kinds of drives count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DriveCounts {
     /// Erase blocks that were opened away from where the last one ended.

@@ -4,8 +4,8 @@
 //! Each direction has its requests in ascending order of address and takes them one way, in
 //! batches. Reads go before writes, but no more than [`PASSED_OVER`] batches of them in a row, and
 //! a request that is overdue starts the next batch of its direction. A direction has room for a
-//! number of requests, counted from their arrival to their end; what comes when it is full waits
-//! until the count has fallen below the mark at which congestion ends.
+//! number of requests, counted from their arrival to their end; a request that comes when it is
+//! full waits until the count has fallen below the mark at which congestion ends.
 
 use super::transfer::{Piece, Transfer, TransferKind};
 use forebay_base::{Instant, Span};
@@ -34,12 +34,12 @@ pub(crate) struct ElevatorSettings {
 }
 
 impl ElevatorSettings {
-    /// Above so many requests a direction is congested: seven eighths.
+    /// Above this many requests a direction is congested: seven eighths.
     fn congested_above(&self) -> usize {
         self.requests - self.requests / 8 + 1
     }
 
-    /// Below so many it no longer is: thirteen sixteenths.
+    /// Below this many it no longer is: thirteen sixteenths.
     fn cleared_below(&self) -> usize {
         (self.requests - self.requests / 8 - self.requests / 16).saturating_sub(1)
     }
@@ -342,7 +342,7 @@ impl Side {
         grown.pieces.extend(next.pieces);
     }
 
-    /// The next request at or above where the last one ended, or else the lowest.
+    /// The next request at or above where the last one ended; if there is none, the lowest.
     fn take_upwards(&mut self) -> Queued {
         let above = self.sorted.range((self.swept_to, 0)..).next();
         let next = above.or_else(|| self.sorted.iter().next());

@@ -1,4 +1,4 @@
-//! Figures of a settings file that no device can have, refused where they are read.
+//! Refuses figures of a settings file that no device can have, as they are read.
 
 use forebay_base::units::parse_size;
 use serde::Deserialize;

@@ -1,9 +1,9 @@
 //! Simulated devices (spec/workloads.md 5).
 //!
-//! A [`Device`] is an address space in which transfers take as long as they would on the real
-//! thing: an elevator ([`QueueSettings`]) before a drive, or several such side by side. What the
-//! engine writes to is a store on it: a file system ([`crate::filesystem`]) or a [`Partition`].
-//! Several of them on one device share its arm and its queue. A [`Server`] is a store by itself.
+//! A [`Device`] is an address space in which transfers take as long as on a real device: an
+//! elevator ([`QueueSettings`]) before a drive, or several of these side by side. What the engine
+//! writes to is a store on it: a file system ([`crate::filesystem`]) or a [`Partition`]. Several of
+//! them on one device share its arm and its queue. A [`Server`] is a store by itself.
 //!
 //! ```
 //! use forebay_base::Span;
@@ -59,7 +59,7 @@ pub use transfer::{Transfer, TransferKind};
 
 use forebay_store::Rate;
 
-/// What stores on a device have to know of it.
+/// What stores on a device need to know about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes that it holds.
@@ -77,7 +77,7 @@ pub trait Device: Send + Sync + 'static {
     /// What it is like.
     fn shape(&self) -> Shape;
 
-    /// Takes a transfer within the capacity. It ends some time; `submit` does not wait.
+    /// Takes a transfer within the capacity. It ends at some time; `submit` does not wait.
     fn submit(&self, transfer: Transfer);
 
     /// Whether this direction has more requests than it should. Reads and writes are told apart.
@@ -86,8 +86,8 @@ pub trait Device: Send + Sync + 'static {
     /// What it has done so far.
     fn statistics(&self) -> Statistics;
 
-    /// From now on it runs at so many thousandths of its figures; at 0 it stands still with what
-    /// it has, at [`FULL_PACE`] it is itself again.
+    /// From now on it runs at this many thousandths of its figures. At 0 it stands still with what
+    /// it has, at [`FULL_PACE`] it runs as usual.
     fn set_pace(&self, thousandths: u32);
 
     /// Changes the speed of a rated device from now on; false if it is of another kind.

@@ -1,7 +1,7 @@
 //! A device's own clock, which may run slow or stand still.
 //!
-//! A drive counts in its own time. A device that fails halfway, or stalls, is one whose clock runs
-//! slow or stands; what is under way then goes on later where it was.
+//! A drive counts in its own time. If a device degrades, or stalls, its clock runs slow or stands
+//! still; what is under way then goes on later where it was.
 
 use forebay_base::{Instant, Span};
 

@@ -40,7 +40,7 @@ impl Partition {
         }
     }
 
-    /// The same for swap, whose pages may always change: one that did is dirty, and is written
+    /// The same for swap, whose pages may always change: a changed page is dirty, and is written
     /// again before it is freed.
     #[must_use]
     pub fn for_swap(mut self) -> Partition {

@@ -1,7 +1,7 @@
-//! A drive that has nothing but a speed: bytes a second, requests a second, a burst.
+//! A drive that has only a speed: bytes a second, requests a second, a burst.
 //!
-//! Requests pass one after the other. When the speed changes, what has passed has passed, and the
-//! rest goes on at the new one. After an idle time the first bytes of a burst pass at once.
+//! Requests pass one after the other. When the speed changes, the rest of a request goes on at the
+//! new speed. After an idle time the first bytes of a burst pass at once.
 
 use super::drive::{Command, Drive};
 use super::transfer::TransferKind;

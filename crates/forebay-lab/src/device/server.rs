@@ -3,7 +3,7 @@
 //! A WRITE crosses the network, behind those before it, into the server's memory, and is answered
 //! if that has room; otherwise it waits for the server's disk. The disk does one job at a time: a
 //! COMMIT writes all of its file that is unstable and pays for the sync, in order with other
-//! COMMITs; a read of what the server has not in memory; and, when nobody asks for anything and
+//! COMMITs; a read of what the server does not have in memory; and, when there are no requests and
 //! much is unstable, one step of the server's own flushing.
 
 use super::drive::{DriveCounts, span_of};
@@ -36,7 +36,7 @@ pub struct ServerSettings {
     /// Rate of the disk.
     #[serde(deserialize_with = "positive")]
     pub disk_bytes_per_s: u64,
-    /// What the disk takes to get to the bytes of a read.
+    /// How long the disk takes to reach the bytes of a read.
     pub disk_seek_us: u64,
     /// What a COMMIT costs besides the bytes.
     pub commit_us: u64,
@@ -112,7 +112,7 @@ struct Shared {
     changed: WaitQueue,
 }
 
-/// All times are the server's own, where nothing else is said.
+/// All times are the server's own unless the comment says otherwise.
 #[derive(Default)]
 struct State {
     pace: Pace,
@@ -171,22 +171,22 @@ impl Server {
         }
     }
 
-    /// From now on the server, its network with it, runs at so many thousandths of its figures; at
-    /// 0 it gives no answer, at [`FULL_PACE`](super::FULL_PACE) it is itself again.
+    /// From now on the server and its network run at this many thousandths of their figures. At 0
+    /// it gives no answer, at [`FULL_PACE`](super::FULL_PACE) it runs as usual.
     pub fn set_pace(&self, thousandths: u32) {
         let now = self.shared.rt.now();
         lock(&self.shared.state).pace.change(now, thousandths);
         self.shared.changed.wake_all();
     }
 
-    /// What iostat would show if it were a device: its WRITEs, READs and COMMITs.
+    /// What iostat would show of it as a device: its WRITEs, READs and COMMITs.
     pub fn seen_as_device(&self) -> Statistics {
         let now = self.shared.rt.now();
         let state = &mut *lock(&self.shared.state);
         state.ledger.totals(now, (0, 0), DriveCounts::default())
     }
 
-    /// What it has done so far; times are as long as the server found them.
+    /// What it has done so far; times are in the server's own time.
     pub fn statistics(&self) -> ServerStatistics {
         lock(&self.shared.state).statistics
     }
@@ -253,8 +253,8 @@ impl Store for Server {
     }
 }
 
-/// A task that serves. If it goes down with its machine, what the server still has is answered: it
-/// holds whoever waits for it, who in turn holds the server.
+/// The serving task. If it ends with its machine, the requests that the server still has are
+/// answered: the server holds their waiters, and these hold the server.
 struct Serving(Arc<Shared>);
 
 impl Drop for Serving {
@@ -266,7 +266,7 @@ impl Drop for Serving {
     }
 }
 
-/// Serves until nothing is under way and nothing is to be flushed.
+/// Serves until nothing is under way and nothing is left to flush.
 async fn serve(serving: Serving) {
     let shared = &serving.0;
     let mut ended = Vec::new();
@@ -447,7 +447,7 @@ impl State {
         self.take_in(settings, at);
     }
 
-    /// Enters a call that has ended into the books that are kept in the machine's time.
+    /// Adds a call that has ended to the statistics that are kept in the machine's time.
     fn enter(&mut self, call: &Call, machine_now: Instant) {
         let kind = match call.kind {
             IoKind::Write => Some(TransferKind::Write),
@@ -481,8 +481,8 @@ impl State {
 }
 
 impl Drop for State {
-    /// A server that goes down with its machine answers what it still has: dropping a request
-    /// unfinished would stop the program.
+    /// A server that ends with its machine answers the requests that it still has: dropping an
+    /// unfinished request would stop the program.
     fn drop(&mut self) {
         for (_, call) in std::mem::take(&mut self.calls) {
             call.end.give_up();

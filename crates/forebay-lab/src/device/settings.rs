@@ -19,7 +19,7 @@ use forebay_base::{PAGE_BYTES, Span};
 use forebay_store::Rate;
 use serde::Deserialize;
 
-/// A device that is impossible for a reason that lies between several of its figures.
+/// A device whose figures contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {field} is {value}; {allowed}")]
 pub struct SettingError {
@@ -61,15 +61,15 @@ pub struct DiskSettings {
     pub turns_per_minute: u64,
     /// The part of a seek that does not depend on the distance.
     pub seek_fixed_us: u64,
-    /// What is multiplied by the root of distance / full stroke.
+    /// The factor of the root of distance / full stroke.
     pub seek_scale_us: u64,
-    /// What a write takes longer to settle after a seek.
+    /// How much longer a write takes to settle after a seek.
     #[serde(default)]
     pub write_settle_us: u64,
     /// Mean rate of the medium.
     #[serde(deserialize_with = "positive")]
     pub rate_bytes_per_s: u64,
-    /// How much faster than the mean the outer edge is, and slower the inner edge.
+    /// How much faster than the mean the outer edge is, and how much slower the inner edge.
     #[serde(default, deserialize_with = "slope")]
     pub rate_slope_percent: u64,
     /// Command overhead.
@@ -83,7 +83,8 @@ pub struct DiskSettings {
     /// Commands that the drive takes at a time.
     #[serde(default = "disk_depth", deserialize_with = "positive_count")]
     pub depth: u32,
-    /// Whether the rotation is drawn from nothing to a turn for each seek, instead of half a turn.
+    /// Whether the rotation after each seek is drawn between 0 and a full turn, instead of half a
+    /// turn.
     #[serde(default)]
     pub rotation_is_drawn: bool,
     /// How requests wait.
@@ -109,8 +110,8 @@ pub struct QueueSettings {
     /// Whether the device says when it has more requests than it should. None did after Linux
     /// 5.0.
     pub signals_congestion: bool,
-    /// Whether a page must not change while it is written. Linux kept to that for every device from
-    /// 3.0 to 3.8, and later for those only that check what they get.
+    /// Whether a page must not change while it is written. Linux did so for every device from 3.0
+    /// to 3.8, and later only for devices that check what they get.
     pub stable_pages: bool,
 }
 
@@ -200,7 +201,7 @@ pub struct SolidSettings {
     pub queue: QueueSettings,
 }
 
-/// A device that has nothing but a speed. A rate of 0 stops it; one that is not given is no limit.
+/// A device that has only a speed. A rate of 0 stops it; a missing rate is no limit.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RatedSettings {
@@ -211,7 +212,7 @@ pub struct RatedSettings {
     pub bytes_per_s: u64,
     /// Requests a second.
     pub operations_per_s: u64,
-    /// Bytes that pass at once after an idle time that would have been enough for them.
+    /// Bytes that pass at once after the device was idle for as long as they take.
     #[serde(deserialize_with = "whole_size")]
     pub burst_bytes: u64,
     /// How requests wait.
@@ -319,10 +320,10 @@ impl DeviceSettings {
         }
     }
 
-    /// What lies between several figures.
+    /// Checks the figures against each other.
     ///
     /// # Errors
-    /// [`SettingError`] for the first that cannot be.
+    /// [`SettingError`] for the first that is impossible.
     pub fn check(&self) -> Result<(), SettingError> {
         let largest = self.largest_bytes();
         if !largest.is_multiple_of(PAGE_BYTES as u64) {

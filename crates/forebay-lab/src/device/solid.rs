@@ -2,8 +2,8 @@
 //! after the other (spec/workloads.md 5.4, 5.5).
 //!
 //! A request holds the pipe for the longer of its bytes at the drive's rate and its turn at the
-//! drive's requests a second, and ends a constant time after that: so much that a small one alone
-//! takes the drive's latency.
+//! drive's requests a second, and ends a constant time after that, chosen so that a single small
+//! request takes the drive's latency.
 
 use super::drive::{Command, Drive, span_of};
 use super::settings::SolidSettings;
@@ -30,7 +30,7 @@ impl Solid {
         }
     }
 
-    /// How long the command holds the pipe, and how long it takes besides.
+    /// How long the command holds the pipe, and how long it takes after that.
     fn spans(&self, command: &Command) -> (Span, Span) {
         let settings = &self.settings;
         let (rate, requests, latency_us) = match command.kind {

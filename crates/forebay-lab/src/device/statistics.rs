@@ -34,8 +34,8 @@ pub struct Statistics {
     pub writes: Passed,
     /// Flushes that have ended.
     pub flushes: u64,
-    /// Requests whose first byte was not the one behind the request before, in the order in which
-    /// the drive got them.
+    /// Requests that did not begin where the one before ended, in the order in which the drive got
+    /// them.
     pub seeks: u64,
     /// Time during which at least one request was in the queue or in the drive.
     pub busy: Span,
@@ -164,7 +164,7 @@ impl Ledger {
         }
     }
 
-    /// So many requests are in the queue and in the drive from `now` on.
+    /// From `now` on this many requests are in the queue and in the drive.
     pub(crate) fn in_flight(&mut self, requests: u64, now: Instant) {
         self.sum_up(now);
         self.in_flight = requests;

@@ -1,12 +1,12 @@
 //! A USB stick: one request at a time, and few erase blocks that can be written at a time
 //! (spec/workloads.md 5.3).
 //!
-//! The stick has a few *open* units (erase blocks), each with a pointer. Writing goes on at the
-//! pointer for the price of the flash pages that it begins; a page begun is paid. A gap before the
-//! write is filled by copying. Any other write changes units: the least recently used one is
+//! The stick has a few *open* units (erase blocks), each with a pointer. A write at the pointer
+//! costs the flash pages that it begins; a page that was begun is already paid for. A gap before
+//! the write is filled by copying. Any other write changes units: the least recently used one is
 //! closed, which copies what was not written of it, and the new one is opened where the write
-//! starts. A unit that was filled from its first byte to its last closes for nothing, and to go on
-//! from there into the next one is no change.
+//! starts. Closing a unit that was filled from its first byte to its last costs nothing, and going
+//! on from there into the next one is not a change.
 
 use super::drive::{Command, Drive, DriveCounts, span_of};
 use super::settings::StickSettings;
@@ -55,7 +55,7 @@ impl Stick {
                 let moved = span_of(command.length_bytes, self.settings.read_bytes_per_s);
                 Span::from_micros(self.settings.read_latency_us) + bus.max(moved)
             }
-            // The stick takes in the next bytes while it programs the ones before.
+            // The stick receives the next bytes while it programs the ones before.
             TransferKind::Write => self.write(command).max(overhead + bus),
             TransferKind::Flush => overhead,
         }

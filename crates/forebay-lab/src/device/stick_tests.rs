@@ -33,7 +33,7 @@ fn the_published_table_of_three_open_units_on_a_card_that_supports_two() {
         open_units: 2,
         ..settings("USB-slow")
     };
-    // Block in KiB and MiB/s; the model may be a tenth off.
+    // Block in KiB, and MiB/s; the model may differ by a tenth.
     for (block_kib, published) in [
         (4096, 7.75),
         (2048, 5.03),

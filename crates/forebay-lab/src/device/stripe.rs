@@ -28,8 +28,8 @@ impl Stripe {
         }
     }
 
-    /// How many of the first `bytes` bytes of the array are on the member numbered `member`: where
-    /// on it the next one of its bytes lies.
+    /// How many of the first `bytes` bytes of the array are on the member numbered `member`; there
+    /// the next byte on that member lies.
     fn on_member(&self, member: u64, bytes: u64) -> u64 {
         let row_bytes = self.chunk_bytes * self.members.len() as u64;
         let in_row = (bytes % row_bytes).saturating_sub(member * self.chunk_bytes);
@@ -78,7 +78,7 @@ impl Device for Stripe {
         self.members.iter().any(|member| member.is_congested(kind))
     }
 
-    /// The sums over the members, but for the busy time, which is their mean.
+    /// The sums over the members, except for the busy time, which is their mean.
     fn statistics(&self) -> Statistics {
         let mut totals = Statistics::default();
         for member in &self.members {

@@ -47,7 +47,7 @@ enum Change {
         index: u64,
         bytes: Vec<u8>,
     },
-    /// The object reaches at least so far.
+    /// The object is at least this long.
     Grow(u64),
     Cut(u64),
     Zero(u64, u64),
@@ -59,12 +59,12 @@ impl Surface {
         Surface::default()
     }
 
-    /// The number of the next change: what a commit that is submitted now does not cover.
+    /// The number of the next change, the first that a commit submitted now does not cover.
     pub(crate) fn mark(&self) -> u64 {
         lock(&self.state).next_change
     }
 
-    /// Makes the bytes of `io`, which is about to succeed, what it says. A commit covers the
+    /// Applies `io`, which is about to succeed. A commit covers the
     /// changes before `mark`.
     pub(crate) fn settle(&self, io: &mut Io, mark: u64) {
         let request = io.request();
@@ -98,7 +98,7 @@ impl Surface {
         }
     }
 
-    /// What a crash leaves: the durable bytes, and each pending change or not, as `chance` has it.
+    /// What a crash leaves: the durable bytes, and each pending change or not, as `chance` decides.
     pub fn crash(&self, chance: &mut Prng) -> MemoryStore {
         let image = MemoryStore::new();
         for (&number, object) in &lock(&self.state).objects {

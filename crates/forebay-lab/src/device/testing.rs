@@ -28,7 +28,7 @@ impl Bench {
         }
     }
 
-    /// Submits a transfer now, whose end is noted by its start.
+    /// Submits a transfer now; its end is noted under its start.
     pub(crate) fn submit(&self, kind: TransferKind, start_bytes: u64, length_bytes: u64) {
         let ended = Arc::new(Slot::new());
         let heard = Transfer::heard(kind, start_bytes, length_bytes, Arc::clone(&ended));
@@ -40,7 +40,7 @@ impl Bench {
         });
     }
 
-    /// Runs until everything has ended, and says how long it took from the start of the run.
+    /// Runs until everything has ended, and returns how long it took from the start of the run.
     pub(crate) fn finish(&self) -> Span {
         self.machine.run_for(Span::from_secs(100_000));
         let ends = lock(&self.ends);

@@ -1,4 +1,4 @@
-//! What a device is asked to do, and who hears of its end.
+//! What a device is asked to do, and who learns of its end.
 //!
 //! A request of the engine is cut on its way down: by the extents of its file, by the chunks of an
 //! array, by the largest request of a drive. Each piece is a [`Transfer`]; all of them share one
@@ -42,7 +42,7 @@ impl Transfer {
         }
     }
 
-    /// A transfer of which nobody hears: a log write, an inode.
+    /// A transfer whose end nobody waits for: a log write, an inode.
     pub fn unheard(kind: TransferKind, start_bytes: u64, length_bytes: u64) -> Transfer {
         Transfer::of(Whole::new(End::Nobody), kind, (start_bytes, length_bytes))
     }
@@ -71,7 +71,7 @@ impl Transfer {
         }
     }
 
-    /// The first byte behind it.
+    /// The first byte past it.
     pub(crate) fn end_bytes(&self) -> u64 {
         self.start_bytes + self.length_bytes
     }
@@ -88,7 +88,7 @@ impl Piece {
         Piece(Arc::clone(&self.0))
     }
 
-    /// This piece has ended. The last one tells whoever waits, so no lock may be held here.
+    /// This piece has ended. The last one wakes the waiter, so no lock may be held here.
     pub(crate) fn ended(self) {
         if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let end = std::mem::replace(&mut *lock(&self.0.end), End::Nobody);
@@ -105,7 +105,7 @@ pub(crate) struct Whole {
     end: Mutex<End>,
 }
 
-/// Who hears of the end.
+/// Who learns of the end.
 pub(crate) enum End {
     /// Nobody.
     Nobody,
@@ -119,7 +119,7 @@ pub(crate) enum End {
         /// it is a commit.
         surface: Option<(Arc<Surface>, u64)>,
     },
-    /// Whatever comes next, for work in several steps.
+    /// The next step, for work in several steps.
     Next(Box<dyn FnOnce() + Send>),
 }
 
@@ -134,8 +134,8 @@ impl Whole {
 }
 
 impl Drop for Whole {
-    /// A device that goes down with its machine answers what it still has: dropping a request
-    /// unfinished would stop the program.
+    /// A device that ends with its machine answers the requests that it still has: dropping an
+    /// unfinished request would stop the program.
     fn drop(&mut self) {
         std::mem::replace(&mut *lock(&self.end), End::Nobody).give_up();
     }

@@ -195,7 +195,7 @@ fn latency(outcome: &Outcome, of: &str, percentile: f64, bounds: &Bounds<f64>) -
     let recorded = outcome.distributions.get(of).filter(|it| it.count > 0);
     let found = match recorded {
         Some(distribution) => percentile_of(distribution, percentile),
-        // Who was never paused was paused for no time; other calls have to have been made.
+        // A writer that was never paused was paused for 0 time; other latencies need calls.
         None => (of == "pause").then_some(0.0),
     };
     found.map_or_else(
@@ -204,7 +204,7 @@ fn latency(outcome: &Outcome, of: &str, percentile: f64, bounds: &Bounds<f64>) -
     )
 }
 
-/// Figures that a run has not if what they tell of did not happen: they are 0 then.
+/// Figures that a run lacks if nothing of their kind happened: they are 0 then.
 const NOTHING_IF_ABSENT: [&str; 5] = [
     "stall_events_total",
     "longest_pause_s",

@@ -37,7 +37,7 @@ enum Term {
         by_s: f64,
         smoothed_s: f64,
     },
-    /// The level never exceeds a bound by more than so much.
+    /// The level never exceeds a bound by more than this.
     Overshoots {
         of: Level,
         over: Level,

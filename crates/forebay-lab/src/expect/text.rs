@@ -1,4 +1,4 @@
-//! Expectations as a scenario's text says them.
+//! Expectations in the form of a scenario's text.
 
 use super::{Bounds, Expectation, Level, Term, Window};
 use crate::probe::{STALL_CONTEXTS, STALL_REASONS, Suffix, family_of, suffix_of};
@@ -12,7 +12,7 @@ pub(crate) struct Names {
     pub(crate) columns: Vec<String>,
     /// The unit of a column.
     pub(crate) unit_of: fn(&str) -> &'static str,
-    /// Figures and counters, without what stands behind `@` or `;`.
+    /// Figures and counters, without the part after `@` or `;`.
     pub(crate) figures: Vec<String>,
     /// Those figures that each group of processes has.
     pub(crate) figures_of_groups: &'static [&'static str],
@@ -126,7 +126,7 @@ pub(crate) struct LatencyText {
     at_most_ms: Option<f64>,
 }
 
-/// Over how long a level is averaged before it is asked whether it has settled.
+/// Over how long a level is averaged before the check whether it has settled.
 const SMOOTHED_S: f64 = 5.0;
 
 type Checked<T> = Result<T, ScenarioError>;
@@ -282,7 +282,7 @@ impl Checker<'_> {
         Err(self.wrong(format!("{what} is {value}; 0 to 1000 are allowed")))
     }
 
-    /// Bounds; `number` says what a bound comes to where that is known before the run.
+    /// Bounds; `number` gives the value of a bound if that is known before the run.
     fn bounds<T>(
         &self,
         at_least: Option<T>,
@@ -322,8 +322,8 @@ impl Checker<'_> {
         Err(self.wrong(problem))
     }
 
-    /// A figure or a counter. Whether a run has it shows at its end alone, but not how it is
-    /// called.
+    /// A figure or a counter. Only the end of a run shows whether it has one, but its possible
+    /// names are known before.
     fn figure(&self, name: &str) -> Checked<String> {
         let family = family_of(name);
         let known = &self.names.figures;
@@ -341,14 +341,14 @@ impl Checker<'_> {
             Suffix::Store => self.places("write_bandwidth"),
             Suffix::Zone => self.places("free"),
             Suffix::Stall => stalls(),
-            // Which tasks there are is the simulation's own business.
+            // Only the simulation knows which tasks there are.
             Suffix::Task => return Ok(name.into()),
         };
         let known = suffixes.iter().map(|suffix| format!("{family}{suffix}"));
         self.name("figure", name, &known.collect::<Vec<String>>())
     }
 
-    /// Everything that the machine has a column of that kind for, with the `@` before it.
+    /// Everything for which the machine has a column of that kind, with the `@` before it.
     fn places(&self, column: &str) -> Vec<String> {
         let columns = self.names.columns.iter();
         let places = columns.filter_map(|name| name.strip_prefix(column));
@@ -424,7 +424,7 @@ impl Checker<'_> {
     }
 }
 
-/// What may stand behind a figure of waits in reclaim.
+/// What may follow a figure of waits in reclaim.
 fn stalls() -> Vec<String> {
     let of = |context: &str| STALL_REASONS.map(|reason| format!("{context};{reason}"));
     let contexts = STALL_CONTEXTS.iter().map(|context| format!(";{context}"));

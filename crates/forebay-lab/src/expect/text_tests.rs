@@ -170,7 +170,7 @@ maps = { size = "1M" }
     scenario.map_err(|error| error.to_string())
 }
 
-/// The names that the page's paragraph with this beginning gives, of what is on that machine.
+/// The names that the page's paragraph with this beginning gives for that machine.
 fn names_of_the_page(beginning: &str) -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
     let page = std::fs::read_to_string(path).unwrap();

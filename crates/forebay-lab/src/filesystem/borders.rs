@@ -7,7 +7,7 @@ pub(crate) fn page_floor(offset: u64) -> u64 {
     byte_of(page_of(offset))
 }
 
-/// The first start of a page at or behind `offset`.
+/// The first start of a page at or after `offset`.
 pub(crate) fn page_ceiling(offset: u64) -> u64 {
     byte_of(pages_for(offset))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A map from ranges of a file to ranges of a device. What it does not name is a hole.
+/// A map from ranges of a file to ranges of a device. Everything else is a hole.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
     /// By the first byte in the file: the first byte on the device, and how many.
@@ -69,7 +69,7 @@ impl Extents {
         self.by_offset.insert(offset, (start, length));
     }
 
-    /// Takes the range away from the file. Returns what was where on the device.
+    /// Takes the range away from the file. Returns the ranges of the device that it had.
     pub(crate) fn remove(&mut self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mapped: Vec<Segment> = self
             .segments(from, to)
@@ -102,7 +102,7 @@ impl Extents {
         }
     }
 
-    /// Where the byte behind `offset`'s predecessor would lie next: the goal for growing there.
+    /// Where the byte after `offset`'s predecessor would lie: the goal for growing there.
     pub(crate) fn goal(&self, offset: u64) -> Option<u64> {
         let (_, &(start, length)) = self.by_offset.range(..offset).next_back()?;
         Some(start + length)

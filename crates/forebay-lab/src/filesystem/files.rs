@@ -1,4 +1,4 @@
-//! What a file system remembers: which files there are, and where they lie.
+//! What a file system remembers: its files, and where they lie.
 
 use super::borders::{page_ceiling, page_floor};
 use super::extents::{Extents, Segment};
@@ -26,16 +26,15 @@ struct FileState {
     group: usize,
     extents: Extents,
     inode_cluster: u64,
-    /// The file is known to reach so far, whether that was written or not, and from here on
-    /// without a gap.
+    /// The file is known to be this long, written or not, without a gap from here on.
     known_end: u64,
     known_from: u64,
-    /// Nothing behind this was written to the device.
+    /// Nothing past this was written to the device.
     written_end: u64,
     is_open: bool,
 }
 
-/// Nothing is free that a write could go to.
+/// No space is free for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -116,7 +115,7 @@ impl Files {
         Ok(cluster)
     }
 
-    /// The file, which springs into being in a directory of its own if nobody created it.
+    /// The file; if nobody created it, it begins to exist in a directory of its own.
     fn file(&mut self, object: ObjectId, log: &mut Vec<Range>) -> Result<&mut FileState, Full> {
         if !self.by_object.contains_key(&object) {
             let directory = self.next_group as u64;
@@ -129,8 +128,8 @@ impl Files {
             .expect("it was just created"))
     }
 
-    /// Whoever writes to the cache says that the file will have these bytes. Without delayed
-    /// allocation, this is when what it grows by gets its place.
+    /// A writer to the cache announces that the file will have these bytes. Without delayed
+    /// allocation, the added bytes get their place now.
     pub(crate) fn reaches(
         &mut self,
         object: ObjectId,
@@ -154,7 +153,7 @@ impl Files {
         self.place(object, (from, page_ceiling(end)), log)
     }
 
-    /// Nobody writes the file any more: what it has behind its end goes back.
+    /// Nobody writes the file any more: the space past its end is freed.
     pub(crate) fn close(&mut self, object: ObjectId) {
         let Some(file) = self.by_object.get_mut(&object) else {
             return;
@@ -184,7 +183,7 @@ impl Files {
             left = file.extents.remove(from, again);
         }
         let placed = self.place(object, (from, to), log);
-        // Only now: the new place is not to be the old one.
+        // Only now, because the new place must not be the old one.
         for (start, length) in left {
             self.space.give_back(start, length);
         }
@@ -205,8 +204,9 @@ impl Files {
         file.map_or_else(hole, |file| file.extents.segments(from, to))
     }
 
-    /// Gives every hole of the range a place. With delayed allocation all that waits before it
-    /// gets one too: a page that is written out of its turn lies where it would have.
+    /// Gives every hole of the range a place. With delayed allocation all that waits before the
+    /// range gets a place too, so a page that is written out of turn lies where it would have in
+    /// turn.
     fn place(
         &mut self,
         object: ObjectId,
@@ -279,7 +279,7 @@ impl Files {
 /// How much a file gets at `offset`, of which it needs the bytes up to `end`.
 fn wanted_bytes(settings: &FileSystemSettings, file: &FileState, offset: u64, end: u64) -> u64 {
     let needed = end - offset;
-    // What is known to come, or else as much as there is already.
+    // As much as is known to come; otherwise as much as there is already.
     let ahead = if file.known_end > end {
         page_ceiling(file.known_end) - offset
     } else {

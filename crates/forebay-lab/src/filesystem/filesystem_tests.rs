@@ -52,7 +52,8 @@ impl Bench {
         self.submit(IoKind::Write, object, (offset, length), 0);
     }
 
-    /// Runs until everything has ended, and says how many requests have and that all succeeded.
+    /// Runs until everything has ended, checks that all succeeded, and returns how many requests
+    /// there were.
     fn settle(&self) -> usize {
         self.machine.run_for(Span::from_secs(1_000));
         let ends = lock(&self.heard.0);
@@ -397,7 +398,7 @@ fn a_file_that_does_not_fit_leaves_its_room_to_others() {
     let free_bytes = data.free_bytes();
     assert_eq!(data.lay_out(ObjectId(1), 0, GIB), Err(NoRoom));
     assert_eq!(data.extents_of(ObjectId(1)), 0);
-    // But for the cluster of inodes, which is there for the next one.
+    // Except for the cluster of inodes, which is there for the next one.
     assert!(free_bytes - data.free_bytes() < MIB);
     let fits_bytes = data.free_bytes() - MIB;
     assert_eq!(data.lay_out(ObjectId(2), 0, fits_bytes), Ok(()));

@@ -1,4 +1,4 @@
-//! The log and the inodes of a file system: what metadata cost the device.
+//! The log and the inodes of a file system: the cost of metadata for the device.
 
 use super::borders::page_ceiling;
 use super::settings::FileSystemSettings;
@@ -36,7 +36,7 @@ impl Journal {
         }
     }
 
-    /// Adds `bytes` to the log; the full buffers that are to be written now go to `writes`.
+    /// Adds `bytes` to the log; the full buffers that have to be written now go to `writes`.
     pub(crate) fn note(&mut self, bytes: u64, writes: &mut Vec<Range>) {
         if self.length_bytes == 0 {
             return;
@@ -48,7 +48,7 @@ impl Journal {
         }
     }
 
-    /// Everything that waits is to be written now.
+    /// Everything that waits has to be written now.
     pub(crate) fn force(&mut self) -> Option<Range> {
         if self.pending_bytes == 0 {
             return None;
@@ -75,7 +75,7 @@ impl Journal {
         is_first
     }
 
-    /// The changed clusters, in order of address, which are to be written now.
+    /// The changed clusters, in order of address, which have to be written now.
     pub(crate) fn take_changed(&mut self) -> Vec<Range> {
         let changed = std::mem::take(&mut self.changed);
         let bytes = self.cluster_bytes;

@@ -1,7 +1,7 @@
 //! File systems: stores that lay files out on a part of a device.
 //!
 //! A [`FileSystem`] gives each file of the engine its place in the groups of its space, delayed or
-//! at once, writes a log and inodes beside the data, and answers reclaim as its like do
+//! at once, writes a log and inodes besides the data, and answers reclaim as the real one does
 //! ([`FileSystemSettings`]). A read of a hole costs no I/O.
 //!
 //! ```
@@ -71,7 +71,7 @@ struct Shared {
 #[error("the file system has no room left; remove files or use a larger device")]
 pub struct NoRoom;
 
-/// What metadata have cost so far.
+/// What metadata has cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetadataCounts {
     /// Log writes.
@@ -163,7 +163,7 @@ impl FileSystem {
         files.segments(object, at)[0].start
     }
 
-    /// What metadata have cost so far.
+    /// What metadata has cost so far.
     pub fn metadata_counts(&self) -> MetadataCounts {
         let count = |index: usize| self.shared.counts[index].load(Ordering::Relaxed);
         MetadataCounts {
@@ -195,7 +195,7 @@ impl FileSystem {
         self.flush_inodes_later(is_first);
     }
 
-    /// Says that the cache has these bytes of the file, written to the device or not. A file
+    /// Announces that the cache has these bytes of the file, written to the device or not. A file
     /// system that delays allocation then places all of that at once when the first of it is
     /// written; another one places it now.
     ///
@@ -206,7 +206,7 @@ impl FileSystem {
         placed.map_err(|Full| NoRoom)
     }
 
-    /// Says that nobody writes the file any more: it gets no more than it needs from now on.
+    /// Announces that nobody writes the file any more: from now on it gets only what it needs.
     pub fn close(&self, object: ObjectId) {
         lock(&self.shared.files).close(object);
     }
@@ -234,16 +234,16 @@ impl FileSystem {
             Ok(())
         };
         lay().map_err(|Full| {
-            // Half a file is no file: its room is for others.
+            // Half a file is useless, so its room is freed.
             files.remove(object, &mut unwritten);
             files.journal.take_changed();
             NoRoom
         })
     }
 
-    /// Reads the cluster that has the inode or directory block numbered `item`, as a process does
-    /// that walks a tree: items that follow one another share clusters, and clusters that follow
-    /// one another lie in different groups.
+    /// Reads the cluster that has the inode or directory block numbered `item`, as a process that
+    /// walks a tree does: successive items share clusters, and successive clusters lie in different
+    /// groups.
     pub async fn read_metadata(&self, item: u64) {
         let shared = &self.shared;
         let settings = &shared.settings;
@@ -263,7 +263,7 @@ impl FileSystem {
         ended.take().await;
     }
 
-    /// Changes the files, and then writes the log buffers that this has filled.
+    /// Changes the files, and then writes the log buffers that this filled.
     fn change<T>(&self, change: impl FnOnce(&mut Files, &mut Vec<Range>) -> T) -> T {
         let mut log = Vec::new();
         let changed = change(&mut lock(&self.shared.files), &mut log);
@@ -301,7 +301,7 @@ impl FileSystem {
         }
     }
 
-    /// If an inode was changed, which was the `first`, all that are changed by then are written
+    /// If this change of an inode was the `first`, all inodes that are changed by then are written
     /// some time later.
     fn flush_inodes_later(&self, first: bool) {
         if !first {

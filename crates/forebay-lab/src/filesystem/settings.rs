@@ -5,7 +5,7 @@ use crate::device::figures::{positive, positive_count, positive_size, whole_size
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Where the figures of the known file systems stand.
+/// The file with the figures of the known file systems.
 const KNOWN: &str = include_str!("known.toml");
 
 /// What a file system answers when reclaim asks for the write of one page, which only historic
@@ -17,7 +17,7 @@ pub enum ReclaimAnswer {
     Always,
     /// It writes for kswapd alone (XFS).
     KswapdOnly,
-    /// It writes what has its place on the device (ext4, whose allocation is delayed).
+    /// It writes pages that have a place on the device (ext4, whose allocation is delayed).
     Allocated,
     /// It leaves the page dirty (Btrfs).
     Never,
@@ -42,8 +42,7 @@ pub struct FileSystemSettings {
     /// has room.
     #[serde(deserialize_with = "positive_count")]
     pub groups: u32,
-    /// Whether a page gets its place when it is written to the device, and not when it is
-    /// written to the cache.
+    /// Whether a page gets its place when it is written to the device rather than to the cache.
     pub delays_allocation: bool,
     /// Bytes that a growing file gets at least at a time.
     #[serde(deserialize_with = "positive_size")]

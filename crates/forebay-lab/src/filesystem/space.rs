@@ -19,7 +19,7 @@ pub(crate) struct Space {
 struct Group {
     /// Length of each free range by its start; neighbours are one range.
     free: BTreeMap<u64, u64>,
-    /// Behind what was taken last.
+    /// The first byte past what was taken last.
     cursor: u64,
 }
 
@@ -56,8 +56,8 @@ impl Space {
         self.free_bytes
     }
 
-    /// Takes up to `wanted` bytes in one range: at `goal` if that is free, else in the group, else
-    /// in the next group that has any. None if nothing is free.
+    /// Takes up to `wanted` bytes in one range: at `goal` if that is free, otherwise in the group,
+    /// otherwise in the next group that has any. None if nothing is free.
     pub(crate) fn take(
         &mut self,
         group: usize,
@@ -126,7 +126,7 @@ impl Space {
 
 impl Group {
     /// Where `wanted` bytes are free in one range, from the cursor on and then from the start;
-    /// else where the longest free range is.
+    /// otherwise where the longest free range is.
     fn find(&self, wanted: u64) -> Option<u64> {
         let around = self.free.range(..=self.cursor).next_back();
         let inside = around.and_then(|(&start, &length)| {

@@ -1,4 +1,4 @@
-//! A machine that says only what it has different from another one, its base.
+//! A machine whose text has only the differences from another one, its base.
 
 use super::error::{MachineError, SourceLine, explained};
 use super::form::MachineText;
@@ -7,7 +7,7 @@ use toml::Spanned;
 /// `machine`, which `text` spells, with each key that it leaves out taken from its base, from the
 /// base of that, and so on. `find` gives the text of a machine by its name.
 ///
-/// What is taken over counts as if it stood in the line that names the base.
+/// What is taken from a base counts as if it were in the line that names the base.
 pub(super) fn complete<'a>(
     mut machine: MachineText,
     text: &str,

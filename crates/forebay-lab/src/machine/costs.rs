@@ -94,7 +94,7 @@ const Y2021: Column = Column {
 /// Isolating a batch of 32 pages, and putting it back, each holds the lock of the lists.
 const LRU_LOCK_NS: u64 = 4_000 + 4_000;
 
-/// Asking whether to pause, without a pause.
+/// Checking whether to pause, without a pause.
 const THROTTLE_CHECK_NS: u64 = 500;
 
 impl CostClass {
@@ -110,7 +110,7 @@ impl CostClass {
         WorkCosts {
             call_ns: column.call,
             copy_page_ns,
-            // What a buffered write costs beside its copy.
+            // What a buffered write costs besides its copy.
             lookup_page_ns: column.write_page - copy_page_ns,
             fault_page_ns: column.fault,
             map_present_page_ns: column.map_present,

@@ -75,7 +75,7 @@ impl SourceLine {
     }
 }
 
-/// What the reader of TOML says, with what is allowed in place of a type of this program.
+/// The message of the TOML reader, with what is allowed instead of a type of this program.
 pub(crate) fn explained(message: &str) -> String {
     const TYPES: [(&str, &str); 4] = [
         ("u64", "a whole number from 0 on"),

@@ -91,7 +91,7 @@ pub(super) struct FileSystemText {
 }
 
 impl MachineText {
-    /// Takes what is not given here from `base`, as if it stood in `line`.
+    /// Takes what is missing here from `base`, as if it were in `line`.
     pub(super) fn take_over(&mut self, base: MachineText, line: &Range<usize>) {
         let number = |value: Option<Spanned<u64>>| value.map(|it| placed(line, it));
         self.processors = self.processors.take().or(number(base.processors));
@@ -117,7 +117,7 @@ impl MachineText {
     }
 }
 
-/// `value` as if it stood in `line`.
+/// `value` as if it were in `line`.
 fn placed<T>(line: &Range<usize>, value: Spanned<T>) -> Spanned<T> {
     Spanned::new(line.clone(), value.into_inner())
 }

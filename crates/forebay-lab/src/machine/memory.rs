@@ -1,4 +1,4 @@
-//! Nodes and zones, and what the engine is told of them (spec/workloads.md 4.2).
+//! Nodes and zones, and the settings of the engine for them (spec/workloads.md 4.2).
 
 use forebay::settings::{NodeSettings, Watermarks, ZoneSettings};
 use forebay_base::units::pages_for;
@@ -7,7 +7,7 @@ use forebay_law::watermark::{self, MarkSpacing};
 /// The most that is ever kept free.
 const MIN_FREE_CAP_KIB: u64 = 64 << 10;
 
-/// One page of a zone below a request's own is kept for each so many pages of the zones between.
+/// A zone below a request's own keeps one page for this many pages of the zones between.
 const LOWMEM_RESERVE_RATIO: u64 = 256;
 
 /// Pages of the smallest zone that the engine works in: its marks and two batches.
@@ -23,7 +23,7 @@ pub struct Zone {
     pub name: String,
     /// Its size as booted.
     pub bytes: u64,
-    /// Its watermarks where they are not those that follow from the sizes.
+    /// Its watermarks, unless they follow from the sizes.
     pub marks: Option<Watermarks>,
 }
 
@@ -45,7 +45,7 @@ pub struct Memory {
     pub marks_scale: bool,
 }
 
-/// A zone that cannot be.
+/// An impossible zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ZoneProblem {
     /// Its place among all zones, node by node.
@@ -67,8 +67,8 @@ impl Memory {
         self.nodes.iter().flat_map(|node| &node.zones)
     }
 
-    /// Divides every zone but `DMA` by `divisor`: the reserve that the small zone keeps from
-    /// others is what some effects are about.
+    /// Divides every zone except `DMA` by `divisor`: some effects depend on the reserve that the
+    /// small zone keeps from others.
     pub(crate) fn scale_down(&mut self, divisor: u64) {
         for zone in self.nodes.iter_mut().flat_map(|node| &mut node.zones) {
             if zone.name != DMA {
@@ -126,7 +126,7 @@ impl Memory {
         })
     }
 
-    /// What the engine is told.
+    /// The engine's settings.
     pub(crate) fn settings(&self) -> Vec<NodeSettings> {
         let all_pages = self.all_managed_pages();
         let min_free_kib = watermark::min_free_kib(all_pages * 4, MIN_FREE_CAP_KIB);

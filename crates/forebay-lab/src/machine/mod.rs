@@ -40,7 +40,7 @@ pub struct Machine {
     pub costs: CostClass,
     /// The tick in which short waits are counted.
     pub tick: Span,
-    /// How much rather anonymous pages are reclaimed than file pages.
+    /// How strongly reclaim prefers anonymous pages to file pages.
     pub swappiness: u64,
     /// Limits on dirty pages.
     pub dirty: DirtyKnobs,
@@ -82,7 +82,7 @@ impl Machine {
         text::parse(text)
     }
 
-    /// The same machine with all memory but the `DMA` zones, and swap, divided by `divisor`.
+    /// The same machine with all memory except the `DMA` zones, and swap, divided by `divisor`.
     ///
     /// # Errors
     /// [`MachineError::Impossible`] if a zone becomes too small to work in.

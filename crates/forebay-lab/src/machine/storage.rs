@@ -18,7 +18,7 @@ pub struct DevicePlan {
 /// What a device is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceKind {
-    /// In the machine, or at its side.
+    /// In the machine, or attached to it.
     Local(DeviceSettings),
     /// Behind a network.
     Server(ServerSettings),
@@ -65,8 +65,8 @@ impl Storage {
         swap.map_or(0, |swap| swap.bytes)
     }
 
-    /// What a file system has for files and inodes while it is empty; none behind a server, which
-    /// is as large as it has to be.
+    /// What a file system has for files and inodes while it is empty; none on a server, which is as
+    /// large as needed.
     pub(crate) fn room_bytes_of(&self, file_system: &FileSystemPlan) -> Option<u64> {
         let DeviceKind::Local(device) = &self.devices[file_system.device].kind else {
             return None;
@@ -141,7 +141,7 @@ fn read_value<T: DeserializeOwned>(value: impl Into<toml::Value>) -> Result<T, S
 pub(crate) const NFS: &str = "nfs";
 
 impl FileSystemPlan {
-    /// Itself, if it can be on this device: what a server has is `nfs`, and nothing else is.
+    /// Itself, if it can be on this device: a server has `nfs`, and no other device has.
     pub(super) fn on(self, device: &DevicePlan) -> Result<FileSystemPlan, FieldProblem> {
         let is_server = matches!(device.kind, DeviceKind::Server(_));
         if is_server == (self.kind == NFS) {

@@ -69,7 +69,7 @@ impl Checker<'_> {
         ))
     }
 
-    /// Refuses the second of two tables, each with its start and name, that are called the same.
+    /// Refuses the second of two tables, each with its start and name, that have the same name.
     fn different<'b>(
         &self,
         what: &str,
@@ -228,7 +228,7 @@ fn device(it: &Spanned<DeviceText>, checker: &Checker<'_>) -> Result<DevicePlan,
         .map_err(|(field, problem)| checker.field(it.span().start, &field, problem))
 }
 
-/// Swap on `device`, the one of that number: at its end, so that it has room for both.
+/// Swap on `device`, which has that number: at its end, so that the device has room for both.
 fn swap_on(
     it: &Spanned<SwapText>,
     number: usize,
