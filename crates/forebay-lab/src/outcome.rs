@@ -1,8 +1,8 @@
 //! What a run leaves behind: the plain values from which tables, pictures and judgements are made.
 //!
-//! Nothing here knows the engine. A run fills an [`Outcome`]; a report reads it; JSON carries it
-//! between programs. Names of figures are those of the `metric` column of the published tables
-//! (`elapsed`, `page_writes_file`, `write_latency_p99`), so that a row of theirs finds ours.
+//! Nothing here depends on the engine. A run fills an [`Outcome`]; a report reads it; JSON carries
+//! it between programs. Names of figures are those of the `metric` column of the published tables
+//! (`elapsed`, `page_writes_file`, `write_latency_p99`), so that a row of such a table finds ours.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub figures: BTreeMap<String, f64>,
     /// Repeated measurements in the order in which they were made: a value an iteration, a worker.
     pub samples: BTreeMap<String, Samples>,
-    /// How values spread: pauses, latencies.
+    /// Distributions: pauses, latencies.
     pub distributions: BTreeMap<String, Distribution>,
     /// Waits in reclaim, by who waited, why and how long.
     pub stalls: Vec<Stall>,
@@ -34,8 +34,8 @@ pub struct Outcome {
     pub devices: Vec<DeviceRecord>,
     /// Expectations of a scenario and whether they held; empty elsewhere.
     pub expectations: Vec<ExpectationResult>,
-    /// Whether it ran on real files in real time: nobody sees its events in order then, nor what
-    /// processors did.
+    /// Whether it ran on real files in real time: then neither the order of its events nor the work
+    /// of processors is known.
     #[serde(default)]
     pub in_real_time: bool,
     /// Hash over every event in order: two runs with one seed end with the same. 0 in real time.
@@ -99,7 +99,7 @@ pub struct Stall {
     pub reason: String,
     /// Length in microseconds, rounded down to the machine's tick of 4 ms.
     pub delayed_us: u64,
-    /// How many waits were so long.
+    /// How many waits had this length.
     pub count: u64,
 }
 
@@ -125,7 +125,7 @@ pub struct Column {
     pub values: Vec<f64>,
 }
 
-/// One device over the run, as iostat would tell it.
+/// One device over the run, as iostat would show it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceRecord {
     /// The device's name in the machine.
@@ -153,7 +153,7 @@ pub struct DeviceRecord {
 /// An expectation of a scenario, judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExpectationResult {
-    /// What was expected, as the file says it.
+    /// What was expected, in the words of the file.
     pub expected: String,
     /// What was found, in words with its number and unit.
     pub found: String,
@@ -162,7 +162,7 @@ pub struct ExpectationResult {
 }
 
 impl ExpectationResult {
-    /// The same in a word, which is to be seen if it did not hold.
+    /// The same in a word, which stands out if it did not hold.
     pub fn verdict(&self) -> &'static str {
         if self.held { "holds" } else { "BROKEN" }
     }

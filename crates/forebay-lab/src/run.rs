@@ -1,4 +1,4 @@
-//! One run: a machine is switched on, a workload runs on it, what is left is told.
+//! One run: a machine is switched on, a workload runs on it, and the outcome is recorded.
 
 use crate::device;
 pub use crate::launch::launch;
@@ -14,7 +14,7 @@ use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_rt::thread::{self, Stopwatch};
 use std::collections::BTreeMap;
 
-/// What is to be run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// A workload's name.
@@ -31,7 +31,7 @@ pub struct Plan {
     pub platform: Platform,
     /// How it ends on a simulated machine.
     pub ending: Ending,
-    /// The scenario that is run in place of a workload.
+    /// The scenario that is run instead of a workload.
     pub scenario: Option<Arc<Scenario>>,
 }
 
@@ -41,7 +41,7 @@ pub enum Ending {
     /// What is left dirty is written, and the figure `final_sync` says how long that took.
     #[default]
     Synced,
-    /// At once, whatever is left dirty: for whom only the workload counts.
+    /// At once, with dirty pages left: for callers that need only the workload.
     AtOnce,
 }
 
@@ -68,10 +68,10 @@ pub enum RunError {
     /// A knob is unknown or has a value that it cannot have.
     #[error("{0}")]
     Knob(#[from] KnobError),
-    /// The machine cannot be.
+    /// The machine is impossible.
     #[error("{0}")]
     Machine(#[from] MachineError),
-    /// A device of the machine cannot be.
+    /// A device of the machine is impossible.
     #[error("{0}")]
     Device(#[from] device::SettingError),
     /// The engine refused the machine's memory.
@@ -86,7 +86,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether the caller asked for what does not exist, rather than work having failed.
+    /// Whether the caller asked for something that does not exist, as opposed to work that failed.
     pub fn is_bad_call(&self) -> bool {
         match self {
             RunError::World(error) => matches!(
@@ -151,7 +151,7 @@ impl Plan {
         self
     }
 
-    /// What this plan comes to: everything that has a name is looked up.
+    /// The plan with all names looked up.
     ///
     /// # Errors
     /// [`RunError`] with the known names.
@@ -198,8 +198,8 @@ pub struct Ready {
 const BOOKS_OF_A_PAGE_BYTES: u64 = 60;
 
 impl Ready {
-    /// Memory of this computer that the machine's pages take on `platform`. What files, devices and
-    /// processes take comes on top; it is little beside this on a machine that is large.
+    /// Memory of this computer that the machine's pages take on `platform`. Files, devices and
+    /// processes take more, which is little compared with this on a large machine.
     pub fn memory_bytes(&self, platform: &Platform) -> u64 {
         let page_bytes = match platform {
             Platform::Simulated => 0,
@@ -245,8 +245,8 @@ pub struct Progress {
     pub real_s: f64,
 }
 
-/// Runs all `plans`, `threads` at a time, and returns their outcomes in the same order. `report`
-/// is called after each, on whichever thread ran it.
+/// Runs all `plans`, `threads` at a time, and returns their outcomes in the same order. `report` is
+/// called after each, on the thread that ran it.
 ///
 /// # Errors
 /// The outcome of a plan that failed is its [`RunError`].
@@ -264,7 +264,8 @@ pub fn run_all(
     let mut joiners = Vec::new();
     for _ in 1..threads.max(1) {
         let batch = shared.clone();
-        // Whatever threads there are share the work; without another one the caller does it all.
+        // The threads that could be started share the work; if there is none, the caller does it
+        // all.
         joiners.extend(thread::spawn("lab run", move || batch.work()));
     }
     shared.work();

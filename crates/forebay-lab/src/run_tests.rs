@@ -113,7 +113,7 @@ fn what_a_machine_takes_of_this_computers_memory_is_what_the_engine_takes() {
     let booted = world::simulate(&ready.machine, ready.policy, 1, false).expect("it boots");
     let statistics = booted.world.cache().statistics();
     let told = ready.memory_bytes(&Platform::Simulated);
-    // On a small machine what does not grow with the pages is a part of it.
+    // On a small machine the memory that does not grow with the pages is part of it.
     assert!(told <= statistics.memory_bytes, "{told}, {statistics:?}");
     let large = Plan::new("simple-wb", "amd4-4608m").expect("it ships");
     let ready = large.check().expect("it is a plan");

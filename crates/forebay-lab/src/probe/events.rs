@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 /// Who waited, why, and how long in microseconds.
 type StallKey = (&'static str, &'static str, u64);
 
-/// Counts events. It is called from the engine's hot paths and keeps nothing that grows with their
-/// number.
+/// Counts events. The engine's hot paths call it, so it keeps nothing that grows with their number.
 pub(crate) struct Watcher {
     tick: Span,
     counted: Mutex<Counted>,
@@ -33,7 +32,7 @@ struct Counted {
     dirty_of_file: Mean,
 }
 
-/// The pauses since the last look, of the whole run.
+/// The pauses since the last sample, over the whole run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PausesSinceLook {
     count: u64,
@@ -48,18 +47,18 @@ impl PausesSinceLook {
         self.longest = self.longest.max(pause);
     }
 
-    /// Their mean in milliseconds; 0 of none.
+    /// Their mean in milliseconds; 0 if there are none.
     pub(crate) fn mean_ms(&self) -> f64 {
         self.sum.as_secs_f64() * 1e3 / self.count.max(1) as f64
     }
 
-    /// The longest in milliseconds; 0 of none.
+    /// The longest in milliseconds; 0 if there are none.
     pub(crate) fn longest_ms(&self) -> f64 {
         self.longest.as_secs_f64() * 1e3
     }
 }
 
-/// A mean in the making.
+/// A mean that is being computed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     sum: f64,
@@ -83,7 +82,7 @@ impl Mean {
 pub(crate) struct Watched {
     pub(crate) pauses: Distribution,
     pub(crate) pause_median_ms: f64,
-    /// Pauses below 4 ms, a part of all.
+    /// Pauses below 4 ms, as a part of all.
     pub(crate) short_pauses_percent: f64,
     /// Dirty pages at the first pause, in percent of the threshold.
     pub(crate) throttle_start_percent: Option<f64>,
@@ -111,13 +110,13 @@ impl Watcher {
             from: now,
             // The first pause of all counts, also in a window that opens later.
             throttle_start_percent: counted.throttle_start_percent,
-            // The series goes on from before.
+            // The series goes on.
             since_look: counted.since_look,
             ..Counted::default()
         };
     }
 
-    /// The pauses since this was asked last.
+    /// The pauses since the last call.
     pub(crate) fn pauses_since_look(&self) -> PausesSinceLook {
         std::mem::take(&mut lock(&self.counted).since_look)
     }

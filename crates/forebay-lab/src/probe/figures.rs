@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Everything that figures are derived from.
 pub(crate) struct Gathered<'a> {
     pub(crate) machine: &'a Machine,
-    /// Real processors are not asked what they did.
+    /// The work of real processors is not measured.
     pub(crate) is_simulated: bool,
     pub(crate) before: &'a Snapshot,
     pub(crate) after: &'a Snapshot,
@@ -24,8 +24,7 @@ pub(crate) struct Gathered<'a> {
     pub(crate) series: Series,
 }
 
-/// What figures of a run are called, whatever the workload; what stands behind `@` or `;` is left
-/// out.
+/// The names of the figures of a run, with any workload, without the part after `@` or `;`.
 pub(crate) const FIGURES: [&str; 55] = [
     "direct_pages_scanned",
     "direct_pages_reclaimed",
@@ -84,7 +83,7 @@ pub(crate) const FIGURES: [&str; 55] = [
     "final_sync",
 ];
 
-/// What stands behind the name of a figure.
+/// What follows the name of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suffix {
     /// Nothing.
@@ -93,7 +92,7 @@ pub(crate) enum Suffix {
     Device,
     /// `@STORE`: a file system, or swap.
     Store,
-    /// `@ZONE`, `@1.ZONE` on other nodes than the first.
+    /// `@ZONE`, `@1.ZONE` on nodes other than the first.
     Zone,
     /// `@TASK`: a name under which the simulation ran something.
     Task,
@@ -112,12 +111,12 @@ pub(crate) const STALL_REASONS: [&str; 6] = [
     "wait_iff_congested",
 ];
 
-/// The name of a figure without what stands behind it.
+/// The name of a figure without its suffix.
 pub(crate) fn family_of(name: &str) -> &str {
     name.split(['@', ';']).next().unwrap_or(name)
 }
 
-/// What stands behind the figures called `family`.
+/// The suffixes of the figures called `family`.
 pub(crate) fn suffix_of(family: &str) -> Suffix {
     match family {
         "iostat_await_mean" | "seek_count" | "write_ios" | "write_throughput"
@@ -155,7 +154,7 @@ fn put(figures: &mut Figures, name: &str, value: f64) {
     figures.insert(name.into(), value);
 }
 
-/// A part of all in percent, or `otherwise` if there is nothing.
+/// A part of a whole in percent, or `otherwise` if the whole is 0.
 fn percent(part: f64, all: f64, otherwise: f64) -> f64 {
     if all > 0.0 {
         100.0 * part / all

@@ -1,23 +1,23 @@
-//! Spans by HDR histogram.
+//! Spans in an HDR histogram.
 
 use crate::outcome::Distribution;
 use forebay_base::Span;
 use hdrhistogram::Histogram;
 
-/// Percentiles that a distribution tells.
+/// Percentiles that a distribution reports.
 const PERCENTILES: [f64; 10] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-/// Longest span that is told apart from longer ones: an hour.
+/// The longest span that is distinguished from longer ones: an hour.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// What the end of a distribution's bucket is of its beginning: four buckets are a doubling.
+/// The ratio of the end of a bucket to its beginning: four buckets double it.
 pub(crate) const BUCKET_RATIO: f64 = 1.189_207_115_002_721;
 
 /// Spans in microseconds, with three digits.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
-    /// The histogram rounds up: a bound that was kept would seem to be passed.
+    /// The histogram rounds up, so a bound that was kept would seem to be exceeded.
     longest_us: u64,
 }
 

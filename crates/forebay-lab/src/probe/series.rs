@@ -1,4 +1,4 @@
-//! Levels and rates, looked at once a second.
+//! Levels and rates, sampled once a second.
 
 use super::PausesSinceLook;
 use crate::device::Statistics as DeviceStatistics;
@@ -9,13 +9,13 @@ use forebay::{Counter, Statistics};
 use forebay_base::{Instant, PAGE_BYTES, Span};
 use std::collections::BTreeMap;
 
-/// How often is looked.
+/// The interval between samples.
 pub(crate) const INTERVAL: Span = Span::from_secs(1);
 
 /// Time over which a device's mean wait is taken.
 const AWAIT_INTERVAL: Span = Span::from_secs(10);
 
-/// Counters that are told as rates.
+/// Counters that are reported as rates.
 pub(crate) const RATES: [Counter; 10] = [
     Counter::PgscanKswapd,
     Counter::PgscanDirect,
@@ -29,7 +29,7 @@ pub(crate) const RATES: [Counter; 10] = [
     Counter::KswapdHighWmarkHitQuickly,
 ];
 
-/// The unit in which one of [`RATES`] is told.
+/// The unit of one of [`RATES`].
 pub(crate) fn rate_unit(counter: Counter) -> &'static str {
     match counter {
         Counter::KswapdHighWmarkHitQuickly => "times/s",
@@ -43,7 +43,7 @@ pub(crate) struct Sampler {
     at_s: Vec<f64>,
     columns: BTreeMap<(usize, String), Column>,
     last: Option<Statistics>,
-    /// When the last look was, and what the devices had done then: the series begins with one.
+    /// When the last sample was, and what the devices had done then: the series begins with one.
     last_at: Instant,
     last_devices: Vec<DeviceStatistics>,
     /// Devices at the bounds of the intervals of their mean waits, from the beginning of what is
@@ -59,7 +59,7 @@ struct Seen {
 }
 
 impl Sampler {
-    /// A series that begins now, as `devices` are.
+    /// A series that begins now, when the devices had done this much.
     pub(crate) fn new(began: Instant, devices: Vec<DeviceStatistics>) -> Sampler {
         Sampler {
             began,
@@ -73,19 +73,19 @@ impl Sampler {
         }
     }
 
-    /// What is measured begins at `at`, when the devices had done so much.
+    /// Measuring begins at `at`, when the devices had done this much.
     pub(crate) fn open(&mut self, at: Instant, devices: &[DeviceStatistics]) {
         self.bounds = vec![devices.to_vec()];
         self.next_bound = at + AWAIT_INTERVAL;
     }
 
-    /// What is measured ends, when the devices had done so much.
+    /// Measuring ends, when the devices had done this much.
     pub(crate) fn close(&mut self, devices: &[DeviceStatistics]) {
         self.bounds.push(devices.to_vec());
         self.next_bound = Instant::NEVER;
     }
 
-    /// One look.
+    /// One sample.
     pub(crate) fn look(&mut self, world: &World) {
         let seen = Seen {
             at: world.now(),
@@ -120,7 +120,7 @@ impl Sampler {
         let column = self.columns.entry((order, name.into())).or_default();
         column.name = name.into();
         column.unit = unit.into();
-        // A column that begins late was nothing before.
+        // A column that begins late was 0 before.
         column.values.resize(rows - 1, 0.0);
         column.values.push(value);
     }
@@ -200,8 +200,8 @@ impl Sampler {
         }
     }
 
-    /// A device's mean wait over intervals of ten seconds, as the reports of 2011 took it; what is
-    /// left of the measured time is one more. None if nothing was waited for.
+    /// A device's mean wait over intervals of ten seconds, as in the reports of 2011; the rest of
+    /// the measured time is one more interval. None if nothing waited.
     pub(crate) fn await_ms(&self, device: usize) -> Option<f64> {
         let passed = |pair: &[Vec<DeviceStatistics>]| pair[1][device].since(&pair[0][device]);
         let intervals = self.bounds.windows(2).map(passed);
@@ -218,7 +218,7 @@ impl Sampler {
     }
 }
 
-/// What a zone is called: its name, behind the number of its node if that is not the first.
+/// The label of a zone: its name, after the number of its node if that is not the first.
 pub(super) fn place_of(zone: &ZoneStatistics) -> String {
     if zone.node == 0 {
         return zone.name.clone();

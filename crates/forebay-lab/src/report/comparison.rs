@@ -56,7 +56,7 @@ pub struct Row {
     pub unit: String,
     /// Which way is good.
     pub better: Better,
-    /// One a column; nothing where no run of the policy had the figure.
+    /// One for each column; none if no run of the policy had the figure.
     pub cells: Vec<Option<MergedCell>>,
 }
 
@@ -65,7 +65,7 @@ pub struct Row {
 pub struct MergedCell {
     /// Over the runs.
     pub spread: Spread,
-    /// Against the first column's mean; nothing if that is 0 or was not measured.
+    /// The change from the first column's mean; none if that is 0 or was not measured.
     pub change_percent: Option<f64>,
 }
 
@@ -126,7 +126,7 @@ pub(super) fn label(runs: &[&Outcome], groups: &[Vec<&Outcome>]) -> String {
     format!("{} {}", setting.policy, knobs.join(" "))
 }
 
-/// A row of what `value` finds in each run; nothing if no run has it.
+/// A row of what `value` finds in each run; none if no run has it.
 pub(super) fn row(
     groups: &[Vec<&Outcome>],
     name: (&str, &str),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// `text` with what markup would take for its own replaced.
+/// `text` with the characters of markup replaced.
 ///
 /// ```
 /// assert_eq!(forebay_lab::report::escape("a<b & \"c\""), "a&lt;b &amp; &quot;c&quot;");

@@ -1,9 +1,9 @@
-//! What is known of a figure by its name: its unit, and which way it is good.
+//! What the name of a figure determines: its unit, and which direction is good.
 
 use crate::probe::family_of;
 use serde::{Deserialize, Serialize};
 
-/// Which way a figure is good.
+/// Which direction of a figure is good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -16,12 +16,11 @@ pub enum Better {
     Neither,
 }
 
-/// Parts of names and which way they are good; the first that a name has counts. How unequal or
-/// how wasteful something is comes before what it is a rate of, and a rate before the time that it
-/// is taken over.
+/// Parts of names and which direction is good; the first that a name contains counts. Parts about
+/// inequality and waste come before those about rates, and rates before times.
 const DIRECTIONS: [(&str, Better); 30] = [
     ("coeffvar", Better::Lower),
-    // How waits are spread says nothing of how many there were.
+    // How waits are distributed says nothing about how many there were.
     ("pauses_below", Better::Neither),
     ("stall_share_zero", Better::Neither),
     ("files_per_", Better::Higher),
@@ -53,10 +52,10 @@ const DIRECTIONS: [(&str, Better); 30] = [
     ("user_cpu", Better::Lower),
 ];
 
-/// Parts of names and their units; the first that a name has counts. A part that begins with `_`
-/// is the end of a name.
+/// Parts of names and their units; the first that a name contains counts. A part that begins with
+/// `_` is the end of a name.
 const UNITS: [(&str, &str); 29] = [
-    // A deviation by its mean, whatever it is of.
+    // A deviation divided by its mean, of any figure.
     ("coeffvar", ""),
     ("files_per_", "files/s"),
     ("bytes_per_s", "bytes/s"),
@@ -72,7 +71,7 @@ const UNITS: [(&str, &str); 29] = [
     ("_ms", "ms"),
     ("await", "ms"),
     ("mmap_latency", "ms"),
-    // Those of simoop, which its reports have always told so.
+    // Those of simoop, as its reports have always had them.
     ("latency_p", "us"),
     ("_us", "us"),
     ("_s", "s"),
@@ -90,7 +89,7 @@ const UNITS: [(&str, &str); 29] = [
 ];
 
 impl Better {
-    /// As a table says it; empty for a figure that is good in neither way.
+    /// The word in a table; empty for a figure without a good direction.
     pub fn word(self) -> &'static str {
         match self {
             Better::Lower => "lower",

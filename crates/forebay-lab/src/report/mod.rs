@@ -1,6 +1,6 @@
-//! What runs tell: tables for a terminal, JSON for programs, one page with pictures for people.
+//! Reports of runs: tables for a terminal, JSON for programs, one page with pictures for people.
 //!
-//! A report reads [`Outcome`]s and nothing else. Runs of one policy with several
+//! A report reads only [`Outcome`]s. Runs of one policy with several
 //! seeds are merged first ([`Comparison`]), each figure to its mean and its spread; the first
 //! policy is the baseline, and every change is 100 x (new - old) / old.
 //!

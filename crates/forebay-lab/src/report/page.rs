@@ -1,4 +1,4 @@
-//! One HTML page that needs nothing else: its style and its pictures are inside.
+//! One HTML page that needs no other file: its style and its pictures are inside.
 
 use super::comparison::{Block, Comparison, MergedCell, StallList};
 use super::escape;
@@ -26,7 +26,7 @@ pub fn of_runs(title: &str, outcomes: &[Outcome]) -> String {
     document(title, &parts.concat())
 }
 
-/// What each run was expected to do, and what was found; nothing if nothing was expected.
+/// What each run was expected to do, and what was found; empty if nothing was expected.
 fn expectations(outcomes: &[Outcome]) -> String {
     let head = ["", "policy", "seed", "expected", "found"].map(String::from);
     let of_run = |run: &Outcome| -> Vec<Vec<String>> {
@@ -50,8 +50,8 @@ fn expectations(outcomes: &[Outcome]) -> String {
     format!("<h2>What was found</h2>\n{}", table(&head, &rows, 5))
 }
 
-/// A picture that needs no page: its style is inside, in the light colours, for whatever shows it
-/// may know neither variables nor the reader's taste.
+/// A picture that needs no page: its style is inside, in the light colours, because a viewer may
+/// support neither variables nor colour schemes.
 pub fn standalone(svg: &str) -> String {
     let Some((open, rest)) = svg.split_once('>') else {
         return svg.to_owned();
@@ -66,7 +66,7 @@ pub fn standalone(svg: &str) -> String {
     picture
 }
 
-/// The variables of the style that are colours, and what they are by day.
+/// The variables of the style that are colours, with their light values.
 fn light_colours() -> impl Iterator<Item = (&'static str, &'static str)> {
     let light = STYLE.split('}').next().unwrap_or_default();
     let declared = light

@@ -13,7 +13,7 @@ use crate::outcome::{Column, Distribution, Outcome, Series};
 use crate::probe::BUCKET_RATIO;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pictures that are looked at together.
+/// Pictures that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gallery {
     /// What they show.
@@ -31,8 +31,8 @@ struct Policy<'a> {
     runs: Vec<&'a Outcome>,
 }
 
-/// Every picture that `outcomes`, of one workload on one machine, have something for: none if there
-/// are none.
+/// Every picture for which `outcomes`, of one workload on one machine, have data; empty without
+/// outcomes.
 pub fn galleries(outcomes: &[Outcome]) -> Vec<Gallery> {
     let groups = group(outcomes);
     let policies: Vec<Policy<'_>> = groups
@@ -89,7 +89,7 @@ fn named(series: &Series, name: &str) -> Vec<(f64, f64)> {
     column.map_or_else(Vec::new, |column| points(series, column))
 }
 
-/// Two columns added up, row by row; nothing if either is missing.
+/// Two columns added up, row by row; none if either is missing.
 fn summed(series: &Series, one: &str, other: &str) -> Vec<(f64, f64)> {
     let (one, other) = (named(series, one), named(series, other));
     let pairs = one.into_iter().zip(other);
@@ -165,8 +165,8 @@ fn pause_histogram(policies: &[Policy<'_>]) -> Gallery {
     }
 }
 
-/// A bar for each bucket, in percent of all. Bars of another ratio would not hold the values of
-/// their buckets: a bucket tells where its values end, and not which of two bars they are of.
+/// A bar for each bucket, in percent of all. Other bars could not show the values of the buckets
+/// correctly: a bucket has the end of its values, but not which of two bars they belong to.
 fn log_bars(buckets: &BTreeMap<u64, u64>) -> Vec<Bar> {
     let total: u64 = buckets.values().sum();
     let bar = |(bits, count): (&u64, &u64)| {
@@ -283,7 +283,7 @@ fn stores(policies: &[Policy<'_>]) -> Gallery {
     }
 }
 
-/// Each distribution that is not of pauses: value over percentile, the tail stretched.
+/// Each distribution except those of pauses: value over percentile, with the tail stretched.
 fn latencies(policies: &[Policy<'_>]) -> Gallery {
     let names = distribution_names(policies, |name| !name.contains("pause"));
     let charts = names.iter().map(|name| {

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 type Groups<'a> = [Vec<&'a Outcome>];
 
-/// The counter block: the name that is printed, the metric, and the counter of /proc/vmstat that
-/// says the same.
+/// The counter block: the printed name, the metric, and the counter of /proc/vmstat for the same
+/// thing.
 const OPS: [(&str, &str, &str); 18] = [
     ("Swap Ins", "swap_ins", "pswpin"),
     ("Swap Outs", "swap_outs", "pswpout"),
@@ -218,8 +218,8 @@ fn figures(groups: &Groups<'_>) -> Vec<Row> {
         .collect()
 }
 
-/// Whether a figure counts something: a run that does not have it counted nothing. Shares and
-/// latencies of nothing are no figures.
+/// Whether a figure is a count: a run without it counted 0. Shares and latencies have no value
+/// without events.
 fn is_count(metric: &str) -> bool {
     ["stall_events_total", "task_clock_msecs"].contains(&family_of(metric))
 }

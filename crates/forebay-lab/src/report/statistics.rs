@@ -18,7 +18,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of `values`; nothing of no values.
+    /// The spread of `values`; none without values.
     ///
     /// ```
     /// use forebay_lab::report::statistics::Spread;
@@ -39,23 +39,23 @@ impl Spread {
     }
 }
 
-/// Arithmetic mean; nothing of no values.
+/// Arithmetic mean; none without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Standard deviation dividing by the count, as within one run; 0 of no values.
+/// Standard deviation dividing by the count, as within one run; 0 without values.
 pub fn stddev(values: &[f64]) -> f64 {
     mean(values).map_or(0.0, |mean| deviation(values, mean, values.len()))
 }
 
-/// 100 x (new - old) / old; nothing if `old` is 0.
+/// 100 x (new - old) / old; none if `old` is 0.
 pub fn change_percent(old: f64, new: f64) -> Option<f64> {
     (old != 0.0).then(|| 100.0 * (new - old) / old)
 }
 
 /// Element number floor(n x percent / 100) of the sorted values, counting from 1, as the reports of
-/// the field take it; at least the first; nothing of no values.
+/// the field take it; at least the first; none without values.
 pub fn percentile(values: &[f64], percent: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -69,7 +69,7 @@ fn deviation(values: &[f64], mean: f64, divisor: usize) -> f64 {
     }
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let deviation = (squares / divisor as f64).sqrt();
-    // Equal values have no spread, also where their mean was rounded.
+    // Equal values have no spread, even if their mean was rounded.
     if deviation < mean.abs() * 1e-12 {
         return 0.0;
     }

@@ -1,5 +1,5 @@
-//! The tables in the terminal, in the shapes that mmtests prints, so that a report can be laid next
-//! to the published ones.
+//! The tables in the terminal, in the form that mmtests prints, so that a report can be put beside
+//! the published ones.
 
 use super::comparison::{Block, Comparison, MergedCell, Row, StallList};
 use std::fmt::Write;
@@ -45,8 +45,8 @@ pub fn grid(rows: &[Vec<String>], left: usize) -> String {
     text
 }
 
-/// A number as people read it: whole where it is whole or large, else with two decimals, or with
-/// three digits where it is small.
+/// A number for people: an integer if it is whole or large, otherwise with two decimals, or with
+/// three digits if it is small.
 ///
 /// ```
 /// use forebay_lab::report::table::number;
@@ -153,7 +153,7 @@ fn cell_text(row: &Row, column: usize, cell: Option<MergedCell>, runs: usize) ->
     text
 }
 
-/// Over how many of `runs` a value is, where not all have it.
+/// The number of `runs` that have a value, if not all have it.
 pub(super) fn of_runs_with_it(cell: MergedCell, runs: usize) -> String {
     let with_it = cell.spread.runs as usize;
     if with_it == runs {

@@ -13,7 +13,7 @@ pub struct Figure {
     pub id: String,
     /// The experiment that it is of.
     pub change: Change,
-    /// Whether the author of the change published it, or it is from around that.
+    /// Whether the author of the change published it, or it comes from the discussion.
     pub of_the_author: bool,
     /// The cell that is run for it.
     pub cell: String,
@@ -25,18 +25,18 @@ pub struct Figure {
     pub position: Position,
     /// As it was published.
     pub published: Values,
-    /// As we measured it; nothing if it was not run.
+    /// As we measured it; none if it was not run.
     pub ours: Option<Values>,
 }
 
 /// One figure before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Values {
-    /// Before, where it is known.
+    /// Before, if it is known.
     pub before: Option<f64>,
-    /// After, where it is known.
+    /// After, if it is known.
     pub after: Option<f64>,
-    /// 100 x (after - before) / before; nothing if `before` is 0.
+    /// 100 x (after - before) / before; none if `before` is 0.
     pub change_percent: Option<f64>,
 }
 
@@ -51,8 +51,8 @@ pub struct Agreement {
     pub change_within_2: u32,
 }
 
-/// Ratios smaller than this are nothing: a count that vanished is not told from one that nearly
-/// did.
+/// Ratios smaller than this count as 0: a count that vanished is not distinguished from one that
+/// nearly did.
 const NOTHING: f64 = 0.001;
 
 impl Values {
@@ -69,7 +69,7 @@ impl Values {
         (self.before, self.after) == (Some(0.0), Some(0.0))
     }
 
-    /// After / before, infinite for something that was nothing before.
+    /// After / before, infinite for something that was 0 before.
     pub fn ratio(&self) -> Option<f64> {
         if let Some(change) = self.change_percent {
             return Some(1.0 + change / 100.0);
@@ -83,8 +83,8 @@ impl Values {
 }
 
 impl Figure {
-    /// Whether the ratios are within a factor of 2 of each other. What is nothing before and after
-    /// agrees with nothing alone: it does not stay the same, it is not there.
+    /// Whether the ratios are within a factor of 2 of each other. A figure that is 0 before and
+    /// after agrees only with one that is 0 too: it does not stay the same, it does not occur.
     pub fn ratio_within_2(&self) -> Option<bool> {
         let (published, ours) = (self.published.ratio()?, self.ours?.ratio()?);
         if self.published.is_nothing() != self.ours?.is_nothing() {
@@ -169,7 +169,8 @@ fn at(change: Change, cell: &str, metric: &str) -> FoundAt {
     }
 }
 
-/// The place of a row; nothing if it is no figure before and after, or one that is not simulated.
+/// Where the figure of a row is found; none if it has no values before and after, or is not
+/// simulated.
 fn place(row: &PublishedRow) -> Option<FoundAt> {
     let both = row.before.is_some() && row.after.is_some();
     match row.change {

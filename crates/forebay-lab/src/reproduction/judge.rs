@@ -1,7 +1,7 @@
 //! Does a test hold?
 //!
-//! The rules are those under which the targets were set. The mean over the seeds must lie between
-//! the bounds. Where the bounds leave one direction only, at least 80% of the single seeds must go
+//! The targets were set under these rules. The mean over the seeds must lie between
+//! the bounds. If the bounds allow only one direction, at least 80% of the single seeds must go
 //! that way too. A cell whose baseline does not show the problem is not tested, and a test without
 //! a tested cell is not tested. Where fewer cells were run than the table has, the same share of
 //! them is needed, rounded up, and the judgement says so.
@@ -21,12 +21,12 @@ pub enum Verdict {
     Holds,
     /// It does not.
     Fails,
-    /// Nothing was run that could tell, or the baseline does not show the problem.
+    /// No run could decide it, or the baseline does not show the problem.
     NotTested,
 }
 
 impl Verdict {
-    /// As tables say it.
+    /// The word in tables.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
@@ -43,9 +43,9 @@ pub struct Judgement {
     pub target: Target,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// What was found, one for each cell, or the one value.
+    /// What was found: one value for each cell, or a single value.
     pub found: Vec<Found>,
-    /// Why it was not tested, or what to know about the verdict; empty for nothing.
+    /// Why it was not tested, or a note about the verdict; empty if there is none.
     pub remark: String,
 }
 
@@ -220,7 +220,7 @@ impl Asked<'_> {
         pairs.filter_map(|pair| self.found(&pair)).collect()
     }
 
-    /// The value of a cell's figure; nothing if a run that it needs did not measure it.
+    /// The value of a cell's figure; none if a run that it needs did not measure it.
     fn found(&self, pair: &Pair<'_>) -> Option<Found> {
         let old = self
             .evidence
@@ -284,7 +284,7 @@ impl Asked<'_> {
         let ratios = self.ratios(cells);
         let (all, judged) = (12.0, ratios.len() as f64);
         let count = ratios.iter().filter(|found| found.value < 1.0).count();
-        // Of fewer cells than the table has, the same share is asked for.
+        // With fewer cells than the table has, the same share is required.
         let scaled = Target {
             low: self.target.low.map(|low| (low * judged / all).ceil()),
             high: self.target.high.map(|high| (high * judged / all).ceil()),
@@ -405,7 +405,7 @@ impl Asked<'_> {
     }
 }
 
-/// What a form compares; nothing if a value that it needs is missing, or a ratio to nothing.
+/// What a form compares; none if a value that it needs is missing, or the ratio is to 0.
 fn compared(form: Form, old: Option<f64>, new: Option<f64>) -> Option<f64> {
     match form {
         Form::Patched => new,
@@ -418,7 +418,7 @@ fn compared(form: Form, old: Option<f64>, new: Option<f64>) -> Option<f64> {
     }
 }
 
-/// The one way that the bounds of a change leave, if they do.
+/// The single direction that the bounds of a change allow, if they allow only one.
 #[derive(Clone, Copy)]
 enum Way {
     Up(f64),

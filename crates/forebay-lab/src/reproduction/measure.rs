@@ -1,13 +1,13 @@
 //! A figure of a run by the name that tests and published rows give it.
 //!
 //! A name is that of a figure or counter of the outcome; or of a distribution or of samples with
-//! `_p50`, `_p95`, `_p99`, `_max`, `_amean`, `_mean` or `_stddev` behind it; or two names with a
-//! ` / ` between them. What is behind a `;` or an `@` is part of the name.
+//! `_p50`, `_p95`, `_p99`, `_max`, `_amean`, `_mean` or `_stddev` after it; or two names with a ` /
+//! ` between them. The part after a `;` or an `@` belongs to the name.
 
 use crate::outcome::{Column, Distribution, Outcome, Samples};
 use crate::report::statistics::{mean, percentile, stddev};
 
-/// The figure called `metric`; nothing if the run did not measure it.
+/// The figure called `metric`; none if the run did not measure it.
 pub fn measure(outcome: &Outcome, metric: &str) -> Option<f64> {
     if let Some((part, whole)) = metric.split_once(" / ") {
         let whole = measure(outcome, whole)?;
@@ -32,7 +32,7 @@ fn of_the_run(outcome: &Outcome, metric: &str) -> Option<f64> {
     }
 }
 
-/// A statistic of a distribution or of samples: the name, then the statistic, then what is behind
+/// A statistic of a distribution or of samples: the name, then the statistic, then the part after
 /// an `@`.
 fn of_values(outcome: &Outcome, metric: &str) -> Option<f64> {
     let (metric, place) = metric.split_once('@').unwrap_or((metric, ""));

@@ -4,8 +4,8 @@
 //! [`published`] and [`target`] read the tables in `data/`. [`plan`] says which cells of which
 //! experiment are run under which policies; [`question`] says for each of the 89 tests which cells
 //! and figures it is about; [`evidence`] holds the outcomes of runs; [`judge`] decides, and
-//! [`figures`] sets each published figure beside ours. Nothing here runs anything: whoever runs the
-//! plan adds the outcomes.
+//! [`figures`] sets each published figure beside ours. Nothing here runs anything: the caller that
+//! runs the plan adds the outcomes.
 
 pub mod evidence;
 pub mod figures;

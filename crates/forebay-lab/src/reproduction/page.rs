@@ -1,4 +1,4 @@
-//! The seeds as one HTML page.
+//! The reproduction as one HTML page.
 
 use super::evidence::Evidence;
 use super::judge::{Judgement, Verdict};
@@ -57,7 +57,7 @@ pub fn render(findings: &Findings, evidence: &Evidence) -> String {
     page::document("Five changes measured again", &parts.concat())
 }
 
-/// Published ratio against ours, a dot a figure.
+/// Published ratio against ours, one dot for each figure.
 fn agreement(findings: &Findings) -> Gallery {
     let mut chart = Chart::new(
         "After / before: published and ours",

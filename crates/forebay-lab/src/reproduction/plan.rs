@@ -20,17 +20,17 @@ pub struct Cell {
     pub knobs: Vec<(&'static str, String)>,
     /// The policies it is run under.
     pub positions: &'static [Position],
-    /// Run only when everything is asked for: it takes long and others show the same.
+    /// Run only if everything is asked for: it takes long, and others show the same.
     pub long: bool,
-    /// Knobs of a shorter run, in place of the whole one unless everything is asked for.
+    /// Knobs of a shorter run, which replaces the whole one unless everything is asked for.
     pub shorter: &'static [(&'static str, &'static str)],
 }
 
 const PAIR: &[Position] = &[Position::Before, Position::After];
 const WITH_BETWEEN: &[Position] = &[Position::Before, Position::Between, Position::After];
 const WITH_CHUNK: &[Position] = &[Position::Before, Position::After, Position::LargeChunk];
-/// A third of the time in which many writers are watched. What is judged of them is steady long
-/// before.
+/// A third of the time for which many writers are watched. The figures that are judged are steady
+/// long before.
 const SHORT_WRITERS: &[(&str, &str)] = &[("seconds", "200"), ("settle_seconds", "60")];
 
 /// Twelve disks write as many pages in a tenth of the time as one in all of it.
@@ -140,7 +140,7 @@ impl Cell {
         self
     }
 
-    /// The knobs of a run that is `whole`, or else of the shorter one.
+    /// The knobs of a run that is `whole`, or those of the shorter one.
     pub fn knobs_of(&self, whole: bool) -> Vec<(&'static str, String)> {
         let mut knobs = self.knobs.clone();
         if !whole {
@@ -163,7 +163,7 @@ fn writeback_in_reclaim() -> Vec<Cell> {
                 ("mmap-strm", "mmap-strm"),
             ] {
                 let mut knobs = vec![("processors", processors.as_str())];
-                // mmap-strm has so many processes of each kind.
+                // mmap-strm has this many processes of each kind.
                 knobs.extend((printed != "simple-wb").then_some(("processes", processes.as_str())));
                 let name = format!("{printed}/{boot}{variant}-xfs");
                 let cell = cell(change, &name, (workload, machine), &knobs, PAIR);
@@ -311,8 +311,8 @@ fn kswapd_classzone() -> Vec<Cell> {
     ]
 }
 
-/// Whether `name` is one of `selector`, a list of names separated by spaces in which a `*` stands
-/// for any letters.
+/// Whether `name` is one of `selector`, a list of names separated by spaces in which a `*` matches
+/// any letters.
 ///
 /// ```
 /// use forebay_lab::reproduction::plan::selects;
@@ -368,7 +368,8 @@ mod tests {
                     let knobs: BTreeMap<_, _> = cell.knobs_of(whole).into_iter().collect();
                     let policy = policy(cell.change, position);
                     let plan = (cell.workload, cell.machine, policy, knobs);
-                    // Cells of one plan share its run, but only where they ask for it alike.
+                    // Cells of one plan share its run, but only if they ask for the same form of
+                    // it.
                     let first = *seen.entry(plan).or_insert(position);
                     assert_eq!(first, position, "{}", cell.name);
                 }

@@ -3,7 +3,8 @@
 use super::Change;
 use serde::Deserialize;
 
-/// The tables, by the change whose author published them; the last are numbers around them all.
+/// The tables, by the change whose author published them; the last one has further numbers about
+/// all.
 const TABLES: [(Option<Change>, &str); 6] = [
     (
         Some(Change::WritebackInReclaim),
@@ -33,13 +34,13 @@ const TABLES: [(Option<Change>, &str); 6] = [
 pub struct PublishedRow {
     /// Stable name, such as `WR-001`.
     pub id: String,
-    /// The change whose author published it; nothing for follow-ups.
+    /// The change whose author published it; none for follow-ups.
     pub change: Option<Change>,
     /// Table or passage.
     pub experiment: String,
     /// Machine.
     pub machine: String,
-    /// File system, where it was told.
+    /// File system, if it is known.
     pub filesystem: String,
     /// Workload.
     pub workload: String,
@@ -118,7 +119,7 @@ pub(super) fn read<T: for<'a> Deserialize<'a>>(text: &str) -> Vec<T> {
 }
 
 fn row(change: Option<Change>, line: Line) -> PublishedRow {
-    // Parameters that are words or codes are no figures.
+    // Parameters that are words or codes are not figures.
     let number = |text: &str| text.parse::<f64>().ok();
     PublishedRow {
         before: number(&line.baseline),

@@ -3,7 +3,7 @@
 
 use super::Position;
 
-/// What one test asks of the runs.
+/// What one test needs from the runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
     /// The test, `A3.1`.
@@ -17,9 +17,9 @@ pub struct Question {
     pub old: Position,
     /// Where the value after is from.
     pub new: Position,
-    /// How the cells become what the bounds are about.
+    /// How the cells become the value that the bounds apply to.
     pub reduce: Reduce,
-    /// Without this the claim is not tested.
+    /// The claim is not tested unless this holds.
     pub problem: Option<Problem>,
 }
 
@@ -246,7 +246,7 @@ const D: &[Question] = &[
     metadata("D7.2", &["write_ios"]),
     metadata("D7.3", &["files_per_second_mean"]),
     metadata("D7.4", &["elapsed"]),
-    // What was published is of the merged version, chunk included.
+    // The published figures are from the merged version, which includes the chunk.
     ask("D8.1", "dd=1000/raid0-12", &["write_throughput"])
         .to(Position::LargeChunk)
         .by(Reduce::Over("dd=1/raid0-12")),

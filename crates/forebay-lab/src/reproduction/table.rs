@@ -7,7 +7,7 @@ use super::{Change, Position};
 use crate::report::table::{grid, number};
 use serde::{Deserialize, Serialize};
 
-/// What was found in all.
+/// All results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// The published figures that the lab measures.
@@ -17,7 +17,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Only what is of one of `changes`.
+    /// Only the results of `changes`.
     #[must_use]
     pub fn only(mut self, changes: &[Change]) -> Findings {
         let of_test = |test: &str| {
@@ -32,7 +32,7 @@ impl Findings {
         self
     }
 
-    /// The required tests that do not hold, those that could not be tested included.
+    /// The required tests that do not hold, including those that could not be tested.
     pub fn required_unmet(&self) -> Vec<&str> {
         let unmet = |judgement: &&Judgement| {
             judgement.target.required && judgement.verdict != Verdict::Holds
@@ -90,7 +90,7 @@ pub fn render(findings: &Findings) -> String {
     text
 }
 
-/// The sums of it all, a sentence each.
+/// The totals, one sentence each.
 pub fn summary(findings: &Findings) -> Vec<String> {
     let of = |verdict| {
         let (all, required) = findings.count(verdict);

@@ -12,7 +12,7 @@ pub struct Target {
     pub test: String,
     /// The claim.
     pub claim: String,
-    /// Whether a reproduction without it is none.
+    /// Whether a reproduction must show it.
     pub required: bool,
     /// What is measured, in words of the table.
     pub metric: String,
@@ -60,7 +60,7 @@ pub enum CellsNeeded {
     Every,
     /// All, in every single run and not only in the mean.
     EveryRun,
-    /// So many of so many.
+    /// This many of this many.
     Of(u32, u32),
 }
 

@@ -8,14 +8,14 @@ use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, show_bytes};
 use std::collections::BTreeMap;
 
-/// What there is no room for: a file or a group of processes, by its number.
+/// What does not fit: a file or a group of processes, by its number.
 pub(super) enum Unfit {
     File(usize),
     Group(usize),
 }
 
-/// Refuses the first file or group that `machine` has no room for, and says what is wrong. Every
-/// file that is there from the start has room where it lies; hogs and maps have swap, and pins
+/// Refuses the first file or group that does not fit on `machine`, and says why. Every file that
+/// exists from the start needs room on its file system; hogs and maps need swap, and pins need
 /// memory.
 pub(super) fn expect_room(
     machine: &Machine,
@@ -42,8 +42,8 @@ pub(super) fn expect_room(
 }
 
 impl Scenario {
-    /// Refuses a machine without room for it: the one of its text fits, but knobs of the run may
-    /// have changed that.
+    /// Refuses a machine without room for the scenario: the machine of its text fits, but knobs of
+    /// the run may have changed that.
     ///
     /// # Errors
     /// [`WorldError::Impossible`].
@@ -64,7 +64,7 @@ struct Room {
 }
 
 impl Room {
-    /// All of it, before there is any file.
+    /// All room, before there is any file.
     fn of(storage: &Storage) -> Room {
         let plans = storage.file_systems.iter();
         let left_bytes = plans
@@ -73,12 +73,12 @@ impl Room {
         Room { left_bytes }
     }
 
-    /// Takes room for `count` files; says what is wrong if there is too little.
+    /// Takes room for `count` files; returns the problem if there is too little.
     fn take(&mut self, file_system: &str, count: u64, length_bytes: u64) -> Result<(), String> {
         let Some(left_bytes) = self.left_bytes.get_mut(file_system) else {
             return Ok(());
         };
-        // The pages of the longest length would be more than a number of bytes can say.
+        // The pages of the longest length would overflow a number of bytes.
         let each_bytes = length_bytes.checked_next_multiple_of(PAGE_BYTES as u64);
         let all_bytes = each_bytes.and_then(|each| each.checked_mul(count));
         if let Some(left) = all_bytes.and_then(|all| left_bytes.checked_sub(all)) {
@@ -96,8 +96,8 @@ impl Room {
 }
 
 impl Group {
-    /// Says what is wrong if `machine` has too little of the memory or the swap that all its
-    /// processes together take.
+    /// Returns the problem if `machine` has too little memory or swap for all its processes
+    /// together.
     fn expect_memory(&self, machine: &Machine) -> Result<(), String> {
         let (length_bytes, room_bytes, of) = match &self.action {
             Action::Access(_) => return Ok(()),
@@ -139,7 +139,7 @@ impl Group {
         }
     }
 
-    /// The field of its text that says what it does.
+    /// The field of its text with its action.
     pub(super) fn field(&self) -> &'static str {
         match &self.action {
             Action::Access(access) => match (access.writes, access.at_random) {

@@ -1,4 +1,4 @@
-//! From a scenario's text to what it does; everything that cannot be is refused with its line.
+//! From a scenario's text to what it does; everything impossible is refused with its line.
 
 use super::capacity::{self, Unfit};
 use super::error::{ScenarioError, Source};
@@ -24,7 +24,7 @@ const LONGEST_S: f64 = 86_400.0;
 /// Most rows of a series.
 const MOST_ROWS: f64 = 100_000.0;
 
-/// What is written or read in one call where nothing else is said.
+/// The bytes of one call if the text does not say.
 const SEQUENTIAL_BLOCK: u64 = 64 << 10;
 const RANDOM_BLOCK: u64 = 4 << 10;
 
@@ -163,7 +163,7 @@ impl Checker<'_> {
         Err(self.source.wrong(given.span().start, problem))
     }
 
-    /// The machine that its own `knobs` make has room for its files and its memory.
+    /// Checks that the machine, changed by its own `knobs`, has room for its files and its memory.
     fn expect_room(
         &self,
         parsed: &ScenarioText,
@@ -205,7 +205,8 @@ impl Checker<'_> {
             .unknown(given.span().start, "policy", name, &known))
     }
 
-    /// Knobs of the machine and the policy; each is tried alone, to say which line is wrong.
+    /// Knobs of the machine and the policy; each is tried by itself, to find the line that is
+    /// wrong.
     fn knobs(
         &self,
         given: &BTreeMap<String, Spanned<toml::Value>>,
@@ -223,8 +224,8 @@ impl Checker<'_> {
         Ok(knobs)
     }
 
-    /// How often levels are looked at: a whole part of a second, so that the looks fall on the
-    /// seconds at which every run is looked at.
+    /// How often levels are sampled: a divisor of a second, so that samples fall on the seconds at
+    /// which every run is sampled.
     fn sample(&self, parsed: &ScenarioText) -> Checked<Span> {
         let Some(given) = &parsed.sample_ms else {
             return Ok(Span::from_secs(1));

@@ -19,7 +19,7 @@ impl ScenarioError {
     }
 }
 
-/// The text that is looked at, to say where something is wrong.
+/// The text that is checked, to say where something is wrong.
 pub(crate) struct Source<'a>(pub(crate) &'a str);
 
 impl Source<'_> {
@@ -44,7 +44,7 @@ impl Source<'_> {
         }
     }
 
-    /// The machine of the text at byte `offset_bytes` cannot be.
+    /// The machine of the text at byte `offset_bytes` is impossible.
     pub(crate) fn machine(&self, offset_bytes: usize, error: MachineError) -> ScenarioError {
         match error {
             MachineError::Text { place, problem } => ScenarioError { place, problem },

@@ -9,7 +9,7 @@ use crate::world::WorldError;
 use forebay::{Counter, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a scenario is among the workloads: it has no knobs of its own.
+/// A scenario as a workload: it has no knobs of its own.
 pub(crate) static SCENARIO: Workload = Workload {
     name: "scenario",
     summary: "what a file of processes, events and expectations says",
@@ -27,7 +27,7 @@ pub(super) fn try_knob(machine: &Machine, name: &str, value: &str) -> Result<(),
     turned(machine, &given).map(|_| ())
 }
 
-/// What becomes of `machine` with these knobs.
+/// `machine` changed by these knobs.
 pub(super) fn turned(
     machine: &Machine,
     knobs: &BTreeMap<String, String>,
@@ -101,10 +101,10 @@ pub(super) fn unit_of(column: &str) -> &'static str {
     }
 }
 
-/// Figures that each group of processes may have, behind whose name its own stands.
+/// Figures that each group of processes may have; the name of the group follows that of the figure.
 pub(super) const OF_A_GROUP: [&str; 3] = ["bytes_per_s", "bytes_per_s_coeffvar", "time_to_kill"];
 
-/// Every counter and every figure, without what stands behind `@` or `;`.
+/// Every counter and every figure, without the part after `@` or `;`.
 pub(super) fn figures() -> Vec<String> {
     let counters = Counter::ALL.iter().map(|counter| counter.name());
     let figures = FIGURES.into_iter().chain(OF_A_GROUP);

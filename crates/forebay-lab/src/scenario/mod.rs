@@ -47,7 +47,7 @@ pub struct Scenario {
     length: Span,
     /// Nothing before this is measured.
     warm_up: Span,
-    /// How often levels are looked at.
+    /// How often levels are sampled.
     sample: Span,
     /// The columns that are kept; all if there is none.
     sampled: Vec<String>,

@@ -1,4 +1,4 @@
-//! Playing a scenario: processes start and stop, devices change, levels are looked at.
+//! Playing a scenario: processes start and stop, devices change, levels are sampled.
 
 use super::Scenario;
 use super::known::latency_of;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// What is next in a scenario.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// What is measured begins.
+    /// Measuring begins.
     Measure,
     Start(usize),
     Stop(usize),
@@ -81,7 +81,7 @@ pub(super) async fn play(
     stage.end().await
 }
 
-/// Opens the files that processes share. They stay open as long as anybody uses them.
+/// Opens the files that processes share. They stay open while anything uses them.
 async fn open_shared(world: &World, script: &Arc<Scenario>) -> Result<Vec<WorldFile>, WorldError> {
     let opened = Arc::new(Mutex::new(Vec::new()));
     let (script, into) = (script.clone(), opened.clone());
@@ -99,7 +99,7 @@ async fn open_shared(world: &World, script: &Arc<Scenario>) -> Result<Vec<WorldF
     Ok(files)
 }
 
-/// Everything that happens, in order; what happens at one time, in the order of the file.
+/// Everything that happens, in order; events at one time are in the order of the file.
 fn timetable(script: &Scenario) -> Vec<(Span, Step)> {
     let mut steps = vec![(script.warm_up, Step::Measure)];
     for (number, group) in script.groups.iter().enumerate() {
@@ -120,7 +120,7 @@ async fn wait_for_all(
 ) {
     let mut last = Instant::ZERO;
     for handle in handles {
-        // What went wrong in a process that was killed already, nobody asks.
+        // Errors of a process that was killed already do not matter.
         let ended = handle.wait_for_time().await;
         last = last.max(ended.unwrap_or_else(|_| world.now()));
     }
@@ -128,7 +128,7 @@ async fn wait_for_all(
 }
 
 impl Stage {
-    /// Waits until the scenario has run for so long, or a process cannot go on.
+    /// Waits until the scenario has run for this long, or a process cannot go on.
     async fn go_on_until(&self, at: Span) -> Result<(), WorldError> {
         let rest = at.saturating_sub(self.world.now() - self.began);
         if rest == Span::ZERO {
@@ -189,7 +189,7 @@ impl Stage {
         }
     }
 
-    /// Kills a group. Its processes end when they can, which nobody waits for here.
+    /// Kills a group. Its processes end when they can; this does not wait for them.
     fn kill(&mut self, group: usize) {
         let handles = std::mem::take(&mut self.cast[group]);
         if handles.is_empty() {
@@ -208,13 +208,13 @@ impl Stage {
         });
     }
 
-    /// Waits for those that were killed, and tells how long each group took; if it has not ended in
-    /// [`LONGEST_DYING`], the time until then.
+    /// Waits for the killed processes, and records how long each group took; if a group has not
+    /// ended within [`LONGEST_DYING`], the time until then.
     async fn see_them_end(&mut self) {
         let until = self.world.now() + LONGEST_DYING;
         for dying in std::mem::take(&mut self.dying) {
             let rest = until - self.world.now();
-            // Whether it ended in time shows in when it did.
+            // The time at which it ended shows whether it ended in time.
             let _ = self.world.rt().timeout(rest, dying.wait.join()).await;
             let ended_at = lock(&dying.ended_at).unwrap_or(self.world.now());
             let name = format!("time_to_kill@{}", self.script.groups[dying.group].name);
@@ -223,8 +223,8 @@ impl Stage {
         }
     }
 
-    /// Calls that a group is in count with their age, or those that never return would not count
-    /// at all; but only what is longer already than all that returned, or every end would add
+    /// Calls under way count with their age, or calls that never return would not count at all. But
+    /// only calls that are already longer than all that returned count, or every end would add
     /// calls that look shorter than they are.
     fn tell_pending(&self, number: usize) {
         let group = &self.script.groups[number];
@@ -256,7 +256,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Measuring ends, rates are told, and everybody is killed before anybody is waited for.
+    /// Measuring ends, rates are recorded, and all processes are killed before any is waited for.
     async fn end(mut self) -> Result<(), WorldError> {
         self.looks.last();
         self.world.close_window();
@@ -296,7 +296,7 @@ impl Stage {
 /// When the processes of a group are killed before the end, by `stop_s` or by an event.
 fn ends_at(script: &Scenario, number: usize) -> Option<Span> {
     let group = &script.groups[number];
-    // Who is not there yet cannot be killed.
+    // A process that has not started cannot be killed.
     let kills = script.events.iter().filter(|event| {
         matches!(event.what, Change::Kill(killed) if killed == number) && event.at >= group.start
     });

@@ -2,7 +2,7 @@ use super::super::Scenario;
 use crate::outcome::Outcome;
 use crate::run::{Plan, run};
 
-/// A small machine; what a test needs comes behind it.
+/// A small machine; what a test needs is appended.
 const MACHINE: &str = r#"
 summary = "a test"
 
@@ -191,7 +191,7 @@ fn pauses_are_told_over_time() {
         pairs.all(|(mean, longest)| mean <= longest),
         "{mean:?} and {longest:?}"
     );
-    // What begins the measured time anew begins no new row.
+    // Starting the measured time again starts no new row.
     let later = played("length_s = 10\nwarm_up_s = 4.5", BULK);
     assert_eq!(later.series.column("pause_max").unwrap().values, longest);
     let none = played("length_s = 5", LOG);

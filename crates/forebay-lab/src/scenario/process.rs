@@ -11,10 +11,10 @@ use std::sync::Arc;
 /// A paced process that fell behind by more than this does not catch up.
 const MOST_ARREARS: Span = Span::from_secs(1);
 
-/// Pages of a hog that are touched at one go.
+/// Pages of a hog that are touched at a time.
 const HOG_PAGES: u64 = 256;
 
-/// A hog that has all its memory looks at it again after this time.
+/// A hog that has all its memory touches it again after this time.
 const HOG_REST: Span = Span::from_millis(10);
 
 /// One process of a group.
@@ -37,8 +37,8 @@ pub(super) fn note_latency(world: &World, (latency, name): (&str, &str), span: S
 }
 
 impl Actor {
-    /// Does what `action` says, until it is killed or cannot go on, which ends the whole run.
-    /// `shared` is the file that it shares with others, if it does.
+    /// Does what `action` says, until it is killed or cannot go on; the latter ends the whole run.
+    /// `shared` is the file that it shares with others, if any.
     pub(super) async fn act(
         self,
         action: Action,
@@ -67,7 +67,7 @@ impl Actor {
         }
     }
 
-    /// A call begins. Should it never return, its age counts in its place.
+    /// A call begins. If it never returns, its age counts instead.
     fn begin(&self) {
         let now = self.process.now();
         self.progress.begin_call(self.group, self.number, now);
@@ -77,7 +77,7 @@ impl Actor {
         self.progress.moved(self.group, self.number, bytes);
         let now = self.process.now();
         let began = self.progress.end_call(self.group, self.number);
-        // A call counts where it ends, and with its whole length.
+        // A call counts when it ends, with its whole length.
         if let Some(began) = began.filter(|_| now >= self.measured_from) {
             self.progress.note_call(self.group, now - began);
             note_latency(self.process.world(), (latency, &self.name), now - began);
@@ -137,7 +137,7 @@ impl Actor {
         }
     }
 
-    /// Touches all of its memory, and again and again.
+    /// Touches all of its memory, again and again.
     async fn hog(&self, length_bytes: u64) -> Result<(), WorldError> {
         let mut memory = self.process.map_anonymous(length_bytes).await?;
         loop {
@@ -215,7 +215,7 @@ impl Steps {
     }
 }
 
-/// A process that has only so much to do.
+/// A process with a bounded amount of work.
 struct Pace {
     due: Instant,
     rate: Option<u64>,

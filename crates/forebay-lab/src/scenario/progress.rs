@@ -15,7 +15,7 @@ pub(super) struct Progress {
     noted: Mutex<Vec<(f64, Vec<u64>)>>,
     /// Opened when a process could not go on.
     failed: Gate,
-    /// What kept the first one from its work.
+    /// Why the first one could not go on.
     failure: Mutex<Option<WorldError>>,
 }
 
@@ -31,7 +31,7 @@ struct Moved {
     in_call_since: Vec<AtomicU64>,
     /// The longest call that has ended and counts, nanoseconds.
     longest_call: AtomicU64,
-    /// It was killed: what its processes still do until they have ended counts no more.
+    /// It was killed: what its processes still do until they have ended does not count.
     is_over: AtomicBool,
     starts_at: Span,
 }
@@ -54,7 +54,7 @@ impl Progress {
         }
     }
 
-    /// A process has moved `bytes` more.
+    /// A process has moved another `bytes`.
     pub(super) fn moved(&self, group: usize, number: usize, bytes: u64) {
         if !self.is_over(group) {
             self.groups[group].bytes[number].fetch_add(bytes, Ordering::Relaxed);
@@ -66,7 +66,7 @@ impl Progress {
         self.groups[group].is_over.store(true, Ordering::Relaxed);
     }
 
-    /// A process of `group` cannot go on. Of one that was killed nobody asks why.
+    /// A process of `group` cannot go on. The reason does not matter if it was killed.
     pub(super) fn fail(&self, group: usize, error: &WorldError) {
         if !self.is_over(group) {
             let name = &self.groups[group].name;
@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// Ready when a process could not go on: why.
+    /// Ready with the reason when a process cannot go on.
     pub(super) async fn failure(&self) -> WorldError {
         self.failed.wait().await;
         let failure = lock(&self.failure).clone();
@@ -92,8 +92,8 @@ impl Progress {
         self.groups[group].in_call_since[number].store(since, Ordering::Relaxed);
     }
 
-    /// The call that a process was in is over, or is told as it stands; when it began. None if it
-    /// was in none, that call was told already, or its group is over.
+    /// The call of a process is over, or is reported unfinished. Returns when it began; none if
+    /// there was no call, it was reported already, or its group is over.
     pub(super) fn end_call(&self, group: usize, number: usize) -> Option<Instant> {
         let since = &self.groups[group].in_call_since[number];
         let since = since.swap(NO_CALL, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Progress {
         bytes.map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// Notes how far all are when the scenario has run for so long.
+    /// Notes how far all processes are when the scenario has run for this long.
     pub(super) fn note(&self, passed: Span) {
         let at_s = passed.as_secs_f64();
         let sum = |group: usize| self.of_group(group).iter().sum();
@@ -147,7 +147,7 @@ impl Progress {
         }
     }
 
-    /// From when a group of that number is at work.
+    /// When the group of that number starts.
     pub(super) fn starts_at(&self, group: usize) -> Span {
         self.groups[group].starts_at
     }

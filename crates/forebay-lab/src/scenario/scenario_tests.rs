@@ -17,7 +17,7 @@ fn read(path: &Path) -> Scenario {
     Scenario::parse(&text).unwrap_or_else(|error| panic!("{}", error.in_file(&name)))
 }
 
-/// What of a scenario that ships does not hold under `policy`.
+/// The expectations of a scenario that ships that do not hold under `policy`.
 fn broken(path: &Path, policy: &str) -> Vec<String> {
     let scenario = read(path);
     assert!(
@@ -51,7 +51,7 @@ fn every_scenario_that_ships_holds() {
 
 #[test]
 fn without_the_mechanism_an_expectation_breaks() {
-    // A scenario, a policy without what it is about, and what then does not hold.
+    // A scenario, a policy without the feature that it shows, and what then does not hold.
     let cases = [
         ("anonymous-hog", "linux-2.6.36", "map_latency@probe"),
         ("settles-near-setpoint", "linux-3.2+foreground", "settles"),

@@ -28,9 +28,9 @@ pub(super) struct Group {
 pub(super) enum Action {
     /// Writes or reads a file.
     Access(Access),
-    /// Keeps so much anonymous memory in use.
+    /// Keeps this much anonymous memory in use.
     Hog { length_bytes: u64 },
-    /// Holds so many bytes of a file's pages.
+    /// Holds this many bytes of a file's pages.
     Pin {
         length_bytes: u64,
         file_system: String,
@@ -74,8 +74,8 @@ pub(super) struct Happening {
 pub(super) enum Change {
     /// All processes of the group of that number are killed.
     Kill(usize),
-    /// A device that is nothing but a rate gets another one.
+    /// A rated device gets another rate.
     Rate { device: String, rate: Rate },
-    /// A device runs at so many thousandths of its speed.
+    /// A device runs at this many thousandths of its speed.
     Pace { device: String, thousandths: u32 },
 }

@@ -48,7 +48,7 @@ pub(super) enum MachineChoice {
     Spelled(Box<MachineText>),
 }
 
-/// Tells the two apart without keeping the value, which would lose where its parts are.
+/// Distinguishes the two without keeping the value, which would lose the positions of its parts.
 impl<'de> Deserialize<'de> for MachineChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MachineChoice, D::Error> {
         struct NameOrTable;

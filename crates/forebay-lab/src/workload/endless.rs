@@ -9,7 +9,7 @@ use forebay_base::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Pattern {
     /// Bytes of one write.
     pub(super) block_bytes: u64,
-    /// Writes whose processor time is charged at one go.
+    /// Writes whose processor time is charged together.
     pub(super) calls_at_once: u64,
 }
 
@@ -46,12 +46,12 @@ impl EndlessWriter {
         self.seen.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// The longest time that it was held in calls charged together, seconds.
+    /// The longest time that it spent in calls that are charged together, seconds.
     pub(super) fn longest_call_s(&self) -> f64 {
         self.seen.longest_call_ns.load(Ordering::Relaxed) as f64 * 1e-9
     }
 
-    /// The process, for who ends it in a way of his own.
+    /// The process, for a caller that ends it in its own way.
     pub(super) fn into_process(self) -> ProcessHandle {
         self.process
     }

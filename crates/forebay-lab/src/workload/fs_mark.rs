@@ -50,7 +50,7 @@ pub(super) const FS_MARK: Workload = Workload {
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 
-/// Building a name of 40 characters and what else a process does for a file by itself.
+/// Building a name of 40 characters, and the other work of a process for a file.
 const OWN_WORK_OF_FILE: Span = Span::from_micros(5);
 
 /// What one process does in one iteration.
@@ -65,7 +65,7 @@ struct Share {
     files_per_subdirectory: u64,
 }
 
-/// What the processes of one iteration say at its end.
+/// What the processes of one iteration report at its end.
 #[derive(Default)]
 struct Sums {
     files_per_second: f64,
@@ -99,7 +99,8 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let mut chance = world.chance("fs-mark");
     for _ in 0..iterations {
         let sums = Arc::new(Mutex::new(Sums::default()));
-        // The program takes the time in seconds; every process forked then has the same.
+        // The program takes the time in seconds, so every process forked in that second has the
+        // same.
         share.first_subdirectory = chance.below(share.subdirectories);
         let mut writers = Vec::new();
         for process in 0..processes {

@@ -53,14 +53,14 @@ pub(super) const JBOD: Workload = Workload {
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 
-/// How often it is looked whether writers come on.
+/// How often to check whether writers make progress.
 const LOOK: Span = Span::from_secs(1);
 
-/// One file system, and who writes to it.
+/// One file system and its writers.
 struct Disk {
     file_system: usize,
     writers: Vec<EndlessWriter>,
-    /// Bytes written when it was last looked.
+    /// Bytes written at the last check.
     seen_bytes: u64,
     stood_still: Span,
 }
@@ -93,7 +93,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     let late = Span::from_secs(knobs.number("late_seconds"));
     let end = world.now() + Span::from_secs(knobs.number("seconds"));
     let mut disks = Vec::new();
-    // The last one first: it is the one that is written to alone for a while.
+    // The last one first: for a while it is the only one that is written to.
     for file_system in (0..count).rev() {
         let is_last = file_system + 1 == count;
         let writers = if is_last { writers } else { late_writers };
@@ -110,7 +110,7 @@ async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// Looks at all disks until `end`.
+/// Checks all disks until `end`.
 async fn watch(world: &World, disks: &mut [Disk], end: forebay_base::Instant) {
     while world.now() < end {
         world.rt().sleep(LOOK.min(end - world.now())).await;

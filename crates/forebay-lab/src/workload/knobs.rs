@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Knob {
     /// Its name.
     pub name: &'static str,
-    /// The value that it has if nobody says otherwise.
+    /// Its default value.
     pub usual: &'static str,
     /// What it is, with its unit.
     pub what: &'static str,
@@ -116,7 +116,7 @@ const MACHINE_KNOBS: [MachineKnob; 7] = [
     },
 ];
 
-/// Divides the machine; told here beside the others, turned by itself.
+/// Divides the machine; listed here with the others, applied separately.
 const SCALE: Knob = Knob {
     name: "scale",
     usual: "1",
@@ -136,7 +136,7 @@ pub(crate) const MOST_BLOCK: u64 = 16 << 20;
 /// Most processes of one kind, and most calls at once.
 pub(crate) const MOST_PROCESSES: u64 = 10_000;
 
-/// Knobs of workloads that cannot have every number. Where none, 0, is allowed it has a meaning.
+/// Knobs of workloads that cannot have every number. If 0 is allowed, it has a meaning of its own.
 const OF_A_WORKLOAD: [(&str, Bounds); 23] = [
     // Nothing would be measured.
     ("seconds", bounds(1, u64::MAX)),
@@ -173,7 +173,7 @@ const WORDS_OF_A_WORKLOAD: [(&str, &[&str]); 1] =
 /// What is wrong with a knob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
-    /// Nobody knows it.
+    /// There is no such knob.
     #[error("there is no knob '{name}' for workload '{workload}'; there are: {known}")]
     Unknown {
         /// What was given.
@@ -193,7 +193,7 @@ pub enum KnobError {
         /// What is allowed.
         allowed: String,
     },
-    /// The machine cannot be so.
+    /// The machine would be impossible.
     #[error("{0}")]
     Machine(#[from] MachineError),
 }
@@ -202,11 +202,11 @@ pub enum KnobError {
 #[derive(Clone, Debug, Default)]
 pub struct Knobs {
     values: BTreeMap<&'static str, String>,
-    /// By what the machine was divided.
+    /// The divisor of the machine.
     pub scale: u64,
 }
 
-/// Every knob that is not a workload's own or a policy's.
+/// Every knob that belongs neither to a workload nor to a policy.
 pub fn machine_knobs() -> Vec<Knob> {
     let mut knobs: Vec<Knob> = MACHINE_KNOBS.iter().map(|it| it.knob).collect();
     knobs.extend([SCALE, FILE_SYSTEM]);
@@ -214,7 +214,7 @@ pub fn machine_knobs() -> Vec<Knob> {
 }
 
 impl Knobs {
-    /// Sorts `given` out: turns what is the machine's or the policy's, and keeps the rest.
+    /// Sorts `given`: applies the knobs of the machine and of the policy, and keeps the rest.
     ///
     /// # Errors
     /// [`KnobError`].
@@ -274,7 +274,7 @@ impl Knobs {
         Err(self.refused(name, &allowed))
     }
 
-    /// Says that `name` cannot have the value that it has.
+    /// The error that `name` cannot have its value.
     pub(super) fn refused(&self, name: &str, allowed: &str) -> KnobError {
         KnobError::Value {
             name: name.into(),
@@ -283,7 +283,7 @@ impl Knobs {
         }
     }
 
-    /// The usual values of `workload`, but for those that are `given`.
+    /// The default values of `workload`, except for those that are `given`.
     pub(super) fn usual(
         workload: &'static Workload,
         given: &[(&'static str, u64)],

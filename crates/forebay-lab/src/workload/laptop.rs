@@ -41,10 +41,10 @@ const WINDOW: u64 = 128 << 10;
 /// An inode on disk.
 const INODE: u64 = 256;
 
-/// An inode cluster, which is read at one go.
+/// An inode cluster, which is read as a whole.
 const CLUSTER: u64 = 16 << 10;
 
-/// What looking at one inode takes.
+/// The processor time to look at one inode.
 const INODE_WORK: Span = Span::from_micros(1);
 
 /// Processor time that a program takes between two waits.

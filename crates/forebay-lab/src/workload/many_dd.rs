@@ -48,7 +48,7 @@ pub(super) const MANY_DD: Workload = Workload {
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 
-/// What the network source of rsync delivers.
+/// The rate of the network source of rsync.
 const SOURCE_BYTES_PER_S: u64 = 117_000_000;
 
 /// Its receive buffer.
@@ -130,7 +130,7 @@ fn tell_rates(world: &World, rates: &[f64]) {
     measures.figure("per_dd_bytes_per_s_coeffvar", deviation / mean.max(1e-9));
 }
 
-/// Kills all at once, and returns how long it took the 99th of a hundred to end.
+/// Kills all at once, and returns how long the 99th of a hundred took to end.
 async fn kill_all(world: &World, processes: Vec<ProcessHandle>) -> Result<Span, WorldError> {
     let killed = world.now();
     processes.iter().for_each(ProcessHandle::kill);
@@ -143,7 +143,7 @@ async fn kill_all(world: &World, processes: Vec<ProcessHandle>) -> Result<Span, 
     Ok(spans.get(ninety_ninth).copied().unwrap_or(Span::ZERO))
 }
 
-/// Reads from the network and writes files, at its own speed or that of the slower side.
+/// Reads from the network and writes files, at its own speed or at that of the slower side.
 async fn receive(process: Process, written: Written) -> Result<(), WorldError> {
     let began = process.now();
     let mut received = 0;

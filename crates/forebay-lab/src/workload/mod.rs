@@ -1,7 +1,7 @@
 //! The workloads of spec/workloads.md 3, as async code over a [`World`].
 //!
-//! One file holds one workload: its knobs, its processes, its own figures. A new one is named in
-//! [`ALL`] and needs nothing else.
+//! Each file holds one workload: its knobs, its processes, its own figures. A new one only has to
+//! be named in [`ALL`].
 
 mod endless;
 mod fs_mark;
@@ -28,10 +28,10 @@ use std::pin::Pin;
 /// A workload at work: ready when its last foreground process has ended.
 pub type Work = Pin<Box<dyn Future<Output = Result<(), WorldError>> + Send>>;
 
-/// Looks at knobs beside each other, and at the machine.
+/// Checks knobs against each other and against the machine.
 pub type Expects = fn(&Knobs, &Machine) -> Result<(), KnobError>;
 
-/// Something that machines are made to do.
+/// Work for a machine.
 #[derive(Debug)]
 pub struct Workload {
     /// Its name.
@@ -40,8 +40,8 @@ pub struct Workload {
     pub summary: &'static str,
     /// Its settings.
     pub knobs: &'static [Knob],
-    /// Refuses knobs with which nothing would be measured, though each may have its value: beside
-    /// each other, or on this machine; none where there is no such.
+    /// Refuses knobs with which nothing would be measured although each value is allowed: in
+    /// combination, or on this machine. None if there are no such knobs.
     pub expects: Option<Expects>,
     /// Starts it.
     pub run: fn(World, Knobs) -> Work,

@@ -1,9 +1,9 @@
 //! W10, files on a server: pages that were sent stay unstable, and count as dirty, until a commit
 //! frees them in one burst.
 //!
-//! What is sent, what is in flight and when is committed is the engine's and its policy's; how
-//! long that takes is the server's. The published runs took 600 s; dirty memory is steady long
-//! before 120 s.
+//! The engine and its policy decide what is sent, what is in flight and when to commit; the server
+//! decides how long that takes. The published runs took 600 s; dirty memory is steady long before
+//! 120 s.
 
 use super::endless::{EndlessWriter, Pattern};
 use super::{Knob, KnobError, Knobs, Work, Workload};

@@ -1,9 +1,9 @@
 //! W6, a large copy to a stick: through a file system in user space, or straight to one of the
 //! kernel's.
 //!
-//! In user space every page of a write is handed to a daemon, which writes it to the page cache
-//! of the block device and updates one page of metadata now and then. The dirty pages are the
-//! daemon's, and it is the daemon that is throttled.
+//! In user space every page of a write is passed to a daemon, which writes it to the page cache of
+//! the block device and updates one page of metadata now and then. The dirty pages belong to the
+//! daemon, so the daemon is throttled.
 
 use super::{Knob, Knobs, Work, Workload};
 use crate::world::{FileSystem, Mapping, Process, World, WorldError, WorldFile};
@@ -62,10 +62,10 @@ pub(super) const NTFS_COPY: Workload = Workload {
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 
-/// What handing one page to the daemon takes the writer.
+/// The processor time of the writer to pass one page to the daemon.
 const WRITER_WORK: Span = Span::from_nanos(13_600);
 
-/// What one page takes the daemon, its own write included.
+/// The processor time of the daemon for one page, including its own write.
 const DAEMON_WORK: Span = Span::from_micros(10);
 
 /// Where the metadata are, near the start of the device.
@@ -130,7 +130,7 @@ async fn hold_memory(world: &World, knobs: &Knobs) -> Result<Arc<Slot<()>>, Worl
         }
         Ok(())
     });
-    // Should it fail, it never uses them, and the copy is not begun.
+    // If it fails, it never uses them, and the copy does not begin.
     ready.take().await?;
     drop(holder);
     Ok(done)
@@ -204,7 +204,7 @@ impl Default for Hand {
     }
 }
 
-/// dd: hands each block over page by page, and waits for the answers.
+/// dd: passes each block on page by page, and waits for the answers.
 async fn hand_over(
     process: Process,
     hand: Hand,
@@ -233,9 +233,9 @@ async fn hand_over(
     Ok(())
 }
 
-/// The pages of the file itself: the kernel keeps what is handed to the daemon, clean, under the
-/// file's name, while the daemon dirties other pages of the same content. A hole of another file
-/// system stands for it: its pages come into memory without I/O.
+/// The pages of the file itself: the kernel keeps the pages that it passes to the daemon, clean,
+/// under the file's name, while the daemon dirties other pages with the same content. A hole of
+/// another file system represents them: its pages come into memory without I/O.
 async fn own_pages(process: &Process, bytes: u64) -> Result<WorldFile, WorldError> {
     let file_systems = process.world().file_systems();
     let system = &file_systems[file_systems.len() - 1];
@@ -244,7 +244,7 @@ async fn own_pages(process: &Process, bytes: u64) -> Result<WorldFile, WorldErro
     Ok(file)
 }
 
-/// The daemon: writes what it is handed to the block device. If it cannot, it answers that and
+/// The daemon: writes what it gets to the block device. If it cannot, it answers with the error and
 /// ends.
 async fn serve(process: Process, hand: Hand, per_metadata: u64) -> Result<(), WorldError> {
     let ended = write_what_is_handed(process, &hand, per_metadata).await;

@@ -1,11 +1,11 @@
 //! W5, simoop: the memory pressure of a Hadoop node. Workers read large blocks at random from files
 //! of more than the memory, write, keep a working set and map memory for a short time.
 //!
-//! The loop of a worker is ours; the program's source could not be had. On a machine that is
-//! divided by `scale` files, blocks, mappings and working sets are divided with it, and the number
-//! of workers stays: how much faster many workers take memory than one kswapd gives it back is
-//! what the tails are about. Times are knobs of their own; the lists turn over sooner in less
-//! memory. The DMA zone is never divided, so that its part of the reserves is what it was.
+//! The loop of a worker is ours, because the program's source was not available. On a machine that
+//! is divided by `scale`, files, blocks, mappings and working sets are divided with it. The number
+//! of workers stays, because the tails come from many workers taking memory faster than one kswapd
+//! frees it. Times are knobs of their own; the lists turn over sooner in less memory. The DMA zone
+//! is never divided, so that its part of the reserves stays the same.
 
 mod io;
 
@@ -59,7 +59,7 @@ pub(super) const SIMOOP: Workload = Workload {
 /// Directories of data.
 const DIRECTORIES: usize = 16;
 
-/// Bytes of what a worker handles.
+/// Sizes of what a worker handles.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     /// A file of data, and the most that a worker writes to its own.
@@ -97,7 +97,7 @@ const REST: Span = Span::from_millis(100);
 /// How long a walker rests after each walk.
 const WALKER_REST: Span = Span::from_secs(1);
 
-/// What looking at one file's metadata takes.
+/// The processor time to look at one file's metadata.
 const STAT_WORK: Span = Span::from_micros(1);
 
 /// How long a burner burns before others may have the processor.
@@ -249,7 +249,7 @@ async fn burn(process: Process) -> Result<(), WorldError> {
     }
 }
 
-/// Sleeps through the measured time, and tells the means of what each report said.
+/// Sleeps through the measured time, and records the means of what the reports showed.
 async fn report(world: &World, all: Span, interval: Span) {
     let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     let end = world.now() + all;

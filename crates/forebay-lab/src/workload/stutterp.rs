@@ -62,7 +62,7 @@ pub(super) const STUTTERP: Workload = Workload {
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },
 };
 
-/// What a writer or reader moves at a time, and the alignment of where.
+/// What a writer or reader moves at a time, and the alignment of its offsets.
 const BLOCK: u64 = 1 << 20;
 
 /// How long the measured worker sleeps before each pass.
@@ -77,7 +77,7 @@ const READER_FILES: u64 = 32;
 /// Blocks that a reader takes from one file before it goes to another.
 const READS_PER_FILE: u64 = 16;
 
-/// What follows the calibrated part of the warm-up.
+/// The time after the calibrated part of the warm-up.
 const WARM_UP_REST: Span = Span::from_secs(5);
 
 async fn run(world: World, knobs: Knobs) -> Result<(), WorldError> {
@@ -124,7 +124,7 @@ struct Settings {
     file_percent_of_percent: (u64, u64),
 }
 
-/// The working set is the memory and a dirty limit's worth; the ratio says how much of it is files.
+/// The working set is the memory plus one dirty limit; the ratio says how much of it is files.
 fn file_percent_of_percent(dirty_ratio_percent: u64) -> (u64, u64) {
     let all = 100 + dirty_ratio_percent;
     let files = all * dirty_ratio_percent;
@@ -196,7 +196,7 @@ impl Step {
         let hogs = workers - 1 - writers;
         let (files, anonymous) = settings.file_percent_of_percent;
         let file_bytes = memory / 10_000 * files / writers.max(1);
-        // A writer has a block to write, and a hog a page, whatever the dirty limit is.
+        // A writer has at least a block to write, and a hog a page, with any dirty limit.
         let file_bytes = file_bytes.next_multiple_of(BLOCK).max(BLOCK);
         let hog_bytes = memory / 10_000 * anonymous / hogs.max(1);
         let files_each = match settings.files_per_writer {
@@ -218,7 +218,7 @@ impl Step {
         })
     }
 
-    /// Warms up, measures, and stops everybody. Returns how long each pass took, ms.
+    /// Warms up, measures, and stops all processes. Returns how long each pass took, ms.
     async fn run(&self, process: &Process) -> Result<Vec<f64>, WorldError> {
         let world = process.world();
         let mut others = self.start_file_workers(world);
@@ -368,8 +368,8 @@ fn tell(world: &World, workers: u64, passes_ms: &[f64]) {
         }
     }
     let name = format!("mmap_latency@{workers}");
-    // The published tables are made of samples; pictures are drawn of distributions, which have a
-    // name of their own so that no row has two meanings.
+    // The published tables come from samples. Pictures come from distributions, which have a name
+    // of their own so that no row has two meanings.
     let picture = format!("mmap_pass@{workers}");
     for pass_ms in passes_ms {
         measures.sample(&name, "ms", *pass_ms);

@@ -182,7 +182,7 @@ fn a_step_has_files_to_write_and_hogs_whatever_the_dirty_limit_is() {
         let passes = &outcome.samples["mmap_latency@3"].values;
         assert!(!passes.is_empty(), "{percent} %");
     }
-    // What is asked for is the only step, above the most of the others too.
+    // The requested step is the only one, even above the largest of the others.
     let knobs = [
         ("scale", "64"),
         ("workers", "5"),
@@ -273,7 +273,7 @@ fn the_late_disk_is_written_later() {
         ("late_writers", "2"),
     ];
     let outcome = told(&small("jbod", "hdd-usbkey", &knobs));
-    // Two writers for half of the time, at what the disk can do.
+    // Two writers for half of the time, at the rate of the disk.
     let mean = figure(&outcome, "per_dd_bytes_per_s_mean@disk");
     assert!(mean > 10e6 && mean < 30e6, "{mean}");
 }
@@ -313,7 +313,7 @@ fn reclaim_that_naps_turns_over_dirty_pages_once_swap_is_full() {
     let naps = directly_scanned("linux-5.15", full);
     let waits = directly_scanned("linux-5.15+throttle-v2", full);
     assert!(waits < naps / 2, "{waits} of {naps}");
-    // While swap has room, reclaim waits for that and not for pages of files.
+    // While swap has room, reclaim waits for swap and not for pages of files.
     let with_room = directly_scanned("linux-5.15", 16 << 30);
     assert!(with_room < naps / 2, "{with_room} of {naps}");
 }
@@ -351,7 +351,7 @@ fn a_knob_with_which_a_run_would_have_no_end_is_refused() {
     }
 }
 
-/// A workload, its knobs, and what is said of one of them.
+/// A workload, its knobs, and the error about one of them.
 type Refused = (
     &'static str,
     &'static [(&'static str, &'static str)],

@@ -9,7 +9,7 @@ use forebay_rt::Work;
 /// Pages that are touched for one charge.
 const TOUCHED_AT_ONCE: u64 = 32;
 
-/// An anonymous mapping. Dropping it gives its pages up without charging for that.
+/// An anonymous mapping. Dropping it frees its pages without charging for that.
 pub struct Mapping {
     process: Process,
     memory: File,
@@ -102,7 +102,7 @@ impl Mapping {
         self.touch(0, self.pages).await
     }
 
-    /// Gives the memory up.
+    /// Frees the memory.
     pub async fn unmap(self) {
         let pages = self.touched_pages;
         self.process

@@ -51,7 +51,7 @@ pub(crate) struct NamedDevice {
     pub(crate) kind: BootedDevice,
 }
 
-/// What stores stand on.
+/// What stores are on.
 pub(crate) enum BootedDevice {
     /// An address space.
     Local(Arc<dyn Device>),
@@ -119,7 +119,7 @@ pub(crate) fn simulate(
     })
 }
 
-/// What a world stands on.
+/// What a world is made from.
 struct Hardware {
     file_systems: Vec<FileSystem>,
     devices: Vec<NamedDevice>,
@@ -149,8 +149,8 @@ fn assemble(
 }
 
 /// A world like `machine` in real time: its memory is ours, its files are in a folder of their own
-/// inside `folder`, and its processes are tasks. Whoever drops that folder has waited for
-/// [`World::end_of_all`] before, or a process makes another file in it.
+/// inside `folder`, and its processes are tasks. A caller must wait for [`World::end_of_all`]
+/// before it drops that folder, or a process makes another file in it.
 ///
 /// # Errors
 /// [`RunError`] if the folder cannot be written or the engine refuses its settings.
@@ -173,7 +173,7 @@ pub(crate) fn on_folder(
         let (store, volume) = scratch.folder(&plan.name)?;
         file_systems.push(FileSystem {
             name: plan.name.clone(),
-            // Nothing is handed to a daemon: the folder's own file system takes it.
+            // Nothing goes to a daemon: the folder's own file system takes it.
             kind: "real".into(),
             attached: cache.attach(store)?,
             volume: Arc::new(volume),
@@ -229,7 +229,7 @@ fn build_devices(machine: &Machine, rt: &Rt) -> Result<Vec<NamedDevice>, RunErro
 }
 
 impl BootedDevice {
-    /// Requests that wait at most: those of a client are what the server lets it send, as ever.
+    /// Most requests that wait: for a client, as many as the server lets it send.
     fn queue_requests(&self) -> u32 {
         match self {
             BootedDevice::Local(device) => device.shape().queue_depth,
@@ -241,7 +241,7 @@ impl BootedDevice {
 /// The store of a file system, where its files come from, and what it answers reclaim.
 type Mounted = (Arc<dyn Store>, Arc<dyn Volume>, ReclaimWrites);
 
-/// Mounts a file system on all of a device but the last `swap_bytes`.
+/// Mounts a file system on all of a device except the last `swap_bytes`.
 fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64) -> Mounted {
     let device = match device {
         BootedDevice::Local(device) => device.clone(),

@@ -3,7 +3,7 @@
 use forebay::{AccessError, BuildError, SyncError};
 use forebay_base::units::show_bytes;
 
-/// What kept a process from its work.
+/// Why a process could not do its work.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorldError {
@@ -79,13 +79,13 @@ pub enum WorldError {
         /// Why not.
         error: Box<WorldError>,
     },
-    /// A number of the workload cannot be.
+    /// A number of the workload is impossible.
     #[error("{0}")]
     Impossible(String),
 }
 
 impl WorldError {
-    /// The same, said of the process called `name`.
+    /// The same error, for the process called `name`.
     pub(crate) fn of_process(self, name: &str) -> WorldError {
         match self {
             WorldError::NoRoom {

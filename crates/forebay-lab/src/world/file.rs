@@ -12,14 +12,13 @@ use std::sync::Arc;
 /// Most bytes that go to the engine in one call.
 const CALL_BYTES: usize = 1 << 20;
 
-/// What phantom pages are written from.
+/// The source of writes to pages without bytes.
 static ZEROS: [u8; CALL_BYTES] = [0; CALL_BYTES];
 
 /// Pages of a mapping that are touched for one charge.
 const TOUCHED_AT_ONCE: u64 = 32;
 
-/// What a process itself takes to write one word of a page that it has not in its processor's
-/// caches.
+/// The time of a process to write one word of a page that is not in its processor's caches.
 pub(super) const TOUCH_WORK: Work = Work::User(forebay_base::Span::from_nanos(100));
 
 /// A file that a process has open.
@@ -121,7 +120,7 @@ impl Process {
     }
 }
 
-/// A file as it was when somebody had it open.
+/// A file as it was when a process had it open.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownFile {
     object: ObjectId,
@@ -129,7 +128,7 @@ pub struct KnownFile {
 }
 
 impl WorldFile {
-    /// What it takes to open the file again.
+    /// What is needed to open the file again.
     pub fn known(&self) -> KnownFile {
         KnownFile {
             object: self.object,
@@ -161,7 +160,7 @@ impl WorldFile {
         self.end_bytes
     }
 
-    /// One call that writes `length_bytes` behind what was written before.
+    /// One call that writes `length_bytes` after what was written before.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -171,7 +170,7 @@ impl WorldFile {
         Ok(())
     }
 
-    /// As [`WorldFile::append`], for `calls` calls that are charged for at one go.
+    /// As [`WorldFile::append`], for `calls` calls that are charged together.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -208,7 +207,7 @@ impl WorldFile {
     ) -> Result<(), WorldError> {
         let end_bytes = offset_bytes + length_bytes;
         if end_bytes > self.file.len() {
-            // The file system places together what it hears of at one time.
+            // The file system places bytes together that are announced together.
             self.volume.reaches(self.object, offset_bytes..end_bytes)?;
         }
         let mut done = 0;
@@ -320,13 +319,13 @@ impl WorldFile {
         Ok(())
     }
 
-    /// Says that this handle writes no more.
+    /// Announces that this handle writes no more.
     pub async fn close(self) {
         self.process.charge(Work::Call).await;
         self.volume.close(self.object);
     }
 
-    /// Removes the file: what of it is still dirty is never written.
+    /// Removes the file: its dirty pages are never written.
     ///
     /// # Errors
     /// As [`File::truncate`], and [`WorldError::File`].
@@ -336,7 +335,7 @@ impl WorldFile {
     }
 }
 
-/// What a process's own code takes to touch `pages` pages.
+/// The time of a process's own code to touch `pages` pages.
 pub(super) fn touch_work(pages: u64) -> Work {
     match TOUCH_WORK {
         Work::User(span) => Work::User(span.saturating_mul(pages)),

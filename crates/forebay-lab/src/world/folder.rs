@@ -1,4 +1,4 @@
-//! A real folder in the place of a machine's file systems.
+//! A real folder instead of a machine's file systems.
 
 use super::WorldError;
 use super::volume::{Answer, Volume};
@@ -11,8 +11,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder of its own inside the one that was given; it goes with this value, which whoever made
-/// the world keeps: a task that holds the world may outlive the program's last statement.
+/// A folder of its own inside the given one. It is removed with this value, which the maker of the
+/// world keeps, because a task that holds the world may outlive the program's last statement.
 pub(crate) struct Scratch {
     path: PathBuf,
 }
@@ -51,7 +51,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Files of a folder, flat, whatever directory they were asked for in.
+/// Files of a folder, flat, without the directories that were asked for.
 pub(super) struct Folder {
     store: Arc<FileStore>,
     path: PathBuf,
@@ -108,7 +108,7 @@ impl Volume for Folder {
     }
 
     fn room_bytes(&self) -> u64 {
-        // The system says when it is full.
+        // The system reports when it is full.
         u64::MAX
     }
 }

@@ -20,7 +20,7 @@ struct Kept {
 }
 
 impl Measures {
-    /// One figure; a later one of the same name takes its place.
+    /// One figure; a later one of the same name replaces it.
     pub fn figure(&self, name: &str, value: f64) {
         lock(&self.kept).figures.insert(name.into(), value);
     }

@@ -1,9 +1,8 @@
 //! What a workload sees of the machine that it runs on: processes, files, memory, time.
 //!
 //! A workload is written against this and runs in two worlds: on a simulated machine, where each
-//! call also takes the processor time that it would have cost, and on a real folder, where it
-//! takes what it takes. A [`Process`] is killed at any wait; a [`WorldFile`] call is one call of
-//! the engine.
+//! call also takes the processor time that it would cost, and on a real folder, where it takes real
+//! time. A [`Process`] is killed at any wait; a [`WorldFile`] call is one call of the engine.
 
 mod anonymous;
 mod boot;
@@ -76,7 +75,7 @@ impl FileSystem {
         &self.kind
     }
 
-    /// Whether its daemon is a process of its own, to which every page of a write is handed.
+    /// Whether its daemon is a process of its own, which gets every page of a write.
     pub fn is_in_user_space(&self) -> bool {
         self.kind == boot::NTFS
     }
@@ -91,8 +90,8 @@ impl FileSystem {
         self.volume.room_bytes()
     }
 
-    /// Refuses a workload that would not fit: it needs as many bytes as these numbers multiplied,
-    /// which may be more than a number can say.
+    /// Refuses a workload that would not fit: it needs as many bytes as the product of these
+    /// numbers, which may overflow.
     ///
     /// # Errors
     /// [`WorldError::NoRoom`].
@@ -101,7 +100,7 @@ impl FileSystem {
             .iter()
             .try_fold(1_u64, |all, it| all.checked_mul(*it));
         let room_bytes = self.volume.room_bytes();
-        // A server has room for whatever a number can say, and for nothing more.
+        // A server has room for any number of bytes that does not overflow.
         if needed_bytes.is_some_and(|needed| needed <= room_bytes) {
             return Ok(());
         }
@@ -196,7 +195,7 @@ impl World {
             .collect()
     }
 
-    /// From now on the device called `name` runs at so many thousandths of its speed.
+    /// From now on the device called `name` runs at this many thousandths of its speed.
     ///
     /// # Errors
     /// [`WorldError::Impossible`] if there is none, or files are real.

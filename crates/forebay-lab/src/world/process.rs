@@ -1,4 +1,4 @@
-//! Processes: they run until they return or are killed, and somebody waits for them.
+//! Processes: they run until they return or are killed, and can be waited for.
 
 use super::{World, WorldError};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -39,14 +39,14 @@ pub(super) struct Life {
     ended: Gate,
 }
 
-/// A process, as whoever started it sees it. Dropping this lets it run on alone.
+/// A process, as its starter sees it. Dropping this lets it run on alone.
 pub struct ProcessHandle {
     life: Arc<Life>,
     task: Task,
 }
 
 impl World {
-    /// Ends what is still alive: the run is over.
+    /// Ends all processes that still live: the run is over.
     pub(crate) fn end(&self) {
         self.kill_all();
     }
@@ -156,7 +156,7 @@ impl Life {
     }
 }
 
-/// While it lives, a kill waits.
+/// While this exists, a kill waits.
 pub(super) struct Shield(Arc<Life>);
 
 impl Drop for Shield {
@@ -196,8 +196,8 @@ impl Process {
         self.world.rt().charge(work)
     }
 
-    /// Keeps kills waiting where the machine's policy cannot be interrupted: a writer that writes
-    /// back by itself is deaf until it is through.
+    /// Makes kills wait if the machine's policy cannot be interrupted: a writer that writes back by
+    /// itself ignores them until it is done.
     pub(super) fn shield(&self) -> Option<Shield> {
         if self.world.writes_are_interruptible() {
             return None;

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 
-/// What a volume answers when it is through.
+/// What a volume answers when it is done.
 pub(super) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldError>> + Send + 'a>>;
 
 /// A place where files are made and removed.
@@ -32,7 +32,7 @@ pub(super) trait Volume: Send + Sync {
     fn room_bytes(&self) -> u64;
 }
 
-/// Numbers of files that were never given before.
+/// File numbers that were never used before.
 pub(super) struct Numbers(AtomicU64);
 
 impl Numbers {

@@ -37,8 +37,8 @@ impl World {
         }
     }
 
-    /// What is measured begins now: whatever was counted and sampled before is forgotten. A run
-    /// begins so by itself; a workload that prepares something first says it again.
+    /// Measuring begins now: everything counted and sampled before is forgotten. A run begins this
+    /// way by itself; a workload that prepares something first calls it again.
     pub fn open_window(&self) {
         let snapshot = self.snapshot();
         let at = snapshot.at;
@@ -53,13 +53,13 @@ impl World {
         window.closed = None;
     }
 
-    /// The series of what is looked at begins now: its times are counted from here.
+    /// The series of samples begins now: its times are counted from here.
     pub(crate) fn begin_series(&self) {
         let sampler = Sampler::new(self.now(), self.device_statistics());
         lock(&self.inner.window).sampler = Some(sampler);
     }
 
-    /// What is measured ends now; the first to say so counts. A run ends so by itself.
+    /// Measuring ends now; the first call counts. A run ends this way by itself.
     pub fn close_window(&self) {
         let snapshot = self.snapshot();
         let mut window = lock(&self.inner.window);
@@ -90,15 +90,15 @@ impl World {
         self.cache().statistics().get(counter) - before
     }
 
-    /// Looks at all levels once a second until the run is over.
+    /// Samples all levels once a second until the run is over.
     pub(crate) async fn watch(self) {
         while self.rt().timeout(INTERVAL, self.over()).await.is_err() {
             self.sample();
         }
     }
 
-    /// Looks at all levels once, as long as anything is measured: while what is left dirty is
-    /// written, levels fall that no workload brought about.
+    /// Samples all levels once, while anything is measured: afterwards, when what is left dirty is
+    /// written, levels fall without a workload.
     pub(crate) fn sample(&self) {
         let taken = {
             let mut window = lock(&self.inner.window);

@@ -1,4 +1,4 @@
-//! Axes: where a value stands, and which values are written beside the axis.
+//! Axes: where a value is drawn, and which values are written beside the axis.
 
 /// An axis with its title, which names the unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -7,18 +7,18 @@ pub struct Axis {
     pub title: String,
     /// How values become places.
     pub scale: Scale,
-    /// The ends, where the data shall not decide; the data only ever widens them.
+    /// The ends, if the data does not determine them; data can only widen them.
     pub bounds: Option<(f64, f64)>,
 }
 
 /// How values become places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally far.
+    /// Equal differences have equal distances.
     Linear,
-    /// Equal ratios are equally far; only values above 0 have a place.
+    /// Equal ratios have equal distances; only values above 0 have a place.
     Log,
-    /// Percentiles: 90, 99 and 99.9 are equally far.
+    /// Percentiles: 90, 99 and 99.9 have equal distances.
     Nines,
 }
 
@@ -84,7 +84,7 @@ impl Scale {
         value.is_finite() && (self != Scale::Log || value > 0.0)
     }
 
-    /// A number in which equal differences are equally far.
+    /// The value on a scale on which equal differences have equal distances.
     pub(super) fn even(self, value: f64) -> f64 {
         match self {
             Scale::Linear => value,
@@ -109,7 +109,7 @@ fn linear_ticks(ends: (f64, f64), wanted: usize) -> Vec<f64> {
     (first..=last).map(|number| number as f64 * step).collect()
 }
 
-/// Powers of ten, each n-th where there are many, and 2 and 5 times them where there are few.
+/// Powers of ten: every n-th if there are many, and also 2 and 5 times them if there are few.
 fn log_ticks(ends: (f64, f64), wanted: usize) -> Vec<f64> {
     let (first, last) = (ends.0.log10().floor() as i32, ends.1.log10().ceil() as i32);
     let decades = (last - first).max(1) as usize;

@@ -1,6 +1,6 @@
-//! Long series made short without hiding anything.
+//! Makes long series short without hiding anything.
 
-/// Neighbouring points of a series as one.
+/// Neighbouring points of a series, merged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     /// The middle of its points on the x axis.

@@ -60,12 +60,12 @@ impl Frame {
         }
     }
 
-    /// Where `value` stands from left to right.
+    /// The x coordinate of `value`.
     pub(super) fn x(&self, value: f64) -> f64 {
         self.left + share(value, self.x) * (self.right - self.left)
     }
 
-    /// Where `value` stands from top to bottom.
+    /// The y coordinate of `value`.
     pub(super) fn y(&self, value: f64) -> f64 {
         self.bottom - share(value, self.y) * (self.bottom - self.top)
     }

@@ -165,7 +165,7 @@ fn joined(points: &[(f64, f64)], frame: &Frame) -> String {
             frame.y(point.1)
         );
     }
-    // A round end makes a dot of a line without a length.
+    // A round end makes a line of length 0 a dot.
     if !text.contains('L') && !text.is_empty() {
         text.push_str("h0");
     }

@@ -1,9 +1,9 @@
-//! The chart room: pictures as SVG, drawn from numbers and nothing else.
+//! Charts: pictures as SVG, drawn only from numbers.
 //!
-//! Colours are classes (`c0` to `c7` for lines, `f0` to `f7` for areas) that the page's style
-//! gives a colour for light and for dark. A line with more points than the picture has columns is
-//! drawn as the mean of each column over a band from the smallest to the largest value in it, so
-//! that nothing that was measured is hidden.
+//! Colours are classes (`c0` to `c7` for lines, `f0` to `f7` for areas), for which the page's style
+//! has a light and a dark colour. A line with more points than the picture has columns is drawn as
+//! the mean of each column over a band from the smallest to the largest value in it, so that
+//! nothing that was measured is hidden.
 //!
 //! ```
 //! use forebay_lab::report::chart::{Axis, Chart, Layer, Shape};

@@ -1,4 +1,4 @@
-//! A column of a series as points, and what is said of its run below a picture.
+//! A column of a series as points, and the note about its run below a picture.
 
 use crate::outcome::{Column, Outcome, Series};
 

@@ -1,4 +1,4 @@
-//! What happened how often: pages looked at, freed and written by reclaim, heads moved.
+//! Rates of events: pages scanned, freed and written by reclaim, heads moved.
 
 use super::super::chart::{Axis, Chart, Layer, Shape, share_axes};
 use super::points::{note, points};
@@ -80,8 +80,7 @@ pub(super) fn wakefulness(policies: &[Policy<'_>]) -> Gallery {
     }
 }
 
-/// One picture for each column that is `wanted` and that is not nothing throughout, with a line for
-/// each policy.
+/// One picture for each column that is `wanted` and not always 0, with a line for each policy.
 fn in_one(
     policies: &[Policy<'_>],
     title: &str,

@@ -115,8 +115,7 @@ impl IoThreads {
         })
     }
 
-    /// Queues a read of the directory numbered `directory`. What comes back is how long it took
-    /// from `at` on.
+    /// Queues a read of the directory numbered `directory`. Returns how long it took from `at` on.
     pub(super) fn ask(
         &self,
         directory: usize,
