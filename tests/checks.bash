@@ -1,16 +1,16 @@
-# What the checks with clients have in common; read by those scripts, not run.
+# The common part of the checks with clients; sourced by those scripts, not run.
 #
-# They set `server` to the process that serves, and before a check call `prepare`, which they define.
+# They set `server` to the serving process, and define `prepare`, which is called before each check.
 # shellcheck shell=bash
 passed=0 failed=0 ignored=0
 server=
 
-# What is there after all is shown. As a function, for `set -e` does not see a `!`.
+# Shows what exists against expectation. A function, because `set -e` does not see a `!`.
 lacks() {
   ! grep -m 5 "$1" "$2" >&2
 }
 
-# Ends the server in order; what was written must then be behind it.
+# Ends the server in order; what was written must then be in its source.
 end() {
   kill -TERM "$server" && wait "$server"
   local status=$?
@@ -18,7 +18,7 @@ end() {
   return "$status"
 }
 
-# ignore NAME REASON: what cannot be checked here is named and counted.
+# ignore NAME REASON: names and counts a check that cannot run here.
 ignore() {
   echo "test $1 ... ignored, $2"
   ignored=$((ignored + 1))

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# `forebay serve nbd` under clients that nobody here wrote: fio, libnbd's tools, qemu's tools,
-# an ext4 file system made on the export.
+# `forebay serve nbd` under clients from other projects: fio, libnbd's tools, qemu's tools, an ext4 file system made on the export.
 #
 # usage: tests/clients.sh FOREBAY
 # FOREBAY is the program. A check whose client is missing is named and counted as ignored.
@@ -25,7 +24,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# Serves disk.img, with what else is given, and returns when clients may come.
+# Serves disk.img, with the other arguments, and returns when clients can connect.
 serve() {
   # The FIFO ends this wait at the server's first line, or at its death.
   rm -f started
@@ -170,7 +169,7 @@ check_ext4_is_clean() (
   rm -rf tree plain.img
 )
 
-# The file system on the export itself, where the kernel has a client and lets us use it.
+# The file system on the export itself, if the kernel has a client and lets us use it.
 check_ext4_through_the_kernel() (
   set -e
   device=
@@ -215,7 +214,7 @@ make_certificates() {
     -subj /CN=authority -keyout "$1/ca-key.pem" -out "$1/ca-cert.pem"
   local who
   for who in server client; do
-    # With an extension, for a certificate without one is of version 1, which rustls refuses.
+    # With an extension, because a certificate without one has version 1, which rustls refuses.
     echo 'subjectAltName = DNS:localhost, IP:127.0.0.1' >extensions
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$who" \
       -keyout "$1/$who-key.pem" -out request.pem
@@ -224,7 +223,7 @@ make_certificates() {
   done
 }
 
-# Serves disk.img to the network, sets port, and returns when clients may come.
+# Serves disk.img to the network, sets port, and returns when clients can connect.
 serve_tls() {
   rm -f started
   mkfifo started
@@ -250,7 +249,7 @@ check_tls_is_spoken_and_demanded() (
   nbdcopy --flush original "$secured"
   nbdcopy "$secured" copy
   cmp original copy
-  # Neither in the clear, nor with the certificate of an authority that the server does not know.
+  # Neither without TLS, nor with the certificate of an authority that the server does not know.
   lacks_size() { ! nbdinfo --size "$1"; }
   lacks_size "nbd://localhost:$port"
   cp pki/ca-cert.pem other/ca-cert.pem

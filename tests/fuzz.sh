@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets for some seconds, side by side: fuzz.sh SECONDS.
 #
-# It needs a nightly compiler and a C++ compiler for libfuzzer; where they are not there the targets
-# count as ignored, and it says so. What is found along the way is kept in the target folder for the
-# next run; an input that breaks something is kept there too, and named.
+# It needs a nightly compiler and a C++ compiler for libfuzzer; without them the targets count as
+# ignored, and it says so. New inputs are kept in the target folder for the next run; an input that
+# breaks something is kept there too, and named.
 set -euo pipefail
 unset CDPATH
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -23,8 +23,8 @@ if [ -n "${missing:-}" ]; then
   exit 0
 fi
 
-# What cargo-fuzz passes, but for AddressSanitizer, with which a build takes far longer: every edge
-# is counted and comparisons are traced. With a target given, what runs while building is left alone.
+# The flags of cargo-fuzz, except AddressSanitizer, with which a build takes far longer: every edge
+# is counted and comparisons are traced. With a target given, build scripts are not instrumented.
 flags='--cfg fuzzing -Cpasses=sancov-module
   -Cllvm-args=-sanitizer-coverage-level=4
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
@@ -34,7 +34,7 @@ host=$(rustc +nightly -vV | sed -n 's/^host: //p')
 RUSTFLAGS=${flags//$'\n'/ } CARGO_TARGET_DIR=$folder cargo +nightly build --quiet --release \
   --locked --manifest-path fuzz/Cargo.toml --target "$host"
 
-# Starts from what former runs found, and, where texts are read, from those that ship.
+# Starts from the inputs of former runs and, for texts, from those that ship.
 run() {
   local corpus=$folder/corpus/$1 shipped=()
   if [ "$1" = lab_text ]; then

@@ -23,14 +23,14 @@ chmod 755 .
 src=$scratch/src
 mnt=$scratch/mnt
 
-# Takes the mount away, whatever state it is in.
+# Takes the mount away, in any state.
 kill_server() {
   if [ -n "$server" ]; then
     kill -KILL "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
     server=
   fi
-  # A mount whose server is gone is in the list alone.
+  # A mount whose server is gone is only in the list.
   if grep -q " $mnt fuse" /proc/mounts; then
     fusermount3 -u -z "$mnt" 2>/dev/null || umount -l "$mnt"
   fi
@@ -43,7 +43,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# Mounts src at mnt, with what else is given, and returns when it answers.
+# Mounts src at mnt, with the other arguments, and returns when it answers.
 serve() {
   # The FIFO ends this wait at the server's first line, or at its death.
   rm -f started
@@ -60,7 +60,7 @@ prepare() {
   mkdir -p "$src" "$mnt"
 }
 
-# As check, where something can be mounted.
+# As check, if something can be mounted.
 check_mount() {
   if [ -n "$no_mount" ]; then
     ignore "$1" "$no_mount"
@@ -120,7 +120,7 @@ check_mappings_of_what_is_gone_are_signalled() (
 )
 
 # Touches a mapping of the file $2 on a disk that is the image $1, of which only the first 40 MiB can
-# be read for a while: what is cut off of an image fails.
+# be read for a while: what is cut off an image fails.
 touch_on_a_failing_disk() {
   local line length
   rm -f words stored
@@ -154,7 +154,7 @@ check_mappings_of_a_disk_that_fails_are_signalled() (
     mount -o loop,errors=continue image "$disk"
     head -c 64M /dev/zero | tr '\0' o >"$disk/file"
     umount "$disk"
-    # What is cached of the disk is gone then.
+    # Then nothing of the disk is cached any more.
     mount -o loop,errors=continue image "$disk"
     if [ "$where" = folder ]; then
       touch_on_a_failing_disk image "$disk/file" >in-the-folder
@@ -171,8 +171,9 @@ check_mappings_of_a_disk_that_fails_are_signalled() (
   rm -f failed in-the-folder in-the-mount words stored
 )
 
-# Each operation against a model in memory, with mappings and syncs; other seeds every day. It would
-# also call posix_fallocate, now and then for no bytes, and take the refusal for a fault.
+# Each operation against a model in memory, with mappings and syncs; the seeds change every day.
+# posix_fallocate is left out: fsx sometimes calls it for 0 bytes, and counts the refusal as a
+# fault.
 check_fsx_finds_what_it_wrote() (
   set -e
   trap kill_server EXIT
@@ -376,8 +377,8 @@ check_the_end_writes_what_is_dirty() (
   rm -f original
 )
 
-# Who has a file mapped when the mount is ended is cut off, but nothing is lost that was stored
-# before: neither what was there at the signal nor what came afterwards.
+# A program that has a file mapped when the mount is ended is cut off, but nothing that it stored
+# before is lost: neither what was there at the signal nor what came afterwards.
 check_the_end_takes_what_is_stored_to_a_mapping() (
   set -e
   client=
@@ -416,7 +417,7 @@ PROGRAM
 )
 
 # A mount that is given up while its source stalls ends once the source goes on: none of its threads
-# is left waiting for the kernel, which would wait for the ones that are gone.
+# is left waiting for the kernel, which would wait for the threads that are gone.
 check_a_mount_that_is_given_up_is_gone() (
   set -e
   disk=$scratch/disk
@@ -470,7 +471,7 @@ PROGRAM
   kill -INT "$server"
   until grep -q 'given up' server.log; do :; done
   fsfreeze -u "$disk"
-  # Its first thread alone would be no end: the lock of the source goes with the last.
+  # The end of its first thread is not enough: the lock of the source goes with the last.
   timeout 5 tail --pid="$server" -f /dev/null
   flock -w 5 "$src" true
   rm -f words client.py
@@ -508,7 +509,7 @@ check_a_line_of_fstab_mounts() (
   grep -q 'unheard_of' refused.log
 )
 
-# A disk that is full below: told at fsync, kept, and written when there is room.
+# A full disk below: fsync reports it, the bytes are kept, and they are written when there is room.
 check_a_full_disk_loses_nothing() (
   set -e
   disk=$scratch/disk
@@ -522,7 +523,7 @@ check_a_full_disk_loses_nothing() (
   mkdir "$disk/src"
   src=$disk/src
   head -c 12M /dev/urandom >original
-  # With so many pages nothing is written before it is asked for.
+  # With this many pages nothing is written before fsync asks for it.
   serve --memory 256M
   head -c 16M /dev/zero >"$src/ballast"
   cp original "$mnt/kept"
@@ -596,8 +597,8 @@ check_pgbench_runs_and_restarts() (
   as_postgres "$tools/pg_checksums" --check -D "$src/data"
 )
 
-# What stress-ng has for file systems, a second each and checked: nothing may fail here that does
-# not fail in the folder of the scratch files. LTP would be asked too, but no registry has it.
+# The file system tests of stress-ng, a second each and checked: nothing may fail here that does not
+# fail in the folder of the scratch files. LTP is left out, because no registry has it.
 check_stress_ng_fails_nowhere_else() (
   set -e
   trap kill_server EXIT
@@ -643,7 +644,7 @@ CONFIGURATION
   serve --memory 32M --allow-other
   chmod 777 "$mnt"
   pjdfstest -c pjdfstest.toml -p "$mnt" >cases || { grep -A3 'FAIL' cases; exit 1; }
-  # Cases that want another kind of system are skipped, not most of them.
+  # Cases for another kind of system are skipped, but most must run.
   tail -n 1 cases | grep '^Summary: 0 failed'
   [ "$(grep -c ' ok$' cases)" -gt 300 ]
   end
@@ -667,7 +668,7 @@ as_root=
 if [ "$(id -u)" -ne 0 ]; then as_root=no-root; fi
 
 if [ "$#" -gt 1 ]; then
-  # Only what is named, for whoever looks for a fault.
+  # Only the named checks, to look for a fault.
   shift
   for name in "$@"; do check_mount "$name"; done
 else

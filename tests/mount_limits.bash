@@ -1,6 +1,6 @@
-# A mount within its limits of descriptors and memory, under more files than they are for.
+# A mount within its limits of descriptors and memory, with more files than these are for.
 #
-# Read by tests/mount.sh, not run.
+# Sourced by tests/mount.sh, not run.
 # shellcheck shell=bash disable=SC2154
 
 # Makes $1 folders of 1,000 small files each in the source.
@@ -22,7 +22,7 @@ check_more_files_than_descriptors_are_all_found() (
   ls -lR "$mnt" >list
   [ "$(grep -c '^-rw' list)" = 20000 ]
   [ "$(grep -r needle "$mnt" | wc -l)" = 20000 ]
-  # Some are written too, by more hands than one.
+  # Some are written too, by several writers.
   find "$mnt/3" -type f -print0 | xargs -0 -n 50 -P 4 sed -i s/needle/thread/
   [ "$(grep -r thread "$mnt" | wc -l)" = 1000 ]
   end

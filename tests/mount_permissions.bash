@@ -1,19 +1,19 @@
-# Who may do what through a mount, beside what the folder below allows the same users.
+# Who may do what through a mount, compared with what the source allows the same users.
 #
-# Read by tests/mount.sh, not run.
+# Sourced by tests/mount.sh, not run.
 # shellcheck shell=bash disable=SC2154
 
-# Two users of no account, in groups of their own.
+# Two users without accounts, in groups of their own.
 as_one() { setpriv --reuid=4001 --regid=4001 --clear-groups -- "$@"; }
 as_other() { setpriv --reuid=4002 --regid=4002 --clear-groups -- "$@"; }
 
-# Says what the modes and access lists of all files in the current folder are.
+# Prints the modes and access lists of all files in the current folder.
 show_permissions() {
   find . -mindepth 1 -printf '%P %m %U %G\n' | sort
   getfacl --recursive --numeric --absolute-names . | grep -v '^$'
 }
 
-# Each call says what came of it, without the tool's own words.
+# Each call prints its result, without the tool's own words.
 try() {
   if "$@" >/dev/null 2>&1; then echo "yes: $*"; else echo "no: $*"; fi
 }
@@ -78,7 +78,7 @@ changes_take_privileges_away() {
   for name in by-other by-root cut-other cut-root bare; do
     install -m 6777 /dev/stdin "$name" <<<program
     setcap cap_net_raw=ep "$name"
-    # Capabilities and modes are in whatever cache there is.
+    # Now capabilities and modes are in every cache that there is.
     stat -c '%n %a' "$name"
   done
   as_other dd if=/dev/zero of=by-other bs=1 count=1 conv=notrunc status=none
@@ -88,7 +88,7 @@ changes_take_privileges_away() {
   chown 4001 bare
   stat -c '%n %a' by-other by-root cut-other cut-root bare
   getcap by-other by-root cut-other cut-root bare
-  # Who is not in the group of a file gives it no set-group-ID by a list either.
+  # A user that is not in the group of a file cannot give it set-group-ID by a list either.
   install -m 2755 -o 4001 -g 4002 /dev/null listed
   as_one setfacl -m u:4002:rwx listed
   stat -c '%n %a' listed
@@ -122,7 +122,7 @@ check_changes_take_privileges_away() {
   permissions_are_those_below changes_take_privileges_away
 }
 
-# A file system that has no access lists refuses them, and lets in whom its modes let in.
+# A file system without access lists refuses them, and admits the users that its modes admit.
 check_a_source_without_lists_refuses_them() (
   set -e
   undo() {

@@ -1,5 +1,5 @@
-//! Any text as a machine and as a scenario of the lab: it is taken, or refused with a line that it
-//! has and a reason.
+//! Any text as a machine and as a scenario of the lab: it is accepted, or refused with a line that
+//! it has and a reason.
 #![no_main]
 
 use forebay_lab::machine::{Machine, MachineError, SourceLine};
@@ -7,7 +7,7 @@ use forebay_lab::run::Plan;
 use forebay_lab::scenario::Scenario;
 use libfuzzer_sys::fuzz_target;
 
-/// What was refused is told with a line of `text` and in words.
+/// A refusal has a line of `text` and a reason.
 fn judge_refusal(text: &str, place: SourceLine, problem: &str) {
     let lines = 1 + text.matches('\n').count();
     assert!(
@@ -17,7 +17,7 @@ fn judge_refusal(text: &str, place: SourceLine, problem: &str) {
     assert!(!problem.is_empty(), "{place} is refused without a reason");
 }
 
-/// What was taken has memory and processors, also when it is made smaller.
+/// An accepted machine has memory and processors, also after it is scaled down.
 fn judge_machine(machine: Machine) {
     assert!(machine.memory.bytes() > 0 && machine.processors > 0);
     assert!(machine.memory.all_managed_pages() <= machine.memory.bytes().div_ceil(4096));

@@ -1,5 +1,5 @@
-//! Whatever a client sends: the handshake and the decoder of requests take it or refuse it, say
-//! the same however the bytes are cut, and let nothing pass that lies outside the export.
+//! Any bytes from a client: the handshake and the decoder of requests accept or refuse them, give
+//! the same answer however the bytes are cut, and let nothing pass that lies outside the export.
 #![no_main]
 
 use forebay_nbd::handshake::{Agreement, ExportFacts, Handshake, HandshakeError, Progress};
@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 
 const LENGTH_BYTES: u64 = 1 << 30;
 
-/// What came of a handshake: the answers, the bytes taken, and the end.
+/// The result of a handshake: the answers, the bytes taken, and the end.
 #[derive(Debug, PartialEq)]
 struct Talk {
     output: Vec<u8>,

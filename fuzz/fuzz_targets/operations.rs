@@ -1,5 +1,5 @@
 //! Any sequence of operations on a file, before a store of any kind some of whose requests fail:
-//! what is read is what was written, and in the end the store has it and all books balance.
+//! what is read is what was written, and in the end the store has it and all counters agree.
 #![no_main]
 
 use forebay::{AccessError, Advice, Cache, File, Parts, Settings};
@@ -16,7 +16,7 @@ const PAGE: u64 = 4096;
 const OBJECT: ObjectId = ObjectId(1);
 /// Longest file: more than the memory.
 const LONGEST: u64 = 600 * PAGE;
-/// So often a call that fails is made again: no fault strikes as often.
+/// How often a failed call is repeated: no fault strikes this often.
 const TRIES: u32 = 50;
 
 /// What is left of the input.
@@ -50,7 +50,7 @@ impl Input<'_> {
     }
 }
 
-/// A call that is made again while an injected failure meets it.
+/// A call that is repeated while it meets an injected failure.
 macro_rules! surely {
     ($mirror:expr, $attempt:expr) => {{
         let mut tries = 0;
@@ -59,7 +59,7 @@ macro_rules! surely {
                 Ok(value) => break value,
                 Err(AccessError::Store(_) | AccessError::TooManyFailed { .. }) if tries < TRIES => {
                     tries += 1;
-                    // Of what it tells the next one may know as well.
+                    // The next call may get the same error.
                     let _ = $mirror.file.sync().await;
                 }
                 Err(error) => panic!("{error}"),
@@ -81,7 +81,7 @@ impl Mirror {
         assert_eq!(differs, None, "bytes from {start} on differ");
     }
 
-    /// Does what `input` says; none if it says nothing more.
+    /// Does what `input` says; none at the end of the input.
     async fn step(&mut self, input: &mut Input<'_>, rt: &Rt) -> Option<()> {
         match input.byte()? % 12 {
             0..=3 => {
@@ -133,7 +133,7 @@ impl Mirror {
             10 => rt.sleep(Span::from_millis(input.byte()?.into())).await,
             _ => {
                 let (start, length) = input.range()?;
-                // An injected failure is heard here and is no news later.
+                // An injected failure is reported here, and not again later.
                 let _ = self.file.sync_range(start..start + length).await;
             }
         }
@@ -195,7 +195,7 @@ async fn play(rt: Rt, input: &mut Input<'_>) -> Option<()> {
     };
     while mirror.step(input, &rt).await.is_some() {}
     faults.clear();
-    // What failed last is heard once; then all is well.
+    // The last failure is reported once; then all is well.
     let _ = mirror.file.sync().await;
     mirror.file.sync().await.expect("the store is well");
     let stored = memory.snapshot(OBJECT);

@@ -1,13 +1,13 @@
-//! Products that may pass 64 bits before they are divided again.
+//! Products that may exceed 64 bits before they are divided again.
 
-/// `value * numerator / denominator`, rounded down, held at the largest number if it does not fit.
+/// `value * numerator / denominator`, rounded down, and the largest number if it does not fit.
 /// The denominator must not be 0.
 pub(crate) fn scaled(value: u64, numerator: u64, denominator: u64) -> u64 {
     let product = u128::from(value) * u128::from(numerator) / u128::from(denominator);
     u64::try_from(product).unwrap_or(u64::MAX)
 }
 
-/// The floor of the binary logarithm; that of 0 is taken as 0.
+/// The floor of the binary logarithm; 0 for 0.
 pub(crate) fn log2(value: u64) -> u32 {
     value.max(1).ilog2()
 }

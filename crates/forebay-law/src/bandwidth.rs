@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | `written_pages` | pages | 0 and up | completions since the last step |
 //! | `elapsed_ms` | ms | 1 and up, 200 as a rule | the runtime |
-//! | `busy_us` | us | 0 to `elapsed_ms` | in which somebody was at work for the store |
+//! | `busy_us` | us | 0 to `elapsed_ms` | in which the store had work |
 //! | `write_pages_per_s` | pages/s | 0 and up | output: average over about 4 s |
 //! | `average_pages_per_s` | pages/s | 1 and up | output: the one that other laws use |
 //!
@@ -35,9 +35,10 @@
 //! 2. A new estimate lies between the last one and what was just measured.
 //! 3. The average moves towards the last estimate only, and by no more than an eighth of the gap.
 //! 4. The average is at least 1.
-//! 5. A store that halves its speed is known within 5 % after 14.0 s; twice the speed after 11.2 s.
+//! 5. After a store halves its speed, the estimate is within 5 % after 14.0 s; after it doubles,
+//!    after 11.2 s.
 //!
-//! 6. A store that had too little to do is never taken for slower than it was.
+//! 6. A store that had too little to do never counts as slower than before.
 //! 7. What it wrote in a short time of work raises the estimate by the length of that time.
 //!
 //! # Picture
@@ -49,8 +50,8 @@
 //!
 //! # Example
 //!
-//! A disk of 100 MB/s finishes 8000 pages in 200 ms, after it has done better than its average for
-//! a while: the average follows by an eighth of its gap to what was known before.
+//! A disk of 100 MB/s finishes 8000 pages in 200 ms, after it has been faster than its average for
+//! a while: the average follows by an eighth of its gap to the former estimate.
 //!
 //! ```
 //! use forebay_law::bandwidth::Bandwidth;
@@ -62,21 +63,21 @@
 //!
 //! # Why not the simpler one
 //!
-//! What was written in the last interval jumps between nothing and a whole queue. One moving
+//! The pages written in the last interval jump between none and a whole queue. One moving
 //! average still follows every pause of a disk, and all pauses of all writers with it. The second
 //! average moves only while the first keeps going away from it, so that a swing and its return
-//! cancel out. What was written over the time that passed takes a store whose writers are held up
-//! by something else for a slow one, and then holds them up itself; and where time without requests
-//! is left out by starting anew at each round, a store that answers at once is never measured.
+//! cancel out. If all time counts, a store whose writers are held up by something else seems slow,
+//! and then it holds them up itself. If time without requests is left out by starting anew at each
+//! round, a store that answers at once is never measured.
 //!
 //! # Edges
 //!
-//! After a gap longer than the window the old estimate says nothing and is dropped. A store that
-//! wrote nothing because nothing was asked of it must not be measured: the caller skips idle gaps.
-//! One that answers in no time at all has written in a microsecond. A store that became slower
-//! while it had little to do is known to be slower once it has enough to do, when it matters.
-//! An estimate of 0 would stop every writer for good, so the average is at least 1. An elapsed
-//! time of 0 counts as 1 ms.
+//! After a gap longer than the window the old estimate means nothing and is dropped. A store that
+//! wrote nothing because it had no requests must not be measured: the caller skips idle gaps. One
+//! that answers in no time counts as busy for a microsecond. If a store becomes slower while it has
+//! little to do, the estimate follows once it has enough to do, when it matters. An estimate of 0
+//! would stop every writer for good, so the average is at least 1. An elapsed time of 0 counts as 1
+//! ms.
 //!
 //! # Lineage
 //!
@@ -90,7 +91,7 @@ const US_PER_MS: u64 = 1_000;
 /// More than any store writes, 64 GiB a second: laws that multiply by a rate stay in their range.
 const HIGHEST_PAGES_PER_S: u64 = 1 << 24;
 
-/// What is assumed of a store before it has written: 100 MiB a second.
+/// The assumed bandwidth of a store before it has written: 100 MiB a second.
 pub const INITIAL_PAGES_PER_S: u64 = 25_600;
 
 /// The window of the moving average, as a shift of milliseconds: 4.096 s.
@@ -130,7 +131,7 @@ pub struct Sample {
     pub written_pages: u64,
     /// Milliseconds that passed.
     pub elapsed_ms: u64,
-    /// Microseconds of them in which somebody was at work for the store.
+    /// Microseconds of them in which the store had work.
     pub busy_us: u64,
 }
 

@@ -23,7 +23,8 @@
 //! # Conditions
 //!
 //! 1. A chunk is a multiple of 1024 pages and at least 1024.
-//! 2. It passes half a second of bandwidth, and an eighth of the limit, by no more than 1024 pages.
+//! 2. It exceeds half a second of bandwidth, and an eighth of the limit, by no more than 1024
+//!    pages.
 //! 3. It never shrinks as any of its inputs grows.
 //!
 //! # Picture
@@ -51,8 +52,8 @@
 //!
 //! # Edges
 //!
-//! Work that has less left than 4 MiB still gets a chunk of 4 MiB: it ends by itself. Work for the
-//! integrity of data has no chunk; the caller does not ask.
+//! Work with less than 4 MiB left still gets a chunk of 4 MiB: it ends by itself. Syncs have no
+//! chunk; the caller does not ask for one.
 //!
 //! # Lineage
 //!

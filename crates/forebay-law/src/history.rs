@@ -1,4 +1,4 @@
-//! Rules that later versions of Linux replaced, kept so that what the change was worth can be
+//! Rules that later versions of Linux replaced, kept so that the effect of each change can be
 //! measured. Each says when it held.
 
 use crate::arithmetic::scaled;
@@ -75,7 +75,7 @@ pub fn fractions_by_rotation(
     }
 }
 
-/// What a pass by rotations knows beside the lists.
+/// The inputs of a pass by rotations, besides the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotationScan {
     /// What was found among anonymous pages.
@@ -139,7 +139,7 @@ pub fn scan_targets_by_rotation(inputs: &ScanInputs, scan: &RotationScan) -> Sca
     let anon = sizes.active_anon.saturating_add(sizes.inactive_anon);
     let is_small = anon.saturating_add(file) >> inputs.priority < SWAP_CLUSTER_MAX;
     if scan.weights == RotationWeights::PlusOne && scan.is_kswapd && is_small {
-        // Small zones would be left alone until the priority has dropped far.
+        // Otherwise small zones would be left alone until the priority has dropped far.
         if mode != BalanceMode::File {
             targets.inactive_anon = SWAP_CLUSTER_MAX.min(sizes.inactive_anon);
             targets.active_anon = SWAP_CLUSTER_MAX.min(sizes.active_anon);
@@ -152,8 +152,8 @@ pub fn scan_targets_by_rotation(inputs: &ScanInputs, scan: &RotationScan) -> Sca
     targets
 }
 
-/// Whether a zone counts as hopeless: all it could free was looked at six times since a page was
-/// last freed (Linux 3.0 to 4.6).
+/// Whether a zone counts as hopeless: everything that it could free was looked at six times since a
+/// page was last freed (Linux 3.0 to 4.6).
 ///
 /// ```
 /// use forebay_law::history::is_unreclaimable;
@@ -163,7 +163,7 @@ pub fn is_unreclaimable(pages_scanned: u64, reclaimable: u64) -> bool {
     pages_scanned >= reclaimable.saturating_mul(6)
 }
 
-/// The pages that an allocator still hopes for after so many fruitless loops, of which 16 are
+/// The pages that an allocator still hopes for after this many fruitless loops, of which 16 are
 /// allowed (Linux 4.7 to 4.11).
 ///
 /// ```
@@ -215,7 +215,7 @@ pub fn consider_throttle_early(
 }
 
 /// The longest sleep in the first versions of throttling by event, in milliseconds. There were no
-/// sleeps because of congestion: those were for writeback.
+/// sleeps for congestion: those were sleeps for writeback.
 ///
 /// ```
 /// use forebay_law::history::{EarlyProgress, early_timeout_ms};
@@ -242,8 +242,8 @@ pub struct TaskLimits {
     pub clear_thresh: u64,
 }
 
-/// The limits of a writer that made `numerator` of the last `denominator` dirty pages: who dirties
-/// much is stopped up to an eighth earlier (Linux 2.6.24 to 3.1).
+/// The limits of a writer that made `numerator` of the last `denominator` dirty pages: a writer
+/// that dirties much is stopped up to an eighth earlier (Linux 2.6.24 to 3.1).
 ///
 /// ```
 /// use forebay_law::history::task_limits;
@@ -334,9 +334,9 @@ pub struct PagesLookedAt {
     pub pages: u64,
 }
 
-/// What a pass asks of a cache of objects beside the pages: twice the part that it looked at of the
-/// pages, in whole batches (up to Linux 4.15). A pass that looked at none counts as one that looked
-/// at 32, so where there is none to look at, all is asked.
+/// What a pass asks of a cache of objects beside the pages: twice the fraction of pages that it
+/// looked at, in whole batches (up to Linux 4.15). A pass that looked at no page counts as one that
+/// looked at 32, so if there are no pages to look at, it asks for all objects.
 ///
 /// ```
 /// use forebay_law::history::{PagesLookedAt, demand_by_scan};

@@ -62,16 +62,17 @@
 //!
 //! One limit that stops writers makes them run free, then stop dead. If the hard limit followed a
 //! falling threshold at once, all writers would stop until the surplus is written, which takes
-//! minutes on a slow store; it falls as slowly as pages can be written. Limits for the whole alone
-//! let a small zone fill with dirty pages, and reclaim there finds nothing to free.
+//! minutes on a slow store. So it falls as slowly as pages can be written. With only a limit for
+//! the whole, a small zone could fill with dirty pages, and reclaim there would find nothing to
+//! free.
 //!
 //! # Edges
 //!
 //! The available pages are at least 1 so that nothing is divided by 0. Bytes win over a
-//! percentage. A background limit that is too high is halved and not refused, since both follow
-//! memory. A limit that has never moved is 0 and the threshold counts. If the clock stands still
-//! the limit does too: it errs towards letting writers go on. A zone at its limit is passed over,
-//! never an error.
+//! percentage. A background limit that is too high is halved, not refused, since both follow
+//! memory. A limit that has never moved is 0, and the threshold counts. If the clock stands still
+//! the limit does too: the error is on the side of letting writers go on. A zone at its limit is
+//! skipped; that is never an error.
 //!
 //! # Lineage
 //!
@@ -247,8 +248,8 @@ pub fn node_dirtyable(free: u64, file_lru: u64, reserve: u64) -> u64 {
     free.saturating_sub(reserve).saturating_add(file_lru)
 }
 
-/// The dirty pages a zone may hold: its part of the whole limit. `global_dirtyable` is that of
-/// all zones together, and is asked only if the limit is one in bytes, which has to be divided.
+/// The dirty pages a zone may hold: its part of the whole limit. `global_dirtyable` is that of all
+/// zones together, and is used only if the limit is in bytes and has to be divided.
 pub fn zone_limit(
     dirtyable: u64,
     global_dirtyable: impl FnOnce() -> u64,

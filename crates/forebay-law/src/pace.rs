@@ -17,7 +17,7 @@
 //! | `sleep_us` | us | 0, or 250 to 180 000 | output |
 //! | `asks_again` | | yes or no | output |
 //! | quota | pages | 1 and up | output |
-//! | quota of a call | pages | 1 and up | output: asked where a call ends with so many |
+//! | quota of a call | pages | 1 and up | output: a call that ends with this many is checked |
 //!
 //! # Formula
 //!
@@ -39,10 +39,10 @@
 //! # Conditions
 //!
 //! 1. A sleep is 0, or from 250 us to 180 ms, and not longer than `max_pause_us` allows.
-//! 2. A writer that only writes, and is asked after each quota, gets its rate to within 2 %.
+//! 2. A writer that only writes, and is checked after each quota, gets its rate to within 2 %.
 //! 3. A writer that stayed away for more than a second starts anew.
-//! 4. Nobody owes more than one longest pause beside the one that it sleeps, or than a page takes
-//!    at its rate, if that is longer.
+//! 4. No writer owes more than one longest pause besides the one that it sleeps, or more than a
+//!    page takes at its rate, if that is longer.
 //! 5. The quota is never above that of the pause law.
 //! 6. A longer list of dirtied pages never makes the sleep shorter.
 //! 7. A writer whose page takes longer than two longest pauses gets its rate to within 2 % too,
@@ -58,7 +58,7 @@
 //! # Example
 //!
 //! A writer of 1 MiB a call has 1 GB/s, 262 144 pages a second. The copy took 200 us, so it sleeps
-//! 776 us, each time; by the pause law it would write ten calls at once and then sleep 10 ms.
+//! 776 us each time; under the pause law it would write ten calls at once and then sleep 10 ms.
 //!
 //! ```
 //! use forebay_law::pace::{PaceInputs, pace};
@@ -76,31 +76,31 @@
 //!
 //! # Why not the simpler one
 //!
-//! The pause law asks a writer after 10 ms of work at the least, because a kernel pays for each
-//! sleep in every task of the machine and counts time in ticks. So of ten writes nine return at
-//! once and the tenth takes 10 ms: the mean is right and the worst is ten times the usual. A cache
-//! in a program has few writers and a fine clock; two sleeps a millisecond cost it one percent of
-//! a processor.
+//! The pause law checks a writer after at least 10 ms of work, because a kernel pays for each sleep
+//! of every task of the machine and counts time in ticks. So of ten writes nine return at once and
+//! the tenth takes 10 ms: the mean is right and the worst is ten times the usual. A cache in a
+//! program has few writers and a fine clock; two sleeps a millisecond cost it one percent of a
+//! processor.
 //!
 //! With the quota alone, 8 pages for a slow writer, seven of eight calls of a page return at once
-//! and the eighth pays for all. Each of a hundred writers on 30 MB/s waits for 110 ms then, and for
-//! 14 ms each time if a call pays where it ends. Asked after each page wherever it lies, a call of
-//! 1 MiB would sleep 256 times for nothing, since nobody sees its middle.
+//! and the eighth pays for all. Then each of a hundred writers on 30 MB/s waits for 110 ms; if a
+//! call pays where it ends, each waits for 14 ms every time. If every page were checked, a call of
+//! 1 MiB would sleep 256 times for nothing, since no caller sees the middle of a call.
 //!
 //! # Edges
 //!
-//! A writer is asked where its calls end a hundred times a second, or at most twice as often: what
-//! its sleeps cost a processor has a bound.
+//! A writer is checked where its calls end a hundred times a second, or at most twice as often, so
+//! the processor time for its sleeps has a bound.
 //!
 //! A page may take longer than the longest pause: with ten thousand writers on 100 MB/s it takes
-//! 390 ms. Were what is owed cut to one longest pause then, each would get twice its rate, the
-//! limit would stop them all, and who comes past it would be chance. With little dirty, pauses are
-//! short so that the store does not run dry, and what is owed stays short too.
+//! 390 ms. If the debt were then cut to one longest pause, each would get twice its rate, the limit
+//! would stop them all, and it would be chance which writer gets past it. With little dirty, pauses
+//! are short so that the store does not run dry, and the debt stays small too.
 //!
-//! A rate of 0 is not asked here: the writer sleeps as the pause law says. Sleeps below 250 us are
-//! saved up, for timers are late by some tens. The longest sleep is 180 ms, so that a late timer
-//! stays below the 200 ms that are promised. A clock that went back reads as time owed, at most one
-//! longest pause.
+//! A rate of 0 does not occur here: the writer sleeps as the pause law says. Sleeps below 250 us
+//! are saved up, because timers are late by some tens of microseconds. The longest sleep is 180 ms,
+//! so that a late timer stays below the 200 ms that are promised. A clock that went back reads as
+//! time owed, at most one longest pause.
 //!
 //! # Lineage
 //!
@@ -113,19 +113,19 @@ pub const SHORTEST_US: u64 = 250;
 pub const LONGEST_US: u64 = 180_000;
 /// A writer that stayed away for longer starts anew.
 const FORGET_US: u64 = 1_000_000;
-/// Writers are asked about so often in a second: a client with 32 writes of 4 KiB under way then
-/// waits in most of them, and not for long in the rest.
+/// Writers are checked about this often in a second: a client with 32 writes of 4 KiB under way
+/// then waits in most of them, and not for long in the rest.
 const QUOTAS_PER_S: u64 = 2_000;
 /// But not more often than after this many pages.
 const LEAST_QUOTA_PAGES: u64 = 8;
-/// Calls of a writer that is slower than the least quota is for pay where they end, about so often
-/// in a second.
+/// Calls of a writer that is too slow for the least quota pay where they end, about this often in a
+/// second.
 const PAID_CALLS_PER_S: u64 = 100;
 
 /// What a pacing decision is made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PaceInputs {
-    /// Pages that the writer dirtied since it was last asked.
+    /// Pages that the writer dirtied since it was last checked.
     pub dirtied_pages: u64,
     /// Its rate, pages a second; at least 1.
     pub task_ratelimit: u64,
@@ -140,11 +140,11 @@ pub struct PaceInputs {
 /// What a writer does now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// It sleeps for so long, in microseconds; 0 for going on.
+    /// How long it sleeps, in microseconds; 0 to go on.
     pub sleep_us: u64,
     /// Virtual time up to which it has paid after that.
     pub paused_when_us: u64,
-    /// It owes more than a longest pause after the sleep, and is asked again before it goes on.
+    /// It owes more than a longest pause after the sleep, and is checked again before it goes on.
     pub asks_again: bool,
 }
 
@@ -185,7 +185,8 @@ pub fn pace(inputs: &PaceInputs) -> Pace {
     }
 }
 
-/// Pages after which a paced writer is asked where its call ends, though its quota is not used up.
+/// Pages after which a paced writer is checked where its call ends, even if its quota is not used
+/// up.
 ///
 /// ```
 /// use forebay_law::pace::pace_call_quota;
@@ -199,7 +200,7 @@ pub fn pace_call_quota(task_ratelimit: u64) -> u64 {
     (task_ratelimit / PAID_CALLS_PER_S).max(1)
 }
 
-/// Pages after which a paced writer is asked again.
+/// Pages after which a paced writer is checked again.
 pub fn pace_quota(task_ratelimit: u64, pause_quota_pages: u64) -> u64 {
     let fine = (task_ratelimit / QUOTAS_PER_S).max(LEAST_QUOTA_PAGES);
     fine.min(pause_quota_pages).max(1)

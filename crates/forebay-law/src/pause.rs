@@ -1,9 +1,9 @@
-//! How long a writer pauses, and after how many pages it is asked again.
+//! How long a writer pauses, and after how many pages it is checked again.
 //!
 //! # Question
 //!
 //! A writer has dirtied its quota. Does it sleep now, how long, and how many pages may it dirty
-//! before it is asked again, so that its rate is met with pauses nobody notices?
+//! before it is checked again, so that its rate is met with pauses that nobody notices?
 //!
 //! # Inputs and output
 //!
@@ -39,8 +39,8 @@
 //! 2. `min_pause <= max_pause` and `target <= max_pause`.
 //! 3. A writer that only writes gets its rate to within 15 %, from 100 pages a second on.
 //! 4. A writer that stayed away for more than a second starts anew: it neither owes nor has saved.
-//! 5. A writer that is not slowed is asked before it could use up the square root of the room.
-//! 6. All processors together pass the limit by at most a 32nd before somebody is asked, unless
+//! 5. A writer that is not slowed is checked before it could use up the square root of the room.
+//! 6. All processors together exceed the limit by at most a 32nd before a writer is checked, unless
 //!    the limit is below 512 pages each.
 //! 7. A rate of 0 sleeps as long as is allowed.
 //!
@@ -71,15 +71,15 @@
 //!
 //! A pause after every page costs more than the page. A fixed pause is too long for one writer and
 //! too short for a thousand: their wake-ups alone would fill a processor. A fixed quota stops a
-//! writer of a slow store for seconds. Sleeping the whole period punishes a writer for the time it
-//! spent thinking; hence the clock, which runs in virtual time.
+//! writer of a slow store for seconds. Sleeping the whole period would punish a writer for the time
+//! that it spent thinking; hence the clock, which runs in virtual time.
 //!
 //! # Edges
 //!
-//! With nothing dirty the longest pause is 1 ms. A quota may be 0: the next dirtied page asks
+//! With nothing dirty the longest pause is 1 ms. A quota may be 0: the next dirtied page is checked
 //! again. A period that rounds to 0 keeps the pages on the account and raises the quota. A writer
-//! without a last pause is taken to have paused just now. A clock that went back reads as time
-//! owed, at most one longest pause. When the rate is 0 the caller asks again after each sleep.
+//! without a last pause counts as having paused just now. A clock that went back reads as time
+//! owed, at most one longest pause. When the rate is 0 the caller checks again after each sleep.
 //!
 //! # Lineage
 //!
@@ -90,8 +90,8 @@ use crate::arithmetic::{MS_PER_S, log2, scaled};
 /// The longest pause in milliseconds.
 pub const MAX_PAUSE_MS: u64 = 200;
 
-/// The quota of a writer that has never been asked, and the quota from which a pause is worth
-/// being short.
+/// The quota of a writer that has never been checked, and the quota from which a short pause is
+/// worth it.
 pub const POLL_PAGES: u64 = 32;
 
 /// The quota of a writer while its store is over its limit.
@@ -119,7 +119,7 @@ pub struct PauseSizing {
     pub min_pause_ms: u64,
     /// The pause that is aimed at, in milliseconds.
     pub target_ms: u64,
-    /// Pages until the writer is asked again; may be 0.
+    /// Pages until the writer is checked again; may be 0.
     pub next_quota_pages: u64,
 }
 
@@ -130,7 +130,7 @@ pub struct DirtierClock {
     pub paused_when_ms: Option<u64>,
     /// Pages it dirtied since.
     pub nr_dirtied: u64,
-    /// Pages after which it is asked.
+    /// Pages after which it is checked.
     pub nr_dirtied_pause: u64,
 }
 
@@ -145,7 +145,7 @@ impl Default for DirtierClock {
 }
 
 impl DirtierClock {
-    /// Pages after which the writer is asked; fewer while its store is over its limit.
+    /// Pages after which the writer is checked; fewer while its store is over its limit.
     pub fn quota_pages(&self, dirty_exceeded: bool) -> u64 {
         if dirty_exceeded {
             self.nr_dirtied_pause.min(EXCEEDED_QUOTA_PAGES)
@@ -162,7 +162,7 @@ pub enum PauseDecision {
     NoSleep,
     /// Sleep.
     Sleep {
-        /// For so many milliseconds.
+        /// For this many milliseconds.
         pause_ms: u64,
         /// The milliseconds its pages are worth at its rate.
         period_ms: u64,
@@ -209,8 +209,8 @@ pub fn size_pause(
     }
 }
 
-/// How many pages a writer may dirty before it is asked again while nobody is slowed: about the
-/// square root of what is left to `thresh`.
+/// How many pages a writer may dirty before it is checked again while no writer is slowed: about
+/// the square root of what is left to `thresh`.
 pub fn poll_interval(dirty: u64, thresh: u64) -> u64 {
     match thresh.checked_sub(dirty) {
         None | Some(0) => 1,
@@ -287,7 +287,7 @@ fn slept(
     (decision, clock)
 }
 
-/// The clock of a writer that was asked while nobody is slowed.
+/// The clock of a writer that was checked while no writer is slowed.
 pub fn freerun_clock(now_ms: u64, dirty: u64, thresh: u64) -> DirtierClock {
     DirtierClock {
         paused_when_ms: Some(now_ms),
@@ -296,12 +296,12 @@ pub fn freerun_clock(now_ms: u64, dirty: u64, thresh: u64) -> DirtierClock {
     }
 }
 
-/// Pages that may be dirtied on one processor, whoever dirties them, before somebody is asked.
+/// Pages that may be dirtied on one processor, by any writers, before one of them is checked.
 pub fn ratelimit_pages(thresh: u64, writers_or_cpus: u64) -> u64 {
     (thresh / writers_or_cpus.max(1).saturating_mul(32)).max(16)
 }
 
-/// Whether the store is over its limit, so that its writers are asked more often.
+/// Whether the store is over its limit, so that its writers are checked more often.
 pub fn dirty_exceeded(
     store_dirty: u64,
     store_thresh: u64,

@@ -35,7 +35,7 @@ pub fn sampled(
     })
 }
 
-/// What the loop of laws has come to at one moment.
+/// The state of the loop of laws at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopSample {
     /// Milliseconds since the start.
@@ -46,9 +46,9 @@ pub struct LoopSample {
     pub dirty: u64,
 }
 
-/// A store that writes `pages_per_s` and `writers` that do nothing but write, from a cold start:
-/// dirty pages at the end of the free run, the rate as if each writer were alone on a fast disk.
-/// The writers are a steady flow, the bandwidth is known; one sample for each step of the rate.
+/// A store that writes `pages_per_s`, and `writers` that only write, from a cold start: dirty pages
+/// at the end of the free run, the rate as if each writer were alone on a fast disk. The writers
+/// are a steady flow, the bandwidth is known; one sample for each step of the rate.
 ///
 /// ```
 /// use forebay_law::limits::DirtyLimits;

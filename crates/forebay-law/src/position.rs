@@ -37,14 +37,14 @@
 //!
 //! # Conditions
 //!
-//! 1. The polynomial is two at `freerun`, one at `setpoint`, nothing at `limit`.
+//! 1. The polynomial is two at `freerun`, one at `setpoint`, zero at `limit`.
 //! 2. The polynomial never rises with the dirty pages, and is flat at the setpoint.
 //! 3. From the limit on the ratio is 0.
 //! 4. The ratio is at least a quarter of the polynomial: no store's line starves its writers.
 //! 5. The ratio never rises with the store's dirty pages.
 //! 6. A store alone at its setpoint has a ratio of one, to within 1 %, if it can write its
 //!    threshold in a quarter of an hour.
-//! 7. A strict store at its threshold gets 0, and from 8 dirty pages on no more than the whole
+//! 7. A strict store at its threshold gets 0, and from 8 dirty pages on at most what the whole
 //!    allows.
 //!
 //! # Picture
@@ -56,7 +56,7 @@
 //!
 //! # Example
 //!
-//! A disk alone, 200 000 pages may be dirty and 187 500 are: half way from the setpoint to the
+//! One disk, of whose pages 200 000 may be dirty and 187 500 are: half way from the setpoint to the
 //! limit. Its writers go at 0.82 of their base rate.
 //!
 //! ```
@@ -79,11 +79,11 @@
 //! # Why not the simpler one
 //!
 //! Without a position term the rate law keeps whatever level of dirty pages it happens to have. A
-//! straight line is as steep at the setpoint as at the edges: there small disturbances shake every
-//! writer, and at the edges it does too little too late. The cube does next to nothing near the
-//! setpoint and stops everything at the limit. The line of the store reaches 0 far above its
-//! share, and a slow store that is found there (a stick that wrote fast into its own cache) would
-//! stop its writers for minutes: hence the quarter.
+//! straight line is as steep at the setpoint as at the edges: at the setpoint small disturbances
+//! shake every writer, and at the edges the line does too little too late. The cube does next to
+//! nothing near the setpoint and stops everything at the limit. The line of the store reaches 0 far
+//! above its share, and a slow store that is found there (a stick that wrote fast into its own
+//! cache) would stop its writers for minutes: hence the quarter.
 //!
 //! # Edges
 //!
@@ -93,7 +93,7 @@
 //! eighth of the room that is left, so that it can start. A threshold that collapsed below the
 //! part leaves the span to the bandwidth. A strict store with fewer than 8 dirty pages is not held
 //! back by its own line. The part is a fraction of 16 bits: if the threshold is worth many hours
-//! of the store's bandwidth, its rounding passes the span and the line is at its quarter, which
+//! of the store's bandwidth, its rounding exceeds the span and the line is at its quarter, which
 //! errs towards slowing.
 //!
 //! # Lineage
@@ -132,7 +132,7 @@ pub struct PositionInputs {
     pub store_dirty: u64,
     /// The store's write bandwidth in pages a second.
     pub average_pages_per_s: u64,
-    /// Whether the store may never pass its own threshold.
+    /// Whether the store may never exceed its own threshold.
     pub strict: bool,
     /// The store's part of the background threshold.
     pub store_background: u64,
@@ -195,7 +195,7 @@ pub fn position(inputs: &PositionInputs) -> Position {
     }
 }
 
-/// A store that may never pass its threshold: the smaller of two polynomials.
+/// A store that may never exceed its threshold: the smaller of two polynomials.
 fn strict_position(whole: Position, inputs: &PositionInputs) -> Position {
     if inputs.store_dirty < STRICT_FLOOR_PAGES {
         return Position {

@@ -33,9 +33,9 @@
 //! # Conditions
 //!
 //! 1. The rate is at least 1 and the estimate at most the bandwidth.
-//! 2. A step is at most an eighth of the gap, rounded up, and never passes what it aims at.
+//! 2. A step is at most an eighth of the gap, rounded up, and never overshoots its aim.
 //! 3. The rate rises only below the setpoint and falls only from the setpoint on.
-//! 4. With both estimates and the position not in agreement nothing moves.
+//! 4. Unless both estimates and the position agree, nothing moves.
 //! 5. From a cold start the rate of 1, 10 or 100 writers is within a quarter of bandwidth / writers
 //!    after 30 s.
 //!
@@ -77,9 +77,9 @@
 //!
 //! # Edges
 //!
-//! Nothing dirtied since the last step makes the raw estimate the bandwidth itself, not infinity.
-//! A rate of 1 can still grow, because of the one added to `task`. A step without a measurement
-//! must not be taken, but the stamp of the dirtied pages still has to move. A ratio of 0 leaves
+//! If nothing was dirtied since the last step, the raw estimate is the bandwidth itself, not
+//! infinity. A rate of 1 can still grow, because of the one added to `task`. Without a measurement
+//! no step must be taken, but the stamp of the dirtied pages still has to move. A ratio of 0 leaves
 //! `task` at 1: the rate falls by eighths until the position allows more.
 //!
 //! # Lineage

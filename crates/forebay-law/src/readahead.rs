@@ -12,7 +12,7 @@
 //! | `window` | pages | `async_size <= size <= max_pages` | the stream's state |
 //! | `page_index` | page | 0 and up | the read |
 //! | `request_pages` | pages | 1 and up | the read |
-//! | `max_pages` | pages | 0 (off) and up; 32 if not told | setting, advice, or a longer request |
+//! | `max_pages` | pages | 0 (off) and up; 32 by default | setting, advice, or a longer request |
 //! | `previous_page` | page | none at first | the stream |
 //! | `first_missing_after`, `cached_before` | page, pages | within `max_pages` | the file's index |
 //! | [`ReadaheadDecision`] | | | output |
@@ -40,7 +40,7 @@
 //! # Conditions
 //!
 //! 1. A window is no longer than `max_pages`, and its marker is inside it.
-//! 2. What is not part of a stream reads exactly what was asked.
+//! 2. A read that is not part of a stream reads exactly what was asked for.
 //! 3. The windows of a sequential reader adjoin: no page twice, none left out.
 //! 4. The windows before the longest one hold together no more than twice its pages.
 //! 5. A first window holds the request or is the longest; a next one is no shorter than the last.
@@ -89,8 +89,8 @@
 //! At the end of the file the caller clips the window. Pages already cached are skipped; if the
 //! marker's page is among them there is no marker and the next window waits for a miss. A window
 //! that was evicted before it was used shows as a miss inside it: the stream starts small again.
-//! `next` is not monotone just below `max / 16` (15 gives 60 and 16 gives 32 of 256); this is
-//! kept, since the traces of others show it. A request of 0 pages counts as one.
+//! `next` is not monotone just below `max / 16` (15 gives 60 and 16 gives 32 of 256); this is kept,
+//! since traces of other systems show it. A request of 0 pages counts as one.
 //!
 //! # Lineage
 //!
@@ -234,8 +234,8 @@ fn grown(index: u64, max: u64, start: u64, size: u64) -> ReadaheadDecision {
     settled(index, max, window)
 }
 
-/// A marker that the state does not explain: another stream shares the handle. Go on behind what
-/// is cached.
+/// A marker that the state does not explain: another stream shares the handle. Go on after what is
+/// cached.
 fn foreign_marker(inputs: &ReadaheadInputs) -> ReadaheadDecision {
     let ahead = inputs
         .first_missing_after
@@ -250,7 +250,7 @@ fn foreign_marker(inputs: &ReadaheadInputs) -> ReadaheadDecision {
     }
 }
 
-/// Whether the miss is at the last page read or just behind it.
+/// Whether the miss is at the last page read or just after it.
 fn follows_previous(inputs: &ReadaheadInputs) -> bool {
     inputs.previous_page.is_some_and(|previous| {
         inputs
@@ -282,8 +282,8 @@ fn by_context(inputs: &ReadaheadInputs) -> ReadaheadDecision {
     settled(inputs.page_index, inputs.max_pages, window)
 }
 
-/// If the reader stands on the marker of the new window, that marker would be used up at once: the
-/// window takes the next one in.
+/// If the reader is on the marker of the new window, that marker would be used up at once, so the
+/// window includes the next one.
 fn settled(index: u64, max: u64, mut window: Window) -> ReadaheadDecision {
     if index == window.start && window.size == window.async_size {
         let next = next_size(window.size, max);

@@ -29,7 +29,7 @@
 //!
 //! 1. The distance is right when the count has wrapped since the eviction.
 //! 2. If a page activates, every page that returns sooner does.
-//! 3. Without swap a file page competes with active file pages alone: the older rule.
+//! 3. Without swap a file page competes only with active file pages: the older rule.
 //! 4. A longer list never turns a yes into a no.
 //! 5. A page that returns at once always activates.
 //!
@@ -116,7 +116,7 @@ pub fn activates(distance: u64, is_file: bool, sizes: &WorkingsetSizes) -> bool 
     distance <= workingset
 }
 
-/// The rule of Linux 3.15 to 5.8: the active file list alone is what the page competes with.
+/// The rule of Linux 3.15 to 5.8: the page competes only with the active file list.
 pub fn activates_by_active_file(distance: u64, active_file: u64) -> bool {
     distance <= active_file
 }

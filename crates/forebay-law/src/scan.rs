@@ -11,7 +11,7 @@
 //! |---|---|---|---|
 //! | `sizes` | pages | 0 and up | the lists, when the pass starts |
 //! | `priority` | - | 12 (gentle) to 0 (all) | the reclaim loop |
-//! | `swappiness` | - | 0 to 200 | an operator; 60 if not told |
+//! | `swappiness` | - | 0 to 200 | an operator; 60 by default |
 //! | `cost` | - | 0 and up | reclaim itself: writes, refaults, rotations, decayed |
 //! | `free_pages`, `high_mark_sum` | pages | 0 and up | the zones |
 //! | [`ScanTargets`] | pages | 0 to `size >> priority` | output |
@@ -38,8 +38,8 @@
 //! 3. Without room in swap no anonymous page is looked at.
 //! 4. The dearer a kind was, the smaller its part, once the other kind has cost anything.
 //! 5. At swappiness 100 each kind gets between a third and two thirds: no cost silences a kind.
-//! 6. A rebalanced pass asks for no more than was left, and for nothing of the kind with less left.
-//! 7. A longer inactive list is never judged too short where a shorter one was long enough.
+//! 6. A rebalanced pass asks for no more than was left, and for none of the kind with less left.
+//! 7. A longer inactive list never counts as too short if a shorter one was long enough.
 //! 8. The goal of background reclaim is at least 32 pages a zone.
 //!
 //! # Picture
@@ -84,10 +84,10 @@
 //! # Why not the simpler one
 //!
 //! Taking from each list in proportion to its length lets one pass over a large file push out all
-//! working memory. Taking file pages first, always, keeps idle anonymous memory for ever while the
-//! file cache thrashes. A ratio of the costs without the common `total` in both denominators
-//! swings to all or nothing after one bad minute, and the kind that is not looked at can never
-//! show that it has become cheap.
+//! working memory. Always taking file pages first keeps idle anonymous memory for ever while the
+//! file cache thrashes. A ratio of the costs without the common `total` in both denominators swings
+//! to all or nothing after one bad minute, and the kind that is not looked at can never show that
+//! it has become cheap.
 //!
 //! # Edges
 //!

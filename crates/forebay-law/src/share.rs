@@ -36,7 +36,7 @@
 //! 2. The shares of all stores sum to no more than one.
 //! 3. Ageing late gives the same count as ageing in time.
 //! 4. Silence does not change who has more: the counts of two stores age alike.
-//! 5. A bounded share passes its bound by less than one page.
+//! 5. A bounded share exceeds its bound by less than one page.
 //! 6. The thresholds of all stores sum to no more than the whole.
 //! 7. No store gets more than its maximum.
 //! 8. The writers of a store answer for all of its own pages, and for no more than there are.
@@ -74,10 +74,10 @@
 //! # Why not the simpler one
 //!
 //! An equal part for each store gives the slow stick minutes of dirty pages and the fast disk a
-//! second's worth. A part by measured bandwidth gives an idle store its full part, which nobody
-//! else may then use. Counts of completions without ageing take hours to notice that a store went
-//! idle. Where all dirty pages count against every writer, as they do in Linux, a store that stands
-//! still with the whole limit dirty stops the writers of all others.
+//! second's worth. A part by measured bandwidth gives an idle store its full part, which no other
+//! store may then use. Counts of completions without ageing take hours to notice that a store went
+//! idle. If all dirty pages count against every writer, as in Linux, a store that stands still with
+//! the whole limit dirty stops the writers of all others.
 //!
 //! # Edges
 //!
@@ -89,8 +89,8 @@
 //!
 //! # Lineage
 //!
-//! Linux: floating proportions (2.6.24), flexible periods of three seconds (3.6). For what a writer
-//! answers is Forebay's own.
+//! Linux: floating proportions (2.6.24), flexible periods of three seconds (3.6). Which pages a
+//! writer answers for is Forebay's own rule.
 
 use crate::arithmetic::{RATIO_ONE, scaled};
 
@@ -249,9 +249,9 @@ pub fn store_thresh(thresh: u64, share: Share, limits: ShareLimits) -> u64 {
         .min(scaled(thresh, limits.max_percent, 100))
 }
 
-/// Of `dirty` pages those for which the writers of a store with `own` of them answer: what stores
-/// have above their own parts of the limit (`excess`) is left out, up to `thresh` and as long as a
-/// quarter of the memory that may be dirtied (`dirtyable`) stays clean.
+/// The part of `dirty` pages for which the writers of a store with `own` of them answer. What
+/// stores have above their own parts of the limit (`excess`) is left out, up to `thresh`, and only
+/// while a quarter of the memory that may be dirtied (`dirtyable`) stays clean.
 pub fn answerable_pages(dirty: u64, own: u64, excess: u64, thresh: u64, dirtyable: u64) -> u64 {
     let room = (dirtyable - dirtyable / 4).saturating_sub(thresh);
     let left_out = excess.min(thresh).min(room);

@@ -1,10 +1,10 @@
-//! How many objects of a cache beside the pages are asked back.
+//! How many objects a cache beside the pages has to give back.
 //!
 //! # Question
 //!
 //! Reclaim makes pages free. Programs also keep things that are not pages and could be made again:
-//! directory entries, maps of extents, decoded blocks. How many of them does a pass ask back, so
-//! that neither the pages nor the things beside them are kept at the cost of the other?
+//! directory entries, maps of extents, decoded blocks. How many of them does a pass ask for, so
+//! that neither the pages nor the other things are kept at the cost of the other?
 //!
 //! # Inputs and output
 //!
@@ -27,12 +27,12 @@
 //!
 //! # Conditions
 //!
-//! 1. Of an empty cache nothing is asked.
+//! 1. An empty cache is asked for nothing.
 //! 2. No pass asks for more than twice what there is.
 //! 3. A deeper priority never asks for less.
 //! 4. The dearer the objects, the fewer are asked.
 //! 5. What a pass could not ask is owed by the next ones, up to twice what there is.
-//! 6. Batches are whole, but for those of a cache that is smaller than one.
+//! 6. Batches are whole, except those of a cache that is smaller than one.
 //!
 //! # Picture
 //!
@@ -58,17 +58,18 @@
 //!
 //! # Why not the simpler one
 //!
-//! To ask a cache only when pages cannot be had lets it grow until they are all gone. To ask for
-//! as large a part as was looked at of the pages (the rule up to 4.15) is just while there are
-//! pages: where they are few, or a pass looks at none, the part is all, and the cache is emptied
-//! for nothing. The priority says how pressing it is whatever the pages do. Without a memory of
-//! what was not asked, a cache of a few hundred objects would never be asked for any.
+//! If a cache is asked only when there are no pages, it grows until they are all gone. Asking for
+//! the fraction of pages that was looked at (the rule up to 4.15) is fair while there are pages. If
+//! there are few, or a pass looks at none, the fraction is everything, and the cache is emptied for
+//! nothing. The priority says how pressing reclaim is, independent of the pages. Without a memory
+//! of what was not asked for, a cache of a few hundred objects would never be asked for any.
 //!
 //! # Edges
 //!
-//! Twice what there is may be asked because the first offer to an object that was used lately only
-//! takes away that mark. Gentle passes defer: at priority 12 even a long debt counts for a
-//! four-thousandth. `seeks` 0 is for what costs nothing to make again: half of it, at once.
+//! A pass may ask for twice what there is, because the first offer to a recently used object only
+//! takes away its mark. Gentle passes defer: at priority 12 even a long debt counts for a
+//! four-thousandth. `seeks` 0 is for objects that cost nothing to make again: half of them go at
+//! once.
 //!
 //! # Lineage
 //!

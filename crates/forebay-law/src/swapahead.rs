@@ -60,8 +60,8 @@
 //! # Why not the simpler one
 //!
 //! Always eight reads seven pages for nothing when memory is used at random, and evicts eight
-//! others for them. None makes a program that wakes up fault once for each page. Neighbours in
-//! swap were evicted together, which is no proof that they are wanted together; the hits are.
+//! others for them. Reading none makes a program that wakes up fault once for each page. Neighbours
+//! in swap were evicted together, which does not prove that they are wanted together; the hits do.
 //!
 //! # Edges
 //!

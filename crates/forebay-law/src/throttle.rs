@@ -30,11 +30,11 @@
 //! # Conditions
 //!
 //! 1. Background reclaim never sleeps for want of progress.
-//! 2. Whoever freed more than an eighth of what it looked at wakes the others; who freed anything
-//!    does not sleep.
+//! 2. A reclaimer that freed more than an eighth of what it looked at wakes the others; one that
+//!    freed anything does not sleep.
 //! 3. A caller that may do less waits only where one that may do everything would wait too.
 //! 4. With w waiters, 32 * w + 1 completed pages wake them all.
-//! 5. On a node that was given up nobody sleeps for want of progress.
+//! 5. On a node that was given up no reclaimer sleeps for want of progress.
 //! 6. Every sleep ends within 100 ms, if a tick is no longer.
 //!
 //! # Picture
@@ -64,9 +64,9 @@
 //!
 //! # Edges
 //!
-//! Counts may be a little old; the longest sleep makes that harmless. A run that looked at nothing
-//! and freed nothing at priority 1 sleeps like any other. Reclaimers without a write to wait for
-//! do not wait: with less than half of the pages pending, another pass is worth more.
+//! Counts may be a little old; the longest sleep makes that harmless. A run that looked at no page
+//! and freed none at priority 1 sleeps like any other. Reclaimers without a write to wait for do
+//! not wait: with less than half of the pages pending, another pass is worth more.
 //!
 //! # Lineage
 //!
