@@ -12,7 +12,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 impl Folder {
-    /// What the kernel is told of a file.
+    /// What the mount reports to the kernel about a file.
     pub(crate) fn describe(&self, held: &Held) -> Result<FileAttr, Errno> {
         let stat = rustix::fs::fstat(held)?;
         self.describe_as(held, stat, || Ok(held.clone()))

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) user: u32,

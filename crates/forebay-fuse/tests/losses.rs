@@ -6,13 +6,14 @@ use forebay::Counter;
 use forebay_base::Span;
 use forebay_rt::thread::{self, pause_current};
 use forebay_rt::{Rt, block_on};
-use forebay_store::{Failure, Fault, FaultAction, IoKind};
+use forebay_store::{Failure, Fault, FaultAction, FaultStore, IoKind};
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use support::{PATIENCE, TestMount, is_left_out, read, settings, until};
 use tempfile::TempDir;
 
@@ -83,7 +84,7 @@ fn is_lost(result: std::io::Result<()>) -> bool {
     result.is_err_and(|error| matches!(error.raw_os_error(), Some(5 | 28)))
 }
 
-/// A folder with a thin disk; none if it cannot be had.
+/// A folder with a thin disk; none if there is none here.
 fn thin_disk(test: &str) -> Option<(TempDir, ThinDisk)> {
     if is_left_out(test) {
         return None;
@@ -96,7 +97,7 @@ fn thin_disk(test: &str) -> Option<(TempDir, ThinDisk)> {
     disk.map(|disk| (folder, disk))
 }
 
-/// A mount before a thin disk, with empty files of these names on it; none if it cannot be had.
+/// A mount before a thin disk, with empty files of these names on it; none if there is none here.
 fn bench(test: &str, names: &[&str]) -> Option<(TestMount, ThinDisk)> {
     let (folder, disk) = thin_disk(test)?;
     let bench = TestMount::in_folder(folder, settings(16 << 20), |cache, _, files| {
@@ -107,6 +108,25 @@ fn bench(test: &str, names: &[&str]) -> Option<(TestMount, ThinDisk)> {
         file.sync_all().expect("there is room");
     }
     Some((bench, disk))
+}
+
+/// A mount before a thin disk without room, with faults that a test injects, and a file of which
+/// the memory has some bytes; none if there can be no such disk.
+fn faulty_and_full(test: &str) -> Option<(TestMount, Arc<FaultStore>, ThinDisk, File)> {
+    let (folder, disk) = thin_disk(test)?;
+    let (bench, faults) = TestMount::faulty_in_folder(folder, settings(16 << 20));
+    let file = open(&bench, "file");
+    file.sync_all().expect("there is room");
+    disk.fill();
+    file.write_all_at(&TAIL, 0).expect("memory takes it");
+    Some((bench, faults, disk, file))
+}
+
+/// The next sync of the file reports its loss, and the one after it does not.
+fn expect_one_report(bench: &TestMount) {
+    let file = open(bench, "file");
+    assert!(is_lost(file.sync_all()), "no sync has reported it");
+    file.sync_all().expect("it is reported once");
 }
 
 /// The time of modification that changed files get.
@@ -167,10 +187,7 @@ fn what_nobody_was_told_is_told_by_the_next_sync() {
         assert!(rt.now() < deadline, "it is not given up");
     }
     disk.empty();
-    let file = open(&bench, "file");
-    assert!(is_lost(file.sync_all()), "nobody was told");
-    file.sync_all().expect("it is told once");
-    drop(file);
+    expect_one_report(&bench);
     bench.end();
 }
 
@@ -196,14 +213,9 @@ fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
 #[test]
 fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
     const TEST: &str = "what_is_lost_of_a_file_that_was_changed_behind_is_told";
-    let Some((folder, disk)) = thin_disk(TEST) else {
+    let Some((mut bench, faults, disk, file)) = faulty_and_full(TEST) else {
         return;
     };
-    let (mut bench, faults) = TestMount::faulty_in_folder(folder, settings(16 << 20));
-    let file = open(&bench, "file");
-    file.sync_all().expect("there is room");
-    disk.fill();
-    file.write_all_at(&TAIL, 0).expect("memory takes it");
     drop(file);
     bench.write_back_without_commit(&faults);
     // Now the system finds that there is no room, while no program has asked about this file.
@@ -214,10 +226,7 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
         drop(open(&bench, "file"));
         mount.losses() > 0
     });
-    let file = open(&bench, "file");
-    assert!(is_lost(file.sync_all()), "nobody was told");
-    file.sync_all().expect("it is told once");
-    drop(file);
+    expect_one_report(&bench);
     assert_eq!(bench.end_with_losses(PATIENCE), 1);
 }
 
@@ -227,14 +236,9 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
 fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind() {
     const TEST: &str =
         "what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind";
-    let Some((folder, disk)) = thin_disk(TEST) else {
+    let Some((mut bench, faults, _disk, file)) = faulty_and_full(TEST) else {
         return;
     };
-    let (mut bench, faults) = TestMount::faulty_in_folder(folder, settings(16 << 20));
-    let file = open(&bench, "file");
-    file.sync_all().expect("there is room");
-    disk.fill();
-    file.write_all_at(&TAIL, 0).expect("memory takes it");
     drop(file);
     faults.inject(Fault::each(IoKind::Commit, FaultAction::NeverAnswer));
     let cache = bench.cache.clone();
@@ -258,10 +262,7 @@ fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind
     assert_eq!(faults.release(), 1);
     until("it is not noticed", || mount.losses() > 0);
     sync.expect("a thread").join();
-    let file = open(&bench, "file");
-    assert!(is_lost(file.sync_all()), "nobody was told");
-    file.sync_all().expect("it is told once");
-    drop(file);
+    expect_one_report(&bench);
     assert_eq!(bench.end_with_losses(PATIENCE), 1);
 }
 
@@ -269,14 +270,9 @@ fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind
 #[test]
 fn a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount() {
     const TEST: &str = "a_file_that_is_lost_and_dirty_at_the_end_does_not_keep_the_mount";
-    let Some((folder, disk)) = thin_disk(TEST) else {
+    let Some((mut bench, faults, disk, file)) = faulty_and_full(TEST) else {
         return;
     };
-    let (mut bench, faults) = TestMount::faulty_in_folder(folder, settings(16 << 20));
-    let file = open(&bench, "file");
-    file.sync_all().expect("there is room");
-    disk.fill();
-    file.write_all_at(&TAIL, 0).expect("memory takes it");
     assert!(is_lost(file.sync_data()), "there is no room");
     let no_space = FaultAction::Fail(Failure::NoSpace);
     faults.inject(Fault::each(IoKind::Write, no_space));
@@ -327,7 +323,7 @@ fn what_is_opened_after_a_loss_stays() {
     };
     let mut names = (0..8).map(|attempt| format!("file-{attempt}"));
     let name = names.find(|name| lose_unnoticed(&bench, &disk, name));
-    let path = bench.path(&name.expect("it has to be found by who opens it"));
+    let path = bench.path(&name.expect("an open has to find it"));
     let mount = bench.mount.as_ref().expect("it is mounted");
     let losses = mount.losses();
     until("it is not given up", || {

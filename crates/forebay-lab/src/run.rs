@@ -80,7 +80,7 @@ pub enum RunError {
     /// The workload failed.
     #[error("{0}")]
     World(#[from] WorldError),
-    /// A folder or a thread of the real system could not be had.
+    /// A folder or a thread of the real system was not available.
     #[error("{0}")]
     System(String),
 }

@@ -307,8 +307,8 @@ pub(crate) fn targets_of(
     }
 }
 
-/// What remains to be looked at once the goal is met: nothing of the kind with less left, and as
-/// much of the other as keeps the parts of the `targets` that were done equal.
+/// What remains to be looked at once the goal is met: none of the kind with less left, and as much
+/// of the other as keeps the completed parts of the `targets` equal.
 #[must_use]
 pub fn rebalance(targets: ScanTargets, remaining: ScanTargets) -> ScanTargets {
     let anon_left = remaining.inactive_anon + remaining.active_anon;

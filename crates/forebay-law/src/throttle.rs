@@ -117,8 +117,8 @@ pub fn wakes_writeback_waiters(written_since_first: u64, waiters: u64) -> bool {
     written_since_first > waiters.saturating_mul(SWAP_CLUSTER_MAX)
 }
 
-/// Whether so much is isolated that another reclaimer has to wait. A caller that may do everything
-/// waits earlier, so that one that may not is never kept waiting by it.
+/// Whether so many pages are isolated that another reclaimer has to wait. A caller that may do
+/// everything waits earlier, so it never makes one that may not wait.
 pub fn too_many_isolated(isolated: u64, inactive: u64, may_io_and_fs: bool) -> bool {
     let allowed = if may_io_and_fs {
         inactive >> 3
@@ -147,7 +147,7 @@ pub fn skips_sleep(write_pending: u64, reclaimable: u64, kswapd_failures: u64) -
 }
 
 /// Whether a batch met so many pages under write-back that its reclaimer napped (Linux 3.2 to
-/// 3.10). The share that is too many halves with each priority.
+/// 3.10). The threshold halves with each priority.
 pub fn batch_waits_for_writeback(writeback: u64, taken: u64, priority: u32) -> bool {
     writeback > 0 && writeback >= taken >> TOP_PRIORITY.saturating_sub(priority)
 }

@@ -1,10 +1,10 @@
-//! When background reclaim wakes, when it rests, and how much it leaves to those in need.
+//! When background reclaim wakes, when it rests, and how much it leaves for urgent requests.
 //!
 //! # Question
 //!
-//! How many free pages does a zone keep, so that background reclaim starts before anybody has to
-//! wait, stops before it empties the cache, and never lets a request that could have gone
-//! elsewhere use up the scarce zone?
+//! How many free pages does a zone keep, so that background reclaim starts before any request has
+//! to wait and stops before it empties the cache, and so that no request that could go elsewhere
+//! uses up the scarce zone?
 //!
 //! # Inputs and output
 //!
@@ -15,7 +15,7 @@
 //! | `ratios` | - | 0 (no reserve) and up | an operator; 256 for scarce zones, 32 for others |
 //! | `free` | pages | 0 to managed | the zone, at each request |
 //! | `min`, `low`, `high` | pages | `min <= low <= high` | output |
-//! | `reserve` | pages | 0 and up | output: what requests of a class leave alone |
+//! | `reserve` | pages | 0 and up | output: what requests of a class must leave |
 //!
 //! # Formula
 //!
@@ -35,7 +35,7 @@
 //! 1. `min <= low <= high`.
 //! 2. With [`MarkSpacing::Scale`] the marks are evenly spaced.
 //! 3. The `min` marks of the zones sum to no more than the pages kept free.
-//! 4. Whoever may take a page leaves the whole reserve of its class.
+//! 4. A request that may take a page leaves the whole reserve of its class.
 //! 5. Relief only helps: it never turns a yes into a no, and high priority leaves half of the mark.
 //! 6. The pages kept free grow with memory, never in proportion to it: from 16 MiB on, four times
 //!    the memory at most doubles them.
@@ -67,10 +67,10 @@
 //! # Why not the simpler one
 //!
 //! A fixed share of memory wastes gigabytes on a large machine and starves a small one; the square
-//! root follows how many requests can be under way at once. A distance of `min / 4` alone is a few
-//! MiB on a machine of 100 GiB: background reclaim is woken when a burst has already used it up.
-//! And a balance test without the reserve is satisfied by a scarce zone that the request cannot
-//! use: then background reclaim sleeps while every useful zone is empty.
+//! root follows how many requests can be under way at once. A distance of only `min / 4` is a few
+//! MiB on a machine of 100 GiB: background reclaim is woken when a burst has already used it up. A
+//! scarce zone that the request cannot use satisfies a balance test without the reserve: then
+//! background reclaim sleeps while every useful zone is empty.
 //!
 //! # Edges
 //!
@@ -102,7 +102,7 @@ pub struct Watermarks {
     pub high: u64,
 }
 
-/// How far the three levels lie apart.
+/// The distance between the three levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkSpacing {
     /// A quarter of `min` (Linux up to 4.5).
@@ -129,11 +129,11 @@ pub struct MarkRelief {
     pub high: bool,
     /// The request cannot wait: together with `high`, another quarter of what is left.
     pub harder: bool,
-    /// The requester is being stopped to free memory: half of what is left.
+    /// The requester is being stopped to free memory: it may use half of what is left.
     pub oom_victim: bool,
 }
 
-/// What a zone has free against what a request of one class must leave in it.
+/// The free pages of a zone, and what a request of one class must leave in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneLevel {
     /// Free pages.
@@ -196,7 +196,7 @@ pub fn total_reserve(managed: &[u64], ratios: &[u64], high: &[u64]) -> u64 {
         .sum()
 }
 
-/// The mark as a request with `relief` sees it.
+/// The mark that applies to a request with `relief`.
 pub fn effective_mark(mark: u64, relief: MarkRelief) -> u64 {
     let mut effective = mark;
     if relief.high {

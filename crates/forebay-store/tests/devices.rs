@@ -78,7 +78,7 @@ fn check_device(name: &str, driver: &Driver, store: &FileStore, path: &Path) {
     assert!(driver.read(object, 0, 65_536) == expected, "{name}");
 
     let read = driver.read(object, DEVICE_BYTES - 4096, 8192);
-    assert!(read.iter().all(|&byte| byte == 0), "{name}: behind its end");
+    assert!(read.iter().all(|&byte| byte == 0), "{name}: past its end");
     let behind = driver.write(object, DEVICE_BYTES - 4096, &[1; 8192]);
     assert_eq!(behind, Err(Failure::OutOfRange), "{name}");
     let set_length = |length| driver.order(IoKind::SetLength, object, length, 0);

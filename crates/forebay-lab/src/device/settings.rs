@@ -43,7 +43,7 @@ pub enum DeviceSettings {
     Stick(StickSettings),
     /// A solid-state drive.
     Solid(SolidSettings),
-    /// A device that has nothing but a speed.
+    /// A device that has only a speed.
     Rated(RatedSettings),
     /// Several equal devices side by side, RAID-0.
     Stripe(StripeSettings),

@@ -53,11 +53,8 @@ pub(crate) struct SettlesText {
     near: LevelText,
     within_percent: f64,
     by_s: f64,
-    #[serde(default)]
     smoothed_s: Option<f64>,
-    #[serde(default)]
     from_s: Option<f64>,
-    #[serde(default)]
     until_s: Option<f64>,
 }
 
@@ -67,9 +64,7 @@ pub(crate) struct OvershootsText {
     of: String,
     over: LevelText,
     at_most_percent: f64,
-    #[serde(default)]
     from_s: Option<f64>,
-    #[serde(default)]
     until_s: Option<f64>,
 }
 
@@ -78,9 +73,7 @@ pub(crate) struct OvershootsText {
 pub(crate) struct NeverText {
     of: String,
     limit: LevelText,
-    #[serde(default)]
     from_s: Option<f64>,
-    #[serde(default)]
     until_s: Option<f64>,
 }
 
@@ -88,13 +81,9 @@ pub(crate) struct NeverText {
 #[serde(deny_unknown_fields)]
 pub(crate) struct MeanText {
     of: String,
-    #[serde(default)]
     at_least: Option<LevelText>,
-    #[serde(default)]
     at_most: Option<LevelText>,
-    #[serde(default)]
     from_s: Option<f64>,
-    #[serde(default)]
     until_s: Option<f64>,
 }
 
@@ -109,9 +98,7 @@ pub(crate) struct SharesText {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FigureText {
     of: String,
-    #[serde(default)]
     at_least: Option<f64>,
-    #[serde(default)]
     at_most: Option<f64>,
 }
 
@@ -120,9 +107,7 @@ pub(crate) struct FigureText {
 pub(crate) struct LatencyText {
     of: String,
     percentile: f64,
-    #[serde(default)]
     at_least_ms: Option<f64>,
-    #[serde(default)]
     at_most_ms: Option<f64>,
 }
 

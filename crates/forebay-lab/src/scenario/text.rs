@@ -14,14 +14,11 @@ use toml::Spanned;
 pub(super) struct ScenarioText {
     pub(super) name: String,
     pub(super) summary: String,
-    #[serde(default)]
     pub(super) policy: Option<Spanned<String>>,
     #[serde(default = "one")]
     pub(super) seed: u64,
     pub(super) length_s: Spanned<f64>,
-    #[serde(default)]
     pub(super) warm_up_s: Option<Spanned<f64>>,
-    #[serde(default)]
     pub(super) sample_ms: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) sampled: Vec<Spanned<String>>,
@@ -77,7 +74,6 @@ impl<'de> Deserialize<'de> for MachineChoice {
 pub(super) struct FileText {
     pub(super) name: String,
     pub(super) size: Size,
-    #[serde(default)]
     pub(super) file_system: Option<String>,
 }
 
@@ -89,27 +85,17 @@ pub(super) struct ProcessText {
     pub(super) count: u64,
     #[serde(default)]
     pub(super) start_s: f64,
-    #[serde(default)]
     pub(super) stop_s: Option<f64>,
     #[serde(default)]
     pub(super) node: usize,
-    #[serde(default)]
     pub(super) file_system: Option<String>,
-    #[serde(default)]
     pub(super) file: Option<String>,
-    #[serde(default)]
     pub(super) writes: Option<AccessText>,
-    #[serde(default)]
     pub(super) writes_randomly: Option<AccessText>,
-    #[serde(default)]
     pub(super) reads: Option<AccessText>,
-    #[serde(default)]
     pub(super) reads_randomly: Option<AccessText>,
-    #[serde(default)]
     pub(super) hogs: Option<MemoryText>,
-    #[serde(default)]
     pub(super) pins: Option<MemoryText>,
-    #[serde(default)]
     pub(super) maps: Option<MemoryText>,
 }
 
@@ -117,12 +103,9 @@ pub(super) struct ProcessText {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccessText {
-    #[serde(default)]
     pub(super) block: Option<Size>,
     /// Bytes a second.
-    #[serde(default)]
     pub(super) rate: Option<Size>,
-    #[serde(default)]
     pub(super) size: Option<Size>,
 }
 
@@ -139,11 +122,8 @@ pub(super) struct MemoryText {
 #[serde(deny_unknown_fields)]
 pub(super) struct EventText {
     pub(super) at_s: f64,
-    #[serde(default)]
     pub(super) kill: Option<String>,
-    #[serde(default)]
     pub(super) rate: Option<RateText>,
-    #[serde(default)]
     pub(super) pace: Option<PaceText>,
 }
 
@@ -151,9 +131,7 @@ pub(super) struct EventText {
 #[serde(deny_unknown_fields)]
 pub(super) struct RateText {
     pub(super) device: String,
-    #[serde(default)]
     pub(super) bytes_per_s: Option<u64>,
-    #[serde(default)]
     pub(super) operations_per_s: Option<u64>,
 }
 

@@ -1,7 +1,8 @@
 //! W1, fs_mark: many equal files, written once and never touched again, with a barrier after each
 //! iteration and no sync.
 
-use super::{Knob, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{Knobs, Work, Workload};
 use crate::world::{Process, World, WorldError};
 use forebay_base::sync::{Arc, Mutex, lock};
 use forebay_base::{Prng, Span};
@@ -10,41 +11,29 @@ pub(super) const FS_MARK: Workload = Workload {
     name: "fs-mark",
     summary: "W1: many equal files, buffered writes of 16 KiB, no sync",
     knobs: &[
-        Knob {
-            name: "processes",
-            usual: "0",
-            what: "processes, each with a directory tree of its own; 0 for one a processor",
-        },
-        Knob {
-            name: "iterations",
-            usual: "10",
-            what: "how often, with a barrier in between; files are kept",
-        },
-        Knob {
-            name: "files",
-            usual: "0",
-            what: "files of an iteration, all processes; 0 for 150 a 512 MiB of memory",
-        },
-        Knob {
-            name: "file_bytes",
-            usual: "10M",
-            what: "bytes of a file",
-        },
-        Knob {
-            name: "block",
-            usual: "16K",
-            what: "bytes of one write",
-        },
-        Knob {
-            name: "subdirectories",
-            usual: "100",
-            what: "subdirectories of each process",
-        },
-        Knob {
-            name: "files_per_subdirectory",
-            usual: "150",
-            what: "files before the next subdirectory has its turn",
-        },
+        knob(
+            "processes",
+            "0",
+            "processes, each with a directory tree of its own; 0 for one a processor",
+        ),
+        knob(
+            "iterations",
+            "10",
+            "how often, with a barrier in between; files are kept",
+        ),
+        knob(
+            "files",
+            "0",
+            "files of an iteration, all processes; 0 for 150 a 512 MiB of memory",
+        ),
+        knob("file_bytes", "10M", "bytes of a file"),
+        knob("block", "16K", "bytes of one write"),
+        knob("subdirectories", "100", "subdirectories of each process"),
+        knob(
+            "files_per_subdirectory",
+            "150",
+            "files before the next subdirectory has its turn",
+        ),
     ],
     expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

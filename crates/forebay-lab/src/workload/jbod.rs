@@ -3,7 +3,8 @@
 //! The published runs took 600 s. Dirty memory is steady long before 120 s.
 
 use super::endless::{EndlessWriter, Pattern};
-use super::{Knob, KnobError, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{KnobError, Knobs, Work, Workload};
 use crate::machine::Machine;
 use crate::probe::mean_and_deviation;
 use crate::world::{World, WorldError};
@@ -13,41 +14,25 @@ pub(super) const JBOD: Workload = Workload {
     name: "jbod",
     summary: "W9: endless writers on every file system of the machine, under one dirty limit",
     knobs: &[
-        Knob {
-            name: "writers",
-            usual: "1",
-            what: "dd's on each file system",
-        },
-        Knob {
-            name: "disks",
-            usual: "0",
-            what: "file systems that are written to; 0 for all",
-        },
-        Knob {
-            name: "seconds",
-            usual: "120",
-            what: "simulated run time",
-        },
-        Knob {
-            name: "late_seconds",
-            usual: "0",
-            what: "how long the last file system is written to alone before the others are",
-        },
-        Knob {
-            name: "late_writers",
-            usual: "0",
-            what: "dd's on each of those others; 0 for as many as on the last",
-        },
-        Knob {
-            name: "block",
-            usual: "4K",
-            what: "bytes of one write",
-        },
-        Knob {
-            name: "calls_at_once",
-            usual: "16",
-            what: "writes whose processor time is charged at one go",
-        },
+        knob("writers", "1", "dd's on each file system"),
+        knob("disks", "0", "file systems that are written to; 0 for all"),
+        knob("seconds", "120", "simulated run time"),
+        knob(
+            "late_seconds",
+            "0",
+            "how long the last file system is written to alone before the others are",
+        ),
+        knob(
+            "late_writers",
+            "0",
+            "dd's on each of those others; 0 for as many as on the last",
+        ),
+        knob("block", "4K", "bytes of one write"),
+        knob(
+            "calls_at_once",
+            "16",
+            "writes whose processor time is charged together",
+        ),
     ],
     expects: Some(expect_work),
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

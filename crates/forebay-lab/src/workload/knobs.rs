@@ -17,6 +17,11 @@ pub struct Knob {
     pub what: &'static str,
 }
 
+/// The setting `name`.
+pub(super) const fn knob(name: &'static str, usual: &'static str, what: &'static str) -> Knob {
+    Knob { name, usual, what }
+}
+
 /// A setting of the machine.
 struct MachineKnob {
     knob: Knob,
@@ -52,83 +57,79 @@ const fn none_or_at_least(least: u64) -> Bounds {
 /// Settings that every run has.
 const MACHINE_KNOBS: [MachineKnob; 7] = [
     MachineKnob {
-        knob: Knob {
-            name: "processors",
-            usual: "the machine's",
-            what: "processors",
-        },
+        knob: knob("processors", "the machine's", "processors"),
         turn: |machine, value| machine.processors = value as usize,
         allowed: bounds(1, 1024),
     },
     MachineKnob {
-        knob: Knob {
-            name: "dirty_ratio",
-            usual: "the machine's",
-            what: "percent of the available memory that may be dirty",
-        },
+        knob: knob(
+            "dirty_ratio",
+            "the machine's",
+            "percent of the available memory that may be dirty",
+        ),
         turn: |machine, value| machine.dirty.dirty_ratio_percent = value,
         allowed: bounds(0, 100),
     },
     MachineKnob {
-        knob: Knob {
-            name: "background_ratio",
-            usual: "the machine's",
-            what: "percent of the available memory from which the flusher writes",
-        },
+        knob: knob(
+            "background_ratio",
+            "the machine's",
+            "percent of the available memory from which the flusher writes",
+        ),
         turn: |machine, value| machine.dirty.background_ratio_percent = value,
         allowed: bounds(0, 100),
     },
     MachineKnob {
-        knob: Knob {
-            name: "dirty_limit",
-            usual: "0",
-            what: "bytes that may be dirty, in place of dirty_ratio",
-        },
+        knob: knob(
+            "dirty_limit",
+            "0",
+            "bytes that may be dirty, instead of dirty_ratio",
+        ),
         turn: |machine, value| machine.dirty.dirty_bytes = value,
         allowed: none_or_at_least(TWO_PAGES_BYTES),
     },
     MachineKnob {
-        knob: Knob {
-            name: "background_limit",
-            usual: "0",
-            what: "bytes from which the flusher writes, in place of background_ratio",
-        },
+        knob: knob(
+            "background_limit",
+            "0",
+            "bytes from which the flusher writes, instead of background_ratio",
+        ),
         turn: |machine, value| machine.dirty.background_bytes = value,
         allowed: bounds(0, u64::MAX),
     },
     MachineKnob {
-        knob: Knob {
-            name: "swappiness",
-            usual: "60",
-            what: "0 to 200: how much rather anonymous pages are reclaimed than file pages",
-        },
+        knob: knob(
+            "swappiness",
+            "60",
+            "0 to 200: how strongly anonymous pages are preferred to file pages",
+        ),
         turn: |machine, value| machine.swappiness = value,
         allowed: bounds(0, 200),
     },
     MachineKnob {
-        knob: Knob {
-            name: "tick_ms",
-            usual: "4",
-            what: "length of the tick in which short waits are counted, ms",
-        },
+        knob: knob(
+            "tick_ms",
+            "4",
+            "length of the tick in which short waits are counted, ms",
+        ),
         turn: |machine, value| machine.tick = forebay_base::Span::from_millis(value),
         allowed: bounds(1, 100),
     },
 ];
 
 /// Divides the machine; listed here with the others, applied separately.
-const SCALE: Knob = Knob {
-    name: "scale",
-    usual: "1",
-    what: "divides all memory but the DMA zones, swap, and what workloads take from them",
-};
+const SCALE: Knob = knob(
+    "scale",
+    "1",
+    "divides all memory except the DMA zones, swap, and what workloads take from them",
+);
 
 /// Puts another file system on the main device.
-const FILE_SYSTEM: Knob = Knob {
-    name: "file_system",
-    usual: "the machine's",
-    what: "xfs, ext3, ext4, btrfs or ntfs on the machine's main device",
-};
+const FILE_SYSTEM: Knob = knob(
+    "file_system",
+    "the machine's",
+    "xfs, ext3, ext4, btrfs or ntfs on the machine's main device",
+);
 
 /// Most bytes of one call.
 pub(crate) const MOST_BLOCK: u64 = 16 << 20;

@@ -4,7 +4,8 @@
 //! random order, in the windows in which faults read around themselves; inodes and directory
 //! blocks are a file of their own there.
 
-use super::{Knob, Knobs, Work, Workload, fs_mark, mmap_strm, simple_wb};
+use super::knobs::knob;
+use super::{Knobs, Work, Workload, fs_mark, mmap_strm, simple_wb};
 use crate::world::{Process, World, WorldError, WorldFile};
 use forebay_base::{Prng, Span};
 
@@ -12,21 +13,17 @@ pub(super) const LAPTOP: Workload = Workload {
     name: "laptop",
     summary: "W8: fs-mark, simple-wb, mmap-strm on a stick beside a user who starts programs",
     knobs: &[
-        Knob {
-            name: "test",
-            usual: "all",
-            what: "fsmark, simple-wb, mmap-strm, or all of them one after the other",
-        },
-        Knob {
-            name: "files",
-            usual: "84",
-            what: "files of 10 MiB in one iteration of fsmark, divided by scale",
-        },
-        Knob {
-            name: "iterations",
-            usual: "10",
-            what: "iterations of fsmark",
-        },
+        knob(
+            "test",
+            "all",
+            "fsmark, simple-wb, mmap-strm, or all of them one after the other",
+        ),
+        knob(
+            "files",
+            "84",
+            "files of 10 MiB in one iteration of fsmark, divided by scale",
+        ),
+        knob("iterations", "10", "iterations of fsmark"),
     ],
     expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

@@ -1,7 +1,8 @@
 //! W7, many dd's on one device, and one rsync beside them.
 
 use super::endless::{EndlessWriter, Pattern};
-use super::{Knob, KnobError, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{KnobError, Knobs, Work, Workload};
 use crate::machine::Machine;
 use crate::probe::mean_and_deviation;
 use crate::world::{Process, ProcessHandle, World, WorldError};
@@ -13,36 +14,20 @@ pub(super) const MANY_DD: Workload = Workload {
     name: "many-dd",
     summary: "W7: endless writers on one device, killed at the end; one rsync beside them",
     knobs: &[
-        Knob {
-            name: "writers",
-            usual: "100",
-            what: "dd's, all started at once",
-        },
-        Knob {
-            name: "rsync",
-            usual: "0",
-            what: "1 for an rsync beside them",
-        },
-        Knob {
-            name: "seconds",
-            usual: "600",
-            what: "simulated run time",
-        },
-        Knob {
-            name: "settle_seconds",
-            usual: "100",
-            what: "the first part of it, which is not measured",
-        },
-        Knob {
-            name: "block",
-            usual: "4K",
-            what: "bytes of one write",
-        },
-        Knob {
-            name: "calls_at_once",
-            usual: "16",
-            what: "writes whose processor time is charged at one go",
-        },
+        knob("writers", "100", "dd's, all started at once"),
+        knob("rsync", "0", "1 for an rsync beside them"),
+        knob("seconds", "600", "simulated run time"),
+        knob(
+            "settle_seconds",
+            "100",
+            "the first part of it, which is not measured",
+        ),
+        knob("block", "4K", "bytes of one write"),
+        knob(
+            "calls_at_once",
+            "16",
+            "writes whose processor time is charged together",
+        ),
     ],
     expects: Some(expect_work),
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

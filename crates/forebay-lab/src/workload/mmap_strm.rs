@@ -1,7 +1,8 @@
 //! W3, mmap-strm: write faults on mappings much larger than memory, first of files alone, then
 //! beside anonymous memory.
 
-use super::{Knob, KnobError, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{KnobError, Knobs, Work, Workload};
 use crate::machine::Machine;
 use crate::world::{Process, World, WorldError};
 use forebay_base::units::pages_for;
@@ -10,36 +11,32 @@ pub(super) const MMAP_STRM: Workload = Workload {
     name: "mmap-strm",
     summary: "W3: write faults on mappings of ten times the memory, then beside anonymous memory",
     knobs: &[
-        Knob {
-            name: "processes",
-            usual: "0",
-            what: "processes of each kind; 0 for one a processor",
-        },
-        Knob {
-            name: "alone_tenths",
-            usual: "100",
-            what: "files of the first stage, in tenths of the memory",
-        },
-        Knob {
-            name: "mixed_tenths",
-            usual: "30",
-            what: "everything of the second stage, in tenths of the memory",
-        },
-        Knob {
-            name: "anonymous_percent",
-            usual: "30",
-            what: "anonymous part of the second stage",
-        },
-        Knob {
-            name: "file_passes",
-            usual: "10",
-            what: "passes over the files of the second stage",
-        },
-        Knob {
-            name: "anonymous_passes",
-            usual: "5",
-            what: "passes over the anonymous memory",
-        },
+        knob(
+            "processes",
+            "0",
+            "processes of each kind; 0 for one a processor",
+        ),
+        knob(
+            "alone_tenths",
+            "100",
+            "files of the first stage, in tenths of the memory",
+        ),
+        knob(
+            "mixed_tenths",
+            "30",
+            "everything of the second stage, in tenths of the memory",
+        ),
+        knob(
+            "anonymous_percent",
+            "30",
+            "anonymous part of the second stage",
+        ),
+        knob(
+            "file_passes",
+            "10",
+            "passes over the files of the second stage",
+        ),
+        knob("anonymous_passes", "5", "passes over the anonymous memory"),
     ],
     expects: Some(expect_work),
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

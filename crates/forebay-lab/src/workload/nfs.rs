@@ -6,7 +6,8 @@
 //! 120 s.
 
 use super::endless::{EndlessWriter, Pattern};
-use super::{Knob, KnobError, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{KnobError, Knobs, Work, Workload};
 use crate::machine::Machine;
 use crate::probe::mean_and_deviation;
 use crate::world::{World, WorldError};
@@ -16,21 +17,9 @@ pub(super) const NFS: Workload = Workload {
     name: "nfs",
     summary: "W10: endless writers on a server whose writes are unstable until a commit",
     knobs: &[
-        Knob {
-            name: "writers",
-            usual: "1",
-            what: "dd's on the mount",
-        },
-        Knob {
-            name: "seconds",
-            usual: "120",
-            what: "simulated run time",
-        },
-        Knob {
-            name: "block",
-            usual: "1M",
-            what: "bytes of one write",
-        },
+        knob("writers", "1", "dd's on the mount"),
+        knob("seconds", "120", "simulated run time"),
+        knob("block", "1M", "bytes of one write"),
     ],
     expects: Some(expect_work),
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

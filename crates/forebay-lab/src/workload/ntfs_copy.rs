@@ -5,7 +5,8 @@
 //! the block device and updates one page of metadata now and then. The dirty pages belong to the
 //! daemon, so the daemon is throttled.
 
-use super::{Knob, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{Knobs, Work, Workload};
 use crate::world::{FileSystem, Mapping, Process, World, WorldError, WorldFile};
 use forebay_base::sync::Arc;
 use forebay_base::units::{byte_of, pages_for};
@@ -17,46 +18,34 @@ pub(super) const NTFS_COPY: Workload = Workload {
     name: "ntfs-copy",
     summary: "W6: dd of 8 GiB to a USB stick, through a file system in user space",
     knobs: &[
-        Knob {
-            name: "bytes",
-            usual: "8G",
-            what: "bytes copied",
-        },
-        Knob {
-            name: "block",
-            usual: "32K",
-            what: "bytes of one write",
-        },
-        Knob {
-            name: "anonymous",
-            usual: "250M",
-            what: "anonymous memory that other programs hold",
-        },
-        Knob {
-            name: "use_seconds",
-            usual: "30",
-            what: "how often they use it; swap stayed unused on the original machine",
-        },
-        Knob {
-            name: "active_file",
-            usual: "40M",
-            what: "file pages that other programs use",
-        },
-        Knob {
-            name: "read_once",
-            usual: "512M",
-            what: "file pages that other programs have read once before they took their memory",
-        },
-        Knob {
-            name: "own_cache",
-            usual: "0",
-            what: "1 if the file's own pages stay in memory too, beside those of the device",
-        },
-        Knob {
-            name: "requests_per_metadata",
-            usual: "64",
-            what: "pages written for one update of metadata",
-        },
+        knob("bytes", "8G", "bytes copied"),
+        knob("block", "32K", "bytes of one write"),
+        knob(
+            "anonymous",
+            "250M",
+            "anonymous memory that other programs hold",
+        ),
+        knob(
+            "use_seconds",
+            "30",
+            "how often they use it; swap stayed unused on the original machine",
+        ),
+        knob("active_file", "40M", "file pages that other programs use"),
+        knob(
+            "read_once",
+            "512M",
+            "file pages that other programs have read once before they took their memory",
+        ),
+        knob(
+            "own_cache",
+            "0",
+            "1 if the file's own pages stay in memory too, beside those of the device",
+        ),
+        knob(
+            "requests_per_metadata",
+            "64",
+            "pages written for one update of metadata",
+        ),
     ],
     expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

@@ -10,7 +10,8 @@
 mod io;
 
 use self::io::{Directories, IoThreads};
-use super::{Knob, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{Knobs, Work, Workload};
 use crate::world::{Mapping, Process, World, WorldError};
 use forebay_base::sync::Arc;
 use forebay_base::{Prng, Span};
@@ -21,36 +22,24 @@ pub(super) const SIMOOP: Workload = Workload {
     name: "simoop",
     summary: "W5: random reads of 2.4 times the memory, writes, working sets, short mappings",
     knobs: &[
-        Knob {
-            name: "workers",
-            usual: "0",
-            what: "worker threads; 0 for one a processor",
-        },
-        Knob {
-            name: "warm_up_seconds",
-            usual: "900",
-            what: "work before the measured time",
-        },
-        Knob {
-            name: "seconds",
-            usual: "3600",
-            what: "measured time",
-        },
-        Knob {
-            name: "report_seconds",
-            usual: "60",
-            what: "time between two reports of percentiles",
-        },
-        Knob {
-            name: "mapping",
-            usual: "128M",
-            what: "memory that a worker maps, writes and unmaps in each turn",
-        },
-        Knob {
-            name: "closes",
-            usual: "0",
-            what: "1: a file of data is open only while it is read",
-        },
+        knob("workers", "0", "worker threads; 0 for one a processor"),
+        knob("warm_up_seconds", "900", "work before the measured time"),
+        knob("seconds", "3600", "measured time"),
+        knob(
+            "report_seconds",
+            "60",
+            "time between two reports of percentiles",
+        ),
+        knob(
+            "mapping",
+            "128M",
+            "memory that a worker maps, writes and unmaps in each turn",
+        ),
+        knob(
+            "closes",
+            "0",
+            "1: a file of data is open only while it is read",
+        ),
     ],
     expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

@@ -2,33 +2,22 @@
 //!
 //! What is still dirty when a dd ends is dropped with its file and never written.
 
-use super::{Knob, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{Knobs, Work, Workload};
 use crate::world::{World, WorldError};
 
 pub(super) const SIMPLE_WB: Workload = Workload {
     name: "simple-wb",
     summary: "W2: sequential writes of four times the memory, removed after each iteration",
     knobs: &[
-        Knob {
-            name: "jobs",
-            usual: "1",
-            what: "dd's at once",
-        },
-        Knob {
-            name: "iterations",
-            usual: "10",
-            what: "how often",
-        },
-        Knob {
-            name: "memories",
-            usual: "4",
-            what: "what all jobs of an iteration write, in multiples of the memory",
-        },
-        Knob {
-            name: "block",
-            usual: "1M",
-            what: "bytes of one write",
-        },
+        knob("jobs", "1", "dd's at once"),
+        knob("iterations", "10", "how often"),
+        knob(
+            "memories",
+            "4",
+            "what all jobs of an iteration write, in multiples of the memory",
+        ),
+        knob("block", "1M", "bytes of one write"),
     ],
     expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

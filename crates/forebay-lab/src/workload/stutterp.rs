@@ -5,7 +5,8 @@
 //! killed at the end of each step. The files of a step are laid out beforehand, written back and
 //! removed after it, which leaves the next step an empty cache.
 
-use super::{Knob, Knobs, Work, Workload};
+use super::knobs::knob;
+use super::{Knobs, Work, Workload};
 use crate::probe::mean_and_deviation;
 use crate::world::{Process, ProcessHandle, World, WorldError, WorldFile};
 use forebay_base::sync::Arc;
@@ -17,46 +18,38 @@ pub(super) const STUTTERP: Workload = Workload {
     name: "stutterp",
     summary: "W4: how long a mapping takes beside 4 to 64 writers and hogs of 120% of the memory",
     knobs: &[
-        Knob {
-            name: "workers",
-            usual: "0",
-            what: "workers of the only step; 0 for every step up to four times the processors",
-        },
-        Knob {
-            name: "most_workers",
-            usual: "0",
-            what: "workers of the last step that is measured; 0 for four times the processors",
-        },
-        Knob {
-            name: "seconds",
-            usual: "300",
-            what: "measured time of a step",
-        },
-        Knob {
-            name: "mapping",
-            usual: "128M",
-            what: "memory that is mapped, written and unmapped in one pass",
-        },
-        Knob {
-            name: "calibration",
-            usual: "5G",
-            what: "bytes written to find how long the warm-up of a step is",
-        },
-        Knob {
-            name: "warm_up_seconds",
-            usual: "0",
-            what: "time for the writers before the hogs start; 0 to calibrate",
-        },
-        Knob {
-            name: "files_per_writer",
-            usual: "1",
-            what: "files of each writer, each of its whole share; 0 for as many as writers",
-        },
-        Knob {
-            name: "readers",
-            usual: "0",
-            what: "processes that read 32 files at random",
-        },
+        knob(
+            "workers",
+            "0",
+            "workers of the only step; 0 for every step up to four times the processors",
+        ),
+        knob(
+            "most_workers",
+            "0",
+            "workers of the last step that is measured; 0 for four times the processors",
+        ),
+        knob("seconds", "300", "measured time of a step"),
+        knob(
+            "mapping",
+            "128M",
+            "memory that is mapped, written and unmapped in one pass",
+        ),
+        knob(
+            "calibration",
+            "5G",
+            "bytes written to find how long the warm-up of a step is",
+        ),
+        knob(
+            "warm_up_seconds",
+            "0",
+            "time for the writers before the hogs start; 0 to calibrate",
+        ),
+        knob(
+            "files_per_writer",
+            "1",
+            "files of each writer, each of its whole share; 0 for as many as writers",
+        ),
+        knob("readers", "0", "processes that read 32 files at random"),
     ],
     expects: None,
     run: |world, knobs| -> Work { Box::pin(run(world, knobs)) },

@@ -73,7 +73,7 @@ impl Drop for Real {
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "each real runtime draws other numbers; nothing but its seed uses the wall clock"
+    reason = "each real runtime draws other numbers; only its seed uses the wall clock"
 )]
 fn seed_from_time() -> u64 {
     match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {

@@ -63,7 +63,7 @@ impl Arena {
     pub(crate) fn lend_with(&self, bytes: &[u8]) -> Vec<PagePointer> {
         let pages = self.lend(bytes.len().div_ceil(PAGE_BYTES), 0xEE);
         for (page, chunk) in pages.iter().zip(bytes.chunks(PAGE_BYTES)) {
-            // SAFETY: the page was just lent to the caller, who has not given it away yet; the
+            // SAFETY: the page was just lent to the caller, which has not given it away yet; the
             // chunk fits it.
             #[allow(unsafe_code)]
             unsafe {
