@@ -24,6 +24,7 @@ pub mod pause;
 pub mod plot;
 pub mod position;
 pub mod rate;
+pub mod reach;
 pub mod readahead;
 pub mod refault;
 pub mod scan;

@@ -349,6 +349,7 @@ impl File {
         match advice {
             Advice::Normal => stream.change(|state| {
                 (state.max_pages, state.is_random) = (usual, false);
+                state.reach_pages = 0;
             }),
             Advice::Sequential => stream.change(|state| {
                 (state.max_pages, state.is_random) = (2 * usual, false);

@@ -6,7 +6,7 @@ mod presets;
 
 pub use choices::{
     ActiveReferences, ClosedFiles, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance,
-    KswapdSleep, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, ShrinkDemand,
+    KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, ShrinkDemand,
     WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 pub(crate) use past::{Past, PastKswapd};
@@ -126,6 +126,8 @@ policy! {
     refaults: Refaults,
     /// Shares of anonymous and file pages in reclaim.
     scan_balance: ScanBalance,
+    /// How far a stream reads ahead.
+    readahead: Readahead,
     /// How many objects of caches beside the pages are asked back.
     shrink_demand: ShrinkDemand,
     /// What becomes of pages of files that nobody has open.

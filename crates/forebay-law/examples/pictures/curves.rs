@@ -7,6 +7,7 @@ use forebay_law::pace::{PaceInputs, pace as paced};
 use forebay_law::pause::{PauseSizing, size_pause};
 use forebay_law::plot::{closed_loop, sampled};
 use forebay_law::position::polynomial;
+use forebay_law::reach::{Probe, ReachInputs, ReadPace, reach as reach_after};
 use forebay_law::readahead::next_size;
 use forebay_law::refault::{WorkingsetSizes, activates};
 use forebay_law::scan::{ReclaimCost, fractions};
@@ -36,9 +37,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 15] = laws![
-    watermark, scan, shrink, refault, readahead, swapahead, throttle, limits, share, bandwidth,
-    position, rate, pause, pace, chunk,
+pub(crate) const LAWS: [Law; 16] = laws![
+    watermark, scan, shrink, refault, readahead, reach, swapahead, throttle, limits, share,
+    bandwidth, position, rate, pause, pace, chunk,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -190,6 +191,50 @@ fn readahead() -> Picture {
                 at: 64,
             },
         ],
+        levels: vec![],
+    }
+}
+
+fn reach() -> Picture {
+    const PAGES_PER_S: u64 = 25_600;
+    let of = |name, latency_us: u64| {
+        let known = ReadPace::default().observed(Probe {
+            took_us: latency_us,
+            ended_pages: 1,
+            own_pages: 1,
+            was_alone: true,
+        });
+        let windows = (0..=12).scan((known, 32), move |(pace, pages), window| {
+            let drawn = (window, *pages);
+            *pace = pace.observed(Probe {
+                took_us: latency_us.max(*pages * 1_000_000 / PAGES_PER_S),
+                ended_pages: *pages,
+                own_pages: *pages,
+                was_alone: false,
+            });
+            let inputs = ReachInputs {
+                has_waited: true,
+                pace: *pace,
+                request_pages: 256,
+                least_pages: 32,
+                room_pages: u64::MAX,
+                ..ReachInputs::default()
+            };
+            *pages = reach_after(*pages, &inputs);
+            Some(drawn)
+        });
+        curve(name, windows)
+    };
+    Picture {
+        title: "The reach of a reader that waits",
+        x: Axis::even("windows read", 0, 12, 1, 1),
+        y: Axis::even("pages", 0, 4_000, 500, 1),
+        curves: vec![
+            of("100 ms away", 100_000),
+            of("20 ms away", 20_000),
+            of("1 ms away", 1_000),
+        ],
+        knees: vec![],
         levels: vec![],
     }
 }

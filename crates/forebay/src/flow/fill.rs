@@ -3,6 +3,10 @@
 //! A page that is being filled is held exclusively by its request; whoever wants it waits for the
 //! word to change. A caller that gives up leaves the request to end by itself.
 
+mod plan;
+
+pub(crate) use self::plan::{FillPlan, Touch};
+
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
@@ -14,54 +18,16 @@ use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, ObjectState, Origin};
 use crate::state::outstanding::token;
+use crate::state::read_meter::MEASURED;
 use crate::state::shadow::AGE_BITS;
-use crate::state::stream::Stream;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, pages_for};
-use forebay_law::readahead::{ReadaheadDecision, ReadaheadInputs, Window, decide};
 use forebay_law::refault::{WorkingsetSizes, activates, refault_distance};
 use forebay_rt::Work;
 use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// What made a handle ask for pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Touch {
-    pub(crate) page: u64,
-    /// Pages that are wanted from there on.
-    pub(crate) request_pages: u64,
-    /// The page is there and carries the readahead mark.
-    pub(crate) hit_marker: bool,
-}
-
-impl Touch {
-    /// A page that is not there.
-    pub(crate) fn miss(page: u64, request_pages: u64) -> Touch {
-        Touch {
-            page,
-            request_pages,
-            hit_marker: false,
-        }
-    }
-
-    /// A page that is there and marked.
-    pub(crate) fn marked(page: u64, request_pages: u64) -> Touch {
-        Touch {
-            page,
-            request_pages,
-            hit_marker: true,
-        }
-    }
-}
-
-/// Pages to read and where the readahead mark goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FillPlan {
-    pub(crate) pages: Range<u64>,
-    pub(crate) marker: Option<u64>,
-}
 
 /// Neighbouring pages that wait to be put into one request.
 struct PendingRun<'a> {
@@ -150,84 +116,9 @@ impl Drop for PendingRun<'_> {
 }
 
 impl Engine {
-    /// What a miss of `page`, or a touch of a marked page, should bring in.
-    pub(crate) fn plan_fill(
-        &self,
-        object: &ObjectState,
-        stream: &Stream,
-        touch: Touch,
-    ) -> Option<FillPlan> {
-        let Touch {
-            page,
-            request_pages,
-            hit_marker,
-        } = touch;
-        let end = pages_for(object.length_bytes());
-        let state = stream.state();
-        if object.is_anonymous() && request_pages <= 1 {
-            return (!hit_marker).then(|| FillPlan {
-                pages: self.pages_with(object, page),
-                marker: None,
-            });
-        }
-        if object.is_anonymous() || state.is_random {
-            let pages = page..(page + request_pages.max(1)).min(end);
-            return (!hit_marker).then_some(FillPlan {
-                pages,
-                marker: None,
-            });
-        }
-        let max_pages = self.longest_window(object, state.max_pages, request_pages);
-        let is_cached = |page| self.memory.find(key(object.number, page)).is_some();
-        let inputs = ReadaheadInputs {
-            page_index: page,
-            request_pages,
-            max_pages,
-            previous_page: stream.previous_page(),
-            hit_marker,
-            first_missing_after: if hit_marker {
-                (page + 1..(page + 1 + max_pages).min(end)).find(|&next| !is_cached(next))
-            } else {
-                None
-            },
-            cached_before: if hit_marker {
-                0
-            } else {
-                let before = page.saturating_sub(max_pages)..page;
-                before
-                    .rev()
-                    .take_while(|&earlier| is_cached(earlier))
-                    .count() as u64
-            },
-        };
-        match decide(state.window, &inputs) {
-            ReadaheadDecision::Nothing => None,
-            ReadaheadDecision::Exactly { start, pages } => Some(FillPlan {
-                pages: start..(start + pages).min(end),
-                marker: None,
-            }),
-            ReadaheadDecision::Window { window, marker } => {
-                stream.change(|state| state.window = window);
-                let Window { start, size, .. } = window;
-                Some(FillPlan {
-                    pages: start..(start + size).min(end),
-                    marker,
-                })
-            }
-        }
-    }
-
-    /// The longest window for a read of so many pages: one that asks for more than a stream may
-    /// have in advance gets it in requests as long as the store takes (spec/writeback.md 9).
-    fn longest_window(&self, object: &ObjectState, usual: u64, request_pages: u64) -> u64 {
-        if usual == 0 || request_pages <= usual {
-            return usual;
-        }
-        usual.max(request_pages.min(self.most_pages_of_a_read(object)))
-    }
-
     /// Submits reads for the pages of `plan` that are not there. For those of `needed` it waits
-    /// for frames; the others are left out when memory is short.
+    /// for frames; the others are left out when memory is short, and of a plan that is due when
+    /// reclaim frees nothing.
     pub(crate) async fn fill(
         self: &Arc<Self>,
         object: &ObjectState,
@@ -237,6 +128,7 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let want = Want::to_read(node);
         let mut run = PendingRun::new(self, object);
+        let mut was_in_vain = false;
         let mut page = plan.pages.start;
         while page < plan.pages.end {
             let there = self.memory.find(key(object.number, page));
@@ -250,6 +142,11 @@ impl Engine {
                 None if needed.contains(&page) => {
                     run.submit();
                     self.frame(want).await?
+                }
+                None if plan.is_due && !was_in_vain => {
+                    run.submit();
+                    was_in_vain = Box::pin(self.direct_reclaim(want)).await == 0;
+                    continue;
                 }
                 None => {
                     self.mark(Mark::FillShort);
@@ -295,7 +192,7 @@ impl Engine {
         Ok(())
     }
 
-    fn most_pages_of_a_read(&self, object: &ObjectState) -> u64 {
+    pub(crate) fn most_pages_of_a_read(&self, object: &ObjectState) -> u64 {
         let geometry = self.backing_of(object).geometry;
         (self.vectors.pages() as u64).min(u64::from(geometry.max_io_pages))
     }
@@ -387,23 +284,14 @@ impl Engine {
     fn submit_read(self: &Arc<Self>, object: &ObjectState, first: u64, pages: Vec<PagePointer>) {
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let length_bytes = (pages.len() * PAGE_BYTES) as u64;
-        let (store, store_object, offset_bytes) = match &object.origin {
-            Origin::File {
-                backing, object, ..
-            } => (
-                self.stores.get(*backing).store.clone(),
-                *object,
-                byte_of(first),
-            ),
+        let backing = self.backing_of(object);
+        let (store_object, offset_bytes) = match &object.origin {
+            Origin::File { object, .. } => (*object, byte_of(first)),
             Origin::Anonymous { slots } => {
                 let swap = self.memory.swap.get().expect("anonymous memory needs swap");
                 let slot = slots[first as usize].load(Ordering::Acquire);
                 self.count(Counter::Pswpin, pages.len() as u64);
-                (
-                    swap.backing.store.clone(),
-                    swap.object,
-                    byte_of(u64::from(slot)),
-                )
+                (swap.object, byte_of(u64::from(slot)))
             }
         };
         let request = Request {
@@ -413,6 +301,9 @@ impl Engine {
             length_bytes,
         };
         self.reads_in_flight.fetch_add(1, Ordering::Relaxed);
-        store.submit(self.page_io(request, pages, token(object.number, 0)));
+        let is_measured = backing.reads.begins(pages.len() as u64, || self.rt.now());
+        let sequence = if is_measured { MEASURED } else { 0 };
+        let io = self.page_io(request, pages, token(object.number, sequence));
+        backing.store.submit(io);
     }
 }

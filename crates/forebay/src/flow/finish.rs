@@ -14,6 +14,7 @@ use crate::state::frame::{flag, halved};
 use crate::state::index::page_of as index_of;
 use crate::state::object::ObjectState;
 use crate::state::outstanding::of_token;
+use crate::state::read_meter::MEASURED;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::page_of;
 use forebay_store::{Durability, Finish, FinishedIo, IoKind, StoreError};
@@ -28,6 +29,12 @@ impl Finish for Engine {
         match io.request.kind {
             IoKind::Read => {
                 self.read_finished(&object, &io);
+                self.backing_of(&object).reads.ends(
+                    io.pages.len() as u64,
+                    sequence == MEASURED,
+                    io.result.is_ok(),
+                    || self.rt.now(),
+                );
                 self.reads_in_flight.fetch_sub(1, Ordering::Relaxed);
                 self.vectors.give_back(io.pages);
             }

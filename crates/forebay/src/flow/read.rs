@@ -224,6 +224,7 @@ impl Engine {
         let object = &*handle.object;
         match missing {
             Missing::Busy { frame, key } => {
+                handle.stream.note_waited();
                 self.wait_for_fill(object, frame, key, object.read_failure_count())
                     .await
             }
@@ -243,10 +244,7 @@ impl Engine {
             return Ok(());
         }
         self.count(Counter::CacheMiss, 1);
-        let alone = FillPlan {
-            pages: page..page + 1,
-            marker: None,
-        };
+        let alone = FillPlan::unmarked(page..page + 1);
         let plan = self.plan_fill(object, &handle.stream, Touch::miss(page, 1));
         let plan = plan
             .filter(|plan| plan.pages.contains(&page))
@@ -266,16 +264,8 @@ impl Engine {
         if pages.start >= pages.end || object.is_anonymous() {
             return Ok(());
         }
-        self.fill(
-            object,
-            FillPlan {
-                pages,
-                marker: None,
-            },
-            0..0,
-            handle.node,
-        )
-        .await
+        self.fill(object, FillPlan::unmarked(pages), 0..0, handle.node)
+            .await
     }
 
     /// Drops the clean pages of a range that is not wanted any more and begins to write the others,
@@ -336,10 +326,7 @@ impl Engine {
         let mut result = Ok(());
         for attempt in 0..READ_TRIES {
             let failures = object.read_failure_count();
-            let alone = FillPlan {
-                pages: page..page + 1,
-                marker: None,
-            };
+            let alone = FillPlan::unmarked(page..page + 1);
             let plan = if attempt == 0 {
                 let touch = Touch::miss(page, pages_until(page, last));
                 let planned = self.plan_fill(object, &handle.stream, touch);
@@ -348,7 +335,10 @@ impl Engine {
                     .unwrap_or(alone)
             } else {
                 self.mark(Mark::ReadRetried);
-                handle.stream.change(|state| state.max_pages /= 4);
+                handle.stream.change(|state| {
+                    state.max_pages /= 4;
+                    state.reach_pages /= 4;
+                });
                 alone
             };
             self.fill(object, plan, page..page + 1, handle.node).await?;

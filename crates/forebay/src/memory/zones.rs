@@ -145,6 +145,13 @@ impl Memory {
         without_over(available_pages(free, file, reserve), self.pages_over())
     }
 
+    /// Where file pages are until they are used for the first time, pages: what is read too far
+    /// ahead pushes itself out of there.
+    pub(crate) fn room_for_new_pages(&self) -> u64 {
+        let room = |zone: &Zone| zone.free_pages() + zone.sizes().inactive_file;
+        without_over(self.zones.iter().map(room).sum(), self.pages_over())
+    }
+
     /// Memory of the zone that may be dirtied, pages.
     pub(crate) fn dirtyable_pages_of(zone: &Zone) -> u64 {
         let sizes = zone.sizes();

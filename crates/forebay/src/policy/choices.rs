@@ -211,6 +211,15 @@ choices! {
         Cost => "cost",
     }
 
+    /// How far a stream reads ahead (spec/writeback.md 9).
+    Readahead {
+        /// At most as far as the setting says, whatever the store (Linux).
+        Fixed => "fixed",
+        /// At least so far, and as far as its store needs to be busy while the reader waits.
+        #[default]
+        Measured => "measured",
+    }
+
     /// How many objects a pass asks back of the caches beside the pages (spec/reclaim.md 2.11).
     ShrinkDemand {
         /// Twice the part that it looked at of the pages (up to 4.15).

@@ -3,8 +3,8 @@
 
 use super::{
     ActiveReferences, ClosedFiles, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance,
-    KswapdSleep, Policy, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, ShrinkDemand,
-    WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    KswapdSleep, Policy, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance,
+    ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 
 const LINUX_3_0: Policy = Policy {
@@ -20,6 +20,7 @@ const LINUX_3_0: Policy = Policy {
     inactive_share: InactiveShare::Half,
     refaults: Refaults::Ignored,
     scan_balance: ScanBalance::EarlyRotations,
+    readahead: Readahead::Fixed,
     shrink_demand: ShrinkDemand::ByScan,
     closed_files: ClosedFiles::Stripped,
     watermark_spacing: WatermarkSpacing::Quarter,
@@ -56,6 +57,7 @@ const LINUX_4_11: Policy = Policy {
     inactive_share: InactiveShare::SquareRoot,
     refaults: Refaults::OfReads,
     scan_balance: ScanBalance::Rotations,
+    readahead: Readahead::Fixed,
     shrink_demand: ShrinkDemand::ByScan,
     closed_files: ClosedFiles::Stripped,
     watermark_spacing: WatermarkSpacing::Scale,

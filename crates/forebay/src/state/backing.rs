@@ -13,6 +13,7 @@ use crate::state::flusher_lists::FlusherLists;
 use crate::state::flusher_requests::{FlusherRequests, FlusherWork};
 use crate::state::object::{ObjectState, QueuePlace, Queueing};
 use crate::state::outstanding::Outstanding;
+use crate::state::read_meter::ReadMeter;
 use crate::state::vectors::IoVectors;
 use forebay_base::Span;
 use forebay_base::sync::{
@@ -134,6 +135,7 @@ pub(crate) struct Backing {
     congested: AtomicBool,
     congestion: Option<Arc<Congestion>>,
     pub(crate) activity: Activity,
+    pub(crate) reads: ReadMeter,
 }
 
 impl fmt::Debug for Backing {
@@ -202,6 +204,7 @@ impl Backing {
             congested: AtomicBool::new(false),
             congestion: queue.congestion,
             activity: Activity::default(),
+            reads: ReadMeter::default(),
         }
     }
 

@@ -13,7 +13,7 @@
 //! 4. the block slab
 //! 5. a bucket of the index
 //! 6. a zone's balloon, `Zone::lists`, `Zone::free`
-//! 7. `Backing::rates`, the cache's limits, a store's activity, counters, the error sequence of an
+//! 7. `Backing::rates`, what is measured of its reads, the cache's limits, a store's activity, counters, the error sequence of an
 //!    object, the line of its cuts
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
@@ -39,6 +39,7 @@ pub(crate) mod object;
 pub(crate) mod objects;
 pub(crate) mod outstanding;
 pub(crate) mod pause_turn;
+pub(crate) mod read_meter;
 pub(crate) mod retry;
 pub(crate) mod shadow;
 pub(crate) mod shrinkers;

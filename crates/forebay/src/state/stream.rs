@@ -2,7 +2,7 @@
 
 use forebay_base::sync::{
     Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
     lock,
 };
 use forebay_law::readahead::Window;
@@ -16,14 +16,18 @@ pub(crate) struct Stream {
     previous_page: AtomicU64,
     /// A marked page that a read has touched and not yet followed, plus one; else 0.
     marker: AtomicU64,
+    /// A read waited for a page that was on its way already.
+    has_waited: AtomicBool,
 }
 
 /// What the readahead law remembers of a handle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamState {
     pub(crate) window: Window,
-    /// Largest window of this handle, pages.
+    /// Largest window of this handle, pages, as long as nothing was measured.
     pub(crate) max_pages: u64,
+    /// The largest that measuring has led to.
+    pub(crate) reach_pages: u64,
     /// No guessing: each miss reads what was asked.
     pub(crate) is_random: bool,
 }
@@ -33,12 +37,14 @@ impl Stream {
         let state = StreamState {
             window: Window::default(),
             max_pages,
+            reach_pages: 0,
             is_random: false,
         };
         Stream {
             state: Mutex::new(state),
             previous_page: AtomicU64::new(NOWHERE),
             marker: AtomicU64::new(0),
+            has_waited: AtomicBool::new(false),
         }
     }
 
@@ -74,5 +80,13 @@ impl Stream {
 
     pub(crate) fn has_marker(&self) -> bool {
         self.marker.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn note_waited(&self) {
+        self.has_waited.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_waited(&self) -> bool {
+        self.has_waited.swap(false, Ordering::Relaxed)
     }
 }

@@ -1,0 +1,86 @@
+//! How a store reads: one of its requests at a time is measured, and what the law makes of it kept.
+//!
+//! invariant R1: at most one read request of a store is the measured one, and it ends the measuring.
+
+use forebay_base::Instant;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+    lock,
+};
+use forebay_law::reach::{Probe, ReadPace};
+
+/// The sequence in the token of the request that is measured; that of all other reads is 0.
+pub(crate) const MEASURED: u64 = 1;
+
+/// The reads of one store.
+#[derive(Debug, Default)]
+pub(crate) struct ReadMeter {
+    in_flight_pages: AtomicU64,
+    ended_pages: AtomicU64,
+    is_measuring: AtomicBool,
+    measured: Mutex<Measured>,
+}
+
+#[derive(Debug, Default)]
+struct Measured {
+    pace: ReadPace,
+    /// Of the request that is measured now: when it was submitted, what had ended by then.
+    submitted: Option<(Instant, u64)>,
+    was_alone: bool,
+}
+
+impl ReadMeter {
+    /// A request for `pages` pages is about to be submitted. True if it is the one to measure.
+    pub(crate) fn begins(&self, pages: u64, now: impl FnOnce() -> Instant) -> bool {
+        let in_flight = self.in_flight_pages.fetch_add(pages, Ordering::AcqRel);
+        if self.is_measuring.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let mut measured = lock(&self.measured);
+        measured.submitted = Some((now(), self.ended_pages.load(Ordering::Relaxed)));
+        measured.was_alone = in_flight == 0;
+        true
+    }
+
+    /// A request for `pages` pages has ended. One that failed says nothing of how fast the store is.
+    pub(crate) fn ends(
+        &self,
+        pages: u64,
+        is_measured: bool,
+        is_read: bool,
+        now: impl FnOnce() -> Instant,
+    ) {
+        self.in_flight_pages.fetch_sub(pages, Ordering::AcqRel);
+        let ended = self.ended_pages.fetch_add(pages, Ordering::Relaxed) + pages;
+        if !is_measured {
+            return;
+        }
+        let mut measured = lock(&self.measured);
+        let (submitted, ended_before) = measured
+            .submitted
+            .take()
+            .expect("the measured request was submitted");
+        if is_read {
+            let probe = Probe {
+                took_us: now().since(submitted).as_micros(),
+                ended_pages: ended - ended_before,
+                own_pages: pages,
+                was_alone: measured.was_alone,
+            };
+            measured.pace = measured.pace.observed(probe);
+        }
+        drop(measured);
+        self.is_measuring.store(false, Ordering::Release);
+    }
+
+    /// What is known of the store.
+    pub(crate) fn pace(&self) -> ReadPace {
+        lock(&self.measured).pace
+    }
+
+    /// Pages of the reads that the store has now.
+    pub(crate) fn in_flight_pages(&self) -> u64 {
+        self.in_flight_pages.load(Ordering::Acquire)
+    }
+}
