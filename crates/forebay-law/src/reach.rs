@@ -2,21 +2,22 @@
 //!
 //! # Question
 //!
-//! How long may the windows of [`readahead`](crate::readahead) become, so that a store is busy for as
-//! long as its reader waits, and memory holds no more than that takes?
+//! How long may the windows of [`readahead`](crate::readahead) become, so that a store is busy for
+//! as long as its reader waits, and memory holds no more than that takes?
 //!
 //! # Inputs and output
 //!
 //! | name | unit | range | measured by |
 //! |---|---|---|---|
 //! | `took_us` | us | 0 and up | one read request, from its submission to its end |
-//! | `ended_pages` | pages | 1 and up | reads of the store that ended meanwhile, its own among them |
+//! | `ended_pages` | pages | 1 and up | all reads of the store that ended meanwhile |
 //! | `own_pages` | pages | 1 and up | its own |
 //! | `was_alone` | | | whether the store had no other read when it was submitted |
-//! | `latency_us`, `latency_pages`, `pages_per_s` | us, pages, pages/s | 0: not known | [`ReadPace`]: output, and memory of the store |
+//! | `latency_us`, `latency_pages` | us, pages | 0: not known | [`ReadPace`]: output |
+//! | `pages_per_s` | pages/s | 0: not known | the same |
 //! | `reach_pages` | pages | `least_pages` and up | output, and memory of the stream |
 //! | `has_waited` | | | whether the reader waited for a page of the window before |
-//! | `has_lost` | | | whether a page of that window was gone, or never came, when the reader did |
+//! | `has_lost` | | | whether a page of that window was gone, or had never come |
 //! | `request_pages` | pages | 1 and up | the longest request that the store takes |
 //! | `least_pages` | pages | 0 and up; 32 if not set | setting or advice |
 //! | `room_pages` | pages | 0 and up | memory that read-ahead may use, less what is on its way |
@@ -54,6 +55,8 @@
 //! The reach, window after window, of a reader that waits for a store of 25 600 pages a second at
 //! latencies of 1, 20 and 100 ms, with requests of 256 pages.
 //!
+#![doc = include_str!("../../../docs/laws/reach.svg")]
+//!
 //! # Example
 //!
 //! A store that is 20 ms away delivers 25 600 pages a second (100 MiB). 512 pages are on their way at
@@ -82,17 +85,17 @@
 //!
 //! A fixed window is right for one store: 128 KiB keep a disk at two thirds of its rate and a store
 //! that is 20 ms away at a sixteenth. A window that doubles whenever the reader waits grows without
-//! end, for behind a slow store every reader waits. What was delivered while one request was under
-//! way is what was under way itself, so the product of the highest rate and the lowest latency tells
-//! a store that asks for more from one that is full. A latency that is measured under load contains
-//! the queue that the window made, and that of a long request the time of its transfer: a reach that
-//! follows them feeds on itself.
+//! end, for every reader of a slow store waits. What was delivered while one request was under way
+//! is what was under way itself, so the product of the highest rate and the lowest latency tells a
+//! store that asks for more from one that is full. A latency that is measured under load contains
+//! the queue that the window made, and that of a long request the time of its transfer: a reach
+//! that follows them feeds on itself.
 //!
 //! # Edges
 //!
 //! Nothing is known before the first request has ended: the target is then two requests. A request
-//! that took no time counts as 1 us. A store whose latency rises for good while it is read without a
-//! pause is known to be slower once it had nothing to read for a moment. A `least_pages` of 0
+//! that took no time counts as 1 us. A store whose latency rises for good while it is read without
+//! a pause is known to be slower once it had nothing to read for a moment. A `least_pages` of 0
 //! switches reading ahead off, and the reach with it. Where memory has no room the least is read
 //! ahead all the same, as a fixed window would be.
 //!

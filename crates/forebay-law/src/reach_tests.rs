@@ -48,7 +48,9 @@ fn waiting(pace: ReadPace, request_pages: u64) -> ReachInputs {
 
 proptest! {
     #[test]
-    fn condition_1_the_reach_keeps_its_bounds(reach_pages in 0..200_000_u64, inputs in any_inputs()) {
+    fn condition_1_the_reach_keeps_its_bounds(
+        reach_pages in 0..200_000_u64, inputs in any_inputs(),
+    ) {
         let next = reach(reach_pages, &inputs);
         prop_assert!(next >= inputs.least_pages);
         prop_assert!(next <= inputs.room_pages.max(inputs.least_pages));

@@ -36,6 +36,9 @@ struct PendingRun<'a> {
     first: u64,
     /// Pages that one request may have.
     most: u64,
+    /// Memory is reclaimed for pages that nobody needs yet. It is not tried again after it was in
+    /// vain.
+    may_reclaim: bool,
     pages: Vec<PagePointer>,
     /// Requests submitted so far, and their pages.
     requests: u64,
@@ -49,6 +52,7 @@ impl<'a> PendingRun<'a> {
             object,
             first: 0,
             most: engine.most_pages_of_a_read(object),
+            may_reclaim: false,
             pages: engine.vectors.take(),
             requests: 0,
             submitted_pages: 0,
@@ -128,7 +132,7 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let want = Want::to_read(node);
         let mut run = PendingRun::new(self, object);
-        let mut was_in_vain = false;
+        run.may_reclaim = plan.is_due;
         let mut page = plan.pages.start;
         while page < plan.pages.end {
             let there = self.memory.find(key(object.number, page));
@@ -137,32 +141,21 @@ impl Engine {
                 page += 1;
                 continue;
             }
-            let fresh = match self.frame_at_once(want) {
-                Some(fresh) => fresh,
-                None if needed.contains(&page) => {
-                    run.submit();
-                    self.frame(want).await?
+            let is_needed = needed.contains(&page);
+            let Some(fresh) = self.frame_to_fill(&mut run, want, is_needed).await? else {
+                self.mark(Mark::FillShort);
+                run.submit();
+                if page >= needed.start {
+                    break;
                 }
-                None if plan.is_due && !was_in_vain => {
-                    run.submit();
-                    was_in_vain = Box::pin(self.direct_reclaim(want)).await == 0;
-                    continue;
-                }
-                None => {
-                    self.mark(Mark::FillShort);
-                    run.submit();
-                    if page >= needed.start {
-                        break;
-                    }
-                    page = needed.start;
-                    continue;
-                }
+                page = needed.start;
+                continue;
             };
             let Some(batch) = object.begin_batch() else {
                 self.mark(Mark::FillMetResize);
                 run.submit();
                 drop(fresh);
-                if !needed.contains(&page) {
+                if !is_needed {
                     // Whoever reads ahead may hold a page for which the resize waits.
                     break;
                 }
@@ -190,6 +183,30 @@ impl Engine {
         let swapped = if object.is_anonymous() { pages } else { 0 };
         charge.and(Work::SwapIn { pages: swapped }).await;
         Ok(())
+    }
+
+    /// A frame for the next page of `run`, which is submitted before anything is waited for. None
+    /// if memory is short and the page is not needed.
+    async fn frame_to_fill(
+        &self,
+        run: &mut PendingRun<'_>,
+        want: Want,
+        is_needed: bool,
+    ) -> Result<Option<FreshFrame<'_>>, AccessError> {
+        loop {
+            if let Some(fresh) = self.frame_at_once(want) {
+                return Ok(Some(fresh));
+            }
+            if is_needed {
+                run.submit();
+                return self.frame(want).await.map(Some);
+            }
+            if !run.may_reclaim {
+                return Ok(None);
+            }
+            run.submit();
+            run.may_reclaim = Box::pin(self.direct_reclaim(want)).await > 0;
+        }
     }
 
     pub(crate) fn most_pages_of_a_read(&self, object: &ObjectState) -> u64 {

@@ -13,8 +13,8 @@
 //! 4. the block slab
 //! 5. a bucket of the index
 //! 6. a zone's balloon, `Zone::lists`, `Zone::free`
-//! 7. `Backing::rates`, what is measured of its reads, the cache's limits, a store's activity, counters, the error sequence of an
-//!    object, the line of its cuts
+//! 7. `Backing::rates`, what is measured of its reads, the cache's limits, a store's activity,
+//!    counters, the error sequence of an object, the line of its cuts
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
 //! is waited for under one.

@@ -1,6 +1,7 @@
 //! How a store reads: one of its requests at a time is measured, and what the law makes of it kept.
 //!
-//! invariant R1: at most one read request of a store is the measured one, and it ends the measuring.
+//! invariant L1: at most one read request of a store is the measured one, and its end ends the
+//! measuring.
 
 use forebay_base::Instant;
 use forebay_base::sync::{
@@ -43,7 +44,7 @@ impl ReadMeter {
         true
     }
 
-    /// A request for `pages` pages has ended. One that failed says nothing of how fast the store is.
+    /// A request for `pages` pages has ended. One that failed says nothing of the speed of the store.
     pub(crate) fn ends(
         &self,
         pages: u64,
@@ -82,5 +83,39 @@ impl ReadMeter {
     /// Pages of the reads that the store has now.
     pub(crate) fn in_flight_pages(&self) -> u64 {
         self.in_flight_pages.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use forebay_base::Span;
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(micros)
+    }
+
+    #[test]
+    fn invariant_l1_one_request_is_measured_until_it_ends() {
+        let meter = ReadMeter::default();
+        assert!(meter.begins(8, || at(1_000)));
+        assert!(!meter.begins(4, || unreachable!("nobody asks for the time")));
+        meter.ends(4, false, true, || unreachable!("nobody asks for the time"));
+        assert_eq!(meter.in_flight_pages(), 8);
+        meter.ends(8, true, true, || at(3_000));
+        let pace = meter.pace();
+        assert_eq!((pace.latency_us, pace.latency_pages), (2_000, 8));
+        // Twelve pages in 2 ms.
+        assert_eq!(pace.pages_per_s, 6_000);
+        assert!(meter.begins(1, || at(4_000)));
+    }
+
+    #[test]
+    fn a_request_that_failed_says_nothing() {
+        let meter = ReadMeter::default();
+        assert!(meter.begins(1, || at(0)));
+        meter.ends(1, true, false, || at(1));
+        assert_eq!(meter.pace(), ReadPace::default());
+        assert!(meter.begins(1, || at(2)), "the next one is measured");
     }
 }

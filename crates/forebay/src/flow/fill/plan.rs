@@ -161,17 +161,6 @@ impl Engine {
             room_pages: room.saturating_sub(backing.reads.in_flight_pages()),
         };
         let next = reach(state.reach_pages.max(state.max_pages), &inputs);
-        eprintln!(
-            "DBG {:?} reach {} -> {next} waited {} lost {} {:?} room {} page {} w {:?}",
-            self.rt.now(),
-            state.reach_pages,
-            inputs.has_waited,
-            inputs.has_lost,
-            inputs.pace,
-            inputs.room_pages,
-            touch.page,
-            state.window
-        );
         stream.change(|state| state.reach_pages = next);
         next
     }
