@@ -59,8 +59,8 @@
 //!
 //! # Example
 //!
-//! A store that is 20 ms away delivers 25 600 pages a second (100 MiB). 512 pages are on their way at
-//! any time if it never idles; a stream reaches 640 pages, and two requests of 256 beside them.
+//! A store that is 20 ms away delivers 25 600 pages a second (100 MiB). 512 pages are on their way
+//! at any time if it never idles; a stream reaches 640 pages, and two requests of 256 beside them.
 //!
 //! ```
 //! use forebay_law::reach::{Probe, ReachInputs, ReadPace, reach};

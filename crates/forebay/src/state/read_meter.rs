@@ -44,7 +44,7 @@ impl ReadMeter {
         true
     }
 
-    /// A request for `pages` pages has ended. One that failed says nothing of the speed of the store.
+    /// A request for `pages` pages has ended. One that failed says nothing of the store's speed.
     pub(crate) fn ends(
         &self,
         pages: u64,
