@@ -52,10 +52,10 @@
 //!
 //! # Picture
 //!
+#![doc = include_str!("../../../docs/laws/reach.svg")]
+//!
 //! The reach, window after window, of a reader that waits for a store of 25 600 pages a second at
 //! latencies of 1, 20 and 100 ms, with requests of 256 pages.
-//!
-#![doc = include_str!("../../../docs/laws/reach.svg")]
 //!
 //! # Example
 //!
