@@ -6,7 +6,8 @@ use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::AtomicBool;
-use forebay_nbd::{Export, FileHoles};
+use forebay_block::{Disk, FileHoles};
+use forebay_nbd::Export;
 use forebay_store::{FileStore, OpenMode};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
@@ -69,13 +70,13 @@ fn open_one(
         file: file.clone(),
         was_lost: AtomicBool::new(false),
     };
-    let export = Export::new(&image.name, file).with_holes(Arc::new(FileHoles::new(locked)));
-    let export = if arguments.read_only {
-        export.read_only()
+    let disk = Disk::new(file).with_holes(Arc::new(FileHoles::new(locked)));
+    let disk = if arguments.read_only {
+        disk.read_only()
     } else {
-        export
+        disk
     };
-    Ok((export, served))
+    Ok((Export::new(&image.name, disk), served))
 }
 
 /// Makes the image if it is not there; one that is there must have the length that was given.
