@@ -1,10 +1,10 @@
 //! A file of a cache as clients of a block front see it.
 
 use crate::error::BlockError;
-use crate::holes::{Extent, Holes};
 use crate::job::Job;
 use crate::written::WrittenMap;
 use forebay::File;
+use forebay_store::{Extent, Holes};
 use std::sync::Arc;
 
 /// What clients can read and write. Its length is the file's at the time of [`Disk::new`].

@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use crate::error::BlockError;
-use crate::holes::EXTENT_BYTES;
+use crate::extents::{EXTENT_BYTES, encode_extent};
 use crate::pool::{Buffer, PIECE_BYTES};
 use forebay::{Advice, File, SyncError};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -177,7 +177,7 @@ fn describe(disk: &Disk, range: &Range<u64>, most: usize, buffer: &mut [u8]) -> 
             break;
         }
         let extent = disk.extent_at(at, range.end);
-        *entry = extent.encode();
+        *entry = encode_extent(extent);
         (count, at) = (count + 1, extent.end_bytes);
     }
     count * EXTENT_BYTES

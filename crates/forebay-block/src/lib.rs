@@ -34,7 +34,7 @@
 mod alarm;
 mod disk;
 mod error;
-mod holes;
+mod extents;
 mod job;
 mod pool;
 mod slots;
@@ -43,7 +43,8 @@ mod written;
 pub use alarm::Alarm;
 pub use disk::Disk;
 pub use error::BlockError;
-pub use holes::{EXTENT_BYTES, Extent, FileHoles, Holes, extents};
+pub use extents::{EXTENT_BYTES, encode_extent, extents};
+pub use forebay_store::{Extent, FileHoles, Holes};
 pub use job::{Finished, Job, perform};
 pub use pool::{Buffer, PIECE_BYTES, Pool, SMALL_BYTES, Share};
 pub use slots::{SLOTS, Slots};

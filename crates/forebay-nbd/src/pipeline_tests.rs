@@ -3,7 +3,7 @@
 use super::*;
 use crate::wire::{Errno, chunk, command_flag, u16_at, u32_at, u64_at};
 use forebay::AccessError;
-use forebay_block::{Alarm, Extent, Pool};
+use forebay_block::{Alarm, Extent, Pool, encode_extent};
 use forebay_rt::wait::Gate;
 use forebay_store::{Failure, IoKind, ObjectId, Request as StoreRequest, StoreError};
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ async fn perform(medium: Rc<Medium>, job: Job, mut buffer: Buffer) -> Finished {
             let extents = [(middle, true), (range.end, false)];
             for (entry, (end_bytes, is_hole)) in buffer.chunks_exact_mut(EXTENT_BYTES).zip(extents)
             {
-                entry.copy_from_slice(&Extent { end_bytes, is_hole }.encode());
+                entry.copy_from_slice(&encode_extent(Extent { end_bytes, is_hole }));
             }
             Ok(2 * EXTENT_BYTES)
         }

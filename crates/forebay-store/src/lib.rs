@@ -1,4 +1,5 @@
-//! Where bytes rest: the [`Store`] seam and the stores that ship.
+//! Where bytes rest: the [`Store`] seam and the stores that ship; and the [`Opener`] seam, from a name
+//! to one object of a store.
 //!
 //! A store has a [`Geometry`] and one verb, *submit this [`Io`]*. An `Io` owns its pages until the
 //! store finishes it, in any order and on any thread; it must be finished, and dropping it
@@ -16,6 +17,7 @@ mod crew;
 pub mod error;
 mod file;
 mod files;
+mod holes;
 mod inbox;
 pub mod io;
 mod memory;
@@ -24,13 +26,16 @@ mod registered;
 mod stable;
 mod transfer;
 mod uring;
+mod volume;
 pub mod wrap;
 
 pub use error::{Failure, StoreError};
 pub use file::{FileStore, FileStoreSettings, Method, StartError};
 pub use files::{OpenError, OpenMode, Opened};
+pub use holes::{Extent, FileHoles, Holes};
 pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request};
 pub use memory::MemoryStore;
+pub use volume::{Medium, Opener, Openers, Volume, VolumeError, VolumeMode, VolumeUser};
 pub use wrap::{
     CountStore, Counts, DelayStore, Delays, Fault, FaultAction, FaultStore, FaultWhen, Rate,
     RateStore,

@@ -14,37 +14,6 @@ pub struct Extent {
     pub is_hole: bool,
 }
 
-/// Bytes that one extent takes in a buffer.
-pub const EXTENT_BYTES: usize = 8;
-
-impl Extent {
-    /// As it lies in the buffer of a [`Job::Extents`](crate::Job::Extents) that ended; [`extents`]
-    /// reads it.
-    ///
-    /// ```
-    /// use forebay_block::{Extent, extents};
-    /// let extent = Extent { end_bytes: 8192, is_hole: true };
-    /// assert_eq!(extents(&extent.encode()).collect::<Vec<_>>(), [extent]);
-    /// ```
-    pub fn encode(self) -> [u8; EXTENT_BYTES] {
-        debug_assert!(self.end_bytes < 1 << 63, "no file is that long");
-        (self.end_bytes << 1 | u64::from(self.is_hole)).to_ne_bytes()
-    }
-}
-
-/// The extents in the buffer of a [`Job::Extents`](crate::Job::Extents) that ended, of which
-/// `bytes` are the bytes that it wrote.
-pub fn extents(bytes: &[u8]) -> impl Iterator<Item = Extent> + '_ {
-    let (entries, _) = bytes.as_chunks::<EXTENT_BYTES>();
-    entries.iter().map(|&entry| {
-        let word = u64::from_ne_bytes(entry);
-        Extent {
-            end_bytes: word >> 1,
-            is_hole: word & 1 == 1,
-        }
-    })
-}
-
 /// Knows the holes of a medium. What the cache holds in memory is not its business.
 pub trait Holes: Send + Sync + fmt::Debug {
     /// The run from byte `offset_bytes` to at most `end_bytes`, which is larger. In doubt it is
@@ -55,7 +24,7 @@ pub trait Holes: Send + Sync + fmt::Debug {
 /// The holes of a sparse file, as its file system tells them.
 ///
 /// ```
-/// use forebay_block::{Extent, FileHoles, Holes};
+/// use forebay_store::{Extent, FileHoles, Holes};
 /// let file = tempfile::tempfile()?;
 /// file.set_len(1 << 20)?;
 /// let holes = FileHoles::new(file);
