@@ -51,6 +51,7 @@ impl MemoryStore {
         MemoryStore::with(Geometry {
             block_bytes: PAGE_BYTES as u32,
             max_io_pages: 256,
+            write_unit_pages: 1,
             queue_depth: 64,
             durability: Durability::OnFinish,
             stable_pages: true,
