@@ -1,5 +1,5 @@
-//! Where bytes rest: the [`Store`] seam and the stores that ship; and the [`Opener`] seam, from a name
-//! to one object of a store.
+//! Where bytes rest: the [`Store`] seam and the stores that ship; and the [`Opener`] seam, from a
+//! name to one object of a store.
 //!
 //! A store has a [`Geometry`] and one verb, *submit this [`Io`]*. An `Io` owns its pages until the
 //! store finishes it, in any order and on any thread; it must be finished, and dropping it
@@ -64,8 +64,8 @@ pub struct Geometry {
     pub block_bytes: u32,
     /// Pages that one `Io` may carry at most; at least 1.
     pub max_io_pages: u32,
-    /// Writes that begin and end at multiples of this many pages are the cheapest; at least 1, which
-    /// is no preference. It may be more than one `Io` carries: then a unit is several writes that
+    /// Writes that begin and end at multiples of this many pages are the cheapest; at least 1,
+    /// which is no preference. It may be more than one `Io` carries: then a unit is several writes that
     /// follow each other. [`Geometry::WHOLE_OBJECTS`] asks for all that is dirty of an object.
     ///
     /// It is a preference. A cache that writes in the background honours it where neighbours are

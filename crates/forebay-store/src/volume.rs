@@ -59,14 +59,14 @@ pub struct Volume {
 
 /// An open volume, apart from its bytes: its holes, and what became of it.
 pub trait Medium: Holes {
-    /// Why a commit has failed, if one has and what was written before may be lost: then every later
-    /// one fails too. A store that keeps or can repeat what it took has no such loss.
+    /// Why a commit has failed, if one has and what was written before may be lost: then every
+    /// later one fails too. A store that keeps or can repeat what it took has no such loss.
     fn loss(&self) -> Option<Failure> {
         None
     }
 
-    /// Opens it again, so that commits succeed after a loss. Call it when everybody who had bytes in
-    /// it has heard of the loss.
+    /// Opens it again, so that commits succeed after a loss. Call it when everybody who had bytes
+    /// in it has heard of the loss.
     ///
     /// # Errors
     /// [`VolumeError`]; it is then as it was.

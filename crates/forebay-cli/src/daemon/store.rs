@@ -27,6 +27,16 @@ pub(crate) fn taken(cache: &Cache, store: Arc<dyn Store>) -> Result<AttachedStor
     attached.map_err(|error| failed("take its store", &error))
 }
 
+/// A cache of `settings` before files, the store that opens them, and that store as it knows it.
+pub(crate) fn cache_with_files(
+    settings: Settings,
+    rt: &Rt,
+) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
+    let (cache, files) = (cache_of(settings, rt)?, file_store()?);
+    let store = taken(&cache, files.clone())?;
+    Ok((cache, files, store))
+}
+
 fn failed(action: &'static str, error: &dyn std::error::Error) -> CommandError {
     CommandError::Cache {
         action,
