@@ -65,8 +65,8 @@ pub struct Geometry {
     /// Pages that one `Io` may carry at most; at least 1.
     pub max_io_pages: u32,
     /// Writes that begin and end at multiples of this many pages are the cheapest; at least 1,
-    /// which is no preference. It may be more than one `Io` carries: then a unit is several writes that
-    /// follow each other. [`Geometry::WHOLE_OBJECTS`] asks for all that is dirty of an object.
+    /// which is no preference. It may be more than one `Io` carries: then a unit is several writes
+    /// that follow each other. [`Geometry::WHOLE_OBJECTS`] asks for all that is dirty of an object.
     ///
     /// It is a preference. A cache that writes in the background honours it where neighbours are
     /// dirty; what a `sync` asks for, what memory cannot take together, and pages that somebody

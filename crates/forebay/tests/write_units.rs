@@ -32,8 +32,8 @@ impl Store for Notes {
     }
 }
 
-/// What is written by the flusher, in order, of the pages of `runs` of each of `objects`, on a store
-/// with these units and requests of at most so many pages.
+/// What is written by the flusher, in order, of the pages of `runs` of each of `objects`, on a
+/// store with these units and requests of at most so many pages.
 fn flushed(
     write_unit_pages: u32,
     max_io_pages: u32,
