@@ -2,6 +2,7 @@
 
 /// How much may be written, and in what portions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_field_names, reason = "a unit stands last in a name")]
 pub(crate) struct WriteCut {
     /// Pages that are left of what was asked for.
     pub(crate) left_pages: u64,
@@ -87,7 +88,7 @@ mod tests {
             let cut = WriteCut { left_pages: left, most_pages: most, unit_pages: unit };
             let end = cut.end(first);
             prop_assert!(end > first && end - first <= most);
-            let is_whole = end % unit == 0;
+            let is_whole = end.is_multiple_of(unit);
             prop_assert!(is_whole || end - first == most);
             prop_assert!(is_whole || unit_end(first + 1, unit) - first > most);
         }
