@@ -72,6 +72,11 @@ fn flushed(
     writes
 }
 
+/// A list of one run.
+fn one(run: Range<u64>) -> [Range<u64>; 1] {
+    [run]
+}
+
 fn of_first_object(writes: Vec<(u64, Range<u64>)>) -> Vec<Range<u64>> {
     let first = writes.into_iter().filter(|(object, _)| *object == 1);
     first.map(|(_, run)| run).collect()
@@ -89,25 +94,25 @@ fn turns(writes: &[(u64, Range<u64>)]) -> Vec<(u64, u64)> {
 
 #[test]
 fn long_runs_are_cut_where_units_end() {
-    let runs = of_first_object(flushed(64, 100, 1, &[10..300]));
+    let runs = of_first_object(flushed(64, 100, 1, &one(10..300)));
     assert_eq!(runs, [10..64, 64..128, 128..192, 192..256, 256..300]);
-    let runs = of_first_object(flushed(64, 256, 1, &[10..500]));
+    let runs = of_first_object(flushed(64, 256, 1, &one(10..500)));
     assert_eq!(runs, [10..256, 256..500]);
-    let runs = of_first_object(flushed(1, 100, 1, &[10..300]));
+    let runs = of_first_object(flushed(1, 100, 1, &one(10..300)));
     assert_eq!(runs, [10..110, 110..210, 210..300]);
 }
 
 #[test]
 fn a_unit_that_is_longer_than_a_request_is_cut_inside_and_at_its_end() {
-    let runs = of_first_object(flushed(600, 256, 1, &[0..1000]));
+    let runs = of_first_object(flushed(600, 256, 1, &one(0..1000)));
     assert_eq!(runs, [0..256, 256..512, 512..600, 600..856, 856..1000]);
 }
 
 #[test]
 fn a_turn_of_the_flusher_ends_with_a_unit() {
-    let plain = turns(&flushed(1, 256, 2, &[0..1500]));
+    let plain = turns(&flushed(1, 256, 2, &one(0..1500)));
     assert_eq!(plain, [(1, 1024), (2, 1024), (1, 476), (2, 476)]);
-    let in_units = turns(&flushed(600, 256, 2, &[0..1500]));
+    let in_units = turns(&flushed(600, 256, 2, &one(0..1500)));
     assert_eq!(in_units, [(1, 1200), (2, 1200), (1, 300), (2, 300)]);
     // Also where what is left of it is no neighbour.
     let with_gap = turns(&flushed(600, 256, 2, &[0..1024, 1100..1500]));
@@ -116,6 +121,6 @@ fn a_turn_of_the_flusher_ends_with_a_unit() {
 
 #[test]
 fn a_store_of_whole_objects_gets_each_in_one_turn() {
-    let whole = turns(&flushed(Geometry::WHOLE_OBJECTS, 256, 2, &[0..1500]));
+    let whole = turns(&flushed(Geometry::WHOLE_OBJECTS, 256, 2, &one(0..1500)));
     assert_eq!(whole, [(1, 1500), (2, 1500)]);
 }
