@@ -1,18 +1,16 @@
 //! One client on one thread: its socket, its requests, and the wait for either.
 
-use crate::alarm::Alarm;
 use crate::channel::Channel;
 use crate::export::Export;
 use crate::handshake::{Agreement, ExportFacts, OPTION_LIMIT_BYTES};
-use crate::job::{Finished, Job, perform};
 use crate::opening::{Gate, Opening, OpeningError};
 use crate::pipeline::{Pipeline, TransmissionError};
-use crate::pool::{Buffer, Pool, Share};
 use crate::queue::ByteQueue;
-use crate::session::{PIECE_BYTES, Session};
-use crate::slots::{SLOTS, Slots};
+use crate::rooms::{Room, Rooms};
+use crate::session::Session;
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
+use forebay_block::{Alarm, Buffer, Finished, Job, PIECE_BYTES, SLOTS, Slots, perform};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::future::Future;
@@ -41,9 +39,9 @@ pub(crate) const OWN_BYTES: usize = INPUT_BYTES
 /// Shared buffers that a connection can use at most.
 pub(crate) const REQUESTS_BYTES: usize = SLOTS * PIECE_BYTES;
 
-/// A pool for connections that share so many bytes beside what each has for itself.
-pub(crate) fn pool(shared_bytes: usize) -> Arc<Pool> {
-    Arc::new(Pool::new(shared_bytes, INPUT_BYTES, OUTPUT_BYTES))
+/// Rooms for connections that share so many bytes beside what each has for itself.
+pub(crate) fn rooms(shared_bytes: usize) -> Rooms {
+    Rooms::new(shared_bytes, INPUT_BYTES, OUTPUT_BYTES)
 }
 
 /// Why a connection ended out of order.
@@ -64,7 +62,7 @@ pub(crate) enum ConnectionError {
 /// What a server has for a connection.
 pub(crate) struct Host<'h> {
     pub(crate) exports: &'h [Export],
-    pub(crate) pool: &'h Arc<Pool>,
+    pub(crate) rooms: &'h Rooms,
     pub(crate) standing: &'h Standing,
     /// Returns when the client may begin with the export of this number.
     pub(crate) begin: &'h dyn Fn(usize),
@@ -80,7 +78,11 @@ pub(crate) fn serve(
     let facts: Vec<ExportFacts> = facts.collect();
     let mut furnished = None;
     let mut furnish = || {
-        let (input, output, share) = host.pool.enter();
+        let Room {
+            input,
+            output,
+            share,
+        } = host.rooms.enter();
         furnished = Some((output, share));
         input
     };
@@ -97,8 +99,12 @@ pub(crate) fn serve(
         }
         return Ok(agreed.map(drop)?);
     };
-    let room = (input, output, share);
-    let (result, (input, output, share)) = match agreed {
+    let room = Room {
+        input,
+        output,
+        share,
+    };
+    let (result, room) = match agreed {
         Ok(Some(agreement)) => {
             (host.begin)(agreement.export);
             transmit(&mut channel, host, agreement, room)?
@@ -106,35 +112,38 @@ pub(crate) fn serve(
         Ok(None) => (Ok(()), room),
         Err(error) => (Err(error.into()), room),
     };
-    host.pool.leave(input, output, share);
+    host.rooms.leave(room);
     if !matches!(result, Err(ConnectionError::Opening(_))) {
         channel.close();
     }
     result
 }
 
-/// Queues of what was heard and of what is to be said, and a part of the buffers.
-type Room = (ByteQueue, ByteQueue, Share);
-
 /// Serves requests until the end, and gives back what it was given.
 fn transmit(
     channel: &mut Channel<'_>,
     host: &Host<'_>,
     agreement: Agreement,
-    (input, output, share): Room,
+    room: Room,
 ) -> Result<(Result<(), ConnectionError>, Room), Errno> {
     let (export, standing) = (&host.exports[agreement.export], host.standing);
-    let file = export.file.clone();
+    let disk = &export.disk;
+    let file = disk.handle();
     let session = Session {
         length_bytes: export.length_bytes(),
-        read_only: export.is_read_only(),
+        read_only: disk.is_read_only(),
         structured: agreement.structured,
         allocation: agreement.allocation,
     };
+    let Room {
+        input,
+        output,
+        share,
+    } = room;
     let alarm = Arc::new(Alarm::new()?);
     standing.writes.set_bell(alarm.bell(0));
     let make = |job: Job, buffer: Buffer| {
-        let future = perform(export, &file, job, buffer, standing);
+        let future = perform(disk, &file, job, buffer, standing.ending());
         debug_assert!(size_of_val(&future) <= REQUEST_BYTES);
         future
     };
@@ -159,7 +168,12 @@ fn transmit(
     // What still ran is gone with the pipeline.
     let share = pipeline.into_share();
     standing.writes.end();
-    Ok((result, (input, output, share)))
+    let room = Room {
+        input,
+        output,
+        share,
+    };
+    Ok((result, room))
 }
 
 /// The transmission phase of a connection.
@@ -332,8 +346,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Trouble;
-    use crate::wire::{Errno as WireErrno, Request, command};
+    use crate::wire::{Request, command};
+    use forebay_block::BlockError;
     use forebay_rt::wait::Gate;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
@@ -350,10 +364,7 @@ mod tests {
                 gate.wait().await;
                 Ok(PIECE_BYTES)
             }
-            5 => Err(Trouble {
-                errno: WireErrno::Io,
-                reason: "a bad block".into(),
-            }),
+            5 => Err(BlockError::Ending),
             7 => {
                 gate.open();
                 Ok(PIECE_BYTES)
@@ -373,7 +384,11 @@ mod tests {
             structured: false,
             allocation: false,
         };
-        let (input, output, share) = pool(SLOTS * PIECE_BYTES).enter();
+        let Room {
+            input,
+            output,
+            share,
+        } = rooms(SLOTS * PIECE_BYTES).enter();
         let mut transmission = Transmission {
             channel: &mut Channel::new(socket, &standing),
             standing: &standing,

@@ -1,6 +1,7 @@
 //! An NBD server before a Forebay cache: block exports for qemu, the kernel, fio, nbdcopy.
 //!
-//! Bytes and sockets are kept apart. [`wire`], [`handshake`] and [`session`] are the protocol as
+//! What any block front needs is `forebay-block`; here is what NBD adds. Bytes and sockets are kept
+//! apart. [`wire`], [`handshake`] and [`session`] are the protocol as
 //! pure functions of bytes; a connection is one thread that reads many requests at once, serves
 //! what is in memory on the spot, lets the rest wait in slots that it made when the client came,
 //! and writes many replies at once. A request that waits for the store or for its turn as a
@@ -28,33 +29,28 @@
 // They would end a thread that serves by a panic where nobody reads what is said.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
-mod alarm;
 mod channel;
 mod clients;
 mod connection;
 mod export;
-mod holes;
-mod job;
 mod listener;
 mod opening;
 mod option_fields;
 mod pipeline;
-mod pool;
 mod queue;
+mod rooms;
 mod server;
-mod slots;
 mod socket;
 mod standing;
 mod tls;
+mod trouble;
 mod writes;
-mod written;
 
 pub mod handshake;
 pub mod session;
 pub mod wire;
 
 pub use export::Export;
-pub use holes::{Extent, FileHoles, Holes};
 pub use listener::{ListenError, Listener};
 pub use server::{
     CONNECTION_BYTES, Notice, REQUESTS_BYTES, STRANGERS_BYTES, Server, ServerSettings, StartError,

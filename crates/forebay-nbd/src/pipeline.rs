@@ -7,13 +7,15 @@
 //! was taken in full and after its last piece has ended.
 //! invariant N4: between the head and the last byte of a simple reply nothing else is sent.
 
-use crate::job::{Finished, Job, Trouble};
-use crate::pool::{Buffer, Share};
 use crate::queue::ByteQueue;
-use crate::session::{Command, PIECE_BYTES, Session};
-use crate::slots::{SLOTS, Slots};
+use crate::session::{Command, Session};
+use crate::trouble::Trouble;
 use crate::wire::{
-    CHUNK_HEAD_BYTES, REQUEST_BYTES, Request, chunk, chunk_head, command, simple_reply, u32_at,
+    ALLOCATION_CONTEXT_ID, CHUNK_HEAD_BYTES, REQUEST_BYTES, Request, chunk, chunk_head, command,
+    extent_flag, simple_reply, u32_at,
+};
+use forebay_block::{
+    BlockError, Buffer, EXTENT_BYTES, Finished, Job, PIECE_BYTES, SLOTS, Share, Slots, extents,
 };
 use std::future::Future;
 use std::ops::Range;
@@ -24,6 +26,8 @@ use thiserror::Error;
 const SEND_BYTES: usize = 32 << 10;
 /// Longest text that is sent with an error.
 const REASON_LIMIT_BYTES: usize = 400;
+/// Extents that one reply has room for, behind the number of their context.
+const EXTENTS_LIMIT: usize = (PIECE_BYTES - 4) / EXTENT_BYTES;
 /// Room that any one answer to a piece needs at most.
 const ANSWER_LIMIT_BYTES: usize = CHUNK_HEAD_BYTES + 16 + PIECE_BYTES;
 const _: () = assert!(ANSWER_LIMIT_BYTES > CHUNK_HEAD_BYTES + 16 + REASON_LIMIT_BYTES);
@@ -102,7 +106,7 @@ pub(crate) struct Pipeline<M, F> {
     session: Session,
     slots: Slots<M, F>,
     pieces: [Piece; SLOTS],
-    outcomes: Vec<Option<Result<usize, Trouble>>>,
+    outcomes: Vec<Option<Result<usize, BlockError>>>,
     /// Bit set of the slots whose job ended and is not answered yet.
     finished: u64,
     /// Bit set of the slots whose job changes bytes and has not ended.
@@ -167,8 +171,8 @@ where
         while woken != 0 {
             let slot = woken.trailing_zeros() as usize;
             woken &= woken - 1;
-            if let Some(finished) = self.slots.poll(slot) {
-                self.note(slot, finished);
+            if let Some(outcome) = self.slots.poll(slot) {
+                self.note(slot, outcome);
             }
         }
     }
@@ -198,10 +202,8 @@ where
         self.slots.into_share()
     }
 
-    fn note(&mut self, slot: usize, finished: Finished) {
-        let is_wanted = matches!(finished.outcome, Ok(length) if length > 0);
-        self.slots.put_buffer(slot, finished.buffer, is_wanted);
-        self.outcomes[slot] = Some(finished.outcome);
+    fn note(&mut self, slot: usize, outcome: Result<usize, BlockError>) {
+        self.outcomes[slot] = Some(outcome);
         self.finished |= 1 << slot;
         self.writing &= !(1 << slot);
     }
@@ -242,11 +244,10 @@ where
             .as_mut()
             .expect("a piece belongs to a request");
         let is_last = asked.pieces_left == 1;
-        let outcome = self.outcomes[slot]
-            .as_ref()
-            .expect("a finished slot has an outcome");
+        let outcome = self.outcomes[slot].expect("a finished slot has an outcome");
         let buffer = &*self.slots.buffer(slot);
-        let outcome = outcome.as_ref().map(|&length| &buffer[..length]);
+        let outcome = outcome.map(|length| &buffer[..length]);
+        let outcome = outcome.map_err(Trouble::from);
         match asked.answer {
             Answer::Stream if asked.next_byte != offset_bytes => return Ok(false),
             Answer::Stream => {
@@ -254,10 +255,10 @@ where
                 self.speaker = (goes_on && !is_last).then_some(request);
             }
             Answer::Chunks => push_data(asked.cookie, is_last, offset_bytes, outcome, output),
-            Answer::Extents => push_extents(asked.cookie, outcome, output),
+            Answer::Extents => push_extents(asked.cookie, offset_bytes, outcome, output),
             Answer::Plain => {
                 if let Err(trouble) = outcome {
-                    asked.trouble.get_or_insert_with(|| trouble.clone());
+                    asked.trouble.get_or_insert(trouble);
                 }
                 if is_last
                     && asked.trouble.is_none()
@@ -284,8 +285,8 @@ where
     /// nothing else: the writer of a journal so waits for no other's data.
     fn rerun_as_flush(&mut self, slot: usize, range: Range<u64>) {
         self.finished &= !(1 << slot);
-        if let Some(finished) = self.slots.start(slot, Job::Flush(range)) {
-            self.note(slot, finished);
+        if let Some(outcome) = self.slots.start(slot, Job::Flush(range)) {
+            self.note(slot, outcome);
         }
     }
 
@@ -399,7 +400,8 @@ where
             Command::Cache(range) => self.begin_one(cookie, None, Job::Prefetch(range)),
             Command::BlockStatus { range, one_extent } => {
                 let request = self.ask(cookie, Answer::Extents, 1, None);
-                self.issue_whole(request, range.start, Job::Status { range, one_extent });
+                let most = if one_extent { 1 } else { EXTENTS_LIMIT };
+                self.issue_whole(request, range.start, Job::Extents { range, most });
             }
             Command::Disconnect => self.is_over = true,
         }
@@ -454,8 +456,8 @@ where
             offset_bytes,
         };
         self.writing |= u64::from(job.changes_bytes()) << slot;
-        if let Some(finished) = self.slots.start(slot, job) {
-            self.note(slot, finished);
+        if let Some(outcome) = self.slots.start(slot, job) {
+            self.note(slot, outcome);
         }
     }
 
@@ -534,7 +536,7 @@ where
 /// Sends the next part of a simple reply. True if the reply is not one of failure.
 fn push_stream(
     asked: &mut Asked,
-    outcome: Result<&[u8], &Trouble>,
+    outcome: Result<&[u8], Trouble>,
     output: &mut ByteQueue,
 ) -> Result<bool, TransmissionError> {
     asked.next_byte += PIECE_BYTES as u64;
@@ -548,11 +550,11 @@ fn push_stream(
             output.push(bytes);
         }
         Err(trouble) if asked.is_begun => {
-            return Err(TransmissionError::LateFailure(trouble.reason.clone()));
+            return Err(TransmissionError::LateFailure(trouble.reason));
         }
         Err(trouble) => {
             output.push(&simple_reply(asked.cookie, Some(trouble.errno)));
-            asked.trouble = Some(trouble.clone());
+            asked.trouble = Some(trouble);
         }
     }
     asked.is_begun = true;
@@ -564,7 +566,7 @@ fn push_data(
     cookie: u64,
     is_last: bool,
     offset_bytes: u64,
-    outcome: Result<&[u8], &Trouble>,
+    outcome: Result<&[u8], Trouble>,
     output: &mut ByteQueue,
 ) {
     let done = if is_last { chunk::DONE } else { 0 };
@@ -577,20 +579,36 @@ fn push_data(
             output.push(&offset_bytes.to_be_bytes());
             output.push(bytes);
         }
-        Err(trouble) => push_error(cookie, is_last, Some(offset_bytes), trouble, output),
+        Err(trouble) => push_error(cookie, is_last, Some(offset_bytes), &trouble, output),
     }
 }
 
-/// Sends the extents of a range as the only chunk.
-fn push_extents(cookie: u64, outcome: Result<&[u8], &Trouble>, output: &mut ByteQueue) {
-    match outcome {
-        Ok(bytes) => {
-            let length_bytes = bytes.len() as u32;
-            let head = chunk_head(chunk::DONE, chunk::BLOCK_STATUS, cookie, length_bytes);
-            output.push(&head);
-            output.push(bytes);
-        }
-        Err(trouble) => push_error(cookie, true, None, trouble, output),
+/// Sends the extents of a range as the only chunk: the context, then a length and flags for each.
+fn push_extents(
+    cookie: u64,
+    offset_bytes: u64,
+    outcome: Result<&[u8], Trouble>,
+    output: &mut ByteQueue,
+) {
+    let bytes = match outcome {
+        Ok(bytes) => bytes,
+        Err(trouble) => return push_error(cookie, true, None, &trouble, output),
+    };
+    // On the wire an extent takes as many bytes as it does here.
+    let length_bytes = 4 + bytes.len() as u32;
+    let head = chunk_head(chunk::DONE, chunk::BLOCK_STATUS, cookie, length_bytes);
+    output.push(&head);
+    output.push(&ALLOCATION_CONTEXT_ID.to_be_bytes());
+    let mut at = offset_bytes;
+    for extent in extents(bytes) {
+        let flags = if extent.is_hole {
+            extent_flag::HOLE | extent_flag::ZERO
+        } else {
+            0
+        };
+        output.push(&((extent.end_bytes - at) as u32).to_be_bytes());
+        output.push(&flags.to_be_bytes());
+        at = extent.end_bytes;
     }
 }
 

@@ -1,10 +1,11 @@
 //! Recorded bytes through a pipeline whose jobs end when the test says so.
 
 use super::*;
-use crate::alarm::Alarm;
-use crate::pool::Pool;
 use crate::wire::{Errno, chunk, command_flag, u16_at, u32_at, u64_at};
+use forebay::AccessError;
+use forebay_block::{Alarm, Extent, Pool, encode_extent};
 use forebay_rt::wait::Gate;
+use forebay_store::{Failure, IoKind, ObjectId, Request as StoreRequest, StoreError};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,6 +25,17 @@ struct Medium {
     flushes: RefCell<Vec<Range<u64>>>,
 }
 
+fn a_bad_block() -> BlockError {
+    let request = StoreRequest {
+        kind: IoKind::Read,
+        object: ObjectId(1),
+        offset_bytes: 0,
+        length_bytes: 4096,
+    };
+    let failure = Failure::Device(5);
+    AccessError::Store(StoreError { failure, request }).into()
+}
+
 async fn perform(medium: Rc<Medium>, job: Job, mut buffer: Buffer) -> Finished {
     let waits = match (&job, medium.slow_byte.get()) {
         (Job::Read(range), Some(slow)) => range.contains(&slow),
@@ -40,10 +52,7 @@ async fn perform(medium: Rc<Medium>, job: Job, mut buffer: Buffer) -> Finished {
     };
     let places = |range: &Range<u64>| range.start as usize..range.end as usize;
     let outcome = match &job {
-        Job::Read(range) | Job::Write(range) if bad(range) => Err(Trouble {
-            errno: Errno::Io,
-            reason: "a bad block".into(),
-        }),
+        Job::Read(range) | Job::Write(range) if bad(range) => Err(a_bad_block()),
         Job::Read(range) => {
             let length = places(range).len();
             buffer[..length].copy_from_slice(&medium.bytes.borrow()[places(range)]);
@@ -63,9 +72,15 @@ async fn perform(medium: Rc<Medium>, job: Job, mut buffer: Buffer) -> Finished {
             Ok(0)
         }
         Job::Prefetch(_) => Ok(0),
-        Job::Status { .. } => {
-            buffer[..12].copy_from_slice(&[0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 0]);
-            Ok(12)
+        Job::Extents { range, .. } => {
+            // Its first half is a hole.
+            let middle = range.start.midpoint(range.end);
+            let extents = [(middle, true), (range.end, false)];
+            for (entry, (end_bytes, is_hole)) in buffer.chunks_exact_mut(EXTENT_BYTES).zip(extents)
+            {
+                entry.copy_from_slice(&encode_extent(Extent { end_bytes, is_hole }));
+            }
+            Ok(2 * EXTENT_BYTES)
         }
     };
     Finished { buffer, outcome }
@@ -92,7 +107,7 @@ struct Talk<M, F> {
 }
 
 fn talk(structured: bool) -> Talk<impl Fn(Job, Buffer) -> MediumJob, MediumJob> {
-    let (_, _, share) = Arc::new(Pool::new(SLOTS * PIECE_BYTES * 2, 0, 0)).enter();
+    let share = Arc::new(Pool::new(SLOTS * PIECE_BYTES * 2)).enter();
     talk_with(structured, share)
 }
 
@@ -242,6 +257,21 @@ fn chunks_of_a_long_read_cover_it_once() {
         covered[offset..offset + reply.payload.len() - 8].copy_from_slice(&reply.payload[8..]);
     }
     assert!(covered == talk.medium.bytes.borrow()[1..200_001]);
+}
+
+#[test]
+fn extents_are_told_as_lengths_from_where_they_were_asked_for() {
+    let mut talk = talk(true);
+    talk.say(&request(command::BLOCK_STATUS, 0, 7, 8192, 65_536))
+        .unwrap();
+    let replies = talk.replies();
+    assert_eq!(replies[0].chunk, Some((chunk::BLOCK_STATUS, chunk::DONE)));
+    let words: Vec<u32> = replies[0]
+        .payload
+        .chunks(4)
+        .map(|word| u32_at(word, 0))
+        .collect();
+    assert_eq!(words, [1, 32_768, 3, 32_768, 0]);
 }
 
 #[test]
@@ -458,7 +488,7 @@ proptest! {
 #[test]
 fn a_connection_with_one_buffer_answers_everything() {
     for structured in [false, true] {
-        let (_, _, share) = Arc::new(Pool::new(0, 0, 0)).enter();
+        let share = Arc::new(Pool::new(0)).enter();
         let mut talk = talk_with(structured, share);
         let length = 5 * PIECE_BYTES as u32 + 7;
         let mut asked = simple_read(1, 9, length);
@@ -486,9 +516,9 @@ fn a_connection_with_one_buffer_answers_everything() {
 /// A client whose reads wait keeps one of two connections from nothing but the shared buffers.
 #[test]
 fn a_connection_goes_on_while_another_holds_every_shared_buffer() {
-    let pool = Arc::new(Pool::new(4 * PIECE_BYTES, 0, 0));
-    let mut slow = talk_with(true, pool.enter().2);
-    let mut quick = talk_with(true, pool.enter().2);
+    let pool = Arc::new(Pool::new(4 * PIECE_BYTES));
+    let mut slow = talk_with(true, pool.enter());
+    let mut quick = talk_with(true, pool.enter());
     slow.medium.gate.close();
     let piece = PIECE_BYTES as u32;
     slow.say(&simple_read(1, 0, 16 * piece)).unwrap();

@@ -5,7 +5,7 @@ use crate::connection::{self, ConnectionError, Host};
 use crate::export::Export;
 use crate::listener::Listener;
 use crate::opening::{Gate, OpeningError};
-use crate::pool::Pool;
+use crate::rooms::Rooms;
 use crate::socket::Socket;
 use crate::standing::Standing;
 use crate::tls::TlsCredentials;
@@ -130,7 +130,7 @@ pub struct Server {
 struct Shared {
     exports: Vec<Export>,
     settings: ServerSettings,
-    pool: Arc<Pool>,
+    rooms: Rooms,
     clients: Mutex<Clients>,
     is_accepting: AtomicBool,
     /// Clients that are gone wake those that wait for the end.
@@ -163,7 +163,7 @@ impl Server {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let shared = Arc::new(Shared {
             exports,
-            pool: connection::pool(settings.shared_bytes),
+            rooms: connection::rooms(settings.shared_bytes),
             settings,
             clients: Mutex::default(),
             is_accepting: AtomicBool::new(true),
@@ -290,7 +290,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         }
         let host = Host {
             exports: &place.shared.exports,
-            pool: &place.shared.pool,
+            rooms: &place.shared.rooms,
             standing: &standing,
             begin: &|export| place.begin(export),
         };

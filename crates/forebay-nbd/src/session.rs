@@ -1,11 +1,12 @@
 //! What a request means on the export that was agreed on, before anybody acts on it.
 
 use crate::wire::{Errno, PAYLOAD_LIMIT_BYTES, Request, command, command_flag};
+use forebay_block::PIECE_BYTES;
 use std::ops::Range;
 
-/// Bytes that one piece of a request carries at most. The protocol demands that a READ of up to
-/// this length can be answered in one chunk.
-pub const PIECE_BYTES: usize = 64 << 10;
+/// The protocol demands that a READ of up to this length can be answered in one chunk.
+const ONE_CHUNK_BYTES: usize = 64 << 10;
+const _: () = assert!(ONE_CHUNK_BYTES <= PIECE_BYTES, "a piece is a chunk");
 
 /// What was agreed on, as far as a request can be right or wrong by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +126,7 @@ impl Session {
             return refuse(Errno::Invalid, "DF needs structured replies");
         }
         check_payload(request)?;
-        if in_one && request.length_bytes as usize > PIECE_BYTES {
+        if in_one && request.length_bytes as usize > ONE_CHUNK_BYTES {
             return refuse(Errno::Overflow, "one chunk carries at most 64 KiB");
         }
         self.range(request, Errno::Invalid)
@@ -258,7 +259,12 @@ mod tests {
                 Errno::Overflow
             );
         }
-        let in_one = request(command::READ, command_flag::DF, 0, PIECE_BYTES as u32 + 1);
+        let in_one = request(
+            command::READ,
+            command_flag::DF,
+            0,
+            ONE_CHUNK_BYTES as u32 + 1,
+        );
         assert_eq!(errno(session, in_one), Errno::Overflow);
         assert!(
             session

@@ -54,6 +54,11 @@ impl Standing {
         self.is_draining.store(true, Ordering::Relaxed);
     }
 
+    /// Set once the server ends.
+    pub(crate) fn ending(&self) -> &AtomicBool {
+        &self.is_draining
+    }
+
     /// Whether the server ends.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Relaxed)

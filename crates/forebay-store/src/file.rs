@@ -254,6 +254,7 @@ impl Store for FileStore {
         Geometry {
             block_bytes: PAGE_BYTES as u32,
             max_io_pages: self.settings.max_io_pages,
+            write_unit_pages: 1,
             queue_depth: self.settings.queue_depth,
             durability: Durability::OnCommit,
             // Where they must be stable the kernel's cache takes a copy (`stable.rs`).

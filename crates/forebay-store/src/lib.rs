@@ -1,4 +1,5 @@
-//! Where bytes rest: the [`Store`] seam and the stores that ship.
+//! Where bytes rest: the [`Store`] seam and the stores that ship; and the [`Opener`] seam, from a
+//! name to one object of a store.
 //!
 //! A store has a [`Geometry`] and one verb, *submit this [`Io`]*. An `Io` owns its pages until the
 //! store finishes it, in any order and on any thread; it must be finished, and dropping it
@@ -16,6 +17,7 @@ mod crew;
 pub mod error;
 mod file;
 mod files;
+mod holes;
 mod inbox;
 pub mod io;
 mod memory;
@@ -24,13 +26,16 @@ mod registered;
 mod stable;
 mod transfer;
 mod uring;
+mod volume;
 pub mod wrap;
 
 pub use error::{Failure, StoreError};
 pub use file::{FileStore, FileStoreSettings, Method, StartError};
 pub use files::{OpenError, OpenMode, Opened};
+pub use holes::{Extent, FileHoles, Holes};
 pub use io::{Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request};
 pub use memory::MemoryStore;
+pub use volume::{Medium, Opener, Openers, Volume, VolumeError, VolumeMode, VolumeUser};
 pub use wrap::{
     CountStore, Counts, DelayStore, Delays, Fault, FaultAction, FaultStore, FaultWhen, Rate,
     RateStore,
@@ -59,6 +64,14 @@ pub struct Geometry {
     pub block_bytes: u32,
     /// Pages that one `Io` may carry at most; at least 1.
     pub max_io_pages: u32,
+    /// Writes that begin and end at multiples of this many pages are the cheapest; at least 1,
+    /// which is no preference. It may be more than one `Io` carries: then a unit is several writes
+    /// that follow each other. [`Geometry::WHOLE_OBJECTS`] asks for all that is dirty of an object.
+    ///
+    /// It is a preference. A cache that writes in the background honours it where neighbours are
+    /// dirty; what a `sync` asks for, what memory cannot take together, and pages that somebody
+    /// holds still come as they are.
+    pub write_unit_pages: u32,
     /// Requests that keep the store busy without queueing long; at least 1. The cache submits more
     /// only if its callers need more.
     pub queue_depth: u32,
@@ -67,6 +80,11 @@ pub struct Geometry {
     /// Whether a page must not change while it is being written (checksums, mirrors, copies made
     /// by another thread). If not, a page may be changed meanwhile and is then written again.
     pub stable_pages: bool,
+}
+
+impl Geometry {
+    /// The unit of a store that writes objects as a whole.
+    pub const WHOLE_OBJECTS: u32 = u32::MAX;
 }
 
 /// A place where bytes rest, seen as numbered objects of bytes. Object-safe.

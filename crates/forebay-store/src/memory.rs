@@ -4,6 +4,7 @@
 //! named. Pages that were never written take no memory.
 
 use crate::error::Failure;
+use crate::holes::Extent;
 use crate::io::{Io, IoKind, ObjectId, PagePointer, Request};
 use crate::{Durability, Geometry, Store};
 use forebay_base::PAGE_BYTES;
@@ -26,6 +27,15 @@ type Page = Box<[u8; PAGE_BYTES]>;
 pub struct MemoryStore {
     geometry: Geometry,
     objects: Mutex<BTreeMap<ObjectId, Object>>,
+    /// Who has objects open as volumes.
+    claims: Mutex<BTreeMap<ObjectId, Claims>>,
+}
+
+/// Of one object: a writer or any number of readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claims {
+    Writer,
+    Readers(usize),
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +51,7 @@ impl MemoryStore {
         MemoryStore::with(Geometry {
             block_bytes: PAGE_BYTES as u32,
             max_io_pages: 256,
+            write_unit_pages: 1,
             queue_depth: 64,
             durability: Durability::OnFinish,
             stable_pages: true,
@@ -56,6 +67,53 @@ impl MemoryStore {
                 ..geometry
             },
             objects: Mutex::new(BTreeMap::new()),
+            claims: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Claims `object` for one more reader, or for a writer. False if others are in the way.
+    pub(crate) fn claim(&self, object: ObjectId, is_read_only: bool) -> bool {
+        let mut claims = lock(&self.claims);
+        let claimed = match (claims.get(&object), is_read_only) {
+            (None, true) => Claims::Readers(1),
+            (None, false) => Claims::Writer,
+            (Some(Claims::Readers(readers)), true) => Claims::Readers(readers + 1),
+            (Some(_), _) => return false,
+        };
+        claims.insert(object, claimed);
+        true
+    }
+
+    /// Takes one [`MemoryStore::claim`] back.
+    pub(crate) fn release(&self, object: ObjectId) {
+        let mut claims = lock(&self.claims);
+        match claims.get_mut(&object) {
+            Some(Claims::Readers(readers)) if *readers > 1 => *readers -= 1,
+            _ => drop(claims.remove(&object)),
+        }
+    }
+
+    /// Gives `object` the length `length_bytes`.
+    pub(crate) fn set_length(&self, object: ObjectId, length_bytes: u64) {
+        let mut objects = lock(&self.objects);
+        objects.entry(object).or_default().set_length(length_bytes);
+    }
+
+    /// The run of `object` from byte `offset_bytes` to at most `end_bytes`: pages that were never
+    /// written are a hole.
+    pub(crate) fn extent_at(&self, object: ObjectId, offset_bytes: u64, end_bytes: u64) -> Extent {
+        let objects = lock(&self.objects);
+        let first = page_of(offset_bytes);
+        let is_there = |page: u64| {
+            let found = objects.get(&object);
+            found.is_some_and(|object| object.pages.contains_key(&page))
+        };
+        let is_hole = !is_there(first);
+        let mut pages = first + 1..pages_for(end_bytes);
+        let next = pages.find(|&page| is_there(page) == is_hole);
+        Extent {
+            end_bytes: next.map_or(end_bytes, byte_of),
+            is_hole,
         }
     }
 

@@ -51,6 +51,7 @@ impl Store for Nowhere {
         Geometry {
             block_bytes: 4096,
             max_io_pages: 256,
+            write_unit_pages: 1,
             queue_depth: 32,
             durability: Durability::OnFinish,
             stable_pages: false,

@@ -483,17 +483,24 @@ fn a_closed_cache_serves_what_it_has_and_takes_nothing() {
 fn a_store_that_takes_no_page_at_a_time_is_refused() {
     simulate(41, |rt| async move {
         let bench = Bench::plain(rt, 8);
-        let geometry = Geometry {
+        let (no_pages, no_unit) = (MemoryStore::new().geometry(), MemoryStore::new().geometry());
+        let no_pages = Geometry {
             max_io_pages: 0,
-            ..MemoryStore::new().geometry()
+            ..no_pages
         };
-        let attached = bench.cache.attach(Arc::new(MemoryStore::with(geometry)));
-        let refused = attached.expect_err("nothing could be written");
-        assert!(
-            matches!(refused, BuildError::BadSetting { .. }),
-            "{refused}"
-        );
-        assert!(refused.to_string().contains("max_io_pages"), "{refused}");
+        let no_unit = Geometry {
+            write_unit_pages: 0,
+            ..no_unit
+        };
+        for (geometry, setting) in [(no_pages, "max_io_pages"), (no_unit, "write_unit_pages")] {
+            let attached = bench.cache.attach(Arc::new(MemoryStore::with(geometry)));
+            let refused = attached.expect_err("nothing could be written");
+            assert!(
+                matches!(refused, BuildError::BadSetting { .. }),
+                "{refused}"
+            );
+            assert!(refused.to_string().contains(setting), "{refused}");
+        }
     });
 }
 

@@ -44,8 +44,18 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer {
-        name: "forebay-nbd",
+        name: "forebay-block",
         may_use: &["forebay-base", "forebay-rt", "forebay-store", "forebay"],
+    },
+    Layer {
+        name: "forebay-nbd",
+        may_use: &[
+            "forebay-base",
+            "forebay-rt",
+            "forebay-store",
+            "forebay",
+            "forebay-block",
+        ],
     },
     Layer {
         name: "forebay-fuse",
@@ -70,6 +80,7 @@ const LAYERS: &[Layer] = &[
             "forebay-rt",
             "forebay-store",
             "forebay",
+            "forebay-block",
             "forebay-lab",
             "forebay-nbd",
             "forebay-fuse",
@@ -215,6 +226,7 @@ mod tests {
             ("forebay-store", "forebay"),
             ("forebay-nbd", "forebay-law"),
             ("forebay-bench", "forebay-cli"),
+            ("forebay-block", "forebay-nbd"),
             ("xtask", "forebay-base"),
         ] {
             for kind in ["null", "\"dev\"", "\"build\""] {

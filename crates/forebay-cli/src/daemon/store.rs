@@ -1,28 +1,45 @@
-//! A cache before files, as both servers have it.
+//! A cache and its stores, as both servers have them.
 
 use crate::error::CommandError;
 use forebay::{AttachedStore, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
 use forebay_rt::Rt;
-use forebay_store::{FileStore, FileStoreSettings};
+use forebay_store::{FileStore, FileStoreSettings, Store};
 
-/// A cache of `settings`, the store that opens files for it, and that store as it knows it.
-pub(crate) fn cache_with(
-    settings: Settings,
-    rt: &Rt,
-) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
-    let failed =
-        |action: &'static str| move |reason: String| CommandError::Cache { action, reason };
+/// A cache of `settings`.
+pub(crate) fn cache_of(settings: Settings, rt: &Rt) -> Result<Cache, CommandError> {
     let parts = Parts {
         rt: rt.clone(),
         ..Parts::default()
     };
-    let cache =
-        Cache::with_parts(settings, parts).map_err(|error| failed("start")(error.to_string()))?;
-    let files = FileStore::new(FileStoreSettings::default())
-        .map_err(|error| failed("start its store")(error.to_string()))?;
-    let store = cache
-        .attach(files.clone())
-        .map_err(|error| failed("take its store")(error.to_string()))?;
+    Cache::with_parts(settings, parts).map_err(|error| failed("start", &error))
+}
+
+/// The store that opens files.
+pub(crate) fn file_store() -> Result<Arc<FileStore>, CommandError> {
+    let files = FileStore::new(FileStoreSettings::default());
+    files.map_err(|error| failed("start its store", &error))
+}
+
+/// `store`, as `cache` knows it from now on.
+pub(crate) fn taken(cache: &Cache, store: Arc<dyn Store>) -> Result<AttachedStore, CommandError> {
+    let attached = cache.attach(store);
+    attached.map_err(|error| failed("take its store", &error))
+}
+
+/// A cache of `settings` before files, the store that opens them, and that store as it knows it.
+pub(crate) fn cache_with_files(
+    settings: Settings,
+    rt: &Rt,
+) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
+    let (cache, files) = (cache_of(settings, rt)?, file_store()?);
+    let store = taken(&cache, files.clone())?;
     Ok((cache, files, store))
+}
+
+fn failed(action: &'static str, error: &dyn std::error::Error) -> CommandError {
+    CommandError::Cache {
+        action,
+        reason: error.to_string(),
+    }
 }

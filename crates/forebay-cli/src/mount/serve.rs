@@ -5,7 +5,7 @@ use super::background;
 use crate::daemon::ending::{Ending, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, tell_of_silence};
-use crate::daemon::store::cache_with;
+use crate::daemon::store::cache_with_files;
 use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
 use forebay::{Cache, Settings};
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         answer_timeout: answer_timeout(arguments.answer_timeout),
         ..Settings::default()
     };
-    let (cache, files, store) = cache_with(budget, &rt)?;
+    let (cache, files, store) = cache_with_files(budget, &rt)?;
     tell_of_silence(&cache, &rt);
     let parts = MountParts {
         rt: rt.clone(),

@@ -11,8 +11,7 @@ use forebay::File;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_rt::Rt;
-use forebay_store::{FileStore, ObjectId};
-use rustix::fs::FileType;
+use forebay_store::Medium;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,33 +22,37 @@ const LOOK_INTERVAL: Span = Span::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) path: PathBuf,
-    pub(super) object: ObjectId,
     pub(super) file: File,
+    pub(super) medium: Arc<dyn Medium>,
     /// It was opened anew after a loss, of which the store then knows no more.
     pub(super) was_lost: AtomicBool,
 }
 
-/// All of them, and the store that has them open.
+impl Image {
+    fn is_lost(&self) -> bool {
+        self.medium.loss().is_some()
+    }
+}
+
+/// All of them.
 #[derive(Clone)]
 pub(super) struct Losses {
-    files: Arc<FileStore>,
     images: Arc<Vec<Image>>,
 }
 
 impl Losses {
-    pub(super) fn new(files: Arc<FileStore>, images: Vec<Image>) -> Losses {
+    pub(super) fn new(images: Vec<Image>) -> Losses {
         Losses {
-            files,
             images: Arc::new(images),
         }
     }
 
     /// A client came and nobody else is there: commits may succeed again.
     pub(super) fn begin_anew(&self) {
-        for image in self.images.iter().filter(|image| self.is_lost(image)) {
+        for image in self.images.iter().filter(|image| image.is_lost()) {
             image.was_lost.store(true, Ordering::Relaxed);
-            match self.files.open_anew(image.object) {
-                Ok(_) => say(format_args!(
+            match image.medium.open_anew() {
+                Ok(()) => say(format_args!(
                     "{}: opened anew; what was written since its last good FLUSH may be lost",
                     image.path.display()
                 )),
@@ -66,7 +69,7 @@ impl Losses {
             let mut left: Vec<&Image> = losses.images.iter().collect();
             while !left.is_empty() {
                 timer.sleep(LOOK_INTERVAL).await;
-                for image in left.extract_if(.., |image| losses.is_removed(image)) {
+                for image in left.extract_if(.., |image| image.medium.is_removed()) {
                     say(format_args!(
                         "{}: was removed; what is written to it is gone once the server ends",
                         image.path.display()
@@ -78,21 +81,20 @@ impl Losses {
 
     /// The end: nothing more is asked for of what can never be made durable.
     pub(super) fn give_up(&self) {
-        for image in self.images.iter().filter(|image| self.is_lost(image)) {
+        for image in self.images.iter().filter(|image| image.is_lost()) {
             image.file.waive_commit();
         }
     }
 
     /// An error that names the images of which something may have been lost, if there are any.
     pub(super) fn report(&self) -> Result<(), CommandError> {
-        let removed = self.paths_of(|image| self.is_removed(image));
+        let removed = self.paths_of(|image| image.medium.is_removed());
         if !removed.is_empty() {
             return Err(CommandError::Served(format!(
                 "{removed}: was removed while it was served; what was written to it is gone"
             )));
         }
-        let lost =
-            self.paths_of(|image| self.is_lost(image) || image.was_lost.load(Ordering::Relaxed));
+        let lost = self.paths_of(|image| image.is_lost() || image.was_lost.load(Ordering::Relaxed));
         if lost.is_empty() {
             return Ok(());
         }
@@ -100,18 +102,6 @@ impl Losses {
             "{lost}: the disk took bytes and could not make them durable; what was written since \
              the last good FLUSH before that may be lost: look at the disk, and write it again"
         )))
-    }
-
-    fn is_lost(&self, image: &Image) -> bool {
-        self.files.commit_failure(image.object).is_some()
-    }
-
-    fn is_removed(&self, image: &Image) -> bool {
-        let named = self.files.named(image.object);
-        let stat = named.and_then(|file| Ok(rustix::fs::fstat(file)?));
-        // A device is there without its name.
-        let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
-        stat.is_ok_and(|stat| is_file(stat.st_mode) && stat.st_nlink == 0)
     }
 
     fn paths_of(&self, is_meant: impl Fn(&Image) -> bool) -> String {

@@ -7,7 +7,7 @@ use super::memory::{Plan, code_bytes};
 use crate::daemon::ending::{Ending, show_left, telling, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, tell_of_silence};
-use crate::daemon::store::cache_with;
+use crate::daemon::store::cache_of;
 use crate::daemon::{heap, machine, memory, metrics, scrape};
 use crate::error::CommandError;
 use forebay::{Cache, Settings};
@@ -119,10 +119,10 @@ fn build(
         answer_timeout: answer_timeout(arguments.answer_timeout),
         ..Settings::default()
     };
-    let (cache, files, store) = cache_with(settings, rt)?;
+    let cache = cache_of(settings, rt)?;
     tell_of_silence(&cache, rt);
-    let (exports, served) = images::open(arguments, &cache, &store, &files)?;
-    Ok((cache, exports, Losses::new(files, served)))
+    let (exports, served) = images::open(arguments, &cache)?;
+    Ok((cache, exports, Losses::new(served)))
 }
 
 fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {

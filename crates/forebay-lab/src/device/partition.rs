@@ -66,6 +66,7 @@ pub(crate) fn geometry_on(shape: Shape) -> Geometry {
     Geometry {
         block_bytes: PAGE_BYTES as u32,
         max_io_pages: (shape.largest_bytes / PAGE_BYTES as u64).max(1) as u32,
+        write_unit_pages: 1,
         queue_depth: shape.queue_depth,
         durability: Durability::OnCommit,
         stable_pages: shape.stable_pages,

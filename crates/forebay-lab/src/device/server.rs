@@ -199,6 +199,7 @@ impl Store for Server {
         Geometry {
             block_bytes: PAGE_BYTES as u32,
             max_io_pages: (settings.largest_bytes / PAGE_BYTES as u64).max(1) as u32,
+            write_unit_pages: 1,
             queue_depth: depth.clamp(1, 1 << 16) as u32,
             durability: Durability::Unstable,
             stable_pages: true,

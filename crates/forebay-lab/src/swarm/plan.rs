@@ -377,6 +377,7 @@ impl StorePlan {
             geometry: Geometry {
                 block_bytes: 512,
                 max_io_pages: [1, 8, 64, 256][chance.below(4) as usize],
+                write_unit_pages: 1,
                 queue_depth: [1, 4, 32][chance.below(3) as usize],
                 durability,
                 stable_pages: chance.chance(2, 3),

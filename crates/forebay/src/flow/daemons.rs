@@ -38,12 +38,17 @@ impl Engine {
         }
         settings.check()?;
         let geometry = store.geometry();
-        if geometry.max_io_pages == 0 {
-            return Err(BuildError::BadSetting {
-                setting: "max_io_pages of the store",
-                given: geometry.max_io_pages.to_string(),
-                allowed: "at least 1",
-            });
+        for (setting, pages) in [
+            ("max_io_pages of the store", geometry.max_io_pages),
+            ("write_unit_pages of the store", geometry.write_unit_pages),
+        ] {
+            if pages == 0 {
+                return Err(BuildError::BadSetting {
+                    setting,
+                    given: pages.to_string(),
+                    allowed: "at least 1",
+                });
+            }
         }
         let queue = self.write_queue(geometry.queue_depth, settings.queue_requests);
         let arena = self.memory.frames.arena();

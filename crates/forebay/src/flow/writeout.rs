@@ -12,6 +12,7 @@ use crate::state::frame::{Refused, claimable, flag, piece_of};
 use crate::state::index::{INDEX_BITS, key};
 use crate::state::object::ObjectState;
 use crate::state::outstanding::token;
+use crate::state::write_cut::{WriteCut, unit_end};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::byte_of;
@@ -47,7 +48,7 @@ struct Claimed {
 pub(crate) struct Selection {
     pub(crate) tag: Tag,
     pub(crate) pages: Range<u64>,
-    /// At most so many.
+    /// At most so many, and what is dirty behind them of the store's last unit.
     pub(crate) limit: u64,
 }
 
@@ -72,17 +73,35 @@ impl Engine {
         object: &ObjectState,
         selection: Selection,
     ) -> (u64, u64) {
-        let Selection { tag, pages, limit } = selection;
+        let Selection {
+            tag,
+            mut pages,
+            limit,
+        } = selection;
+        let unit_pages = u64::from(backing.geometry.write_unit_pages);
         let most = (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages));
         let mut submitted = 0;
         let mut from = pages.start;
-        while submitted < limit {
+        loop {
+            let left_pages = limit.saturating_sub(submitted);
+            if left_pages == 0 {
+                // A unit that was begun is not left for another turn.
+                pages.end = pages.end.min(unit_end(from, unit_pages));
+                if from >= pages.end {
+                    return (submitted, from);
+                }
+            }
             self.until_store_takes_more(backing, most).await;
-            let wanted = most.min(limit - submitted);
+            let cut = WriteCut {
+                left_pages,
+                most_pages: most,
+                unit_pages,
+            };
             // The number first: a sync that finds a page untagged waits for the rounds that may
             // have it.
             let sequence = backing.write_begins(object.number);
-            let taken = lock(&object.dirty).take_run(&self.slab, tag, from..pages.end, wanted);
+            let (end, range) = (|first| cut.end(first), from..pages.end);
+            let taken = lock(&object.dirty).take_run(&self.slab, tag, range, end);
             let done = taken.map(|run| self.submit_run(backing, object, run, sequence));
             backing.write_ends(sequence);
             object.written.wake_all();
@@ -94,7 +113,6 @@ impl Engine {
             charge.and(Work::Request { count: 1 }).await;
             from = next;
         }
-        (submitted, from)
     }
 
     /// Waits while the store has as many pages to write as it can in a fifth of a second: enough
@@ -127,7 +145,8 @@ impl Engine {
         page: u64,
     ) -> bool {
         let sequence = backing.write_begins(object.number);
-        let taken = lock(&object.dirty).take_run(&self.slab, Tag::Dirty, page..page + 1, 1);
+        let taken =
+            lock(&object.dirty).take_run(&self.slab, Tag::Dirty, page..page + 1, |_| page + 1);
         let done = taken.map(|run| self.submit_run(backing, object, run, sequence));
         backing.write_ends(sequence);
         object.written.wake_all();

@@ -286,18 +286,18 @@ impl DirtyIndex {
         }
     }
 
-    /// Takes the next run of at most `limit` tagged pages from `from` up to and without `end`:
-    /// their dirty and to-write bits become in-flight bits.
+    /// Takes the next run of tagged pages of `range`, which ends at the latest where `end` says for
+    /// its first page: their dirty and to-write bits become in-flight bits.
     pub(crate) fn take_run(
         &mut self,
         slab: &BlockSlab,
         tag: Tag,
         range: std::ops::Range<u64>,
-        limit: u64,
+        end: impl FnOnce(u64) -> u64,
     ) -> Option<Run> {
         let first = self.next(slab, &range, |block| block.takeable(tag))?;
         let mut run = Run { first, pages: 0 };
-        let stop = range.end.min(first.saturating_add(limit));
+        let stop = range.end.min(end(first));
         let mut page = first;
         while page < stop {
             let Some(at) = self.find(slab, split(page).0) else {

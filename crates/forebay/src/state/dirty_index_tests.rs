@@ -135,7 +135,7 @@ fn random_changes_agree_with_the_twin() {
                     let range = page..page + prng.below(400);
                     let limit = 1 + prng.below(200);
                     assert_eq!(
-                        index.take_run(&slab, tag, range.clone(), limit),
+                        index.take_run(&slab, tag, range.clone(), |first| first + limit),
                         twin.take_run(tag, range, limit)
                     );
                 }
@@ -171,7 +171,7 @@ fn a_full_slab_refuses_new_blocks_and_keeps_the_old_ones() {
     assert_eq!(index.set_dirty(&slab, 128), Err(SlabFull));
     assert_eq!(index.set_dirty(&slab, 1), Ok(true));
     assert_eq!(
-        index.take_run(&slab, Tag::Dirty, 0..64, 64),
+        index.take_run(&slab, Tag::Dirty, 0..64, |first| first + 64),
         Some(Run { first: 0, pages: 2 })
     );
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_run_crosses_blocks_and_stops_at_the_limit() {
             .set_dirty(&slab, page)
             .expect("the slab is large enough");
     }
-    let taken = index.take_run(&slab, Tag::Dirty, 0..u64::MAX, 150);
+    let taken = index.take_run(&slab, Tag::Dirty, 0..u64::MAX, |first| first + 150);
     assert_eq!(
         taken,
         Some(Run {
@@ -202,7 +202,7 @@ fn a_run_crosses_blocks_and_stops_at_the_limit() {
             pages: 150
         })
     );
-    let rest = index.take_run(&slab, Tag::Dirty, 0..u64::MAX, 150);
+    let rest = index.take_run(&slab, Tag::Dirty, 0..u64::MAX, |first| first + 150);
     assert_eq!(
         rest,
         Some(Run {
@@ -210,7 +210,10 @@ fn a_run_crosses_blocks_and_stops_at_the_limit() {
             pages: 40
         })
     );
-    assert_eq!(index.take_run(&slab, Tag::Dirty, 0..u64::MAX, 150), None);
+    assert_eq!(
+        index.take_run(&slab, Tag::Dirty, 0..u64::MAX, |first| first + 150),
+        None
+    );
 }
 
 #[test]

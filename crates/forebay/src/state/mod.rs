@@ -48,6 +48,7 @@ pub(crate) mod swap;
 pub(crate) mod swap_ahead;
 pub(crate) mod unused_files;
 pub(crate) mod vectors;
+pub(crate) mod write_cut;
 pub(crate) mod zone;
 
 #[cfg(all(test, loom))]

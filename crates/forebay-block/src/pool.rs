@@ -1,6 +1,6 @@
-//! The memory of all clients: buffers that they share, and what each has for itself.
+//! The buffers of all clients: those that they share, and the one that each has for itself.
 //!
-//! Everything is made once and used again. A connection has one large buffer of its own, so that it
+//! Everything is made once and used again. A client has one large buffer of its own, so that it
 //! gets on whatever the others do. Of the shared ones it may hold as many as are left: one client
 //! alone has half of them, and some that take no answers, and so keep what they hold, never have
 //! all.
@@ -8,42 +8,33 @@
 //! Nobody waits for a shared buffer alone: a client that finds none has its own in use, and tries
 //! again when that is free. Being woken when a shared one is given back makes it faster.
 
-use crate::queue::ByteQueue;
-use crate::session::PIECE_BYTES;
 use forebay_base::sync::{Mutex, lock};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
+/// Bytes that one job carries at most.
+pub const PIECE_BYTES: usize = 64 << 10;
 /// Bytes of a small buffer: most requests at random places are no longer.
-pub(crate) const SMALL_BYTES: usize = 8 << 10;
+pub const SMALL_BYTES: usize = 8 << 10;
 /// Of so many parts of the shared bytes one is small buffers.
 const SMALL_PART: usize = 4;
 
-/// The bytes of one piece; none for a job that needs none.
-pub(crate) type Buffer = Box<[u8]>;
+/// The bytes of one job; none for a job that needs none.
+pub type Buffer = Box<[u8]>;
 
-/// What a connection has for itself while it lasts.
+/// Shared by the clients of one front.
 #[derive(Debug)]
-pub(crate) struct Furniture {
-    pub(crate) input: ByteQueue,
-    pub(crate) output: ByteQueue,
-    reserve: Buffer,
-}
-
-/// Shared by the connections of one server.
-#[derive(Debug)]
-pub(crate) struct Pool {
+pub struct Pool {
     state: Mutex<State>,
-    input_bytes: usize,
-    output_bytes: usize,
 }
 
 #[derive(Debug)]
 struct State {
     small: Vec<Buffer>,
     large: Vec<Buffer>,
-    furniture: Vec<Furniture>,
+    /// Large ones of clients that are gone, for those that come.
+    reserves: Vec<Buffer>,
     /// Those that found no buffer, the longest first.
     waiting: VecDeque<(u64, Waker)>,
     has_come: u64,
@@ -60,8 +51,17 @@ impl State {
 }
 
 impl Pool {
-    /// A pool of `shared_bytes` for connections with queues of these lengths.
-    pub(crate) fn new(shared_bytes: usize, input_bytes: usize, output_bytes: usize) -> Pool {
+    /// A pool of `shared_bytes`, beside the [`PIECE_BYTES`] that each client has for itself.
+    ///
+    /// ```
+    /// use forebay_block::{PIECE_BYTES, Pool};
+    /// use std::{sync::Arc, task::Waker};
+    /// let mut share = Arc::new(Pool::new(0)).enter();
+    /// let own = share.take(PIECE_BYTES, Waker::noop()).expect("each client has one");
+    /// assert!(share.take(1, Waker::noop()).is_none());
+    /// share.put(own);
+    /// ```
+    pub fn new(shared_bytes: usize) -> Pool {
         let small = shared_bytes / SMALL_PART / SMALL_BYTES;
         let large = (shared_bytes - small * SMALL_BYTES) / PIECE_BYTES;
         let shelf = |count, bytes| (0..count).map(|_| new_buffer(bytes)).collect();
@@ -69,67 +69,42 @@ impl Pool {
             state: Mutex::new(State {
                 small: shelf(small, SMALL_BYTES),
                 large: shelf(large, PIECE_BYTES),
-                furniture: Vec::new(),
+                reserves: Vec::new(),
                 waiting: VecDeque::new(),
                 has_come: 0,
             }),
-            input_bytes,
-            output_bytes,
         }
     }
 
-    /// A newcomer's queues, and its part of the buffers. What an earlier client had is used again.
-    pub(crate) fn enter(self: &Arc<Pool>) -> (ByteQueue, ByteQueue, Share) {
+    /// A newcomer's part of the buffers. What an earlier client had is used again.
+    pub fn enter(self: &Arc<Pool>) -> Share {
         let mut state = lock(&self.state);
         state.has_come += 1;
-        let (number, found) = (state.has_come, state.furniture.pop());
+        let (number, found) = (state.has_come, state.reserves.pop());
         drop(state);
-        let furniture = found.unwrap_or_else(|| Furniture {
-            input: ByteQueue::new(self.input_bytes),
-            output: ByteQueue::new(self.output_bytes),
-            reserve: new_buffer(PIECE_BYTES),
-        });
-        let share = Share {
+        Share {
             pool: self.clone(),
             number,
-            reserve: Some(furniture.reserve),
+            reserve: Some(found.unwrap_or_else(|| new_buffer(PIECE_BYTES))),
             held: [0; 2],
-        };
-        (furniture.input, furniture.output, share)
-    }
-
-    /// Takes back what [`Pool::enter`] gave.
-    pub(crate) fn leave(&self, mut input: ByteQueue, mut output: ByteQueue, mut share: Share) {
-        input.clear();
-        output.clear();
-        let furniture = Furniture {
-            input,
-            output,
-            // A job that was broken off took it along.
-            reserve: share
-                .reserve
-                .take()
-                .unwrap_or_else(|| new_buffer(PIECE_BYTES)),
-        };
-        drop(share);
-        lock(&self.state).furniture.push(furniture);
+        }
     }
 }
 
-/// One connection's part of the buffers.
+/// One client's part of the buffers. Dropping it gives everything back.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     pool: Arc<Pool>,
     number: u64,
     reserve: Option<Buffer>,
-    /// Shared buffers that this connection has: large ones, small ones.
+    /// Shared buffers that this client has: large ones, small ones.
     held: [usize; 2],
 }
 
 impl Share {
-    /// A buffer for `bytes`; none now if the shared ones are in use and the own one too. Then
-    /// `bell` rings when one is given back.
-    pub(crate) fn take(&mut self, bytes: usize, bell: &Waker) -> Option<Buffer> {
+    /// A buffer for `bytes`, at most [`PIECE_BYTES`]; none now if the shared ones are in use and
+    /// the own one too. Then `bell` rings when one is given back.
+    pub fn take(&mut self, bytes: usize, bell: &Waker) -> Option<Buffer> {
         debug_assert!(bytes <= PIECE_BYTES);
         if bytes == 0 {
             return Some(Buffer::default());
@@ -166,7 +141,7 @@ impl Share {
     }
 
     /// Gives a buffer back.
-    pub(crate) fn put(&mut self, buffer: Buffer) {
+    pub fn put(&mut self, buffer: Buffer) {
         if buffer.is_empty() {
             return;
         }
@@ -192,7 +167,10 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut state = lock(&self.pool.state);
         state.waiting.retain(|(number, _)| *number != self.number);
-        // Jobs that were broken off by a panic took theirs along.
+        // Jobs that were broken off took theirs along.
+        let reserve = self.reserve.take();
+        let reserve = reserve.unwrap_or_else(|| new_buffer(PIECE_BYTES));
+        state.reserves.push(reserve);
         for (is_small, bytes) in [(false, PIECE_BYTES), (true, SMALL_BYTES)] {
             for _ in 0..self.held[usize::from(is_small)] {
                 state.shelf(is_small).push(new_buffer(bytes));
@@ -226,11 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_all_it_gets_leaves_some_for_every_newcomer() {
-        let pool = Arc::new(Pool::new(64 * PIECE_BYTES, 0, 0));
+    fn a_client_that_keeps_all_it_gets_leaves_some_for_every_newcomer() {
+        let pool = Arc::new(Pool::new(64 * PIECE_BYTES));
         let mut kept = Vec::new();
         for number in 0..5 {
-            let (_, _, mut share) = pool.enter();
+            let mut share = pool.enter();
             let found = take_all(&mut share, PIECE_BYTES).len();
             assert!(
                 found >= 2,
@@ -242,8 +220,8 @@ mod tests {
 
     #[test]
     fn one_alone_has_half_of_the_buffers_and_small_requests_take_large_ones_too() {
-        let pool = Arc::new(Pool::new(64 * PIECE_BYTES, 0, 0));
-        let (_, _, mut share) = pool.enter();
+        let pool = Arc::new(Pool::new(64 * PIECE_BYTES));
+        let mut share = pool.enter();
         // A quarter of the bytes are 128 small buffers. Of 48 large ones half, and the own one.
         let large = take_all(&mut share, PIECE_BYTES);
         assert_eq!(large.len(), 25);
@@ -258,12 +236,12 @@ mod tests {
 
     #[test]
     fn who_found_none_is_woken_by_one_that_comes_back_and_each_in_turn() {
-        let pool = Arc::new(Pool::new(2 * PIECE_BYTES, 0, 0));
-        let (_, _, mut holder) = pool.enter();
+        let pool = Arc::new(Pool::new(2 * PIECE_BYTES));
+        let mut holder = pool.enter();
         let held = take_all(&mut holder, PIECE_BYTES);
         assert_eq!(held.len(), 2, "its own, and the only large one");
         let bells: [Arc<Bell>; 2] = Default::default();
-        let mut shares: Vec<Share> = (0..2).map(|_| pool.enter().2).collect();
+        let mut shares: Vec<Share> = (0..2).map(|_| pool.enter()).collect();
         for (share, bell) in shares.iter_mut().zip(&bells) {
             let own = share
                 .take(PIECE_BYTES, Waker::noop())
@@ -287,17 +265,15 @@ mod tests {
 
     #[test]
     fn what_a_client_took_along_is_there_again_when_it_is_gone() {
-        let pool = Arc::new(Pool::new(8 * PIECE_BYTES, 64, 64));
+        let pool = Arc::new(Pool::new(8 * PIECE_BYTES));
         let count = || {
-            let (input, output, mut share) = pool.enter();
-            let found = take_all(&mut share, 1).len();
-            pool.leave(input, output, share);
-            found
+            let mut share = pool.enter();
+            take_all(&mut share, 1).len()
         };
         let before = count();
         for _ in 0..3 {
             assert_eq!(count(), before);
         }
-        assert_eq!(lock(&pool.state).furniture.len(), 1, "used again and again");
+        assert_eq!(lock(&pool.state).reserves.len(), 1, "used again and again");
     }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 /// A run of bytes that is a hole or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// First byte behind it.
+    /// First byte past it.
     pub end_bytes: u64,
     /// Nothing is allocated and it reads as zeros.
     pub is_hole: bool,
@@ -24,7 +24,7 @@ pub trait Holes: Send + Sync + fmt::Debug {
 /// The holes of a sparse file, as its file system tells them.
 ///
 /// ```
-/// use forebay_nbd::{Extent, FileHoles, Holes};
+/// use forebay_store::{Extent, FileHoles, Holes};
 /// let file = tempfile::tempfile()?;
 /// file.set_len(1 << 20)?;
 /// let holes = FileHoles::new(file);

@@ -12,15 +12,28 @@ use std::task::{Wake, Waker};
 /// invariant N1: a bell rung before or during [`Alarm::may_sleep`] is seen by it, or makes the
 /// descriptor readable. The sleeper says that it sleeps before it looks at the bells, the ringer
 /// rings before it asks whether somebody sleeps, all in one order.
+///
+/// ```
+/// use forebay_block::Alarm;
+/// let alarm = std::sync::Arc::new(Alarm::new()?);
+/// alarm.bell(5).wake();
+/// assert!(!alarm.may_sleep());
+/// assert_eq!(alarm.take(), 1 << 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub struct Alarm {
     rung: AtomicU64,
     is_asleep: AtomicBool,
     event: OwnedFd,
 }
 
 impl Alarm {
-    pub(crate) fn new() -> Result<Alarm, Errno> {
+    /// An alarm of which no bell rang.
+    ///
+    /// # Errors
+    /// What the system says if it has no descriptor for it.
+    pub fn new() -> Result<Alarm, Errno> {
         Ok(Alarm {
             rung: AtomicU64::new(0),
             is_asleep: AtomicBool::new(false),
@@ -29,7 +42,7 @@ impl Alarm {
     }
 
     /// The bells that rang since the last call, as bits.
-    pub(crate) fn take(&self) -> u64 {
+    pub fn take(&self) -> u64 {
         if self.rung.load(Ordering::Relaxed) == 0 {
             return 0;
         }
@@ -37,7 +50,7 @@ impl Alarm {
     }
 
     /// Says that the owner will now wait for [`Alarm::as_fd`]. False if a bell rang already.
-    pub(crate) fn may_sleep(&self) -> bool {
+    pub fn may_sleep(&self) -> bool {
         self.is_asleep.store(true, Ordering::SeqCst);
         if self.rung.load(Ordering::SeqCst) == 0 {
             return true;
@@ -47,7 +60,7 @@ impl Alarm {
     }
 
     /// Says that the owner is up again; `heard` if the descriptor was readable.
-    pub(crate) fn woke(&self, heard: bool) {
+    pub fn woke(&self, heard: bool) {
         self.is_asleep.store(false, Ordering::SeqCst);
         if heard {
             let mut count = [0; 8];
@@ -65,7 +78,7 @@ impl Alarm {
     }
 
     /// What rings the bell `bell`, 0 to 63.
-    pub(crate) fn bell(self: &Arc<Self>, bell: u32) -> Waker {
+    pub fn bell(self: &Arc<Self>, bell: u32) -> Waker {
         debug_assert!(bell < u64::BITS);
         let alarm = self.clone();
         Waker::from(Arc::new(Bell { alarm, bell }))

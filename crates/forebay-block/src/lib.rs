@@ -1,0 +1,50 @@
+//! What every block front of a Forebay cache needs, whatever its clients speak.
+//!
+//! A [`Disk`] is a file of a cache with a length, a list of holes, and perhaps a ban on writes. A
+//! front turns what its clients ask into a [`Job`], at most [`PIECE_BYTES`] of data each, and
+//! [`perform`] does it. [`Slots`] keep many jobs under way in memory that was made before, out of a
+//! [`Pool`] that all clients share; an [`Alarm`] wakes the thread that drives them. Failures are
+//! [`BlockError`]s, which the front puts into its own words.
+//!
+//! Nothing here knows a protocol, a socket, or who the clients are.
+//!
+//! ```
+//! use forebay::{Cache, Settings};
+//! use forebay_block::{Alarm, Disk, Job, Pool, Slots, perform};
+//! use forebay_store::{MemoryStore, ObjectId};
+//! use std::sync::{Arc, atomic::AtomicBool};
+//!
+//! let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+//! let store = cache.attach(Arc::new(MemoryStore::new()))?;
+//! let disk = Disk::new(cache.open(&store, ObjectId(1), 64 << 20)?);
+//! let (file, alarm, ending) = (disk.handle(), Arc::new(Alarm::new()?), AtomicBool::new(false));
+//! let make = |job, buffer| perform(&disk, &file, job, buffer, &ending);
+//! let mut slots = Slots::new(make, &alarm, Arc::new(Pool::new(1 << 20)).enter());
+//!
+//! let slot = slots.take(4).expect("all are free");
+//! slots.buffer(slot)[..4].copy_from_slice(b"data");
+//! assert_eq!(slots.start(slot, Job::Write(4096..4100)), Some(Ok(0)));
+//! slots.release(slot);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+// They would end a thread that serves by a panic where nobody reads what is said.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
+mod alarm;
+mod disk;
+mod error;
+mod extents;
+mod job;
+mod pool;
+mod slots;
+mod written;
+
+pub use alarm::Alarm;
+pub use disk::Disk;
+pub use error::BlockError;
+pub use extents::{EXTENT_BYTES, encode_extent, extents};
+pub use forebay_store::{Extent, FileHoles, Holes};
+pub use job::{Finished, Job, perform};
+pub use pool::{Buffer, PIECE_BYTES, Pool, SMALL_BYTES, Share};
+pub use slots::{SLOTS, Slots};

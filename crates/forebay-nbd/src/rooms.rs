@@ -1,0 +1,89 @@
+//! The memory of all clients: queues of bytes that come and go, and their part of the buffers.
+//!
+//! What a client had is used again for the next one.
+
+use crate::queue::ByteQueue;
+use forebay_base::sync::{Mutex, lock};
+use forebay_block::{Pool, Share};
+use std::sync::Arc;
+
+/// What a connection has for itself while it lasts.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// What was heard.
+    pub(crate) input: ByteQueue,
+    /// What is to be said.
+    pub(crate) output: ByteQueue,
+    pub(crate) share: Share,
+}
+
+/// Shared by the connections of one server.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    pool: Arc<Pool>,
+    /// Queues of clients that are gone.
+    idle: Mutex<Vec<(ByteQueue, ByteQueue)>>,
+    input_bytes: usize,
+    output_bytes: usize,
+}
+
+impl Rooms {
+    /// Rooms with queues of these lengths, that share so many bytes of buffers.
+    pub(crate) fn new(shared_bytes: usize, input_bytes: usize, output_bytes: usize) -> Rooms {
+        Rooms {
+            pool: Arc::new(Pool::new(shared_bytes)),
+            idle: Mutex::default(),
+            input_bytes,
+            output_bytes,
+        }
+    }
+
+    /// A newcomer's room.
+    pub(crate) fn enter(&self) -> Room {
+        let found = lock(&self.idle).pop();
+        let new = || {
+            (
+                ByteQueue::new(self.input_bytes),
+                ByteQueue::new(self.output_bytes),
+            )
+        };
+        let (input, output) = found.unwrap_or_else(new);
+        Room {
+            input,
+            output,
+            share: self.pool.enter(),
+        }
+    }
+
+    /// Takes back what [`Rooms::enter`] gave.
+    pub(crate) fn leave(&self, room: Room) {
+        let Room {
+            mut input,
+            mut output,
+            share,
+        } = room;
+        input.clear();
+        output.clear();
+        drop(share);
+        lock(&self.idle).push((input, output));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_used_again_and_come_empty() {
+        let rooms = Rooms::new(0, 64, 32);
+        for _ in 0..3 {
+            let mut room = rooms.enter();
+            assert!(room.input.is_empty() && room.output.is_empty());
+            assert_eq!((room.input.room(), room.output.room()), (64, 32));
+            room.input.push(&[1; 64]);
+            room.output.push(&[2; 3]);
+            rooms.leave(room);
+        }
+        assert_eq!(lock(&rooms.idle).len(), 1);
+    }
+}

@@ -1,0 +1,208 @@
+//! Files and block devices as volumes: made, claimed for one server at a time, opened.
+
+use super::{Medium, Opener, Volume, VolumeError, VolumeMode, VolumeUser};
+use crate::error::Failure;
+use crate::file::FileStore;
+use crate::files::OpenMode;
+use crate::holes::{Extent, FileHoles, Holes};
+use crate::io::ObjectId;
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is put before an absolute path where addresses have schemes.
+const PREFIX: &[u8] = b"file://";
+
+/// Its addresses are paths, or `file://` before an absolute path, which is taken as it stands.
+impl Opener for Arc<FileStore> {
+    fn open_volume(&self, address: &OsStr, mode: VolumeMode) -> Result<Volume, VolumeError> {
+        let path = path_of(address)?;
+        if let VolumeMode::Create { length_bytes } = mode {
+            create(path, length_bytes)?;
+        }
+        let (claimed, warning) = claim(path, mode.is_read_only())?;
+        let access = if mode.is_read_only() {
+            OpenMode::ReadOnly
+        } else {
+            OpenMode::ReadWrite
+        };
+        let opened = self.open(path, access)?;
+        let medium = OpenVolume {
+            files: self.clone(),
+            object: opened.object,
+            holes: FileHoles::new(claimed),
+        };
+        if opened.length_bytes == 0 {
+            return Err(VolumeError::Empty {
+                address: address.to_owned(),
+            });
+        }
+        Ok(Volume {
+            store: self.clone(),
+            object: opened.object,
+            length_bytes: opened.length_bytes,
+            medium: Arc::new(medium),
+            warning,
+        })
+    }
+}
+
+/// A file or device that is open, and claimed by what its holes are asked of.
+struct OpenVolume {
+    files: Arc<FileStore>,
+    object: ObjectId,
+    holes: FileHoles,
+}
+
+impl fmt::Debug for OpenVolume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenVolume")
+            .field("object", &self.object)
+            .field("holes", &self.holes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for OpenVolume {
+    fn drop(&mut self) {
+        // Nobody else closes it.
+        let _ = self.files.close(self.object);
+    }
+}
+
+impl Holes for OpenVolume {
+    fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
+        self.holes.extent_at(offset_bytes, end_bytes)
+    }
+}
+
+impl Medium for OpenVolume {
+    fn loss(&self) -> Option<Failure> {
+        self.files.commit_failure(self.object)
+    }
+
+    fn open_anew(&self) -> Result<(), VolumeError> {
+        // It is open for as long as this is there.
+        let _ = self.files.open_anew(self.object)?;
+        Ok(())
+    }
+
+    fn is_removed(&self) -> bool {
+        let named = self.files.named(self.object);
+        let stat = named.and_then(|file| Ok(rustix::fs::fstat(file)?));
+        // A device is there without its name.
+        let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+        stat.is_ok_and(|stat| is_file(stat.st_mode) && stat.st_nlink == 0)
+    }
+}
+
+fn path_of(address: &OsStr) -> Result<&Path, VolumeError> {
+    let Some(path) = address.as_bytes().strip_prefix(PREFIX) else {
+        return Ok(Path::new(address));
+    };
+    if path.starts_with(b"/") {
+        return Ok(Path::new(OsStr::from_bytes(path)));
+    }
+    let text = "file:// stands before an absolute path, and no host";
+    let cause = io::Error::new(io::ErrorKind::InvalidInput, text);
+    Err(refused("open", Path::new(address))(cause))
+}
+
+fn refused(action: &'static str, path: &Path) -> impl Fn(io::Error) -> VolumeError {
+    move |cause| VolumeError::Refused {
+        action,
+        address: path.into(),
+        cause,
+    }
+}
+
+/// Makes the file if it is not there; one that is there must have the length that was given.
+fn create(path: &Path, length_bytes: u64) -> Result<(), VolumeError> {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(file) => {
+            let made = file.set_len(length_bytes).and_then(|()| file.sync_all());
+            made.and_then(|()| sync_folder(path)).map_err(|error| {
+                // It was made just now and is of no use; the next try would find it there, with
+                // another length. The error that kept it is the one to report.
+                let _ = std::fs::remove_file(path);
+                refused("create", path)(error)
+            })
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let found = std::fs::metadata(path).map_err(refused("look at", path))?;
+            if found.is_file() && found.len() != length_bytes {
+                return Err(VolumeError::WrongLength {
+                    address: path.into(),
+                    found_bytes: found.len(),
+                    asked_bytes: length_bytes,
+                });
+            }
+            Ok(())
+        }
+        Err(error) => Err(refused("create", path)(error)),
+    }
+}
+
+/// Makes the name of a new file durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(folder)?.sync_all()
+}
+
+/// Opens the file and locks it against another server: two caches before one file would overwrite
+/// each other's bytes. Those that only read may share it. Returns what a person should know, too.
+fn claim(path: &Path, read_only: bool) -> Result<(File, Option<String>), VolumeError> {
+    let (file, warning) = open_unused(path, read_only)?;
+    let operation = if read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    match flock(&file, operation) {
+        Ok(()) => Ok((file, warning)),
+        Err(Errno::WOULDBLOCK) => Err(in_use(path, VolumeUser::Server)),
+        Err(errno) => Err(refused("lock", path)(errno.into())),
+    }
+}
+
+fn in_use(path: &Path, user: VolumeUser) -> VolumeError {
+    VolumeError::InUse {
+        address: path.into(),
+        user,
+    }
+}
+
+/// Opens the file. A device that this machine uses itself is refused to those that write, and comes
+/// with a warning to those that only read. While a device is open for writing nobody can mount it.
+fn open_unused(path: &Path, read_only: bool) -> Result<(File, Option<String>), VolumeError> {
+    let failed = |errno: Errno| refused("open", path)(errno.into());
+    let open =
+        |more| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | more, Mode::empty());
+    let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
+    let mut warning = None;
+    if is_device {
+        match open(OFlags::EXCL) {
+            Ok(claimed) if !read_only => return Ok((claimed.into(), None)),
+            // Several servers may read it.
+            Ok(claimed) => drop(claimed),
+            Err(Errno::BUSY) if read_only => {
+                let text = "this machine uses it; what is written there meanwhile may not be seen";
+                warning = Some(text.to_owned());
+            }
+            Err(Errno::BUSY) => return Err(in_use(path, VolumeUser::Machine)),
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+    let file = open(OFlags::empty()).map(File::from).map_err(failed)?;
+    Ok((file, warning))
+}
