@@ -26,6 +26,7 @@ pub mod position;
 pub mod rate;
 pub mod readahead;
 pub mod refault;
+pub mod s3_fifo;
 pub mod scan;
 pub mod share;
 pub mod shrink;
