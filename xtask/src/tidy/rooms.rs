@@ -22,11 +22,16 @@ const fn today(folder: &'static str) -> Room {
 
 const ROOMS: &[Room] = &[
     today("crates/forebay/src/flow/alloc.rs"),
+    today("crates/forebay/src/flow/fill.rs"),
     today("crates/forebay/src/flow/flusher.rs"),
+    today("crates/forebay/src/flow/judge.rs"),
+    today("crates/forebay/src/flow/judge/"),
     today("crates/forebay/src/flow/kswapd.rs"),
     today("crates/forebay/src/flow/kswapd/"),
-    today("crates/forebay/src/flow/reclaim/waits.rs"),
+    today("crates/forebay/src/flow/reclaim.rs"),
+    today("crates/forebay/src/flow/reclaim/"),
     today("crates/forebay/src/flow/wait.rs"),
+    today("crates/forebay/src/flow/write.rs"),
     today("crates/forebay/src/flow/writeout.rs"),
     Room {
         folder: "crates/forebay/src/state/",

@@ -5,9 +5,10 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::lists::List;
 use crate::policy::ReclaimThrottle;
 use crate::state::node::{Node, ReclaimFlags};
-use crate::state::zone::{List, Zone};
+use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{EarlyProgress, consider_throttle_early};
@@ -203,7 +204,9 @@ impl Engine {
         let version = self.settings.policy.reclaim_throttle;
         let may_io_and_fs = version > ReclaimThrottle::Linux32;
         let is_file = list.is_file();
-        let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), may_io_and_fs);
+        let lists = self.memory.lists.of(zone.number);
+        let too_many =
+            || too_many_isolated(lists.isolated(is_file), lists.size(list), may_io_and_fs);
         while too_many() {
             if self.is_closing() {
                 return false;
