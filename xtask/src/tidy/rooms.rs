@@ -39,6 +39,13 @@ const ROOMS: &[Room] = &[
         reason: "state never waits, knows no clock and does no I/O",
     },
     Room {
+        folder: "crates/forebay/src/lists/",
+        absent: &[
+            "async", "await", "Future", "Rt", "Engine", "Memory", "Store", "submit",
+        ],
+        reason: "lists know neither the clock nor the engine nor a store, and never wait",
+    },
+    Room {
         folder: "crates/forebay/src/memory/",
         absent: &["async", "await", "Future", "Rt", "Engine", "submit"],
         reason: "memory knows neither the clock nor the engine, and never waits",

@@ -14,11 +14,13 @@
 //! | `rule` | what a rule decides |
 //! | `two_lists` | today's rule |
 //! | `past` | what older kernels made of it |
+//! | `s3_fifo` | another rule |
 
 mod list;
 mod past;
 mod queues;
 mod rule;
+mod s3_fifo;
 pub(crate) mod shadow;
 mod touch;
 mod two_lists;
@@ -29,9 +31,10 @@ pub(crate) use self::rule::{Source, Verdict};
 
 use self::past::PastLists;
 use self::rule::Rule;
+use self::s3_fifo::S3Fifo;
 use self::shadow::{AGE_BITS, Shadow, Shadows};
 use self::two_lists::TwoLists;
-use crate::policy::Policy;
+use crate::policy::{Eviction, Policy};
 use crate::state::frame::{ExclusiveHold, FrameTable, flag};
 use forebay_law::refault::{WorkingsetSizes, refault_distance};
 use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets};
@@ -225,9 +228,10 @@ impl Lists {
 
 /// The rule that `policy` asks for.
 fn rule_of(policy: &Policy) -> Box<dyn Rule> {
-    match PastLists::of(policy) {
-        Some(past) => Box::new(past),
-        None => Box::new(TwoLists),
+    match (policy.eviction, PastLists::of(policy)) {
+        (Eviction::S3Fifo, _) => Box::new(S3Fifo),
+        (Eviction::TwoLists, Some(past)) => Box::new(past),
+        (Eviction::TwoLists, None) => Box::new(TwoLists),
     }
 }
 

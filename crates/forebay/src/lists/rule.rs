@@ -70,7 +70,9 @@ pub(crate) trait Rule: fmt::Debug + Send + Sync {
     fn out_of_the_way(&self) -> Change;
 
     /// The touch that an active page uses up by staying active, if it may.
-    fn spares_active(&self, word: u64) -> Option<u64>;
+    fn spares_active(&self, _word: u64) -> Option<u64> {
+        None
+    }
 
     /// How many pages of each list a pass takes.
     fn targets(&self, inputs: &ScanInputs, lists: &ZoneLists, is_kswapd: bool) -> ScanTargets;

@@ -160,6 +160,16 @@ choices! {
         Node => "node",
     }
 
+    /// By which rule pages are evicted. What the choices `active_references`, `inactive_share` and
+    /// `refaults` say is about two lists alone, and so are the rotations of `scan_balance`.
+    Eviction {
+        /// Two lists: a second touch makes a page active (spec/reclaim.md 2.3 to 2.8).
+        #[default]
+        TwoLists => "two-lists",
+        /// S3-FIFO: a small queue, a main one, and the memory of evicted pages.
+        S3Fifo => "s3-fifo",
+    }
+
     /// What later touches are worth to an active page (spec/reclaim.md 2.6).
     ActiveReferences {
         /// Nothing: it is deactivated all the same, as Linux does with pages that are read by
