@@ -2,16 +2,16 @@
 //!
 //! # Question
 //!
-//! Most pages that come are never wanted again. How are they evicted soon, and those that are wanted
-//! kept, if a touch may set a bit and may not move a page?
+//! Most pages that come are never wanted again. How are they evicted soon, and the others kept, if a
+//! touch may set a bit and may not move a page?
 //!
 //! # Inputs and output
 //!
 //! | name | unit | range | measured by |
 //! |---|---|---|---|
 //! | `sizes` | pages | 0 and up | the two queues, when a page has to go |
-//! | `frequency` | touches | 0 to 3 | the page: touches after the first, since it last changed queue |
-//! | `distance` | evictions | 1 and up | the shadow: evictions from the small queue since, its own too |
+//! | `frequency` | touches | 0 to 3 | the page: touches after the first that are not used up |
+//! | `distance` | evictions | 1 and up | the shadow: from the small queue since, with its own |
 //! | [`Queue`] | - | small or main | output: whose oldest page is looked at |
 //! | [`Fate`] | - | evicted, to main, or round | output: what becomes of that page |
 //! | main at once | yes or no | | output: where a page begins that comes back |
@@ -34,8 +34,8 @@
 //!    costs main nothing.
 //! 3. A page leaves the small queue when it is first looked at: for main if it was touched again
 //!    more than once, otherwise for good.
-//! 4. A page that is no longer touched is evicted after at most four looks in one queue, so that the
-//!    work for a victim is bounded.
+//! 4. A page that is no longer touched is evicted after at most four looks, so that the work for a
+//!    victim is bounded.
 //! 5. A touch never makes a page go sooner.
 //! 6. If a page comes back to main, every page that comes back sooner does.
 //!
@@ -71,10 +71,10 @@
 //!
 //! # Edges
 //!
-//! Both queues are emptied alike where there are few pages: of fewer than ten, one is a tenth. A
-//! page whose write has not ended cannot be evicted and waits in main; where all pages are like that
-//! neither queue gives one up. The number of ghosts follows the number of pages, and a smaller
-//! cache forgets at once what a larger one remembered.
+//! Of fewer than ten pages one is a tenth already, and the small queue has every turn until it is
+//! empty. A page whose write has not ended cannot be evicted and waits in main; where all pages are
+//! like that, neither queue gives one up. The number of ghosts follows the number of pages: a
+//! smaller cache forgets at once what a larger one remembered.
 //!
 //! # Lineage
 //!

@@ -4,7 +4,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `writeback` | file pages written by a reclaimer (before 6.16) |
-//! | `caches` | closed files that took their pages along (before 5.16), demands by scan (before 4.16) |
+//! | `caches` | closed files that took their pages along (before 5.16) |
 //! | `naps` | waits for congestion (before 5.16) and the first waits for events |
 //! | `kswapd` | the life of a kswapd with other rules than today's |
 //! | `sleep` | when it slept (before 5.3) |

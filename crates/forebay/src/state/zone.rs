@@ -1,5 +1,5 @@
-//! A zone: a run of frames with its own free list, watermarks and dirty accounts. Its lists of pages
-//! are in the room `lists`.
+//! A zone: a run of frames with its own free list, watermarks and dirty accounts. Its lists of
+//! pages are in the room `lists`.
 //!
 //! invariant Z1: every frame of a zone is in exactly one place: on the free list, on one LRU
 //! list, isolated by a reclaimer, held exclusively while it is allocated or released, or in the

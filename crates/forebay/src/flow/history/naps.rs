@@ -1,5 +1,5 @@
 //! Before 5.16: reclaimers that nap until no store is congested, or for a time (spec/reclaim.md
-//! 5.1 to 5.3, T0 to T4 of 3.5); and the first two versions of waiting for events.
+//! 5.1 to 5.3, T0, T1, T3 and T4 of 3.5); and the first two versions of waiting for events.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -59,7 +59,7 @@ impl Engine {
         self.rt.now().since(began).as_micros()
     }
 
-    /// Flags and naps after a batch (T0 to T3).
+    /// Flags and naps after a batch (T0, T1 and T3).
     pub(crate) async fn nap_after_batch(&self, zone: &Zone, control: &ScanControl, batch: Tally) {
         let version = self.settings.policy.reclaim_throttle;
         let flags = self.reclaim_flags(zone);

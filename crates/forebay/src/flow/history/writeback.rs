@@ -38,15 +38,14 @@ impl Engine {
             return Fate::Round(touches);
         }
         if word & (flag::WRITEBACK | flag::UNSTABLE) != 0 {
-            if stage < ReclaimWriteback::KswapdWhereFlagged {
-                // Before 3.11 reclaim left no mark on it.
-                tally.writeback += u64::from(stage >= ReclaimWriteback::WritebackCounted);
+            if stage < ReclaimWriteback::KswapdWhereMetTwice {
+                // Before 3.11 reclaim left no mark on it; before 3.2 it was not counted either.
+                tally.writeback += u64::from(stage == ReclaimWriteback::Marked);
                 return Fate::Keep;
             }
             let met_again = control.who == Who::Kswapd && met_before;
             let met_again = met_again && flags.writeback.load(Ordering::Relaxed);
-            let fate = self.leave_in_writeback(hold, met_again, tally);
-            return was_out_of_the_way(stage, fate);
+            return self.leave_in_writeback(hold, met_again, tally);
         }
         if verdict == Verdict::Activate {
             return Fate::Activate;
@@ -98,10 +97,7 @@ impl Engine {
         match self.settings.policy.reclaim_writeback {
             ReclaimWriteback::Anybody => true,
             ReclaimWriteback::Kswapd => is_kswapd,
-            ReclaimWriteback::KswapdInTrouble
-            | ReclaimWriteback::WritebackCounted
-            | ReclaimWriteback::Marked => is_kswapd && control.priority < TROUBLE_PRIORITY,
-            ReclaimWriteback::KswapdWhereFlagged => is_kswapd && is_flagged(),
+            ReclaimWriteback::Marked => is_kswapd && control.priority < TROUBLE_PRIORITY,
             ReclaimWriteback::KswapdWhereMetTwice | ReclaimWriteback::KswapdAtLast => {
                 is_kswapd && is_flagged() && hold.word() & flag::RECLAIM != 0
             }
@@ -115,7 +111,13 @@ impl Engine {
             self.count(Counter::NrVmscanWriteSkip, 1);
             return Fate::Keep;
         }
-        was_out_of_the_way(stage, self.leave_dirty_file(hold))
+        let fate = self.leave_dirty_file(hold);
+        // Before 4.11 it stayed where it was.
+        if stage == ReclaimWriteback::Marked {
+            Fate::Keep
+        } else {
+            fate
+        }
     }
 
     /// Whether the store of a page is so busy that a caller does not write to it: kswapd does, and
@@ -181,14 +183,5 @@ impl Engine {
             pages: total_scanned,
             ..FlusherWork::default()
         });
-    }
-}
-
-/// Before 4.11 a page that could not be freed stayed where it was.
-fn was_out_of_the_way(stage: ReclaimWriteback, fate: Fate) -> Fate {
-    if stage < ReclaimWriteback::KswapdWhereMetTwice {
-        Fate::Keep
-    } else {
-        fate
     }
 }

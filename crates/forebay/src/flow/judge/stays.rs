@@ -44,8 +44,8 @@ impl Engine {
         Fate::OutOfTheWay
     }
 
-    /// Of a dirty anonymous page that has a slot of swap: it is written, unless swap refused it just
-    /// now.
+    /// Of a dirty anonymous page that has a slot of swap: it is written, unless swap refused it
+    /// just now.
     pub(crate) fn page_out_or_put_off(&self, hold: &ExclusiveHold<'_>) -> Fate {
         if hold.word() & flag::FAILED != 0 && !self.takes_swap_retry() {
             Fate::OutOfTheWay
