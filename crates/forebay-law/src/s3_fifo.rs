@@ -2,8 +2,8 @@
 //!
 //! # Question
 //!
-//! Most pages that come are never wanted again. How are they evicted soon, and the others kept, if a
-//! touch may set a bit and may not move a page?
+//! Most pages that come are never wanted again. How are they evicted soon, and the others kept, if
+//! a touch may set a bit and may not move a page?
 //!
 //! # Inputs and output
 //!

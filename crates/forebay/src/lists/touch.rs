@@ -37,7 +37,7 @@ impl ExclusiveHold<'_> {
     /// Notes an access and sets `flags` in one step; returns the word before.
     pub(crate) fn set_accessed(&mut self, flags: u64) -> u64 {
         let touch = next_touch(self.word());
-        self.set(flags | touch)
+        self.fetch_set(flags | touch)
     }
 }
 

@@ -425,8 +425,12 @@ impl ExclusiveHold<'_> {
         self.table.owner(self.frame)
     }
 
+    pub(crate) fn set(&mut self, flags: u64) {
+        self.table.set(self.frame, flags);
+    }
+
     /// Sets `flags` and returns the word before.
-    pub(crate) fn set(&mut self, flags: u64) -> u64 {
+    pub(crate) fn fetch_set(&mut self, flags: u64) -> u64 {
         self.table.set(self.frame, flags)
     }
 

@@ -1,4 +1,4 @@
-//! State remembers: frames, lists, objects and accounts.
+//! State remembers: frames, zones, objects and accounts. Lists of pages have a room of their own.
 //!
 //! The rules of this room: nothing here waits: whoever has to is handed a listener and
 //! waits in a flow; and every lock is taken and released inside one function; what
