@@ -27,6 +27,7 @@ pub mod rate;
 pub mod reach;
 pub mod readahead;
 pub mod refault;
+pub mod s3_fifo;
 pub mod scan;
 pub mod share;
 pub mod shrink;

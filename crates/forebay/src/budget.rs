@@ -2,9 +2,10 @@
 
 use crate::counters;
 use crate::error::{BuildError, MemoryError};
+use crate::lists::shadow;
 use crate::marks;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
-use crate::state::{dirty_index, frame, index, shadow};
+use crate::state::{dirty_index, frame, index};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, show_bytes};
 

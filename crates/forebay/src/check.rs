@@ -3,12 +3,13 @@
 //! It cites the invariants by number and calls none of the code that keeps them.
 
 use crate::engine::Engine;
+use crate::lists::List;
 use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{HOLDS, flag};
 use crate::state::index::{object_of, page_of};
 use crate::state::object::{ObjectState, Origin, QueuePlace};
-use crate::state::zone::{List, Zone};
+use crate::state::zone::Zone;
 use forebay_base::sync::{
     atomic::{AtomicU64, Ordering},
     lock,
@@ -67,13 +68,14 @@ impl Engine {
                 places[frame as usize] |= FREE;
             }
             self.check_balloon(zone, places, wrong);
+            let lists = self.memory.lists.of(zone.number);
             for list in List::ALL {
-                let members = zone.members(&self.memory.frames, list);
-                if members.len() as u64 != zone.size(list) {
+                let members = lists.members(&self.memory.frames, list);
+                if members.len() as u64 != lists.size(list) {
                     wrong.push(format!(
                         "{list:?} has {} frames, not {} (Z2)",
                         members.len(),
-                        zone.size(list)
+                        lists.size(list)
                     ));
                 }
                 for frame in members {
@@ -90,11 +92,11 @@ impl Engine {
                 }
             }
             for is_file in [false, true] {
-                if zone.isolated(is_file) != 0 {
+                if lists.isolated(is_file) != 0 {
                     wrong.push(format!(
                         "{}: {} frames isolated at rest",
                         zone.name,
-                        zone.isolated(is_file)
+                        lists.isolated(is_file)
                     ));
                 }
             }

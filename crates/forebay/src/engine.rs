@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::layout::lay_out;
 use crate::marks::Mark;
 use crate::memory::Memory;
-use crate::policy::{ClosedFiles, Past, Refaults};
+use crate::policy::{ClosedFiles, Past};
 use crate::settings::{Parts, Settings};
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
@@ -19,7 +19,6 @@ use crate::state::frame::FrameTable;
 use crate::state::global::GlobalDirty;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::ObjectTable;
-use crate::state::shadow::Shadows;
 use crate::state::shrinkers::Shrinkers;
 use crate::state::vectors::IoVectors;
 use crate::stores::Stores;
@@ -82,17 +81,11 @@ impl Engine {
             .map_err(no_memory)?;
         let frames = FrameTable::new(arena, budget.wait_queues);
         let zones_and_nodes = lay_out(&settings, &budget, &frames);
-        let shadows = Shadows::new(match settings.policy.refaults {
-            Refaults::Ignored => 0,
-            Refaults::OfReads | Refaults::Activated => budget.frames,
-        });
         let records = Records::new(parts.sink);
-        let has_gates = settings.policy.has_gates();
         let memory = Memory::new(
             frames,
             zones_and_nodes,
-            shadows,
-            has_gates,
+            &settings.policy,
             records.counters.clone(),
         );
         let engine = Arc::new_cyclic(|me| Engine {

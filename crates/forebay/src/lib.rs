@@ -37,6 +37,7 @@ mod flow;
 mod guard;
 mod handle;
 mod layout;
+mod lists;
 mod marks;
 mod memory;
 mod shrinker;

@@ -5,9 +5,9 @@ mod past;
 mod presets;
 
 pub use choices::{
-    ActiveReferences, ClosedFiles, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance,
-    KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance, ShrinkDemand,
-    WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ActiveReferences, ClosedFiles, DirtyThrottle, Eviction, FlushChunk, InactiveShare,
+    KswapdBalance, KswapdSleep, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults,
+    ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 pub(crate) use past::{Past, PastKswapd};
 
@@ -118,6 +118,8 @@ policy! {
     kswapd_sleep: KswapdSleep,
     /// What it balances.
     kswapd_balance: KswapdBalance,
+    /// By which rule pages are evicted.
+    eviction: Eviction,
     /// What later touches are worth to an active page.
     active_references: ActiveReferences,
     /// Size of the inactive list of file pages.

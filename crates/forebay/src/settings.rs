@@ -160,7 +160,7 @@ impl Settings {
             );
         }
         let zones: usize = self.nodes.iter().map(|node| node.zones.len()).sum();
-        if zones > crate::state::shadow::ZONES_LIMIT {
+        if zones > crate::lists::shadow::ZONES_LIMIT {
             return bad("nodes", zones as u64, "at most 16 zones in all");
         }
         self.check_zones()?;

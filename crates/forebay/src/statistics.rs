@@ -2,9 +2,9 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::memory::Memory;
+use crate::lists::List;
 use crate::settings::PageMemory;
-use crate::state::zone::{List, Zone};
+use crate::state::zone::Zone;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ impl Engine {
             memory_bytes: frames * self.page_bytes() + overhead_bytes + object_bytes,
             object_bytes,
             overhead_bytes_per_page: overhead_bytes.div_ceil(spanned_pages),
-            shadows: self.memory.shadows.len() as u64,
+            shadows: self.memory.lists.shadows() as u64,
             swap_slots_used: self
                 .memory
                 .swap
@@ -196,6 +196,7 @@ impl Engine {
     }
 
     fn zone_statistics(&self) -> Vec<ZoneStatistics> {
+        let lists = |zone: &Zone| self.memory.lists.of(zone.number);
         let of_zone = |zone: &Zone| ZoneStatistics {
             name: zone.name.clone(),
             node: zone.node,
@@ -204,15 +205,15 @@ impl Engine {
             min: zone.marks().min,
             low: zone.marks().low,
             high: zone.marks().high,
-            inactive_anon: zone.size(List::InactiveAnon),
-            active_anon: zone.size(List::ActiveAnon),
-            inactive_file: zone.size(List::InactiveFile),
-            active_file: zone.size(List::ActiveFile),
-            isolated_anon: zone.isolated(false),
-            isolated_file: zone.isolated(true),
+            inactive_anon: lists(zone).size(List::InactiveAnon),
+            active_anon: lists(zone).size(List::ActiveAnon),
+            inactive_file: lists(zone).size(List::InactiveFile),
+            active_file: lists(zone).size(List::ActiveFile),
+            isolated_anon: lists(zone).isolated(false),
+            isolated_file: lists(zone).isolated(true),
             lowmem_reserve: zone.lowmem_reserves(),
             dirty_limit: self.zone_dirty_limit(zone),
-            dirtyable: Memory::dirtyable_pages_of(zone),
+            dirtyable: self.memory.dirtyable_pages_of(zone),
             dirty: zone.dirty.load(Ordering::Relaxed),
             writeback: zone.writeback.load(Ordering::Relaxed),
         };

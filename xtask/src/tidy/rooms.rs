@@ -22,16 +22,28 @@ const fn today(folder: &'static str) -> Room {
 
 const ROOMS: &[Room] = &[
     today("crates/forebay/src/flow/alloc.rs"),
+    today("crates/forebay/src/flow/fill.rs"),
     today("crates/forebay/src/flow/flusher.rs"),
+    today("crates/forebay/src/flow/judge.rs"),
+    today("crates/forebay/src/flow/judge/"),
     today("crates/forebay/src/flow/kswapd.rs"),
     today("crates/forebay/src/flow/kswapd/"),
-    today("crates/forebay/src/flow/reclaim/waits.rs"),
+    today("crates/forebay/src/flow/reclaim.rs"),
+    today("crates/forebay/src/flow/reclaim/"),
     today("crates/forebay/src/flow/wait.rs"),
+    today("crates/forebay/src/flow/write.rs"),
     today("crates/forebay/src/flow/writeout.rs"),
     Room {
         folder: "crates/forebay/src/state/",
         absent: &["async", "await", "Future", "Rt", "submit"],
         reason: "state never waits, knows no clock and does no I/O",
+    },
+    Room {
+        folder: "crates/forebay/src/lists/",
+        absent: &[
+            "async", "await", "Future", "Rt", "Engine", "Memory", "Store", "submit",
+        ],
+        reason: "lists know neither the clock nor the engine nor a store, and never wait",
     },
     Room {
         folder: "crates/forebay/src/memory/",

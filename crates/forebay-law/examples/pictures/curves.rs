@@ -10,6 +10,7 @@ use forebay_law::position::polynomial;
 use forebay_law::reach::{Probe, ReachInputs, ReadPace, reach as reach_after};
 use forebay_law::readahead::next_size;
 use forebay_law::refault::{WorkingsetSizes, activates};
+use forebay_law::s3_fifo::{Fate, MOST_FREQUENT, Queue, fate};
 use forebay_law::scan::{ReclaimCost, fractions};
 use forebay_law::share::{GlobalCompletions, StoreCompletions, complete, share as share_of};
 use forebay_law::shrink::{ShrinkInputs, demand};
@@ -37,9 +38,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 16] = laws![
-    watermark, scan, shrink, refault, readahead, reach, swapahead, throttle, limits, share,
-    bandwidth, position, rate, pause, pace, chunk,
+pub(crate) const LAWS: [Law; 17] = laws![
+    watermark, scan, shrink, refault, s3_fifo, readahead, reach, swapahead, throttle, limits,
+    share, bandwidth, position, rate, pause, pace, chunk,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -166,6 +167,41 @@ fn refault() -> Picture {
             name: "active anon + inactive anon",
             at: 100_000,
         }],
+    }
+}
+
+fn s3_fifo() -> Picture {
+    let looks = |queue: Queue, touches: u64| {
+        let (mut queue, mut frequency) = (queue, touches.min(MOST_FREQUENT));
+        let mut looks = 1;
+        loop {
+            match fate(queue, frequency) {
+                Fate::Evicted => return looks,
+                Fate::ToMain => (queue, frequency) = (Queue::Main, 0),
+                Fate::Round => frequency -= 1,
+            }
+            looks += 1;
+        }
+    };
+    let of = |name, queue| {
+        curve(
+            name,
+            (0..=6).map(|touches| (touches, looks(queue, touches))),
+        )
+    };
+    Picture {
+        title: "Looks before a page is evicted",
+        x: Axis::even("touches after the first", 0, 6, 1, 1),
+        y: Axis::even("looks", 0, 5, 1, 1),
+        curves: vec![
+            of("a page of main", Queue::Main),
+            of("a page of the small queue", Queue::Small),
+        ],
+        knees: vec![Knee {
+            name: "most that are counted",
+            at: MOST_FREQUENT,
+        }],
+        levels: vec![],
     }
 }
 

@@ -110,14 +110,14 @@ impl Engine {
         self.record_with(|| {
             let mut levels_of_all = PageLevels::default();
             for zone in &self.memory.zones {
-                levels_of_all.add(zone.levels());
+                levels_of_all.add(self.memory.levels(zone));
             }
             Event::MmVmscanWriteFolio {
                 nid: zone.node,
                 zone: zone.number,
                 is_file,
                 is_kswapd,
-                levels: zone.levels(),
+                levels: self.memory.levels(zone),
                 levels_of_all,
             }
         });

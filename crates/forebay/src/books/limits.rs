@@ -2,7 +2,6 @@
 
 use crate::books::rates::is_measured;
 use crate::engine::Engine;
-use crate::memory::Memory;
 use crate::policy::ZoneDirtyLimits;
 use crate::state::backing::Backing;
 use crate::state::zone::Zone;
@@ -112,7 +111,7 @@ impl Engine {
 
     /// The zone's part of the dirty limit, pages.
     pub(crate) fn zone_dirty_limit(&self, zone: &Zone) -> u64 {
-        let dirtyable = Memory::dirtyable_pages_of(zone);
+        let dirtyable = self.memory.dirtyable_pages_of(zone);
         limits::zone_limit(
             dirtyable,
             || self.memory.dirtyable_pages(),

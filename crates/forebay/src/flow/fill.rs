@@ -13,17 +13,14 @@ use crate::error::AccessError;
 use crate::flow::alloc::Want;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
-use crate::policy::ScanBalance;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, ObjectState, Origin};
 use crate::state::outstanding::token;
 use crate::state::read_meter::MEASURED;
-use crate::state::shadow::AGE_BITS;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, pages_for};
-use forebay_law::refault::{WorkingsetSizes, activates, refault_distance};
 use forebay_rt::Work;
 use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
@@ -224,11 +221,8 @@ impl Engine {
     ) -> Option<ExclusiveHold<'a>> {
         let key = key(object.number, page);
         let mut hold = fresh.into_hold();
-        let by_rotations = self.settings.policy.scan_balance <= ScanBalance::Rotations;
         if object.is_anonymous() {
-            // Up to 5.8 anonymous pages were taken for used until the contrary was seen.
-            let active = if by_rotations { flag::ACTIVE } else { 0 };
-            hold.set(flag::ANON | active);
+            hold.set(flag::ANON);
         }
         object.note_page(page);
         if self
@@ -241,61 +235,8 @@ impl Engine {
             self.memory.free_frame(frame);
             return None;
         }
-        self.settle_refault(key, &mut hold);
-        let zone = self.memory.zone_of(hold.frame());
-        if by_rotations {
-            zone.list_scanned(&self.memory.frames, hold.frame());
-        } else {
-            zone.list(&self.memory.frames, hold.frame());
-        }
+        self.memory.list_new(&mut hold);
         Some(hold)
-    }
-
-    /// A page that was evicted not long ago goes to the active list at once (spec/reclaim.md 2.8).
-    fn settle_refault(&self, key: u64, hold: &mut ExclusiveHold<'_>) {
-        let Some(shadow) = self.memory.shadows.take(key) else {
-            return;
-        };
-        let is_file = hold.word() & flag::ANON == 0;
-        let (refault, activate, restore) = if is_file {
-            (
-                Counter::WorkingsetRefaultFile,
-                Counter::WorkingsetActivateFile,
-                Counter::WorkingsetRestoreFile,
-            )
-        } else {
-            (
-                Counter::WorkingsetRefaultAnon,
-                Counter::WorkingsetActivateAnon,
-                Counter::WorkingsetRestoreAnon,
-            )
-        };
-        self.count(refault, 1);
-        let Some(zone) = self.memory.zones.get(shadow.zone) else {
-            return;
-        };
-        let distance = refault_distance(zone.age(), shadow.age, AGE_BITS);
-        let sizes = zone.sizes();
-        let sizes = WorkingsetSizes {
-            active_file: sizes.active_file,
-            inactive_file: sizes.inactive_file,
-            active_anon: sizes.active_anon,
-            inactive_anon: sizes.inactive_anon,
-            swap_has_room: self.memory.swap_has_room(),
-        };
-        if !activates(distance, is_file, &sizes) {
-            return;
-        }
-        hold.set(flag::ACTIVE);
-        zone.grow_older();
-        self.count(activate, 1);
-        let node = &self.memory.nodes[zone.node];
-        node.refaults[usize::from(is_file)].fetch_add(1, Ordering::Relaxed);
-        if shadow.workingset {
-            hold.set(flag::WORKINGSET);
-            self.count(restore, 1);
-            zone.note_cost(u64::from(!is_file), u64::from(is_file));
-        }
     }
 
     fn submit_read(self: &Arc<Self>, object: &ObjectState, first: u64, pages: Vec<PagePointer>) {

@@ -4,12 +4,14 @@
 //! | file | what it does |
 //! |---|---|
 //! | `writeback` | file pages written by a reclaimer (before 6.16) |
+//! | `caches` | closed files that took their pages along (before 5.16) |
 //! | `naps` | waits for congestion (before 5.16) and the first waits for events |
 //! | `kswapd` | the life of a kswapd with other rules than today's |
 //! | `sleep` | when it slept (before 5.3) |
 //! | `zones` | how it balances each zone (before 4.8) |
 //! | `foreground` | writers that write themselves (before 3.2) |
 
+mod caches;
 mod foreground;
 mod kswapd;
 mod naps;

@@ -4,6 +4,7 @@
 //! batches; frames that are off their lists go back by themselves: a caller that gives up half-way
 //! leaves nothing behind.
 
+pub(super) mod asking;
 mod batch;
 mod caches;
 mod control;
@@ -17,17 +18,13 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::alloc::Want;
-use crate::policy::{InactiveShare, ReclaimThrottle, ScanBalance};
+use crate::lists::{List, Source};
+use crate::state::batch::Batch;
 use crate::state::node::Node;
-use crate::state::zone::{Batch, List, Zone};
+use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
-use forebay_law::history::{
-    PagesLookedAt, RotationScan, RotationWeights, scan_targets_by_rotation,
-};
-use forebay_law::scan::{
-    ListSizes, ScanInputs, ScanTargets, TOP_PRIORITY, inactive_is_low, inactive_is_under_tenth,
-    rebalance, scan_targets,
-};
+use forebay_law::history::PagesLookedAt;
+use forebay_law::scan::{ScanInputs, ScanTargets, TOP_PRIORITY, rebalance};
 
 /// Pages that one poll of a run looks at, about a millisecond's worth: whoever reclaims may be a
 /// task among others, and of large memory with nothing to free each pass looks at all of it.
@@ -66,7 +63,7 @@ impl Engine {
                 let node = &self.memory.nodes[(first + at) % self.memory.nodes.len()];
                 self.shrink_node(node, node.top_class(), control).await;
             }
-            if self.settings.policy.reclaim_throttle == ReclaimThrottle::Events {
+            if self.past.waits_for_events() {
                 self.wait_for_progress(&self.memory.nodes[first], control)
                     .await;
             }
@@ -74,10 +71,10 @@ impl Engine {
             if control.reclaimed >= control.goal {
                 return;
             }
-            if self.settings.policy.reclaimers_write() {
+            if self.past.writes.is_some() {
                 self.ask_flushers_after(total_scanned);
             }
-            if self.settings.policy.naps() {
+            if self.past.naps.is_some() {
                 self.nap_in_vain(first, control).await;
             }
         }
@@ -103,7 +100,7 @@ impl Engine {
         if control.reclaimed > before.0 {
             node.failures.store(0, Ordering::Relaxed);
         }
-        if self.settings.policy.reclaim_throttle == ReclaimThrottle::Events {
+        if self.past.waits_for_events() {
             self.throttle_after_pass(node, control).await;
         } else {
             self.nap_after_pass(node, control).await;
@@ -115,7 +112,8 @@ impl Engine {
 
     pub(crate) async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl) {
         let inputs = self.scan_inputs(zone, control);
-        let targets = self.targets(zone, control, &inputs);
+        let is_kswapd = control.who == Who::Kswapd;
+        let targets = self.memory.lists.targets(zone.number, &inputs, is_kswapd);
         let mut left = targets;
         let mut adjusted = false;
         let at_start = control.reclaimed;
@@ -149,58 +147,34 @@ impl Engine {
         // Also where none of the inactive list was due: it may be empty, and all memory on the
         // other.
         self.age_active_anon_of(zone, control.priority).await;
-        if self.settings.policy.naps() {
+        if self.past.naps.is_some() {
             self.nap_after_zone(control).await;
         }
     }
 
-    /// How many pages of each list the pass looks at.
-    fn targets(&self, zone: &Zone, control: &ScanControl, inputs: &ScanInputs) -> ScanTargets {
-        let weights = match self.settings.policy.scan_balance {
-            ScanBalance::IoCost | ScanBalance::Cost => return scan_targets(inputs),
-            ScanBalance::EarlyRotations => RotationWeights::PlusOne,
-            ScanBalance::Rotations => RotationWeights::Plain,
-        };
-        let [anon, file] = zone.rotations();
-        let scan = RotationScan {
-            anon,
-            file,
-            weights,
-            is_kswapd: control.who == Who::Kswapd,
-        };
-        scan_targets_by_rotation(inputs, &scan)
-    }
-
     fn scan_inputs(&self, zone: &Zone, control: &ScanControl) -> ScanInputs {
+        let lists = self.memory.lists.of(zone.number);
+        let sizes = lists.sizes();
         let node = &self.memory.nodes[zone.node];
-        let sizes = zone.sizes();
-        let refaulted = |at: usize| {
-            let noted = node.refaults_noted[at].load(Ordering::Relaxed);
-            node.refaults[at].load(Ordering::Relaxed) != noted
+        let gives_up = |is_file| {
+            let refaulted = node.has_refaulted(is_file);
+            control.force_deactivate || self.memory.lists.gives_up(is_file, &sizes, refaulted)
         };
-        let share = self.settings.policy.inactive_share;
-        let by_anon_refaults = share > InactiveShare::SquareRoot;
-        // With a counted active list a refault that was activated shortens the inactive list's
-        // part by itself; only the older rule needs telling.
-        let by_file_refaults = share == InactiveShare::SquareRootOrRefaults;
         ScanInputs {
             sizes,
             priority: control.priority,
             swappiness: self.settings.swappiness,
-            cost: zone.cost(),
+            cost: lists.cost(),
             free_pages: zone.free_pages(),
             high_mark_sum: zone.marks().high,
             swap_has_room: self.memory.swap_has_room(),
-            may_deactivate_anon: control.force_deactivate
-                || (by_anon_refaults && refaulted(0))
-                || inactive_is_low(sizes.inactive_anon, sizes.active_anon),
-            may_deactivate_file: control.force_deactivate
-                || self.inactive_file_is_low(&sizes)
-                || (by_file_refaults && refaulted(1)),
+            may_deactivate_anon: gives_up(false),
+            may_deactivate_file: gives_up(true),
         }
     }
 
-    /// Judges up to `wanted` pages of one list. False if the list has no more to give.
+    /// Judges or ages up to `wanted` pages that are due from one list. False if it has no more to
+    /// give.
     async fn shrink_list(
         &self,
         zone: &Zone,
@@ -208,7 +182,8 @@ impl Engine {
         wanted: u64,
         control: &mut ScanControl,
     ) -> bool {
-        if list.is_active() {
+        let Source { list, is_judged } = self.memory.lists.source(zone.number, list);
+        if !is_judged {
             let inputs = self.scan_inputs(zone, control);
             let may = if list.is_file() {
                 inputs.may_deactivate_file
@@ -223,7 +198,7 @@ impl Engine {
             return self.shrink_active(zone, list, wanted, priority).await > 0;
         }
         if control.who == Who::Direct {
-            let passes = if self.settings.policy.naps() {
+            let passes = if self.past.naps.is_some() {
                 self.naps_while_isolated(zone, list).await
             } else {
                 self.passes_isolated(zone, list).await
@@ -232,14 +207,14 @@ impl Engine {
                 return false;
             }
         }
-        let batch = self.shrink_inactive(zone, list, wanted, control).await;
-        if let Some(backing) = control.wrote_to.take() {
-            self.wait_for_queue(&backing, control).await;
+        let batch = self.shrink_judged(zone, list, wanted, control).await;
+        if self.past.writes.is_some() {
+            self.wait_after_writes(control).await;
         }
         if batch.paged_out > 0 {
             self.wait_for_swap_queue(control).await;
         }
-        if self.settings.policy.naps() {
+        if self.past.naps.is_some() {
             self.nap_after_batch(zone, control, batch).await;
         }
         batch.taken > 0
@@ -258,25 +233,11 @@ impl Engine {
     }
 
     async fn age_active_anon_of(&self, zone: &Zone, priority: u32) {
-        let ListSizes {
-            inactive_anon,
-            active_anon,
-            ..
-        } = zone.sizes();
-        if inactive_is_low(inactive_anon, active_anon) && self.memory.swap_has_room() {
+        let sizes = self.memory.lists.of(zone.number).sizes();
+        if self.memory.lists.ages_anon(&sizes) && self.memory.swap_has_room() {
             let wanted = Batch::LIMIT as u64;
             self.shrink_active(zone, List::ActiveAnon, wanted, priority)
                 .await;
-        }
-    }
-
-    fn inactive_file_is_low(&self, sizes: &ListSizes) -> bool {
-        match self.settings.policy.inactive_share {
-            InactiveShare::Half => sizes.inactive_file < sizes.active_file,
-            InactiveShare::Tenth => inactive_is_under_tenth(sizes.inactive_file, sizes.active_file),
-            InactiveShare::SquareRoot | InactiveShare::SquareRootOrRefaults => {
-                inactive_is_low(sizes.inactive_file, sizes.active_file)
-            }
         }
     }
 }

@@ -8,7 +8,6 @@ use crate::flow::read::Missing;
 use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
-use crate::policy::Refaults;
 use crate::state::dirtier::OwedPause;
 use crate::state::dirty_index::SlabFull;
 use crate::state::flusher_requests::FlusherWork;
@@ -466,7 +465,9 @@ impl Engine {
         spare: &mut Option<FreshFrame<'a>>,
     ) -> Result<bool, Obstacle> {
         let object = &*handle.object;
-        self.memory.shadows.prefetch(key(object.number, piece.page));
+        self.memory
+            .lists
+            .prefetch_shadow(key(object.number, piece.page));
         let is_behind_end = byte_of(piece.page) >= object.length_bytes();
         let is_blank = is_behind_end || object.is_in_no_slot(piece.page);
         if !piece.is_whole() && !is_blank {
@@ -478,9 +479,8 @@ impl Engine {
             .or_else(|| self.frame_at_once(want))
             .ok_or(Obstacle::NeedsFrame)?;
         let key = key(object.number, piece.page);
-        if self.settings.policy.refaults == Refaults::OfReads && !object.is_anonymous() {
-            // What it was worth says nothing about what it will be.
-            self.memory.shadows.take(key);
+        if !object.is_anonymous() {
+            self.memory.lists.overwritten(key);
         }
         let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
             // Somebody was faster. The next try finds that page.

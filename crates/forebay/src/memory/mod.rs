@@ -1,29 +1,33 @@
 //! Memory: the frames, what lies in them, and where each page is.
 //!
-//! It owns the frames and their index, the shadows of pages that were evicted, the zones with their
-//! lists and free frames, the nodes, and the slots of swap. It never knows the clock, a policy of
-//! throttling, the queue of a store, or what waits: that is a flow.
+//! It owns the frames and their index, the lists on which pages are, the zones with their free
+//! frames, the nodes, and the slots of swap. It never knows the clock, a policy of throttling, the
+//! queue of a store, or what waits: that is a flow.
 //!
 //! | file | what it answers |
 //! |---|---|
 //! | `zones` | which zones a request may use, what they have to give, what may be dirtied |
 //! | `frames` | a frame from a free list, and back |
+//! | `isolated` | frames off their list, and back |
 //! | `pages` | the pages of an object; a page that leaves the cache |
 //! | `swap` | which anonymous page has a slot, and whether one can be had |
 
 mod frames;
+mod isolated;
 mod pages;
 mod swap;
 mod zones;
 
 pub(crate) use self::frames::FreshFrame;
+pub(crate) use self::isolated::Isolated;
 pub(crate) use self::swap::Swap;
 
 use crate::counters::Counters;
+use crate::lists::Lists;
+use crate::policy::Policy;
 use crate::state::frame::FrameTable;
 use crate::state::index::Index;
 use crate::state::node::Node;
-use crate::state::shadow::Shadows;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -32,7 +36,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Memory {
     pub(crate) frames: FrameTable,
     pub(crate) index: Index,
-    pub(crate) shadows: Shadows,
+    pub(crate) lists: Lists,
     pub(crate) zones: Vec<Zone>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) swap: OnceLock<Swap>,
@@ -49,19 +53,18 @@ impl Memory {
     pub(crate) fn new(
         frames: FrameTable,
         (zones, nodes): (Vec<Zone>, Vec<Node>),
-        shadows: Shadows,
-        has_gates: bool,
+        policy: &Policy,
         counters: Arc<Counters>,
     ) -> Memory {
         let memory = Memory {
             index: Index::new(frames.len()),
+            has_gates: policy.has_gates(),
+            lists: Lists::new(policy, zones.len(), frames.len()),
             frames,
-            shadows,
             zones,
             nodes,
             swap: OnceLock::new(),
             total_reserve: AtomicU64::new(0),
-            has_gates,
             counters,
         };
         memory.note_reserves();

@@ -5,6 +5,7 @@ use crate::memory::Memory;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{STRETCH, key, object_of, page_of};
 use crate::state::object::ObjectState;
+use crate::state::zone::Zone;
 use forebay_store::PagePointer;
 use std::ops::Range;
 
@@ -63,6 +64,48 @@ impl Memory {
         of_frames.chain(of_stretches)
     }
 
+    /// Puts a page that is new in the index on a list.
+    pub(crate) fn list_new(&self, hold: &mut ExclusiveHold<'_>) {
+        let zone = self.zone_of(hold.frame());
+        let has_room = || self.swap_has_room();
+        let Some(refault) = self.lists.arrive(&self.frames, zone.number, hold, has_room) else {
+            return;
+        };
+        let is_file = hold.word() & flag::ANON == 0;
+        let [refaults, activations, restores] = if is_file {
+            [
+                Counter::WorkingsetRefaultFile,
+                Counter::WorkingsetActivateFile,
+                Counter::WorkingsetRestoreFile,
+            ]
+        } else {
+            [
+                Counter::WorkingsetRefaultAnon,
+                Counter::WorkingsetActivateAnon,
+                Counter::WorkingsetRestoreAnon,
+            ]
+        };
+        self.counters.add(refaults, 1);
+        if let Some(zone) = refault.activated_for {
+            self.counters.add(activations, 1);
+            self.nodes[self.zones[zone].node].note_refault(is_file);
+        }
+        if refault.is_restored {
+            self.counters.add(restores, 1);
+        }
+    }
+
+    /// Frees a clean page that reclaim has isolated: what is remembered of it stays in its place.
+    pub(crate) fn evict(&self, zone: &Zone, hold: ExclusiveHold<'_>) -> u32 {
+        let (owner, word) = (hold.owner(), hold.word());
+        if word & flag::ANON != 0 {
+            self.clean_anonymous_is_gone();
+        }
+        self.index.remove(&self.frames, &hold);
+        self.lists.evicted(zone.number, owner, word);
+        hold.blank()
+    }
+
     /// Takes a clean page with its content out of the cache.
     pub(crate) fn release_clean(&self, hold: ExclusiveHold<'_>) {
         if hold.word() & flag::ANON != 0 {
@@ -75,7 +118,8 @@ impl Memory {
     pub(crate) fn release_page(&self, hold: ExclusiveHold<'_>) {
         let zone = self.zone_of(hold.frame());
         self.index.remove(&self.frames, &hold);
-        if let Some(frame) = zone.disown(&self.frames, hold) {
+        let lists = self.lists.of(zone.number);
+        if let Some(frame) = lists.disown(&self.frames, hold) {
             self.free_frame(frame);
         }
     }
@@ -89,7 +133,10 @@ impl Memory {
         }
         self.frames.clear(frame, flag::RECLAIM);
         word & (flag::DIRTY | flag::EXCLUSIVE) == 0
-            && self.zone_of(frame).rotate(&self.frames, frame)
+            && self
+                .lists
+                .of(self.zone_of(frame).number)
+                .rotate(&self.frames, frame)
     }
 
     /// Wakes those that wait for writeback on a node by what was written of its pages.

@@ -1,5 +1,7 @@
 //! Zones: which of them a request may use, what they have to give, and what may be dirtied.
 
+use crate::event::PageLevels;
+use crate::lists::List;
 use crate::memory::Memory;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
@@ -99,7 +101,7 @@ impl Memory {
         let (mut free, mut file, mut reserved) = (0, 0, 0);
         let (mut pending, mut over) = (0, 0);
         for zone in self.zones_up_to(node, node.top_class()) {
-            let sizes = zone.sizes();
+            let sizes = self.lists.of(zone.number).sizes();
             free += zone.free_pages();
             file += sizes.inactive_file + sizes.active_file;
             reserved += zone.reserved_pages();
@@ -113,13 +115,26 @@ impl Memory {
 
     /// Pages of the zone that reclaim could free, if all went well.
     pub(crate) fn reclaimable_pages(&self, zone: &Zone) -> u64 {
-        let sizes = zone.sizes();
+        let sizes = self.lists.of(zone.number).sizes();
         let anon = if self.swap_has_room() {
             sizes.inactive_anon + sizes.active_anon
         } else {
             0
         };
         sizes.inactive_file + sizes.active_file + anon
+    }
+
+    /// What an event says of the pages of a zone.
+    pub(crate) fn levels(&self, zone: &Zone) -> PageLevels {
+        let lists = self.lists.of(zone.number);
+        PageLevels {
+            free: zone.free_pages(),
+            inactive_file: lists.size(List::InactiveFile),
+            active_file: lists.size(List::ActiveFile),
+            isolated_file: lists.isolated(true),
+            dirty: zone.dirty.load(Ordering::Relaxed),
+            writeback: zone.writeback.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether all that a zone could give was looked at six times since it last gave anything.
@@ -137,9 +152,10 @@ impl Memory {
     pub(crate) fn dirtyable_pages(&self) -> u64 {
         let (mut free, mut file) = (0, 0);
         for zone in &self.zones {
-            let sizes = zone.sizes();
+            let lists = self.lists.of(zone.number);
+            let sizes = lists.sizes();
             free += zone.free_pages();
-            file += sizes.inactive_file + sizes.active_file + zone.isolated(true);
+            file += sizes.inactive_file + sizes.active_file + lists.isolated(true);
         }
         let reserve = self.total_reserve.load(Ordering::Relaxed);
         without_over(available_pages(free, file, reserve), self.pages_over())
@@ -148,13 +164,14 @@ impl Memory {
     /// Where file pages are until they are used for the first time, pages: what is read too far
     /// ahead pushes itself out of there.
     pub(crate) fn room_for_new_pages(&self) -> u64 {
-        let room = |zone: &Zone| zone.free_pages() + zone.sizes().inactive_file;
+        let room =
+            |zone: &Zone| zone.free_pages() + self.lists.of(zone.number).sizes().inactive_file;
         without_over(self.zones.iter().map(room).sum(), self.pages_over())
     }
 
     /// Memory of the zone that may be dirtied, pages.
-    pub(crate) fn dirtyable_pages_of(zone: &Zone) -> u64 {
-        let sizes = zone.sizes();
+    pub(crate) fn dirtyable_pages_of(&self, zone: &Zone) -> u64 {
+        let sizes = self.lists.of(zone.number).sizes();
         let file = sizes.inactive_file + sizes.active_file;
         let dirtyable = limits::zone_dirtyable(zone.free_pages(), file, zone.reserved_pages());
         without_over(dirtyable, zone.pages_over())

@@ -45,17 +45,11 @@ choices! {
         Anybody => "a",
         /// kswapd alone (b; the first patch of 2011).
         Kswapd => "b",
-        /// kswapd alone, and in trouble only: from priority 9 on (c).
-        KswapdInTrouble => "c",
-        /// The same, and what is under writeback is counted (d).
-        WritebackCounted => "d",
-        /// The same, and what is not written is marked to be freed when its flusher has written it
-        /// (e; the whole series, 3.2 to 3.10).
+        /// kswapd alone, and in trouble only: from priority 9 on. What is not written is marked to
+        /// be freed when its flusher has written it (e; the whole series, 3.2 to 3.10).
         Marked => "e",
-        /// kswapd alone, where a whole batch was dirty and no flusher had it (f1; 3.11 to 4.10).
-        KswapdWhereFlagged => "f1",
-        /// The same, and only pages met for the second time; others go to the active list (f2; 4.11
-        /// to 5.15).
+        /// kswapd alone, where a whole batch was dirty and no flusher had it, and only pages met
+        /// for the second time; others go to the active list (f2; 4.11 to 5.15).
         KswapdWhereMetTwice => "f2",
         /// As before, but reclaimers wait for events (g; 5.16 to 6.15).
         KswapdAtLast => "g",
@@ -158,6 +152,16 @@ choices! {
         /// later).
         #[default]
         Node => "node",
+    }
+
+    /// By which rule pages are evicted. What the choices `active_references`, `inactive_share` and
+    /// `refaults` say is about two lists alone, and so are the rotations of `scan_balance`.
+    Eviction {
+        /// Two lists: a second touch makes a page active (spec/reclaim.md 2.3 to 2.8).
+        #[default]
+        TwoLists => "two-lists",
+        /// S3-FIFO: a small queue, a main one, and the memory of evicted pages.
+        S3Fifo => "s3-fifo",
     }
 
     /// What later touches are worth to an active page (spec/reclaim.md 2.6).

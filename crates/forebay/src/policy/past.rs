@@ -6,8 +6,8 @@
 //! that it had not, the state is made accordingly, and no flow asks at all.
 
 use crate::policy::{
-    DirtyThrottle, FlushChunk, KswapdBalance, KswapdSleep, Policy, ReclaimThrottle,
-    ReclaimWriteback, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ClosedFiles, DirtyThrottle, FlushChunk, KswapdBalance, KswapdSleep, Policy, ReclaimThrottle,
+    ReclaimWriteback, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 use forebay_law::chunk::MIN_WRITEBACK_PAGES;
 use forebay_law::history::EarlyProgress;
@@ -31,6 +31,12 @@ pub(crate) struct Past {
     pub(crate) naps: Option<ReclaimThrottle>,
     /// The first versions of waiting for events.
     pub(crate) early_events: Option<EarlyProgress>,
+    /// Reclaimers write file pages, or ask for their writing (before 6.16).
+    pub(crate) writes: Option<ReclaimWriteback>,
+    /// What becomes of a page at the end of its list goes by one of the older rules.
+    pub(crate) judges: bool,
+    /// Caches beside the pages are asked by one of the older rules.
+    pub(crate) caches: bool,
 }
 
 /// What was different about kswapd.
@@ -77,7 +83,13 @@ impl Past {
             balances_zones: policy.kswapd_balance == KswapdBalance::Zones,
             rests: reclaim == ReclaimThrottle::Events,
         };
+        let writeback = policy.reclaim_writeback;
+        let writes = policy.reclaimers_write();
         Past {
+            writes: writes.then_some(writeback),
+            judges: writes || policy.naps() || kswapd.balances_zones,
+            caches: policy.shrink_demand == ShrinkDemand::ByScan
+                || policy.closed_files == ClosedFiles::Stripped,
             writers: (throttle <= DirtyThrottle::Foreground).then_some(throttle),
             pauses_are_whole: throttle < DirtyThrottle::Paced,
             turn_pages: match policy.flush_chunk {
@@ -96,6 +108,18 @@ impl Past {
                 _ => None,
             },
         }
+    }
+}
+
+impl Past {
+    /// Whether kswapd balances each zone for itself (before 4.8).
+    pub(crate) fn balances_zones(&self) -> bool {
+        self.kswapd.is_some_and(|past| past.balances_zones)
+    }
+
+    /// Whether reclaimers wait for events, and for as long as today.
+    pub(crate) fn waits_for_events(&self) -> bool {
+        self.naps.is_none() && self.early_events.is_none()
     }
 }
 
@@ -159,6 +183,8 @@ mod tests {
         assert_eq!(past.zone_limits, Some(ZoneDirtyLimits::Off));
         assert_eq!(past.naps, Some(ReclaimThrottle::Linux30));
         assert!(past.pauses_are_whole && past.early_events.is_none());
+        assert_eq!(past.writes, Some(ReclaimWriteback::Anybody));
+        assert!(past.judges && past.caches && past.balances_zones() && !past.waits_for_events());
         let kswapd = past.kswapd.unwrap();
         assert_eq!(kswapd.sleep, Some(KswapdSleep::EveryZone));
         assert!(kswapd.balances_zones && !kswapd.rests && !kswapd.counts_failures());

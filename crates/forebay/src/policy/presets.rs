@@ -2,9 +2,9 @@
 //! on the kernel for which it was made.
 
 use super::{
-    ActiveReferences, ClosedFiles, DirtyThrottle, FlushChunk, InactiveShare, KswapdBalance,
-    KswapdSleep, Policy, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults, ScanBalance,
-    ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
+    ActiveReferences, ClosedFiles, DirtyThrottle, Eviction, FlushChunk, InactiveShare,
+    KswapdBalance, KswapdSleep, Policy, Readahead, ReclaimThrottle, ReclaimWriteback, Refaults,
+    ScanBalance, ShrinkDemand, WatermarkSpacing, WriteDepth, ZoneDirtyLimits,
 };
 
 const LINUX_3_0: Policy = Policy {
@@ -16,6 +16,7 @@ const LINUX_3_0: Policy = Policy {
     zone_dirty_limits: ZoneDirtyLimits::Off,
     kswapd_sleep: KswapdSleep::EveryZone,
     kswapd_balance: KswapdBalance::Zones,
+    eviction: Eviction::TwoLists,
     active_references: ActiveReferences::Ignored,
     inactive_share: InactiveShare::Half,
     refaults: Refaults::Ignored,
@@ -53,6 +54,7 @@ const LINUX_4_11: Policy = Policy {
     zone_dirty_limits: ZoneDirtyLimits::ForNodes,
     kswapd_sleep: KswapdSleep::ForClassZero,
     kswapd_balance: KswapdBalance::Node,
+    eviction: Eviction::TwoLists,
     active_references: ActiveReferences::Ignored,
     inactive_share: InactiveShare::SquareRoot,
     refaults: Refaults::OfReads,

@@ -386,38 +386,10 @@ impl SharedHold<'_> {
         self.word
     }
 
-    /// Notes an access, up to four. A second one is what activates an inactive page
-    /// (spec/reclaim.md 2.3); the move itself is left to reclaim, so that a hit takes no lock.
     #[inline]
-    pub(crate) fn mark_accessed(&self) {
-        mark_accessed(self.table, self.frame, self.word);
+    pub(crate) fn set(&self, flags: u64) {
+        self.table.set(self.frame, flags);
     }
-}
-
-#[inline]
-fn mark_accessed(table: &FrameTable, frame: u32, word: u64) {
-    let touch = next_touch(word);
-    if touch != 0 {
-        table.set(frame, touch);
-    }
-}
-
-/// The flag that tells of one more access to the page of `word`; none after four.
-#[inline]
-fn next_touch(word: u64) -> u64 {
-    const TOUCHES: [u64; 4] = [
-        flag::REFERENCED,
-        flag::PROMOTE,
-        flag::FREQUENT,
-        flag::CONSTANT,
-    ];
-    if word & flag::CONSTANT != 0 {
-        return 0;
-    }
-    TOUCHES
-        .into_iter()
-        .find(|touch| word & touch == 0)
-        .unwrap_or(0)
 }
 
 impl Drop for SharedHold<'_> {
@@ -457,6 +429,11 @@ impl ExclusiveHold<'_> {
         self.table.set(self.frame, flags);
     }
 
+    /// Sets `flags` and returns the word before.
+    pub(crate) fn fetch_set(&mut self, flags: u64) -> u64 {
+        self.table.set(self.frame, flags)
+    }
+
     pub(crate) fn unset(&mut self, flags: u64) {
         self.table
             .frame(self.frame)
@@ -469,16 +446,6 @@ impl ExclusiveHold<'_> {
             .frame(self.frame)
             .owner
             .store(key, Ordering::Release);
-    }
-
-    /// Notes an access, as [`SharedHold::mark_accessed`].
-    pub(crate) fn mark_accessed(&self) {
-        mark_accessed(self.table, self.frame, self.word());
-    }
-
-    /// Notes an access and sets `flags` in one step; returns the word before.
-    pub(crate) fn set_accessed(&mut self, flags: u64) -> u64 {
-        self.table.set(self.frame, flags | next_touch(self.word()))
     }
 
     /// Makes a blank frame of it, which nobody holds; the caller gives it back to its free list.

@@ -1,4 +1,4 @@
-//! State remembers: frames, lists, objects and accounts.
+//! State remembers: frames, zones, objects and accounts. Lists of pages have a room of their own.
 //!
 //! The rules of this room: nothing here waits: whoever has to is handed a listener and
 //! waits in a flow; and every lock is taken and released inside one function; what
@@ -12,7 +12,7 @@
 //! 3. `ObjectState::dirty`
 //! 4. the block slab
 //! 5. a bucket of the index
-//! 6. a zone's balloon, `Zone::lists`, `Zone::free`
+//! 6. a zone's balloon, `ZoneLists::chains`, `Zone::free`
 //! 7. `Backing::rates`, what is measured of its reads, the cache's limits, a store's activity,
 //!    counters, the error sequence of an object, the line of its cuts
 //!
@@ -22,6 +22,7 @@
 pub(crate) mod activity;
 pub(crate) mod arena;
 pub(crate) mod backing;
+pub(crate) mod batch;
 pub(crate) mod congestion;
 pub(crate) mod content;
 pub(crate) mod cut_line;
@@ -41,7 +42,6 @@ pub(crate) mod outstanding;
 pub(crate) mod pause_turn;
 pub(crate) mod read_meter;
 pub(crate) mod retry;
-pub(crate) mod shadow;
 pub(crate) mod shrinkers;
 pub(crate) mod stream;
 pub(crate) mod swap;

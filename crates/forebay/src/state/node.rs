@@ -52,8 +52,8 @@ pub(crate) struct Node {
     /// Told when frames of the node were freed.
     pub(crate) freed: WaitQueue,
     /// Workingset activations at the end of the last run, anon and file.
-    pub(crate) refaults_noted: [AtomicU64; 2],
-    pub(crate) refaults: [AtomicU64; 2],
+    refaults_noted: [AtomicU64; 2],
+    refaults: [AtomicU64; 2],
 }
 
 impl Node {
@@ -96,6 +96,18 @@ impl Node {
     /// Takes the request away and returns it.
     pub(crate) fn take_request(&self) -> Option<usize> {
         lock(&self.request).take()
+    }
+
+    /// A page that was activated came back too early.
+    pub(crate) fn note_refault(&self, is_file: bool) {
+        self.refaults[usize::from(is_file)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether pages of a kind came back too early since the last run.
+    pub(crate) fn has_refaulted(&self, is_file: bool) -> bool {
+        let at = usize::from(is_file);
+        let noted = self.refaults_noted[at].load(Ordering::Relaxed);
+        self.refaults[at].load(Ordering::Relaxed) != noted
     }
 
     /// Remembers how much was refaulted, to see at the next run whether more was.

@@ -1,16 +1,17 @@
 //! What reclaim does to frames, mirrored by the twin: isolating, judging, putting back, rotating.
 
+use crate::lists::List;
+use crate::lists::shadow::Shadow;
+use crate::state::batch::Batch;
 use crate::state::frame::flag;
-use crate::state::shadow::Shadow;
 use crate::state::twin_tests::{Isolation, Machine, Twin, TwinFrame};
-use crate::state::zone::{Batch, List};
 
 impl Twin<'_> {
     pub(super) fn isolate(&mut self) {
         let zone = self.prng.below(2) as usize;
         let list = List::ALL[self.prng.below(4) as usize];
         let wanted = 1 + self.prng.below(5) as usize;
-        let taken = self.machine.zones[zone].isolate(&self.machine.frames, list, wanted);
+        let taken = self.machine.lists[zone].isolate(&self.machine.frames, list, wanted);
         let members = &mut self.zones[zone].lists[list as usize];
         let kept = members.len().saturating_sub(wanted);
         let mut expected: Vec<u32> = members.split_off(kept).into();
@@ -52,8 +53,13 @@ impl Twin<'_> {
             }
             kept.push(frame);
         }
-        let Machine { frames, zones, .. } = self.machine;
-        let orphans = zones[zone].put_back(frames, &kept, is_file, taken.len());
+        let Machine {
+            frames,
+            zones,
+            lists,
+            ..
+        } = self.machine;
+        let orphans = lists[zone].put_back(frames, &kept, is_file, taken.len());
         let gone = |frame: &&u32| self.frames[**frame as usize].owner == 0;
         let expected: Vec<u32> = kept.as_slice().iter().filter(gone).copied().collect();
         assert_eq!(
@@ -101,7 +107,8 @@ impl Twin<'_> {
             frames,
             index,
             shadows,
-            zones,
+            lists,
+            ..
         } = self.machine;
         let owner = frames.owner(frame);
         let dirty = flag::DIRTY | flag::WRITEBACK;
@@ -111,7 +118,7 @@ impl Twin<'_> {
         index.remove(frames, &hold);
         let shadow = Shadow {
             zone,
-            age: zones[zone].grow_older(),
+            age: lists[zone].grow_older(),
             workingset: hold.word() & flag::WORKINGSET != 0,
         };
         shadows.remember(owner, shadow);
@@ -127,7 +134,7 @@ impl Twin<'_> {
             return;
         };
         let zone = Machine::zone_of(frame);
-        let rotated = self.machine.zones[zone].rotate(&self.machine.frames, frame);
+        let rotated = self.machine.lists[zone].rotate(&self.machine.frames, frame);
         let flags = &mut self.frames[frame as usize].flags;
         assert_eq!(rotated, *flags & flag::LISTED != 0);
         if rotated {

@@ -1,12 +1,14 @@
 //! Frame words, index, lists and shadows together, under random operations, each of which a naive
 //! twin of maps and queues does too. What must hold after each is in the sibling that walks.
 
+use crate::lists::shadow::{Shadow, Shadows};
+use crate::lists::{List, ZoneLists};
 use crate::settings::PageMemory;
 use crate::state::arena::Arena;
+use crate::state::batch::Batch;
 use crate::state::frame::{FrameTable, Refused, SharedHold, claimable, flag};
 use crate::state::index::{Index, key};
-use crate::state::shadow::{Shadow, Shadows};
-use crate::state::zone::{Batch, List, Zone, ZonePlan, ZoneSize};
+use crate::state::zone::{Zone, ZonePlan, ZoneSize};
 use forebay_base::Prng;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,6 +22,7 @@ pub(super) struct Machine {
     pub(super) index: Index,
     pub(super) shadows: Shadows,
     pub(super) zones: Vec<Zone>,
+    pub(super) lists: [ZoneLists; 2],
 }
 
 impl Machine {
@@ -49,6 +52,7 @@ impl Machine {
             index: Index::new(INDEX_FRAMES),
             shadows: Shadows::new(FRAMES),
             zones,
+            lists: [ZoneLists::new(), ZoneLists::new()],
             frames,
         }
     }
@@ -156,6 +160,7 @@ impl<'a> Twin<'a> {
             index,
             shadows,
             zones,
+            lists,
         } = self.machine;
         let zone = self.prng.below(2) as usize;
         let key = self.draw_key();
@@ -176,7 +181,7 @@ impl<'a> Twin<'a> {
         let shadow = shadows.take(key);
         let remembered = self.shadows.remove(&key);
         assert!(shadow.is_none() || shadow == remembered, "{shadow:?}");
-        zones[zone].list(frames, frame);
+        lists[zone].list(frames, frame);
         hold.leave();
         self.pages.insert(key, frame);
         *self.twin(frame) = TwinFrame {
@@ -200,7 +205,7 @@ impl<'a> Twin<'a> {
             self.machine.index.remove(&self.machine.frames, &hold);
             self.disowned(
                 frame,
-                self.machine.zones[Machine::zone_of(frame)].disown(&self.machine.frames, hold),
+                self.machine.lists[Machine::zone_of(frame)].disown(&self.machine.frames, hold),
             );
             return;
         }
@@ -326,7 +331,7 @@ impl<'a> Twin<'a> {
         let Machine {
             frames,
             index,
-            zones,
+            lists,
             ..
         } = self.machine;
         let hold = frames.exclude(frame, key, flag::WRITEBACK);
@@ -338,7 +343,7 @@ impl<'a> Twin<'a> {
         let Ok(mut hold) = hold else { return };
         hold.unset(flag::DIRTY);
         index.remove(frames, &hold);
-        let blank = zones[Machine::zone_of(frame)].disown(frames, hold);
+        let blank = lists[Machine::zone_of(frame)].disown(frames, hold);
         self.disowned(frame, blank);
     }
 

@@ -4,9 +4,9 @@
 //! It proves invariants F1, F2, F3 and F4 of frame words, invariants X1 and X2 of the index, and
 //! invariants Z1, Z2 and Z3 of the lists.
 
+use crate::lists::List;
 use crate::state::frame::{HOLDS, NO_FRAME, flag};
 use crate::state::twin_tests::{FRAMES, Machine, Twin, TwinFrame};
-use crate::state::zone::List;
 use forebay_base::sync::atomic::Ordering;
 use std::collections::BTreeSet;
 
@@ -44,12 +44,12 @@ impl Twin<'_> {
     }
 
     fn walk_list(&self, number: usize, list: List, places: &mut [u32]) {
-        let Machine { frames, zones, .. } = self.machine;
-        let (zone, twin) = (&zones[number], &self.zones[number]);
-        let members = zone.members(frames, list);
+        let Machine { frames, lists, .. } = self.machine;
+        let (lists, twin) = (&lists[number], &self.zones[number]);
+        let members = lists.members(frames, list);
         let expected: Vec<u32> = twin.lists[list as usize].iter().rev().copied().collect();
         assert_eq!(members, expected, "{list:?}");
-        assert_eq!(zone.size(list), members.len() as u64, "{list:?} (Z2)");
+        assert_eq!(lists.size(list), members.len() as u64, "{list:?} (Z2)");
         for (at, &frame) in members.iter().enumerate() {
             places[frame as usize] += 1;
             let links = frames.frame(frame);
@@ -61,7 +61,7 @@ impl Twin<'_> {
         }
         let is_file = list.is_file();
         let isolated = twin.isolated[usize::from(is_file)];
-        assert_eq!(zone.isolated(is_file), isolated);
+        assert_eq!(lists.isolated(is_file), isolated);
     }
 
     /// A word has the flags that it should, those of lists among them (Z3), and as many holds as

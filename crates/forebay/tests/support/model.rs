@@ -5,7 +5,8 @@
 //! the same again, which is what a program would do.
 
 use super::{Bench, OfSize, PAGE, simulated};
-use forebay::{AccessError, Advice, Counter, File, ReadRequest, Settings};
+use forebay::policy::Eviction;
+use forebay::{AccessError, Advice, Counter, File, Policy, ReadRequest, Settings};
 use forebay_base::{Prng, Span};
 use forebay_rt::Rt;
 use forebay_store::{
@@ -23,6 +24,7 @@ pub(crate) struct Plan {
     /// Operations of all tasks together.
     pub(crate) operations: u64,
     pub(crate) memory_bytes: u64,
+    pub(crate) eviction: Eviction,
     pub(crate) durability: Durability,
     /// Requests fail now and then.
     pub(crate) faulty: bool,
@@ -39,6 +41,7 @@ impl Plan {
             tasks: 1 + chance.below(4),
             operations: 300,
             memory_bytes: (2 << chance.below(3)) << 20,
+            eviction: Eviction::default(),
             durability: match chance.below(4) {
                 0 => Durability::OnCommit,
                 1 => Durability::Unstable,
@@ -346,7 +349,13 @@ async fn settle(plan: Plan, bench: &Bench, mirrors: Vec<(u64, Mirror, Mirror)>) 
 }
 
 fn furnish(plan: Plan, rt: Rt) -> (Bench, Arc<FaultStore>) {
-    let settings = Settings::of_mib(plan.memory_bytes >> 20);
+    let settings = Settings {
+        policy: Policy {
+            eviction: plan.eviction,
+            ..Policy::default()
+        },
+        ..Settings::of_mib(plan.memory_bytes >> 20)
+    };
     let memory = Arc::new(MemoryStore::with(Geometry {
         durability: plan.durability,
         max_io_pages: 64,

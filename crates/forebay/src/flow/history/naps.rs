@@ -1,13 +1,14 @@
 //! Before 5.16: reclaimers that nap until no store is congested, or for a time (spec/reclaim.md
-//! 5.1 to 5.3, T0 to T4 of 3.5); and the first two versions of waiting for events.
+//! 5.1 to 5.3, T0, T1, T3 and T4 of 3.5); and the first two versions of waiting for events.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::lists::List;
 use crate::policy::ReclaimThrottle;
 use crate::state::node::{Node, ReclaimFlags};
-use crate::state::zone::{List, Zone};
+use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::{EarlyProgress, consider_throttle_early};
@@ -58,7 +59,7 @@ impl Engine {
         self.rt.now().since(began).as_micros()
     }
 
-    /// Flags and naps after a batch (T0 to T3).
+    /// Flags and naps after a batch (T0, T1 and T3).
     pub(crate) async fn nap_after_batch(&self, zone: &Zone, control: &ScanControl, batch: Tally) {
         let version = self.settings.policy.reclaim_throttle;
         let flags = self.reclaim_flags(zone);
@@ -203,7 +204,9 @@ impl Engine {
         let version = self.settings.policy.reclaim_throttle;
         let may_io_and_fs = version > ReclaimThrottle::Linux32;
         let is_file = list.is_file();
-        let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), may_io_and_fs);
+        let lists = self.memory.lists.of(zone.number);
+        let too_many =
+            || too_many_isolated(lists.isolated(is_file), lists.size(list), may_io_and_fs);
         while too_many() {
             if self.is_closing() {
                 return false;

@@ -41,7 +41,8 @@ fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual
     for (zone, free) in engine.memory.zones.iter().zip(free) {
         while zone.free_pages() > free {
             let frame = zone.take_free(&engine.memory.frames);
-            zone.list(&engine.memory.frames, frame.expect("it counts as free"));
+            let lists = engine.memory.lists.of(zone.number);
+            lists.list(&engine.memory.frames, frame.expect("it counts as free"));
         }
     }
     (world, engine)

@@ -2,15 +2,16 @@
 
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::flow::judge::Verdict;
+use crate::flow::judge::stays::Fate;
 use crate::flow::reclaim::{ScanControl, Tally, Who};
+use crate::lists::Verdict;
 use crate::policy::ReclaimWriteback;
 use crate::settings::ReclaimWrites;
-use crate::state::backing::Backing;
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::page_of;
 use crate::state::node::ReclaimFlags;
+use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
 
 /// A pass is in trouble below this priority.
@@ -20,15 +21,72 @@ const TROUBLE_PRIORITY: u32 = 10;
 const ASKS_FLUSHERS_ABOVE: u64 = 48;
 
 impl Engine {
-    /// What becomes of a page under writeback: before 3.11 reclaim leaves no mark on it.
-    pub(crate) fn leave_in_writeback(&self, tally: &mut Tally) -> Verdict {
+    /// What became of a page, by any of the older rules.
+    pub(crate) fn past_fate(
+        &self,
+        zone: &Zone,
+        hold: &ExclusiveHold<'_>,
+        control: &ScanControl,
+        tally: &mut Tally,
+    ) -> Fate {
         let stage = self.settings.policy.reclaim_writeback;
-        tally.writeback += u64::from(stage >= ReclaimWriteback::WritebackCounted);
-        Verdict::Keep
+        let flags = self.reclaim_flags(zone);
+        let word = hold.word();
+        let met_before = tally.classify(word, || self.meets_congestion(hold));
+        let verdict = self.memory.lists.verdict(word);
+        if let Verdict::Round(touches) = verdict {
+            return Fate::Round(touches);
+        }
+        if word & (flag::WRITEBACK | flag::UNSTABLE) != 0 {
+            if stage < ReclaimWriteback::KswapdWhereMetTwice {
+                // Before 3.11 reclaim left no mark on it; before 3.2 it was not counted either.
+                tally.writeback += u64::from(stage == ReclaimWriteback::Marked);
+                return Fate::Keep;
+            }
+            let met_again = control.who == Who::Kswapd && met_before;
+            let met_again = met_again && flags.writeback.load(Ordering::Relaxed);
+            return self.leave_in_writeback(hold, met_again, tally);
+        }
+        if verdict == Verdict::Activate {
+            return Fate::Activate;
+        }
+        if word & flag::DIRTY == 0 {
+            return Fate::Free;
+        }
+        let was_touched = self.memory.frames.forget_first_touch(hold.frame());
+        let is_anon = word & flag::ANON != 0;
+        if !is_anon && !self.may_write_file(flags, hold, control) {
+            return self.past_dirty_file(stage, hold);
+        }
+        if was_touched {
+            return Fate::Keep;
+        }
+        if is_anon && !self.gives_slot(hold) {
+            return Fate::OutOfTheWay;
+        }
+        tally.dirty_met += 1;
+        if self.past.naps.is_some() && self.is_gate_closed(hold, control) {
+            tally.gate_closed += 1;
+            return Fate::Keep;
+        }
+        if is_anon {
+            self.page_out_or_put_off(hold)
+        } else {
+            Fate::WriteFile
+        }
+    }
+
+    /// The flags by which reclaim of `zone` goes: its own where zones are balanced.
+    pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
+        if self.past.balances_zones() {
+            &zone.flags
+        } else {
+            &self.memory.nodes[zone.node].flags
+        }
     }
 
     /// Whether a dirty file page is written by the reclaimer that met it.
-    pub(crate) fn may_write_file(
+    fn may_write_file(
         &self,
         flags: &ReclaimFlags,
         hold: &ExclusiveHold<'_>,
@@ -39,10 +97,7 @@ impl Engine {
         match self.settings.policy.reclaim_writeback {
             ReclaimWriteback::Anybody => true,
             ReclaimWriteback::Kswapd => is_kswapd,
-            ReclaimWriteback::KswapdInTrouble
-            | ReclaimWriteback::WritebackCounted
-            | ReclaimWriteback::Marked => is_kswapd && control.priority < TROUBLE_PRIORITY,
-            ReclaimWriteback::KswapdWhereFlagged => is_kswapd && is_flagged(),
+            ReclaimWriteback::Marked => is_kswapd && control.priority < TROUBLE_PRIORITY,
             ReclaimWriteback::KswapdWhereMetTwice | ReclaimWriteback::KswapdAtLast => {
                 is_kswapd && is_flagged() && hold.word() & flag::RECLAIM != 0
             }
@@ -50,15 +105,24 @@ impl Engine {
         }
     }
 
-    /// What becomes of a dirty file page while those that are left were only counted.
-    pub(crate) fn skip_dirty_file(&self) -> Verdict {
-        self.count(Counter::NrVmscanWriteSkip, 1);
-        Verdict::Keep
+    /// Of a dirty file page that was not written. Before 3.2 those were only counted.
+    fn past_dirty_file(&self, stage: ReclaimWriteback, hold: &ExclusiveHold<'_>) -> Fate {
+        if stage < ReclaimWriteback::Marked {
+            self.count(Counter::NrVmscanWriteSkip, 1);
+            return Fate::Keep;
+        }
+        let fate = self.leave_dirty_file(hold);
+        // Before 4.11 it stayed where it was.
+        if stage == ReclaimWriteback::Marked {
+            Fate::Keep
+        } else {
+            fate
+        }
     }
 
     /// Whether the store of a page is so busy that a caller does not write to it: kswapd does, and
     /// so does a caller that is writing to that store anyway.
-    pub(crate) fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl) -> bool {
+    fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl) -> bool {
         if control.who == Who::Kswapd || !self.congestion.is_anywhere() {
             return false;
         }
@@ -94,18 +158,25 @@ impl Engine {
         control.wrote_to = Some(backing);
     }
 
-    /// Who wrote waits while the store's queue is full, as it would for a place in it. Whoever
-    /// has waited may overbook the queue by half, so that one place is enough for a batch.
-    pub(crate) async fn wait_for_queue(&self, backing: &Backing, control: &mut ScanControl) {
+    /// A reclaimer that wrote waits while the store's queue is full, as it would for a place in it.
+    /// One that has waited may overbook the queue by half, so that one place is enough for a batch.
+    pub(crate) async fn wait_after_writes(&self, control: &mut ScanControl) {
+        let Some(backing) = control.wrote_to.take() else {
+            return;
+        };
         let room = backing.settings.queue_requests;
         let rooms = [room, room.saturating_add(room / 2)];
-        self.wait_for_room(backing, rooms, control).await;
+        self.wait_for_room(&backing, rooms, control).await;
+    }
+
+    /// Whether a batch in which all was dirty asks the flushers (4.11 and later).
+    pub(crate) fn asked_after_batches(&self) -> bool {
+        self.settings.policy.reclaim_writeback >= ReclaimWriteback::KswapdWhereMetTwice
     }
 
     /// A caller that has looked at much in vain asks the flushers for as many pages (3.0 to 4.10).
     pub(crate) fn ask_flushers_after(&self, total_scanned: u64) {
-        let stage = self.settings.policy.reclaim_writeback;
-        if stage >= ReclaimWriteback::KswapdWhereMetTwice || total_scanned <= ASKS_FLUSHERS_ABOVE {
+        if self.asked_after_batches() || total_scanned <= ASKS_FLUSHERS_ABOVE {
             return;
         }
         self.stores.ask_flushers(FlusherWork {

@@ -34,11 +34,12 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
         memory.write_at(&bytes, 0).await.expect("memory takes it");
         let engine = &memory.handle.engine;
         let zone = &engine.memory.zones[0];
-        let before = zone.sizes();
+        let lists = engine.memory.lists.of(zone.number);
+        let before = lists.sizes();
         assert_eq!((before.inactive_anon, before.active_anon), (0, 100));
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
         engine.shrink_zone(zone, &mut control).await;
-        assert_eq!(zone.sizes().inactive_anon, Batch::LIMIT as u64);
+        assert_eq!(lists.sizes().inactive_anon, Batch::LIMIT as u64);
     });
 }
 
@@ -72,7 +73,7 @@ fn from_4_12_on_refaults_open_the_active_file_list() {
                 .may_deactivate_file
         };
         assert!(!may_deactivate(), "{preset}: no page has come back");
-        engine.memory.nodes[0].refaults[1].store(1, Ordering::Relaxed);
+        engine.memory.nodes[0].note_refault(true);
         assert_eq!(may_deactivate(), opens, "{preset}");
         engine.memory.nodes[0].note_refaults();
         assert!(!may_deactivate(), "{preset}: none since the last run");

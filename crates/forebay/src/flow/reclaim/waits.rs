@@ -5,9 +5,10 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::flow::reclaim::{ScanControl, Who};
+use crate::lists::List;
 use crate::state::backing::Backing;
 use crate::state::node::Node;
-use crate::state::zone::{List, Zone};
+use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::early_timeout_ms;
@@ -57,7 +58,8 @@ impl Engine {
     pub(super) async fn passes_isolated(&self, zone: &Zone, list: List) -> bool {
         let node = &self.memory.nodes[zone.node];
         let is_file = list.is_file();
-        let too_many = || too_many_isolated(zone.isolated(is_file), zone.size(list), true);
+        let lists = self.memory.lists.of(zone.number);
+        let too_many = || too_many_isolated(lists.isolated(is_file), lists.size(list), true);
         if too_many() {
             self.reclaim_throttle(node, Who::Direct, ThrottleReason::Isolated)
                 .await;

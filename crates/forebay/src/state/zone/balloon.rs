@@ -3,8 +3,9 @@
 //! invariant Z4: the frames of a zone are those that it has and those in its balloon; a frame is
 //! in the balloon only when it was free, and its memory is the system's until it comes back.
 
+use crate::state::batch::Batch;
 use crate::state::frame::{FrameTable, NO_FRAME};
-use crate::state::zone::{Batch, Zone, ZoneSize};
+use crate::state::zone::{Zone, ZoneSize};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::watermark::Watermarks;
 

@@ -1,0 +1,105 @@
+//! Before 5.16: pages of closed files go with the files; before 4.16: caches are asked for as large
+//! a part as was looked at of the pages (spec/reclaim.md 2.11 and 8.1).
+
+use crate::books::drop::is_idle;
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::flow::reclaim::asking::Asked;
+use crate::flow::reclaim::{ScanControl, Who};
+use crate::policy::{ClosedFiles, ShrinkDemand};
+use crate::state::object::ObjectState;
+use crate::state::objects::Offered;
+use forebay_base::sync::atomic::Ordering;
+use forebay_law::history::{PagesLookedAt, demand_by_scan};
+use forebay_law::shrink::{DEFAULT_SEEKS, Demand, ShrinkInputs, demand};
+use forebay_rt::Work;
+use std::sync::Arc;
+
+impl Engine {
+    /// Asks every cache beside the pages by the older rules. What closed files took with them
+    /// counts as reclaimed.
+    pub(crate) async fn past_shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl) {
+        let priority = control.priority;
+        let demand = |asked: &Asked| self.past_demand(asked, part, priority);
+        self.ask_shrinkers(demand);
+        if self.settings.policy.closed_files == ClosedFiles::Stripped {
+            let pages = self.shrink_closed_files(demand, control);
+            self.rt.charge(Work::Free { pages }).await;
+        } else if self.are_objects_charged() {
+            self.ask_closed_files(demand);
+        }
+    }
+
+    fn past_demand(&self, asked: &Asked, part: PagesLookedAt, priority: u32) -> Demand {
+        let &Asked {
+            freeable,
+            deferred,
+            seeks,
+        } = asked;
+        match self.settings.policy.shrink_demand {
+            ShrinkDemand::ByScan => demand_by_scan(freeable, deferred, seeks, part),
+            ShrinkDemand::ByPriority => demand(&ShrinkInputs {
+                freeable,
+                deferred,
+                seeks,
+                priority,
+            }),
+        }
+    }
+
+    /// Returns the pages that became free.
+    fn shrink_closed_files(
+        &self,
+        demand: impl Fn(&Asked) -> Demand,
+        control: &mut ScanControl,
+    ) -> u64 {
+        let owed = &self.shrinkers.unused_files;
+        let mut demand = demand(&Asked {
+            freeable: self.objects.unused_count(),
+            deferred: owed.take(),
+            seeks: DEFAULT_SEEKS,
+        });
+        let mut freed = 0;
+        while let Some(batch) = demand.next_batch() {
+            freed += self.strip_closed_files(batch);
+        }
+        owed.add(demand.owed());
+        self.count(Counter::SlabsScanned, demand.offered());
+        let steal = match control.who {
+            Who::Kswapd => Counter::KswapdInodesteal,
+            Who::Direct => Counter::Pginodesteal,
+        };
+        self.count(steal, freed);
+        control.reclaimed += freed;
+        self.charge_objects();
+        freed
+    }
+
+    fn strip_closed_files(&self, offered: u64) -> u64 {
+        let mut freed = 0;
+        for _ in 0..offered {
+            match self.objects.offer_unused() {
+                Offered::Nothing => break,
+                Offered::Spared => {}
+                Offered::Due(file) => freed += self.strip(&file),
+            }
+        }
+        freed
+    }
+
+    /// Drops the pages of a closed file. One that is dirty keeps them all: it is asked again.
+    fn strip(&self, file: &Arc<ObjectState>) -> u64 {
+        if !is_idle(file) {
+            self.objects.keep_unused(file);
+            return 0;
+        }
+        let place = file.closed_place.load(Ordering::Relaxed);
+        let dropped = self.drop_file(file);
+        if dropped.kept > 0 {
+            self.objects.keep_unused(file);
+        } else if self.are_objects_charged() && self.forget_object(file) {
+            self.objects.remove_closed(file, place);
+        }
+        dropped.freed
+    }
+}

@@ -1,0 +1,65 @@
+//! What stands in the way of freeing a page, and what becomes of it then.
+
+use crate::counters::Counter;
+use crate::engine::Engine;
+use crate::flow::reclaim::Tally;
+use crate::state::frame::{ExclusiveHold, flag};
+
+/// What becomes of a page.
+pub(crate) enum Fate {
+    Free,
+    Activate,
+    /// To the active list, because it cannot be freed now.
+    OutOfTheWay,
+    /// Back to its list, where these touches are used up.
+    Round(u64),
+    Keep,
+    PageOut,
+    /// A reclaimer writes it (before 6.16).
+    WriteFile,
+}
+
+impl Engine {
+    /// Of a page whose write has not ended: it goes out of reclaim's way, marked, to be freed when
+    /// it has. One that is `met_again`, where all that reclaim meets is like it, makes kswapd wait.
+    pub(crate) fn leave_in_writeback(
+        &self,
+        hold: &ExclusiveHold<'_>,
+        met_again: bool,
+        tally: &mut Tally,
+    ) -> Fate {
+        if met_again {
+            tally.immediate += 1;
+        } else {
+            self.memory.frames.set(hold.frame(), flag::RECLAIM);
+            tally.writeback += 1;
+        }
+        Fate::OutOfTheWay
+    }
+
+    /// Marks a dirty file page, so that it is freed as soon as its flusher has written it.
+    pub(crate) fn leave_dirty_file(&self, hold: &ExclusiveHold<'_>) -> Fate {
+        self.memory.frames.set(hold.frame(), flag::RECLAIM);
+        self.count(Counter::NrVmscanImmediateReclaim, 1);
+        Fate::OutOfTheWay
+    }
+
+    /// Of a dirty anonymous page that has a slot of swap: it is written, unless swap refused it
+    /// just now.
+    pub(crate) fn page_out_or_put_off(&self, hold: &ExclusiveHold<'_>) -> Fate {
+        if hold.word() & flag::FAILED != 0 && !self.takes_swap_retry() {
+            Fate::OutOfTheWay
+        } else {
+            Fate::PageOut
+        }
+    }
+
+    /// Whether the store of a page is congested.
+    pub(crate) fn meets_congestion(&self, hold: &ExclusiveHold<'_>) -> bool {
+        let is_congested = || {
+            let object = self.objects.of_page(hold.owner());
+            self.backing_of(&object).is_congested()
+        };
+        self.congestion.is_anywhere() && is_congested()
+    }
+}

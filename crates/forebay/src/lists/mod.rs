@@ -1,0 +1,249 @@
+//! Lists: which list a page is on, what a touch is worth, and what becomes of a page at the end of
+//! its list.
+//!
+//! It owns the lists of all zones, the touches in the words of frames, the shadows of evicted
+//! pages, and the rule of eviction. Flows ask it and wait; it never knows the clock, a store, the
+//! engine, or who waits.
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | `list` | which lists there are |
+//! | `touch` | what a touch does |
+//! | `queues` | how pages are put on the lists of a zone, isolated and put back |
+//! | `shadow` | what is remembered of evicted pages |
+//! | `rule` | what a rule decides |
+//! | `two_lists` | today's rule |
+//! | `past` | what older kernels made of it |
+//! | `s3_fifo` | another rule |
+
+mod list;
+mod past;
+mod queues;
+mod rule;
+mod s3_fifo;
+pub(crate) mod shadow;
+mod touch;
+mod two_lists;
+
+pub(crate) use self::list::List;
+pub(crate) use self::queues::ZoneLists;
+pub(crate) use self::rule::{Source, Verdict};
+
+use self::past::PastLists;
+use self::rule::Rule;
+use self::s3_fifo::S3Fifo;
+use self::shadow::{AGE_BITS, Shadow, Shadows};
+use self::two_lists::TwoLists;
+use crate::policy::{Eviction, Policy};
+use crate::state::frame::{ExclusiveHold, FrameTable, flag};
+use forebay_law::refault::{WorkingsetSizes, refault_distance};
+use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets};
+
+/// The lists of all zones.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    zones: Box<[ZoneLists]>,
+    shadows: Shadows,
+    rule: Box<dyn Rule>,
+}
+
+/// What became of a page that is back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refault {
+    /// The zone that it should not have left, if it is active from now on.
+    pub(crate) activated_for: Option<usize>,
+    /// It had been active before it was evicted, and is again.
+    pub(crate) is_restored: bool,
+}
+
+impl Lists {
+    /// Lists without a page, of so many zones with so many frames together.
+    pub(crate) fn new(policy: &Policy, zones: usize, frames: u32) -> Lists {
+        let rule = rule_of(policy);
+        Lists {
+            zones: (0..zones).map(|_| ZoneLists::new()).collect(),
+            shadows: Shadows::new(if rule.remembers() { frames } else { 0 }),
+            rule,
+        }
+    }
+
+    /// The lists of the zone with this number.
+    pub(crate) fn of(&self, zone: usize) -> &ZoneLists {
+        &self.zones[zone]
+    }
+
+    /// Puts a new page on a list of its zone. A page that was evicted not long ago may go to the
+    /// active list at once (spec/reclaim.md 2.8).
+    pub(crate) fn arrive(
+        &self,
+        frames: &FrameTable,
+        zone: usize,
+        hold: &mut ExclusiveHold<'_>,
+        swap_has_room: impl FnOnce() -> bool,
+    ) -> Option<Refault> {
+        let is_anon = hold.word() & flag::ANON != 0;
+        let flags = self.rule.newcomer(is_anon);
+        if flags != 0 {
+            hold.set(flags);
+        }
+        let shadow = self.shadows.take(hold.owner());
+        let refault = shadow.map(|shadow| self.settle_refault(shadow, hold, swap_has_room));
+        if self.rule.counts_rotations() {
+            self.of(zone).list_scanned(frames, hold.frame());
+        } else {
+            self.of(zone).list(frames, hold.frame());
+        }
+        refault
+    }
+
+    fn settle_refault(
+        &self,
+        shadow: Shadow,
+        hold: &mut ExclusiveHold<'_>,
+        swap_has_room: impl FnOnce() -> bool,
+    ) -> Refault {
+        let mut refault = Refault {
+            activated_for: None,
+            is_restored: false,
+        };
+        let Some(lists) = self.zones.get(shadow.zone) else {
+            return refault;
+        };
+        let is_file = hold.word() & flag::ANON == 0;
+        let distance = refault_distance(lists.age(), shadow.age, AGE_BITS);
+        let sizes = lists.sizes();
+        let sizes = WorkingsetSizes {
+            active_file: sizes.active_file,
+            inactive_file: sizes.inactive_file,
+            active_anon: sizes.active_anon,
+            inactive_anon: sizes.inactive_anon,
+            swap_has_room: swap_has_room(),
+        };
+        let Some(change) = self.rule.returning(distance, is_file, &sizes) else {
+            return refault;
+        };
+        lists.change(hold, change);
+        refault.activated_for = Some(shadow.zone);
+        if shadow.workingset {
+            hold.set(flag::WORKINGSET);
+            lists.note_cost(u64::from(!is_file), u64::from(is_file));
+            refault.is_restored = true;
+        }
+        refault
+    }
+
+    /// A file page that is not resident is about to be overwritten.
+    pub(crate) fn overwritten(&self, key: u64) {
+        if self.rule.forgets_overwritten() {
+            self.shadows.take(key);
+        }
+    }
+
+    /// Asks the processor to fetch what is remembered of the page `key`.
+    #[inline]
+    pub(crate) fn prefetch_shadow(&self, key: u64) {
+        self.shadows.prefetch(key);
+    }
+
+    /// Evictions that are remembered now, about.
+    pub(crate) fn shadows(&self) -> usize {
+        self.shadows.len()
+    }
+
+    /// The page of `zone` that was `owner`'s and had the flags `word` was evicted.
+    pub(crate) fn evicted(&self, zone: usize, owner: u64, word: u64) {
+        if self.rule.leaves_shadow(word) {
+            let shadow = Shadow {
+                zone,
+                age: self.of(zone).grow_older(),
+                workingset: word & flag::WORKINGSET != 0,
+            };
+            self.shadows.remember(owner, shadow);
+        }
+    }
+
+    /// What becomes of a page with the flags `word` that reclaim took off a list to judge it.
+    pub(crate) fn verdict(&self, word: u64) -> Verdict {
+        self.rule.verdict(word)
+    }
+
+    /// Has a page that was judged go to the active list.
+    pub(crate) fn activate(&self, zone: usize, hold: &mut ExclusiveHold<'_>) {
+        self.of(zone).change(hold, self.rule.activation());
+    }
+
+    /// Has a page that cannot be freed before its write ends go where reclaim does not meet it
+    /// again soon.
+    pub(crate) fn put_out_of_the_way(&self, zone: usize, hold: &mut ExclusiveHold<'_>) {
+        self.of(zone).change(hold, self.rule.out_of_the_way());
+    }
+
+    /// Ages an isolated page of an active list, held by nobody: it uses up a touch and stays, or
+    /// goes to the inactive list. Says whether it stays.
+    pub(crate) fn age_active(&self, frames: &FrameTable, frame: u32) -> bool {
+        if let Some(touch) = self.rule.spares_active(frames.word(frame)) {
+            frames.clear(frame, touch);
+            return true;
+        }
+        frames.set(frame, flag::WORKINGSET);
+        frames.clear(frame, flag::ACTIVE);
+        false
+    }
+
+    /// How many pages of each list of a zone a pass takes.
+    pub(crate) fn targets(&self, zone: usize, inputs: &ScanInputs, is_kswapd: bool) -> ScanTargets {
+        self.rule.targets(inputs, self.of(zone), is_kswapd)
+    }
+
+    /// From where a batch comes that is due from `list`.
+    pub(crate) fn source(&self, zone: usize, list: List) -> Source {
+        self.rule.source(list, self.of(zone))
+    }
+
+    /// Whether the active list of a kind gives pages up. `refaulted`: pages of the kind came back
+    /// too early since the last run.
+    pub(crate) fn gives_up(&self, is_file: bool, sizes: &ListSizes, refaulted: bool) -> bool {
+        self.rule.gives_up(is_file, sizes, refaulted)
+    }
+
+    /// Whether active anonymous pages are aged though no pass asks for it.
+    pub(crate) fn ages_anon(&self, sizes: &ListSizes) -> bool {
+        self.rule.ages_anon(sizes)
+    }
+
+    /// Notes for the next pass what a batch of one kind was worth.
+    pub(crate) fn note_effort(&self, zone: usize, is_file: bool, effort: Effort) {
+        let lists = self.of(zone);
+        if self.rule.counts_rotations() {
+            lists.note_rotations(is_file, effort.scanned, effort.rotated);
+        }
+        let cost = self.rule.cost(effort.written, effort.put_back);
+        if is_file {
+            lists.note_cost(0, cost);
+        } else {
+            lists.note_cost(cost, 0);
+        }
+    }
+}
+
+/// The rule that `policy` asks for.
+fn rule_of(policy: &Policy) -> Box<dyn Rule> {
+    match (policy.eviction, PastLists::of(policy)) {
+        (Eviction::S3Fifo, _) => Box::new(S3Fifo),
+        (Eviction::TwoLists, Some(past)) => Box::new(past),
+        (Eviction::TwoLists, None) => Box::new(TwoLists),
+    }
+}
+
+/// What a batch cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effort {
+    /// Pages looked at.
+    pub(crate) scanned: u64,
+    /// Those of them that are in use, and stay active or become it.
+    pub(crate) rotated: u64,
+    /// Pages written.
+    pub(crate) written: u64,
+    /// Pages looked at and kept.
+    pub(crate) put_back: u64,
+}

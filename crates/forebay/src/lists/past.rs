@@ -1,0 +1,153 @@
+//! Two lists as older kernels kept them: today's rule, and what each of four choices made of it.
+
+use crate::lists::list::List;
+use crate::lists::queues::ZoneLists;
+use crate::lists::rule::{Change, Rule, Source, Verdict};
+use crate::lists::two_lists::TwoLists;
+use crate::policy::{ActiveReferences, InactiveShare, Policy, Refaults, ScanBalance};
+use crate::state::frame::flag;
+use forebay_law::history::{RotationScan, RotationWeights, scan_targets_by_rotation};
+use forebay_law::refault::WorkingsetSizes;
+use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets, inactive_is_low};
+
+/// The choices of a policy that differs from today's in one of them.
+#[derive(Debug)]
+pub(super) struct PastLists {
+    references: ActiveReferences,
+    share: InactiveShare,
+    refaults: Refaults,
+    balance: ScanBalance,
+}
+
+impl PastLists {
+    /// The choices of `policy`, if they are not today's.
+    pub(super) fn of(policy: &Policy) -> Option<PastLists> {
+        let Policy {
+            active_references: references,
+            inactive_share: share,
+            refaults,
+            scan_balance: balance,
+            ..
+        } = *policy;
+        let is_today = references == ActiveReferences::default()
+            && share == InactiveShare::default()
+            && refaults == Refaults::default()
+            && balance == ScanBalance::default();
+        (!is_today).then_some(PastLists {
+            references,
+            share,
+            refaults,
+            balance,
+        })
+    }
+
+    fn goes_by_rotations(&self) -> bool {
+        self.balance <= ScanBalance::Rotations
+    }
+
+    fn weights(&self) -> RotationWeights {
+        match self.balance {
+            ScanBalance::EarlyRotations => RotationWeights::PlusOne,
+            _ => RotationWeights::Plain,
+        }
+    }
+}
+
+impl Rule for PastLists {
+    /// Up to 5.8 anonymous pages were taken for used until the contrary was seen.
+    fn newcomer(&self, is_anon: bool) -> u64 {
+        if is_anon && self.goes_by_rotations() {
+            flag::ACTIVE
+        } else {
+            0
+        }
+    }
+
+    fn returning(&self, distance: u64, is_file: bool, sizes: &WorkingsetSizes) -> Option<Change> {
+        TwoLists.returning(distance, is_file, sizes)
+    }
+
+    fn remembers(&self) -> bool {
+        self.refaults != Refaults::Ignored
+    }
+
+    fn forgets_overwritten(&self) -> bool {
+        self.refaults == Refaults::OfReads
+    }
+
+    fn verdict(&self, word: u64) -> Verdict {
+        TwoLists.verdict(word)
+    }
+
+    fn activation(&self) -> Change {
+        let today = TwoLists.activation();
+        let forgotten = match self.references {
+            ActiveReferences::Counted => 0,
+            ActiveReferences::Ignored => flag::REFERENCED,
+        };
+        Change {
+            clear: today.clear | forgotten,
+            ..today
+        }
+    }
+
+    fn out_of_the_way(&self) -> Change {
+        self.activation()
+    }
+
+    fn spares_active(&self, word: u64) -> Option<u64> {
+        match self.references {
+            ActiveReferences::Counted => TwoLists.spares_active(word),
+            ActiveReferences::Ignored => None,
+        }
+    }
+
+    fn targets(&self, inputs: &ScanInputs, lists: &ZoneLists, is_kswapd: bool) -> ScanTargets {
+        if !self.goes_by_rotations() {
+            return TwoLists.targets(inputs, lists, is_kswapd);
+        }
+        let [anon, file] = lists.rotations();
+        let scan = RotationScan {
+            anon,
+            file,
+            weights: self.weights(),
+            is_kswapd,
+        };
+        scan_targets_by_rotation(inputs, &scan)
+    }
+
+    fn source(&self, list: List, lists: &ZoneLists) -> Source {
+        TwoLists.source(list, lists)
+    }
+
+    /// From 4.12 on refaults of a kind open its active list, whatever the lengths.
+    fn gives_up(&self, is_file: bool, sizes: &ListSizes, refaulted: bool) -> bool {
+        let (inactive, active) = if is_file {
+            (sizes.inactive_file, sizes.active_file)
+        } else {
+            (sizes.inactive_anon, sizes.active_anon)
+        };
+        match self.share {
+            InactiveShare::Tenth => TwoLists.gives_up(is_file, sizes, refaulted),
+            InactiveShare::Half if is_file => inactive < active,
+            InactiveShare::Half | InactiveShare::SquareRoot => inactive_is_low(inactive, active),
+            InactiveShare::SquareRootOrRefaults => refaulted || inactive_is_low(inactive, active),
+        }
+    }
+
+    fn ages_anon(&self, sizes: &ListSizes) -> bool {
+        TwoLists.ages_anon(sizes)
+    }
+
+    /// From 5.8 to 6.2 dirty file pages that reclaim meets in vain cost nothing.
+    fn cost(&self, written: u64, put_back: u64) -> u64 {
+        match self.balance {
+            ScanBalance::IoCost => written,
+            _ => TwoLists.cost(written, put_back),
+        }
+    }
+
+    fn counts_rotations(&self) -> bool {
+        self.goes_by_rotations()
+    }
+}

@@ -1,0 +1,99 @@
+//! What a rule of eviction decides. It sees flags and lengths of lists, and returns flags and
+//! numbers; the others do as it says.
+
+use crate::lists::list::List;
+use crate::lists::queues::ZoneLists;
+use forebay_law::refault::WorkingsetSizes;
+use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets};
+use std::fmt;
+
+/// What becomes of a page at the old end of a list, as far as its touches go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It may go, if nothing else stands in the way.
+    Free,
+    /// It goes to the active list.
+    Activate,
+    /// It stays on its list for a further round, which uses these touches up.
+    Round(u64),
+}
+
+/// How the flags of a page change that goes to another list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) set: u64,
+    pub(crate) clear: u64,
+    /// The zone grows older by it (spec/reclaim.md 2.8).
+    pub(crate) ages_zone: bool,
+}
+
+/// From where a batch is taken, and what is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) list: List,
+    /// Its pages are judged, and may be freed. Others are only deactivated.
+    pub(crate) is_judged: bool,
+}
+
+/// A rule of eviction. What most of them have in common is here.
+pub(crate) trait Rule: fmt::Debug + Send + Sync {
+    /// Flags of a page that is new and was not remembered.
+    fn newcomer(&self, _is_anon: bool) -> u64 {
+        0
+    }
+
+    /// How a page begins that is back `distance` steps after its eviction, if not as a new one.
+    fn returning(&self, distance: u64, is_file: bool, sizes: &WorkingsetSizes) -> Option<Change>;
+
+    /// Whether evictions are remembered.
+    fn remembers(&self) -> bool {
+        true
+    }
+
+    /// Whether the eviction of a page with the flags `word` is remembered.
+    fn leaves_shadow(&self, _word: u64) -> bool {
+        true
+    }
+
+    /// Whether a file page that comes back to be overwritten comes as a new one.
+    fn forgets_overwritten(&self) -> bool {
+        false
+    }
+
+    /// What becomes of a page with the flags `word` at the old end of a list that is judged.
+    fn verdict(&self, word: u64) -> Verdict;
+
+    /// How a page changes whose verdict is to be activated.
+    fn activation(&self) -> Change;
+
+    /// How a page changes that cannot be freed now, and is to be out of reclaim's way.
+    fn out_of_the_way(&self) -> Change;
+
+    /// The touch that an active page uses up by staying active, if it may.
+    fn spares_active(&self, _word: u64) -> Option<u64> {
+        None
+    }
+
+    /// How many pages of each list a pass takes.
+    fn targets(&self, inputs: &ScanInputs, lists: &ZoneLists, is_kswapd: bool) -> ScanTargets;
+
+    /// From where a batch comes that is due from `list`.
+    fn source(&self, list: List, lists: &ZoneLists) -> Source;
+
+    /// Whether the active list of a kind gives pages up. `refaulted`: pages of the kind came back
+    /// too early since the last run.
+    fn gives_up(&self, is_file: bool, sizes: &ListSizes, refaulted: bool) -> bool;
+
+    /// Whether active anonymous pages are aged though no pass asks for it.
+    fn ages_anon(&self, sizes: &ListSizes) -> bool;
+
+    /// What work on one kind of pages has cost: pages written, and pages put back.
+    fn cost(&self, written: u64, put_back: u64) -> u64 {
+        32 * written + put_back
+    }
+
+    /// Whether the zone counts what is looked at and put back.
+    fn counts_rotations(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,39 @@
+//! Frames that are handled together.
+
+use crate::state::frame::NO_FRAME;
+
+/// Frames that a reclaimer took off a list, or others that go together: at most [`Batch::LIMIT`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    frames: [u32; Batch::LIMIT],
+    len: usize,
+}
+
+impl Batch {
+    /// SWAP_CLUSTER_MAX of spec/reclaim.md 0.2.
+    pub(crate) const LIMIT: usize = 32;
+
+    pub(crate) const fn new() -> Batch {
+        Batch {
+            frames: [NO_FRAME; Batch::LIMIT],
+            len: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, frame: u32) {
+        self.frames[self.len] = frame;
+        self.len += 1;
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u32] {
+        &self.frames[..self.len]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
