@@ -11,7 +11,7 @@ use crate::loop_disk::LoopDisk;
 use crate::machine::machine;
 use crate::memory_group::MemoryGroup;
 use crate::phases::slow::SLOW_BYTES_PER_SECOND;
-use crate::plan::{Stage, limit_ms, stages};
+use crate::plan::{QUICK_LIMIT_MS, Stage, stages};
 use crate::progress::Progress;
 use crate::results::Results;
 use crate::scratch::{self, Scratch};
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
         seed: SEED,
         interrupts: &interrupts,
     };
-    let (heading, results) = measure(&setting, arguments.quick, watch)?;
+    let (heading, results) = measure(&setting, arguments, watch)?;
     io::stdout()
         .write_all(table::render(&heading, &results).as_bytes())
         .map_err(BenchError::system("print the table"))?;
@@ -57,11 +57,11 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
 /// Writes the files and runs every stage for which there is time, counted by `watch`.
 fn measure(
     setting: &Setting<'_>,
-    quick: bool,
+    arguments: &BenchArguments,
     watch: Stopwatch,
 ) -> Result<(Heading, Results), BenchError> {
     let layout = setting.layout;
-    let stages = stages(layout, quick, setting.seed);
+    let stages = stages(layout, arguments.quick, arguments.rounds, setting.seed);
     let runs: u64 = stages.iter().map(Stage::runs).sum();
     let progress = Progress::new(runs * Who::ALL.len() as u64);
     progress.begin(&format!(
@@ -71,11 +71,12 @@ fn measure(
     ));
     scratch::write_files(layout, setting.interrupts)?;
     let mut bench = Bench::start(setting, &progress)?;
-    if quick {
+    if arguments.quick {
         bench.heading.lines.push(QUICK_REMARK.to_owned());
     }
     for stage in &stages {
-        if watch.elapsed().as_millis() + stage.least_ms() > limit_ms(quick) {
+        let ends_ms = watch.elapsed().as_millis() + stage.least_ms();
+        if arguments.quick && ends_ms > QUICK_LIMIT_MS {
             bench.leave_out(stage);
         } else {
             bench.run(stage)?;
@@ -151,6 +152,10 @@ impl<'a> Bench<'a> {
                 let left = u64::from(stage.rounds - rounds) * stage.steps.len() as u64;
                 self.progress.skip(left * self.workers.len() as u64);
                 break;
+            }
+            if stage.is_prepared_anew && rounds > 0 {
+                let notes = self.prepare(stage)?;
+                self.note(stage.phase, notes);
             }
             rounds += 1;
             self.round(stage, rounds)?;
@@ -234,7 +239,7 @@ impl<'a> Bench<'a> {
 
     fn round(&mut self, stage: &Stage, round: u32) -> Result<(), BenchError> {
         for step in &stage.steps {
-            for index in 0..self.workers.len() {
+            for index in turns(self.workers.len(), round) {
                 self.setting.interrupts.check()?;
                 let who = self.workers[index].0;
                 self.progress.step(step, round, who);
@@ -276,5 +281,24 @@ impl<'a> Bench<'a> {
             }
         }
         known.sort_by_key(|note| note.starts_with(' '));
+    }
+}
+
+/// The order of the contenders in a round: in each, another one is the first. Whoever comes after a
+/// contender meets a disk that is still busy with what that one has left.
+fn turns(contenders: usize, round: u32) -> impl Iterator<Item = usize> {
+    // Rounds are counted from 1.
+    let first = round.saturating_sub(1) as usize;
+    (0..contenders).map(move |turn| (first + turn) % contenders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_contender_is_the_first_of_a_round() {
+        let orders = [1, 2, 3, 4].map(|round| turns(3, round).collect::<Vec<_>>());
+        assert_eq!(orders, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
     }
 }

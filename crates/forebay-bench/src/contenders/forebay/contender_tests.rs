@@ -3,7 +3,22 @@ use crate::interrupt::Interrupts;
 use crate::patience::measured;
 use crate::scratch::write_files;
 
-fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
+fn step(phase: Phase, load: Load) -> Step {
+    Step {
+        phase,
+        load,
+        threads: 2,
+        depth: 2,
+        span_ms: 5,
+        settle_ms: 1,
+        files: 1,
+        bytes: 4 << 20,
+        call_bytes: 64 << 10,
+        seed: 1,
+    }
+}
+
+fn in_phase(phase: Phase, run: impl FnOnce(&mut Forebay)) {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::new(folder.path(), 8 << 20);
     write_files(&layout, &Interrupts::none()).unwrap();
@@ -14,20 +29,33 @@ fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
         slow_device: None,
     };
     forebay.prepare(&preparation).unwrap();
-    let step = Step {
-        phase,
-        load,
-        threads: 2,
-        depth: 2,
-        span_ms: 5,
-        settle_ms: 1,
-        files: 1,
-        bytes: 4 << 20,
-        seed: 1,
-    };
-    let samples = forebay.run(&step).unwrap();
+    run(&mut forebay);
     forebay.leave().unwrap();
+}
+
+fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    in_phase(phase, |forebay| {
+        samples = forebay.run(&step(phase, load)).unwrap();
+    });
     samples
+}
+
+#[test]
+fn each_reading_in_order_begins_cold() {
+    in_phase(Phase::Order, |forebay| {
+        let whole = Step {
+            span_ms: 600_000,
+            ..step(Phase::Order, Load::ReadInOrder)
+        };
+        let pages = whole.bytes / PAGE_BYTES as u64;
+        for round in 1..=3 {
+            forebay.run(&whole).unwrap();
+            let statistics = forebay.opened().unwrap().cache.statistics();
+            let read_pages = statistics.get(Counter::Pgpgin);
+            assert!(read_pages >= round * pages, "round {round}: {read_pages}");
+        }
+    });
 }
 
 #[test]
@@ -40,6 +68,10 @@ fn every_load_runs_on_a_small_layout() {
         (Phase::Dirty, Load::Overwrite, "overwrite"),
         (Phase::Miss, Load::ReadMissing, "rate"),
         (Phase::Stream, Load::WriteStream, "rate"),
+        (Phase::Order, Load::ReadInOrder, "rate"),
+        (Phase::Mixed, Load::ReadRandom, "read rate"),
+        (Phase::Mixed, Load::OverwriteRandom, "overwrite rate"),
+        (Phase::Mixed, Load::ReadAndOverwriteRandom, "70/30 rate"),
         (Phase::Commit, Load::CommitOverwrites, "overwrite rate"),
         (Phase::Commit, Load::CommitAppends, "append rate"),
         (Phase::Slow, Load::WriteSlowly, "write"),
