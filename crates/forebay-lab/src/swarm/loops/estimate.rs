@@ -3,8 +3,8 @@
 //!
 //! The first sixteen samples come 20 ms apart or, of a slow store, with each request that ends, and
 //! count by their number: twice as many requests are enough, and half a second. Later a moving
-//! average over four seconds is smoothed once more; two of its windows bring it to within a factor of
-//! two of a rate that fell to a half or rose to twice what it was.
+//! average over four seconds is smoothed once more; three of its windows bring it to within a factor of
+//! two of a rate that fell to an eighth or rose to eight times what it was.
 
 use forebay_base::{Instant, Span};
 
@@ -12,7 +12,7 @@ use forebay_base::{Instant, Span};
 const NEW: Span = Span::from_millis(500);
 const NEW_REQUESTS: u64 = 32;
 const REQUEST_PAGES: u64 = 256;
-/// After so much work any store is known, a new one or one whose rate has changed by a factor of two.
+/// After so much work any store is known, a new one or one whose rate has changed by a factor of eight.
 const CHANGED: Span = Span::from_secs(12);
 /// What the estimate may be off by.
 const FACTOR: u64 = 2;
@@ -92,8 +92,8 @@ mod tests {
         assert_eq!(judge(&mut estimate, 0..900, 300), None);
         assert_eq!(judge(&mut estimate, 900..5_000, 8_192), None);
         estimate.change(4_096);
-        assert_eq!(judge(&mut estimate, 5_000..12_900, 8_193), None);
-        let found = judge(&mut estimate, 12_900..13_100, 8_193).expect("8 s have passed");
+        assert_eq!(judge(&mut estimate, 5_000..16_900, 8_193), None);
+        let found = judge(&mut estimate, 16_900..17_100, 8_193).expect("12 s have passed");
         assert!(
             found.contains("taken for 8193 pages/s and has 4096"),
             "{found}"

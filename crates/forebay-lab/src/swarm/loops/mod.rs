@@ -6,10 +6,13 @@
 //! call. No oracle calls code of the engine, and each says by which numbers it judged, so that a wrong
 //! oracle can be told from a wrong engine (docs/decisions/0043).
 
+mod age;
+mod backoff;
 mod estimate;
 mod limit;
 mod load;
 mod probe;
+mod refusal;
 mod stage;
 mod watch;
 mod work;

@@ -5,6 +5,7 @@ use super::super::nowhere::Nowhere;
 use super::super::verdict::Violation;
 use super::load::{Load, Side};
 use super::probe::Probe;
+use super::refusal::Refusing;
 use super::watch::Watch;
 use forebay::settings::PageMemory;
 use forebay::{Cache, File, Parts, Settings};
@@ -47,6 +48,8 @@ async fn play(rt: Rt, load: &Load) -> Option<Violation> {
     let settings = Settings {
         memory_bytes: load.memory_bytes,
         page_memory: PageMemory::Phantom,
+        writeback_interval: load.interval,
+        dirty_expire: load.expire,
         ..Settings::default()
     };
     let parts = Parts {
@@ -60,7 +63,7 @@ async fn play(rt: Rt, load: &Load) -> Option<Violation> {
         .sides
         .iter()
         .enumerate()
-        .map(|(number, &side)| Site::start((&rt, &cache, &watch), number, side, &stop))
+        .map(|(number, side)| Site::start((&rt, &cache, &watch), number, side.clone(), &stop))
         .collect();
     let began = rt.now();
     let mut has_changed = false;
@@ -94,7 +97,12 @@ impl Site {
         let nowhere = Nowhere {
             is_unstable: side.is_unstable,
         };
-        let medium = Arc::new(RateStore::new(rt.clone(), Arc::new(nowhere), rate));
+        let refusing = Refusing {
+            rt: rt.clone(),
+            inner: Arc::new(nowhere),
+            refused: side.refused.clone(),
+        };
+        let medium = Arc::new(RateStore::new(rt.clone(), Arc::new(refusing), rate));
         let probe = Probe {
             watch: watch.clone(),
             number,
@@ -103,19 +111,22 @@ impl Site {
         let attached = cache.attach(Arc::new(probe));
         let store = attached.expect("a new cache takes a store");
         let writers = (0..side.writers).map(|writer| {
-            let opened = cache.open(&store, ObjectId(writer), 0);
+            let object = ObjectId(writer);
+            let opened = cache.open(&store, object, 0);
             let file = opened.expect("a new object opens");
             if writer < side.synced {
                 rt.spawn("syncer", sync(rt.clone(), file.clone(), stop.clone()));
             }
             let (watch, stop, rt_of) = (watch.clone(), stop.clone(), rt.clone());
-            let writes = write(rt_of, watch, number, (file, side), stop);
+            let place = (number, object);
+            let writes = write((rt_of, watch), place, file, side.clone(), stop);
             rt.spawn("writer", writes)
         });
+        let writers = writers.collect();
         Site {
             side,
             medium,
-            writers: writers.collect(),
+            writers,
         }
     }
 
@@ -130,26 +141,38 @@ async fn sync(rt: Rt, file: File, stop: Arc<AtomicBool>) {
     const REST: Span = Span::from_millis(70);
     while !stop.load(Ordering::Relaxed) {
         rt.sleep(REST).await;
-        file.sync().await.expect("the store is well");
+        // A slow store may need longer than a sync waits.
+        let _ = file.sync().await;
     }
 }
 
 /// Writes on and on.
 async fn write(
-    rt: Rt,
-    watch: Arc<Watch>,
-    number: usize,
-    (file, side): (File, Side),
+    (rt, watch): (Rt, Arc<Watch>),
+    (number, object): (usize, ObjectId),
+    file: File,
+    side: Side,
     stop: Arc<AtomicBool>,
 ) {
     let bytes = vec![0; (side.call_pages * PAGE) as usize];
-    let mut at = 0;
-    while !stop.load(Ordering::Relaxed) {
-        watch.call_begins(number);
-        file.write_at(&bytes, at).await.expect("the store is well");
+    let mut page = 0;
+    let calls = match object {
+        ObjectId(0) => side.first_calls,
+        _ => u64::MAX,
+    };
+    for _ in 0..calls {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        watch.call_begins(number, object, page..page + side.call_pages);
+        let written = file.write_at(&bytes, page * PAGE).await;
+        written.expect("no writer is refused");
         watch.call_ends(number);
-        at += bytes.len() as u64;
-        rt.yield_now().await;
+        page = (page + side.call_pages) % side.file_pages;
+        match side.rest {
+            Span::ZERO => rt.yield_now().await,
+            rest => rt.sleep(rest).await,
+        }
     }
 }
 

@@ -2,31 +2,40 @@
 
 use super::super::client::PAGE;
 use super::super::verdict::{Oracle, Violation};
+use super::age::Age;
+use super::backoff::BackOff;
 use super::estimate::Estimate;
 use super::limit::{Level, Limit};
-use super::load::Load;
+use super::load::{Load, Side};
 use super::work::{Dirty, Work};
 use forebay::event::{Event, EventSink};
 use forebay::{Cache, Statistics};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::Rt;
-use forebay_store::{IoKind, Request};
+use forebay_store::{IoKind, ObjectId, Request};
+use std::ops::Range;
 
 /// The oracles of one store.
 #[derive(Debug)]
 struct OfStore {
     work: Work,
     estimate: Estimate,
+    /// Where each page is followed.
+    age: Option<Age>,
+    back_off: BackOff,
     /// When it ended a request last, or began the first of those under way.
     answered: Instant,
 }
 
 impl OfStore {
-    fn new(pages_per_s: u64) -> OfStore {
+    fn new(load: &Load, side: &Side) -> OfStore {
+        let age = || Age::new(load.expire, load.interval, side.pages_per_s);
         OfStore {
             work: Work::default(),
-            estimate: Estimate::new(pages_per_s),
+            estimate: Estimate::new(side.pages_per_s),
+            age: load.is_light.then(age),
+            back_off: BackOff::new(load.expire, load.interval),
             answered: Instant::ZERO,
         }
     }
@@ -71,6 +80,11 @@ impl State {
         self.keep(Oracle::Estimate, store, what);
     }
 
+    fn back_off(&mut self, store: usize, judge: impl FnOnce(&mut BackOff) -> Option<String>) {
+        let what = judge(&mut self.stores[store].back_off);
+        self.keep(Oracle::BackOff, store, what);
+    }
+
     fn limit(&mut self, now: Instant, seen: &Statistics) {
         let silent = self.stores.iter().map(|of_store| of_store.silent(now));
         let level = Level {
@@ -96,7 +110,7 @@ impl Watch {
     pub(super) fn new(rt: Rt, load: &Load) -> Watch {
         let sides = load.sides.iter();
         let state = State {
-            stores: sides.map(|side| OfStore::new(side.pages_per_s)).collect(),
+            stores: sides.map(|side| OfStore::new(load, side)).collect(),
             limit: Limit::new(load),
             found: None,
         };
@@ -131,16 +145,29 @@ impl Watch {
                 of_store.answered = now;
             }
             state.work(store, now, |work| work.begins(pages_of(request)));
+            if request.kind == IoKind::Write {
+                state.back_off(store, |back_off| {
+                    back_off.begins(now, request.object.0, range_of(request))
+                });
+            }
         }
         self.look();
     }
 
-    pub(super) fn ends(&self, store: usize, request: Request, _is_done: bool) {
+    pub(super) fn ends(&self, store: usize, request: Request, is_done: bool) {
         self.look();
         let now = self.rt.now();
         let mut state = lock(&self.state);
         state.stores[store].answered = now;
         state.work(store, now, |work| work.ends(pages_of(request)));
+        if request.kind == IoKind::Write {
+            let of_store = &mut state.stores[store];
+            let (object, pages) = (request.object.0, range_of(request));
+            if let Some(age) = &mut of_store.age {
+                age.written(object, pages.clone());
+            }
+            of_store.back_off.ends(now, object, pages, is_done);
+        }
     }
 
     /// The store takes `pages_per_s` from now on.
@@ -148,9 +175,20 @@ impl Watch {
         lock(&self.state).stores[store].estimate.change(pages_per_s);
     }
 
-    pub(super) fn call_begins(&self, store: usize) {
+    /// A writer begins to write `pages` of `object`.
+    pub(super) fn call_begins(&self, store: usize, object: ObjectId, pages: Range<u64>) {
         let now = self.rt.now();
-        lock(&self.state).work(store, now, Work::call_begins);
+        let mut state = lock(&self.state);
+        state.work(store, now, Work::call_begins);
+        let OfStore { age, back_off, .. } = &mut state.stores[store];
+        if let Some(age) = age {
+            // What was refused before has times of its own.
+            let untried = pages
+                .clone()
+                .filter(|&page| !back_off.has_failed(object.0, page));
+            age.dirtied(now, object.0, untried);
+        }
+        back_off.dirtied(object.0, pages);
     }
 
     pub(super) fn call_ends(&self, store: usize) {
@@ -178,6 +216,13 @@ impl Watch {
             };
             state.work(number, now, |work| work.sees(dirty));
             state.estimate(number, now, of_store.write_bandwidth);
+            let OfStore { age, back_off, .. } = &mut state.stores[number];
+            let what = age.as_ref().and_then(|age| {
+                back_off.look(age);
+                age.judge(now)
+            });
+            state.keep(Oracle::Age, number, what);
+            state.back_off(number, |back_off| back_off.judge(now));
         }
         state.limit(now, seen);
     }
@@ -189,6 +234,12 @@ fn pages_of(request: Request) -> u64 {
         IoKind::Write => request.length_bytes.div_ceil(PAGE),
         _ => 0,
     }
+}
+
+/// The pages that a write is of.
+fn range_of(request: Request) -> Range<u64> {
+    let first = request.offset_bytes / PAGE;
+    first..first + pages_of(request)
 }
 
 impl EventSink for Watch {

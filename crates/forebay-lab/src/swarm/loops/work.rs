@@ -7,14 +7,14 @@
 
 use forebay_base::{Instant, Span};
 
-/// A flusher rests for at most this long while something waits for it (decision 0031), and a pause
-/// has to end before its writer asks.
-const LONGEST: Span = Span::from_millis(100);
+/// A flusher whose last round was in vain rests for at most 100 ms (decision 0031); the rest ends when
+/// a writer asks, which it does at the end of a pause of at most 180 ms.
+const LONGEST: Span = Span::from_millis(200);
 /// The part of the time in which a writer is held up that a store may idle: spec/writeback.md 13.2,
 /// Q2.
 const MOST_PERCENT: u64 = 1;
 /// What that part is not applied to: a rate that changes is learned.
-const GRACE: Span = Span::from_millis(100);
+const GRACE: Span = Span::from_millis(250);
 
 /// What is dirty, seen at one instant.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(history(9), None);
         let often = history(50).expect("50 ms of each second");
         assert!(often.contains("1 %"), "{often}");
-        let long = history(150).expect("150 ms in a row");
-        assert!(long.contains("150ms of them in a row"), "{long}");
+        let long = history(240).expect("240 ms in a row");
+        assert!(long.contains("240 ms of them in a row"), "{long}");
     }
 
     #[test]
