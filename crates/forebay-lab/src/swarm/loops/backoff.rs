@@ -158,9 +158,10 @@ impl BackOff {
     pub(super) fn judge(&self, now: Instant) -> Option<String> {
         self.objects.iter().find_map(|(number, object)| {
             let due = object.since? + object.wait;
-            let (late, others) = match object.has_others {
-                true => (LATE + self.others, OTHERS),
-                false => (LATE, "it has no other dirty pages"),
+            let (late, others) = if object.has_others {
+                (LATE + self.others, OTHERS)
+            } else {
+                (LATE, "it has no other dirty pages")
             };
             let waits = !object.is_tried && !object.refused.is_empty();
             (waits && now > due + late).then(|| {
