@@ -34,7 +34,10 @@ impl Client {
         self.tell("sync ended", &synced);
         self.world.change_deeds(|deeds| deeds.syncs += 1);
         match synced {
-            Some(Ok(())) => lock(&self.ledger).sync_returned(ticket),
+            Some(Ok(())) => {
+                lock(&self.ledger).sync_returned(ticket);
+                self.judge_durable();
+            }
             _ => lock(&self.ledger).sync_failed(&ticket),
         }
         if let Some(heard) = synced {

@@ -125,6 +125,15 @@ impl Medium {
         &self.current
     }
 
+    /// What is there whatever happens.
+    pub(super) fn durable(&self) -> &[u8] {
+        if self.is_solid {
+            &self.current
+        } else {
+            &self.durable
+        }
+    }
+
     /// Does `act`, at the moment `sequence` of the store.
     pub(super) fn done(&mut self, sequence: u64, act: Act) {
         act.apply(&mut self.current);
@@ -183,11 +192,7 @@ impl Medium {
 
     /// What a crash leaves, with the requests that were in flight.
     pub(super) fn image(&self, in_flight: &[Act], luck: &mut Luck) -> Vec<u8> {
-        let mut bytes = if self.is_solid {
-            self.current.clone()
-        } else {
-            self.durable.clone()
-        };
+        let mut bytes = self.durable().to_vec();
         let unsettled = self.unsettled.iter().map(|done| &done.act);
         for act in unsettled.chain(in_flight) {
             act.apply_in_part(&mut bytes, luck);

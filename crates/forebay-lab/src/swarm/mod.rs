@@ -7,6 +7,9 @@
 //! which a fresh cache has to show what returned syncs promised (`crash`, `medium`, `reopen`).
 //! What is judged by calls no code of the engine: bytes follow from a version and a place
 //! (`pattern`), sums from the stores' own counts (`books`).
+//!
+//! Some seeds have worlds of their own beside that, for shares (`shares`), work (`work`) and the
+//! other control loops (`loops`).
 
 mod abandon;
 mod books;
@@ -16,11 +19,13 @@ mod client;
 mod conduct;
 mod crash;
 mod doubts;
+mod durable;
 mod fault;
 mod hearing;
 mod judging;
 mod kept;
 mod ledger;
+mod loops;
 mod medium;
 mod nowhere;
 mod observer;

@@ -309,6 +309,12 @@ impl Plan {
         self.effects().any(Effect::fails)
     }
 
+    /// Whether bytes may come to wrong places.
+    pub(super) fn may_misdirect(&self) -> bool {
+        let mut effects = self.effects();
+        effects.any(|effect| matches!(effect, Effect::Misdirected(_)))
+    }
+
     /// Whether requests may take longer than callers wait.
     pub(super) fn may_hang(&self) -> bool {
         let is_slow = |store: &StorePlan| match store.pace {

@@ -3,6 +3,7 @@
 use super::budgets::change_memory;
 use super::client::{Client, PAGE, read_only};
 use super::ledger::Ledger;
+use super::loops::judge_loops;
 use super::plan::{Part, Plan, Reduction};
 use super::reopen::judge_images;
 use super::roles;
@@ -86,7 +87,8 @@ pub fn run_seed(seed: u64, reduction: &Reduction) -> Outcome {
         outcome.violation = outcome
             .violation
             .or_else(|| judge_shares(seed))
-            .or_else(|| judge_work(seed));
+            .or_else(|| judge_work(seed))
+            .or_else(|| judge_loops(seed));
         outcome
     })
 }

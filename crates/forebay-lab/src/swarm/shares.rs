@@ -83,7 +83,11 @@ async fn watch(rt: Rt, crowd: Crowd) -> Option<String> {
     };
     let cache = Cache::with_parts(settings, parts).expect("the settings are good");
     let rate = Rate::bytes((crowd.writers + 1) * crowd.share_pages_per_s * PAGE);
-    let medium = Arc::new(RateStore::new(rt.clone(), Arc::new(Nowhere), rate));
+    let medium = Arc::new(RateStore::new(
+        rt.clone(),
+        Arc::new(Nowhere::default()),
+        rate,
+    ));
     let store = cache.attach(medium).expect("a new cache takes a store");
     let stop = Arc::new(AtomicBool::new(false));
     let heavy: Vec<Writer> = (0..crowd.writers)

@@ -213,6 +213,13 @@ impl CrashStore {
             .map_or_else(Vec::new, |medium| medium.current().to_vec())
     }
 
+    /// What `judge` makes of the bytes of `object` that are durable now, whatever else lands.
+    pub(super) fn judge_durable<T>(&self, object: ObjectId, judge: impl FnOnce(&[u8]) -> T) -> T {
+        let state = lock(&self.state);
+        let medium = state.objects.get(&object);
+        judge(medium.map_or(&[], Medium::durable))
+    }
+
     /// What a loss of power leaves.
     pub(super) fn image(&self, chance: Prng) -> Image {
         let state = lock(&self.state);

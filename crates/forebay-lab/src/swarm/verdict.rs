@@ -26,6 +26,16 @@ pub enum Oracle {
     Shares,
     /// A store that idles while a writer of it waits and there is something to write.
     Work,
+    /// A sync that returned before the store had all that it promises.
+    Sync,
+    /// A page that stays dirty for too long.
+    Age,
+    /// A failed write that is tried again before its time, or long after it.
+    BackOff,
+    /// More dirty pages than there may be, or a writer that goes on at the limit.
+    Limit,
+    /// A store that is taken for much faster or slower than it is.
+    Estimate,
     /// Two runs of one seed that differ.
     Twin,
     /// The program stopped itself.

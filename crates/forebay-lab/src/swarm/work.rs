@@ -143,7 +143,11 @@ async fn watch(rt: Rt, memory_bytes: u64, sides: Vec<Side>) -> Option<String> {
 impl Watched {
     fn start(rt: &Rt, cache: &Cache, side: Side, stop: &Arc<AtomicBool>) -> Watched {
         let rate = Rate::bytes(side.pages_per_s * PAGE);
-        let medium = Arc::new(RateStore::new(rt.clone(), Arc::new(Nowhere), rate));
+        let medium = Arc::new(RateStore::new(
+            rt.clone(),
+            Arc::new(Nowhere::default()),
+            rate,
+        ));
         let counted = Arc::new(CountStore::new(rt.clone(), medium.clone()));
         let store = cache
             .attach(counted.clone())

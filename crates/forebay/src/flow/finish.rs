@@ -79,6 +79,7 @@ impl Engine {
     fn write_finished(&self, object: &ObjectState, io: FinishedIo, sequence: u64) {
         let backing = self.backing_of(object);
         let pages = io.pages.len() as u64;
+        let is_taken = io.result.is_ok();
         match io.result {
             Ok(()) => {
                 object.is_known_up_to(io.request.offset_bytes + io.request.length_bytes);
@@ -92,6 +93,9 @@ impl Engine {
         self.count(Counter::Pgpgout, pages);
         self.memory.note_written(&io.pages);
         backing.write_ends(sequence);
+        if is_taken {
+            backing.end_retry(object);
+        }
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
         // The vector first: a writer that finds one write less takes it.
         self.give_back(&backing, io.pages);

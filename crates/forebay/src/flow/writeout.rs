@@ -109,6 +109,10 @@ impl Engine {
                 return (submitted, pages.end);
             };
             submitted += count;
+            if count > 0 {
+                // A store that answers at once has ended them.
+                backing.end_retry(object);
+            }
             let charge = self.rt.charge(Work::Writeback { pages: count });
             charge.and(Work::Request { count: 1 }).await;
             from = next;
@@ -150,7 +154,11 @@ impl Engine {
         let done = taken.map(|run| self.submit_run(backing, object, run, sequence));
         backing.write_ends(sequence);
         object.written.wake_all();
-        done.is_some_and(|(submitted, _)| submitted > 0)
+        let is_submitted = done.is_some_and(|(submitted, _)| submitted > 0);
+        if is_submitted {
+            backing.end_retry(object);
+        }
+        is_submitted
     }
 
     /// Claims the pages of a taken run and submits those that could be, in as few requests as

@@ -340,10 +340,6 @@ impl Backing {
             let mut queueing = lock(&object.queueing);
             if queueing.retry.is_on() {
                 queueing.retry.write_taken();
-                if object.failed_pages.load(Ordering::Relaxed) == 0 {
-                    queueing.retry.forget();
-                    lock(&self.lists).hurry(&queueing, object.number);
-                }
             }
         }
         let since = &self.refusing_since_ms;
@@ -353,6 +349,19 @@ impl Backing {
             if since_ms != 0 && now_ms.saturating_sub(since_ms) >= REFUSING_MS {
                 self.pardon();
             }
+        }
+    }
+
+    /// Ends the back-off of `object` if nothing of it has failed and nothing is under way: a page
+    /// counts as failed until it is written again, and that write may be refused as well.
+    pub(crate) fn end_retry(&self, object: &ObjectState) {
+        if object.failed_pages.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let mut queueing = lock(&object.queueing);
+        if queueing.retry.is_on() && !self.has_writes(object.number, 0..u64::MAX) {
+            queueing.retry.forget();
+            lock(&self.lists).hurry(&queueing, object.number);
         }
     }
 

@@ -1,0 +1,145 @@
+//! What is dirty stays below its limit, and a writer at the hard limit does not go on
+//! (spec/writeback.md 13.1, I15, and 5.5; docs/decisions/0030 and 0031).
+//!
+//! A writer is asked after each stretch of its call, and one that finds the hard limit reached does not
+//! go on. Nobody sees what all of them dirty together until it is their common quota. So what is
+//! dirty passes the limit by at most that quota and a stretch of each writer. While it stays above the
+//! limit each writer comes to the end of one stretch, and no further. A store that stands still adds
+//! what it has above its part, at most the limit once more.
+
+use super::load::Load;
+use forebay_base::{Instant, Span};
+
+/// Pages that a writer dirties before it is asked, at the most (decision 0030).
+const STRETCH_PAGES: u64 = 64;
+/// The common quota: of the limit one part in so many, and not less than so many pages
+/// (spec/writeback.md 5.1).
+const COMMON_QUOTA: (u64, u64) = (32, 16);
+/// From then on what a silent store has is left out for the others (decision 0031).
+const STANDS_STILL: Span = Span::from_millis(500);
+
+/// What is dirty, seen at one instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Level {
+    /// Dirty pages and pages under writeback of all stores.
+    pub(super) dirty: u64,
+    /// The hard limit.
+    pub(super) limit: u64,
+    /// Pages that were dirtied so far.
+    pub(super) dirtied: u64,
+    /// For how long a store has been silent, the one that has been so for longest.
+    pub(super) silent: Span,
+}
+
+/// What is dirty on a whole stage.
+#[derive(Debug, Default)]
+pub(super) struct Limit {
+    writers: u64,
+    stores: u64,
+    /// Pages dirtied when the limit was reached, while it is.
+    full_at: Option<u64>,
+    /// Something was left out, and has not been written since.
+    is_left_out: bool,
+}
+
+impl Limit {
+    pub(super) fn new(load: &Load) -> Limit {
+        Limit {
+            writers: load.sides.iter().map(|side| side.writers).sum(),
+            stores: load.sides.len() as u64,
+            ..Limit::default()
+        }
+    }
+
+    pub(super) fn note(&mut self, now: Instant, level: Level) -> Option<String> {
+        self.is_left_out |= self.stores > 1 && level.silent >= STANDS_STILL;
+        self.is_left_out &= level.dirty >= level.limit || level.silent >= STANDS_STILL;
+        let common = (level.limit / COMMON_QUOTA.0).max(COMMON_QUOTA.1);
+        let stretches = self.writers * STRETCH_PAGES;
+        let overrun = common + stretches;
+        let left_out = if self.is_left_out { level.limit } else { 0 };
+        let most = level.limit + left_out + overrun;
+        if level.dirty > most {
+            return Some(format!(
+                "at {} ms {} pages are dirty, and {most} may be: the limit of {}, {left_out} of a \
+                 store that stands still, the common quota of {common} and a stretch of \
+                 {STRETCH_PAGES} of {} writers (spec/writeback.md 13.1, I15)",
+                now.as_millis(),
+                level.dirty,
+                level.limit,
+                self.writers
+            ));
+        }
+        if level.dirty < level.limit || self.is_left_out {
+            self.full_at = None;
+            return None;
+        }
+        let since = level.dirtied - *self.full_at.get_or_insert(level.dirtied);
+        (since > overrun).then(|| {
+            format!(
+                "at {} ms writers have dirtied {since} pages while at least the limit of {} was \
+                 dirty, {} now; {overrun} may be: the common quota of {common} and a stretch of \
+                 {STRETCH_PAGES} of {} writers (spec/writeback.md 5.5)",
+                now.as_millis(),
+                level.limit,
+                level.dirty,
+                self.writers
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(stores: u64) -> Limit {
+        Limit {
+            writers: 2,
+            stores,
+            ..Limit::default()
+        }
+    }
+
+    fn level(dirty: u64, dirtied: u64, silent_ms: u64) -> Level {
+        Level {
+            dirty,
+            limit: 3_200,
+            dirtied,
+            silent: Span::from_millis(silent_ms),
+        }
+    }
+
+    #[test]
+    fn dirty_pages_above_the_limit_and_its_overrun_are_found() {
+        // 100 of the common quota and 128 of two writers.
+        assert_eq!(limit(1).note(Instant::ZERO, level(3_428, 0, 0)), None);
+        let found = limit(1).note(Instant::ZERO, level(3_429, 0, 0));
+        assert!(found.expect("one too many").contains("3428 may be"));
+        let found = limit(1).note(Instant::ZERO, level(3_429, 0, 900));
+        assert!(found.is_some(), "its own store is nobody else's");
+        assert_eq!(limit(2).note(Instant::ZERO, level(3_429, 0, 900)), None);
+        assert!(limit(2).note(Instant::ZERO, level(7_000, 0, 900)).is_some());
+    }
+
+    #[test]
+    fn a_writer_that_goes_on_at_the_limit_is_found() {
+        let mut at_limit = limit(1);
+        for dirtied in [1_000, 1_100, 1_228] {
+            assert_eq!(at_limit.note(Instant::ZERO, level(3_200, dirtied, 0)), None);
+        }
+        let found = at_limit.note(Instant::ZERO, level(3_200, 1_229, 0));
+        assert!(found.expect("one too many").contains("dirtied 229 pages"));
+        assert_eq!(at_limit.note(Instant::ZERO, level(3_199, 1_300, 0)), None);
+        assert_eq!(at_limit.note(Instant::ZERO, level(3_200, 1_400, 0)), None);
+    }
+
+    #[test]
+    fn what_was_left_out_is_allowed_until_it_is_written() {
+        let mut of_two = limit(2);
+        assert_eq!(of_two.note(Instant::ZERO, level(6_000, 0, 600)), None);
+        assert_eq!(of_two.note(Instant::ZERO, level(5_000, 0, 0)), None);
+        assert_eq!(of_two.note(Instant::ZERO, level(3_000, 0, 0)), None);
+        assert!(of_two.note(Instant::ZERO, level(5_000, 0, 0)).is_some());
+    }
+}

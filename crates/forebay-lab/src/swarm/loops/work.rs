@@ -1,0 +1,166 @@
+//! A store does not idle while a writer of it is held up and it has something to write
+//! (spec/writeback.md 7.3 and 13.2, Q2 and Q9; docs/decisions/0031).
+//!
+//! In virtual time a call that nothing holds up takes none, so whoever is in a call at two instants
+//! is held up between them. Something is to be done in the background if more is dirty, or waits for
+//! a commit, than the background threshold, and a part of that is the store's and not on its way.
+
+use forebay_base::{Instant, Span};
+
+/// A flusher whose last round was in vain rests for at most 100 ms (decision 0031); the rest ends when
+/// a writer asks, which it does at the end of a pause of at most 180 ms.
+const LONGEST: Span = Span::from_millis(200);
+/// The part of the time in which a writer is held up that a store may idle: spec/writeback.md 13.2,
+/// Q2.
+const MOST_PERCENT: u64 = 1;
+/// What that part is not applied to: a rate that changes is learned.
+const GRACE: Span = Span::from_millis(250);
+
+/// What is dirty, seen at one instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Dirty {
+    /// Dirty pages of the store that are in no request.
+    pub(super) reclaimable: u64,
+    /// Pages of the store in requests, and those that wait for a commit.
+    pub(super) writeback: u64,
+    /// Dirty pages of all stores.
+    pub(super) of_all: u64,
+    /// The background threshold.
+    pub(super) background: u64,
+}
+
+/// One store.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Requests that it has, and the pages of the writes among them.
+    requests: u64,
+    pages: u64,
+    in_calls: u64,
+    /// There is something that it could be asked for.
+    is_due: bool,
+    /// Up to when the sums are.
+    until: Instant,
+    held_up: Span,
+    idle: Span,
+    /// Idle up to now, without a break.
+    in_a_row: Span,
+}
+
+impl Work {
+    /// What is true from `now` on: requests, writers in a call, what is dirty.
+    pub(super) fn note(&mut self, now: Instant, change: impl FnOnce(&mut Work)) -> Option<String> {
+        let passed = now.since(self.until);
+        self.until = now;
+        if passed > Span::ZERO && self.in_calls > 0 {
+            self.held_up += passed;
+        }
+        if self.in_calls == 0 || self.requests > 0 || !self.is_due {
+            self.in_a_row = Span::ZERO;
+        } else {
+            self.idle += passed;
+            self.in_a_row += passed;
+        }
+        change(self);
+        self.verdict()
+    }
+
+    /// A request begins, of a write for so many pages.
+    pub(super) fn begins(&mut self, pages: u64) {
+        self.requests += 1;
+        self.pages += pages;
+    }
+
+    pub(super) fn ends(&mut self, pages: u64) {
+        self.requests -= 1;
+        self.pages -= pages;
+    }
+
+    pub(super) fn has_requests(&self) -> bool {
+        self.requests > 0
+    }
+
+    /// Whether a writer is held up.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.in_calls > 0
+    }
+
+    pub(super) fn call_begins(&mut self) {
+        self.in_calls += 1;
+    }
+
+    pub(super) fn call_ends(&mut self) {
+        self.in_calls -= 1;
+    }
+
+    /// How much of it, and of all stores, is dirty.
+    pub(super) fn sees(&mut self, seen: Dirty) {
+        // What is under writeback and not on its way waits for a commit.
+        let uncommitted = seen.writeback.saturating_sub(self.pages);
+        let reclaimable = seen.reclaimable + uncommitted;
+        self.is_due = reclaimable > 0 && seen.of_all + uncommitted > seen.background;
+    }
+
+    fn verdict(&self) -> Option<String> {
+        let allowed = self.held_up.as_micros() * MOST_PERCENT / 100;
+        let is_often = self.idle > Span::from_micros(allowed) + GRACE;
+        (is_often || self.in_a_row > LONGEST).then(|| {
+            format!(
+                "idle for {} of {} in which a writer was held up and something was to be done, \
+                 {} of them in a row (allowed: {MOST_PERCENT} % and {GRACE}, {LONGEST} in a row; \
+                 spec/writeback.md 13.2, Q2)",
+                self.idle, self.held_up, self.in_a_row
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(ms)
+    }
+
+    fn dirty(reclaimable: u64, of_all: u64) -> Dirty {
+        Dirty {
+            reclaimable,
+            of_all,
+            background: 40,
+            ..Dirty::default()
+        }
+    }
+
+    /// A writer is in a call from 0 on, and the store is idle for `idle_ms` of each second.
+    fn history(idle_ms: u64) -> Option<String> {
+        let mut work = Work::default();
+        work.note(at(0), Work::call_begins);
+        work.note(at(0), |work| work.sees(dirty(5, 50)));
+        (0..20).find_map(|second| {
+            let begins = at(1_000 * second);
+            let ends = at(1_000 * (second + 1) - idle_ms);
+            let began = work.note(begins, |work| work.begins(1));
+            began.or_else(|| work.note(ends, |work| work.ends(1)))
+        })
+    }
+
+    #[test]
+    fn a_store_that_idles_while_a_writer_waits_is_found() {
+        assert_eq!(history(0), None);
+        assert_eq!(history(9), None);
+        let often = history(50).expect("50 ms of each second");
+        assert!(often.contains("1 %"), "{often}");
+        let long = history(240).expect("240 ms in a row");
+        assert!(long.contains("240 ms of them in a row"), "{long}");
+    }
+
+    #[test]
+    fn a_store_may_idle_with_nothing_to_write_or_nobody_who_waits() {
+        let mut work = Work::default();
+        work.note(at(0), |work| work.sees(dirty(5, 50)));
+        assert_eq!(work.note(at(10_000), Work::call_begins), None);
+        assert_eq!(work.note(at(10_000), |work| work.sees(dirty(5, 40))), None);
+        assert_eq!(work.note(at(20_000), |work| work.sees(dirty(0, 50))), None);
+        assert_eq!(work.note(at(30_000), Work::call_ends), None);
+    }
+}
