@@ -6,7 +6,7 @@ use forebay::settings::{NodeSettings, Watermarks, ZoneSettings};
 use forebay::{AttachedStore, Cache, Counter, File, Parts, Settings, blocking};
 use forebay_base::Span;
 use forebay_rt::{Rt, block_on, thread};
-use forebay_store::{Durability, Geometry, ObjectId};
+use forebay_store::{Durability, Geometry, MemoryStore, ObjectId, Store};
 use std::sync::Arc;
 
 /// The fewest frames that a cache may have.
@@ -64,11 +64,10 @@ impl Bench {
     pub(crate) fn new(settings: Settings, durability: Durability, seed: u64) -> Bench {
         let rt = Rt::real();
         let geometry = Geometry {
-            block_bytes: PAGE as u32,
             max_io_pages: 4,
             queue_depth: 4,
             durability,
-            stable_pages: true,
+            ..MemoryStore::new().geometry()
         };
         let (store, thread) = BesideStore::start(geometry, seed);
         let parts = Parts {
