@@ -1,10 +1,13 @@
-//! Atomics and locks, so that the schedule explorer can put its own in their place.
+//! Atomics and locks, so that a schedule explorer can put its own in their place.
 //!
-//! Only the schedule tests build with `--cfg loom`; nothing that ships depends on it.
+//! Only the schedule tests build with `--cfg loom` or `--cfg shuttle`; nothing that ships depends
+//! on either. Loom tries every order of a few steps; shuttle draws orders of very many.
 
 #[cfg(loom)]
 pub use loom::sync::{Arc, Mutex, MutexGuard, atomic};
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub use shuttle::sync::{Arc, Mutex, MutexGuard, atomic};
+#[cfg(not(any(loom, shuttle)))]
 pub use std::sync::{Arc, Mutex, MutexGuard, atomic};
 
 /// Locks `mutex`; a holder that panicked left nothing half done, for state is changed only after

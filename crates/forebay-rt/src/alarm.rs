@@ -11,6 +11,8 @@
 
 use crate::thread::Stopwatch;
 use forebay_base::{Instant, Span};
+#[cfg(shuttle)]
+use shuttle::thread_local;
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +32,10 @@ thread_local! {
             alarms: Vec::new(),
         })
     };
+}
+
+fn with_blocked<T>(act: impl FnOnce(&mut Blocked) -> T) -> T {
+    BLOCKED.with(|blocked| act(&mut blocked.borrow_mut()))
 }
 
 /// What a blocked thread knows of its sleeps.
@@ -78,13 +84,13 @@ impl Inside {
     /// Enters the call that polls with `waker`.
     pub(crate) fn enter(waker: &Waker) -> Inside {
         let caller = Caller::of(waker);
-        let outer = BLOCKED.with_borrow_mut(|blocked| blocked.present.replace(caller));
+        let outer = with_blocked(|blocked| blocked.present.replace(caller));
         Inside { caller, outer }
     }
 
     /// How long this call may sleep, if it has an alarm.
     pub(crate) fn time_left(&self) -> Option<Span> {
-        BLOCKED.with_borrow(|blocked| {
+        with_blocked(|blocked| {
             let alarms = blocked.alarms.iter();
             let own = alarms.filter(|alarm| alarm.of == self.caller);
             own.map(Alarm::left).min()
@@ -94,7 +100,7 @@ impl Inside {
     /// Takes out the alarms that are due, before the poll that they ask for: like a waker, each
     /// wakes once, whether or not its sleep is polled then.
     pub(crate) fn pass_due(&self) {
-        BLOCKED.with_borrow_mut(|blocked| {
+        with_blocked(|blocked| {
             let is_due = |alarm: &Alarm| alarm.of == self.caller && alarm.left() == Span::ZERO;
             blocked.alarms.retain(|alarm| !is_due(alarm));
         });
@@ -103,7 +109,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        BLOCKED.with_borrow_mut(|blocked| {
+        with_blocked(|blocked| {
             blocked.present = self.outer;
             blocked.alarms.retain(|alarm| alarm.of != self.caller);
         });
@@ -123,7 +129,7 @@ pub(crate) fn set(
         return false;
     }
     let of = Caller::of(waker);
-    BLOCKED.with_borrow_mut(|blocked| {
+    with_blocked(|blocked| {
         if blocked.present != Some(of) {
             return false;
         }

@@ -2,6 +2,8 @@
 
 use crate::alarm::Inside;
 use crate::park::Parker;
+#[cfg(shuttle)]
+use shuttle::thread_local;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;

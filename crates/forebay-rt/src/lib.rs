@@ -25,6 +25,8 @@
 mod alarm;
 mod block_on;
 mod body;
+#[cfg(shuttle)]
+pub mod explored;
 mod park;
 mod real;
 mod rt;

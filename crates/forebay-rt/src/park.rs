@@ -9,16 +9,18 @@ use std::task::Wake;
 #[cfg(not(loom))]
 use std::time::Duration;
 
+#[cfg(shuttle)]
+use crate::explored::threads::{self as thread, Thread};
 #[cfg(loom)]
 use loom::thread::{self, Thread};
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 use std::thread::{self, Thread};
 
 /// How often a thread looks at the token before it sleeps, a few microseconds in all: waking a
 /// sleeping thread costs more than that, and a device or the other processor often answers sooner.
 /// A larger number only wastes the processor that the answer may need. On a machine with one
 /// processor no other thread can run meanwhile, so the thread sleeps at once.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const SPINS: u32 = 128;
 
 /// A wait with a shorter bound is a pause, not a wait for an answer, and nobody ends it sooner.
@@ -85,7 +87,7 @@ impl Parker {
         }
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, shuttle)))]
     fn spin(&self) -> bool {
         use std::sync::OnceLock;
         static SPINS_HERE: OnceLock<u32> = OnceLock::new();
@@ -102,8 +104,8 @@ impl Parker {
         false
     }
 
-    /// The schedule explorer tries every order by itself; spinning only hides some of them.
-    #[cfg(loom)]
+    /// The schedule explorers try other orders by themselves; spinning only hides some of them.
+    #[cfg(any(loom, shuttle))]
     fn spin(&self) -> bool {
         false
     }

@@ -3,8 +3,15 @@
 
 use forebay_base::Span;
 use std::io;
-use std::thread::{Builder, JoinHandle, Thread};
 use std::time::Duration;
+
+#[cfg(shuttle)]
+use crate::explored::threads::{self as thread, Builder, Instant, JoinHandle, Thread};
+#[cfg(not(shuttle))]
+use std::thread::{self, Builder, JoinHandle, Thread};
+#[cfg(not(shuttle))]
+#[allow(clippy::disallowed_types, reason = "this is what others measure with")]
+use std::time::Instant;
 
 /// Starts a thread called `name`; dropping the joiner lets it run on alone.
 ///
@@ -79,7 +86,7 @@ impl Joiner {
 /// stop every other task of its thread as well.
 #[allow(clippy::disallowed_methods, reason = "this is what others sleep with")]
 pub fn pause_current(span: Span) {
-    std::thread::sleep(Duration::from_nanos(span.as_nanos()));
+    thread::sleep(Duration::from_nanos(span.as_nanos()));
 }
 
 /// Measures real time, for threads that have no runtime.
@@ -92,7 +99,7 @@ pub fn pause_current(span: Span) {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::disallowed_types, reason = "this is what others measure with")]
 pub struct Stopwatch {
-    started: std::time::Instant,
+    started: Instant,
 }
 
 impl Stopwatch {
@@ -104,7 +111,7 @@ impl Stopwatch {
     )]
     pub fn start() -> Stopwatch {
         Stopwatch {
-            started: std::time::Instant::now(),
+            started: Instant::now(),
         }
     }
 

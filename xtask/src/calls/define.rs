@@ -3,6 +3,7 @@
 use super::names::{Item, Kind, names};
 use super::types::Ty;
 use super::world::{Bounds, Function, Scope, TypeDef, World};
+use crate::rust_text::closing;
 use std::collections::BTreeMap;
 
 /// What was read and waits until every name is known.
@@ -278,16 +279,27 @@ fn short(path: &str) -> String {
     }
 }
 
-/// Whether attributes say that something is for tests or for the schedule explorer alone.
+/// Whether attributes say that something is for tests or for a schedule explorer alone.
 pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
-            let text = list.tokens.to_string();
-            let bare = text.replace("not (", "not(");
-            let has = |word: &str| bare.contains(word) && !bare.contains(&format!("not({word}"));
-            has("test") || has("loom")
+            let asked = without_denied(&list.tokens.to_string());
+            ["test", "loom", "shuttle"]
+                .iter()
+                .any(|word| asked.contains(word))
         }
         _ => false,
     })
+}
+
+/// A condition without what stands in its `not(..)`.
+fn without_denied(condition: &str) -> String {
+    let condition = condition.replace("not (", "not(");
+    let Some(at) = condition.find("not(") else {
+        return condition;
+    };
+    let opening = at + "not".len();
+    let end = closing(&condition, opening).unwrap_or(condition.len());
+    without_denied(&format!("{}{}", &condition[..at], &condition[end..]))
 }

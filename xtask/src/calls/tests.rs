@@ -275,8 +275,10 @@ fn tests_are_left_out() {
     let text = "fn a() {} #[cfg(test)] mod tests { fn b() { super::a() } }
         #[cfg(all(test, not(loom)))] #[path = \"lib_tests.rs\"] mod more;
         #[test] fn c() { a() } #[cfg(loom)] fn d() { a() } #[cfg(not(loom))] fn e() { a() }
+        #[cfg(not(any(loom, shuttle)))] fn h() { a() } #[cfg(any(loom, shuttle))] fn i() { a() }
         struct S; impl S { #[cfg(test)] fn f(&self) { a() } fn g(&self) { a() } }";
-    assert_eq!(calls_in(text), ["S::g -> one::a", "one::e -> one::a"]);
+    let called = ["S::g -> one::a", "one::e -> one::a", "one::h -> one::a"];
+    assert_eq!(calls_in(text), called);
 }
 
 const CIRCLE: [(&str, &str); 5] = [

@@ -17,6 +17,21 @@ pub(crate) struct Mutation {
     /// Text that occurs once in the file, and what it becomes.
     pub(crate) before: String,
     pub(crate) after: String,
+    /// What has to notice it.
+    #[serde(default)]
+    pub(crate) seen_by: SeenBy,
+}
+
+/// What has to notice a mutation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SeenBy {
+    /// A seed of the swarm.
+    #[default]
+    Swarm,
+    /// An order of the explored schedules: it is wrong only between two steps of two threads, or
+    /// only for as long as a bound lasts.
+    Schedules,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +72,7 @@ mod tests {
             breaks: "b".into(),
             before: before.into(),
             after: after.into(),
+            seen_by: SeenBy::Swarm,
         }
     }
 

@@ -1,23 +1,26 @@
-//! Whether the swarm notices small wrong changes to the engine.
+//! Whether the swarm or the explored schedules notice small wrong changes to the engine.
 //!
 //! In a copy of the tree the changes of `mutations.toml` are made one after the other; each time
-//! the example `swarm` of the lab is built and runs seeds until one finds something. A seed that
-//! finds something in the engine as it is too proves nothing, so it is run there as well.
+//! the example `swarm` of the lab is built and runs seeds until one finds something, or the tests
+//! of schedules are and run their orders. A seed or an order that finds something in the engine as
+//! it is too proves nothing, so it is run there as well.
 
 mod list;
+mod schedules;
 mod trial;
 
 pub(crate) use list::{Mutation, PATH, parse};
 
 use crate::error::TaskError;
 use crate::source::repository;
+use list::SeenBy;
 use std::fmt;
 use trial::Workshop;
 
 /// What became of a mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// An oracle saw it at a seed.
+    /// An oracle saw it at a seed, or a test at an order.
     Caught { oracle: String, seed: u64 },
     /// The program ended before it could say anything.
     Died,
@@ -68,7 +71,9 @@ pub(crate) fn run(names: &[&str]) -> Result<bool, TaskError> {
         });
     }
     let is_asked = |of: &&Mutation| names.is_empty() || names.contains(&of.name.as_str());
-    let workshop = Workshop::open(&root)?;
+    let for_swarm = |of: &Mutation| of.seen_by == SeenBy::Swarm;
+    let needs_swarm = mutations.iter().filter(is_asked).any(for_swarm);
+    let workshop = Workshop::open(&root, needs_swarm)?;
     println!("| mutation | what it breaks | caught by | at seed |");
     println!("|---|---|---|---|");
     let (mut tried, mut caught) = (0, 0);

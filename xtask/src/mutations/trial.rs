@@ -1,6 +1,7 @@
 //! Building the swarm with a mutation and running it.
 
-use super::{Mutation, Verdict};
+use super::list::SeenBy;
+use super::{Mutation, Verdict, schedules};
 use crate::error::TaskError;
 use crate::source::files;
 use std::fs;
@@ -18,8 +19,8 @@ pub(super) struct Workshop {
 }
 
 impl Workshop {
-    /// Copies the tree below `root` and builds the swarm of it.
-    pub(super) fn open(root: &Path) -> Result<Workshop, TaskError> {
+    /// Copies the tree below `root` and builds the swarm of it, if that is needed.
+    pub(super) fn open(root: &Path, needs_swarm: bool) -> Result<Workshop, TaskError> {
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| root.join("target"), PathBuf::from)
             .join("mutations");
@@ -32,6 +33,9 @@ impl Workshop {
             let from = root.join(&path);
             let content = fs::read(&from).map_err(|cause| TaskError::Read { path: from, cause })?;
             workshop.put(&path, &content)?;
+        }
+        if !needs_swarm {
+            return Ok(workshop);
         }
         if !workshop.builds()? {
             return Err(TaskError::Failed {
@@ -54,6 +58,11 @@ impl Workshop {
             });
         };
         self.put(&mutation.file, changed.as_bytes())?;
+        if mutation.seen_by == SeenBy::Schedules {
+            let verdict = schedules::run(&self.tree, &self.target, None);
+            self.put(&mutation.file, text.as_bytes())?;
+            return self.unless_without(verdict?);
+        }
         let is_built = self.builds();
         self.put(&mutation.file, text.as_bytes())?;
         if !is_built? {
@@ -62,6 +71,16 @@ impl Workshop {
         let verdict = run(&self.built(), 0, SEEDS)?;
         if let Verdict::Caught { seed, .. } = verdict
             && run(&self.clean, seed, seed + 1)? != Verdict::Missed
+        {
+            return Ok(Verdict::AlsoWithout { seed });
+        }
+        Ok(verdict)
+    }
+
+    /// The verdict of the tests of schedules, if what they found is not there without the mutation.
+    fn unless_without(&self, verdict: Verdict) -> Result<Verdict, TaskError> {
+        if let Verdict::Caught { seed, .. } = verdict
+            && schedules::run(&self.tree, &self.target, Some(seed))? != Verdict::Missed
         {
             return Ok(Verdict::AlsoWithout { seed });
         }

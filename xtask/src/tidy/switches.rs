@@ -4,13 +4,15 @@ use super::Finding;
 use crate::rust_text::{closing, line_at, words};
 use crate::source::Source;
 
-/// Conditions that may be asked anywhere: they separate tests and checks from the program.
+/// Conditions that may be asked anywhere: they separate tests and checks from the program. Loom and
+/// shuttle are explorers of schedules, each with a build of its own that nobody ships.
 const ANYWHERE: &[&str] = &[
     "all",
     "any",
     "not",
     "test",
     "loom",
+    "shuttle",
     "miri",
     "debug_assertions",
 ];
@@ -108,6 +110,7 @@ mod tests {
         for code in [
             "#[cfg(test)]\nmod tests;",
             "#[cfg(all(test, not(loom)))]\nmod tests;",
+            "#[cfg(not(any(loom, shuttle)))]\nfn a() {}",
             "fn a() -> bool { cfg!(debug_assertions) }",
             "#[cfg_attr(not(debug_assertions), inline(never), doc = \"b\")]\nfn a() {}",
         ] {

@@ -10,6 +10,11 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+#[cfg(shuttle)]
+use crate::explored::threads::park_timeout;
+#[cfg(not(shuttle))]
+use std::thread::park_timeout;
+
 pub(super) struct Timers {
     clock: Stopwatch,
     queue: Mutex<Queue>,
@@ -123,7 +128,7 @@ impl Timers {
                 // A timer that was set since the check above has left its token, so this returns at
                 // once.
                 #[allow(clippy::disallowed_methods, reason = "this is the timer of all others")]
-                std::thread::park_timeout(pause);
+                park_timeout(pause);
             }
             for waker in due.drain(..) {
                 waker.wake();

@@ -55,3 +55,6 @@ mod write;
 mod writeout;
 
 pub(crate) use read::Missing;
+
+#[cfg(all(test, shuttle))]
+mod gate_schedules;

@@ -142,7 +142,7 @@ const ROOM_OF_QUEUE: usize = 1;
 /// Bytes of one queue of waiters for pages.
 pub(crate) const QUEUE_BYTES: usize =
     size_of::<WaitQueue>() + ROOM_OF_QUEUE * WaitQueue::ROOM_BYTES;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(FRAME_BYTES == 32);
 
 /// Why a page could not be held at once.

@@ -280,6 +280,8 @@ impl Drop for Bucket<'_> {
 fn relax(spins: u32) {
     #[cfg(loom)]
     loom::thread::yield_now();
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
     if spins.is_multiple_of(64) {
         std::thread::yield_now();
     } else {

@@ -55,6 +55,8 @@ pub(crate) mod zone;
 mod loom_flusher_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, shuttle))]
+mod node_schedules;
 #[cfg(all(test, not(loom)))]
 mod twin_reclaim_tests;
 #[cfg(all(test, not(loom)))]
