@@ -25,6 +25,7 @@
 mod alarm;
 mod block_on;
 mod body;
+pub mod driver;
 mod park;
 mod real;
 mod rt;
