@@ -85,7 +85,8 @@ impl Engine {
         object.commits.covers(changes);
         self.activity_begins(backing, Part::Request);
         let request = object.request(IoKind::Commit, 0);
-        let io = Io::new(request, Vec::new(), self.shared(), token(object.number, 0));
+        let finisher = self.shared();
+        let io = Io::new(request, Vec::new(), finisher, token(object.number, 0)).awaited();
         backing.store.submit(io);
     }
 

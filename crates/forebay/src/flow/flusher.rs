@@ -458,6 +458,7 @@ fn dirty(pages: Range<u64>, limit: u64) -> Selection {
         tag: Tag::Dirty,
         pages,
         limit,
+        is_awaited: false,
     }
 }
 

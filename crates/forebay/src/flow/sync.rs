@@ -86,7 +86,7 @@ impl Engine {
                 break;
             }
             let written = pin!(async {
-                let untried = Selection::all(Tag::Dirty, pages.clone());
+                let untried = Selection::all(Tag::Dirty, pages.clone()).awaited();
                 self.writeout(&backing, object, untried).await;
                 self.writes_end(&backing, object, pages).await;
             });
@@ -109,7 +109,7 @@ impl Engine {
         let backing = self.backing_of(object);
         let longest = self.settings.answer_timeout;
         loop {
-            let tagged = Selection::all(Tag::ToWrite, pages.clone());
+            let tagged = Selection::all(Tag::ToWrite, pages.clone()).awaited();
             let put_back = || lock(&object.dirty).put_back();
             let written = pin!(async {
                 let before = put_back();
