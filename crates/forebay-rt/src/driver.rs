@@ -59,7 +59,7 @@ loom::thread_local! {
 pub fn is_wanted() -> bool {
     DEPTH.with(Cell::get) > 0
         && !crate::block_on::is_own_thread()
-        && LENT.with_borrow(Option::is_none)
+        && LENT.with(|lent| lent.borrow().is_none())
 }
 
 /// Lets the calling thread wait in `driver` from now on, until nothing is under way there or its
@@ -72,12 +72,12 @@ pub fn lend(driver: &'static dyn Driver, bell: Arc<dyn Bell>) {
         is_wanted(),
         "a driver is lent to a thread that blocks and has none"
     );
-    LENT.with_borrow_mut(|lent| *lent = Some(Lent { driver, bell }));
+    LENT.with(|lent| lent.replace(Some(Lent { driver, bell })));
 }
 
 /// What the calling thread is to sleep in, if something is under way there.
 pub(crate) fn lent_and_at_work() -> Option<Lent> {
-    let lent = LENT.with_borrow(Option::clone)?;
+    let lent = LENT.with(|lent| lent.borrow().clone())?;
     if lent.driver.turn() {
         return Some(lent);
     }
@@ -86,7 +86,7 @@ pub(crate) fn lent_and_at_work() -> Option<Lent> {
 }
 
 fn take_back() {
-    if let Some(lent) = LENT.with_borrow_mut(Option::take) {
+    if let Some(lent) = LENT.with(RefCell::take) {
         lent.driver.give_back();
     }
 }

@@ -232,8 +232,6 @@ struct Outcome {
 
 /// Time of the processor that this process has taken, us.
 fn processor_us() -> Result<u64, Failure> {
-    let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let _of_this_thread = text;
     let mut sum_ns = 0;
     for task in fs::read_dir("/proc/self/task")? {
         let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();

@@ -97,6 +97,22 @@ impl<T: Copy> Line<T> {
         place.waker.take()
     }
 
+    /// Calls the first waiter that `wanted` says so of; returns its waker as [`Line::call_front`]
+    /// does, or none if there is no such waiter.
+    pub(super) fn call_first(&mut self, wanted: impl Fn(&T) -> bool) -> Option<Option<Waker>> {
+        let mut index = self.first;
+        while index != NONE && !wanted(&self.places[index as usize].with) {
+            index = self.places[index as usize].next;
+        }
+        if index == NONE {
+            return None;
+        }
+        self.unlink(index);
+        let place = &mut self.places[index as usize];
+        place.called = true;
+        Some(place.waker.take())
+    }
+
     /// Frees the place at `index` and returns true if its owner was called; otherwise keeps `waker`
     /// until then. A replaced waker must be dropped without the lock: that may drop a task, and
     /// with it other waiters of this line.

@@ -53,6 +53,8 @@ struct Listening {
     ticket: u64,
     /// Woken by `wake_one`, whose wake-up has to reach a listener that uses it.
     alone: bool,
+    /// What it waits for, where the events have numbers; else 0.
+    number: u64,
 }
 
 impl WaitQueue {
@@ -80,6 +82,24 @@ impl WaitQueue {
     #[must_use = "a listener that is dropped leaves the queue"]
     #[track_caller]
     pub fn listen(&self) -> Listener<'_> {
+        self.listen_for(0)
+    }
+
+    /// As [`WaitQueue::listen`], for one that has nothing to look for before the event `number`:
+    /// [`WaitQueue::wake_up_to`] leaves it asleep until then.
+    ///
+    /// ```
+    /// use forebay_rt::wait::WaitQueue;
+    /// let ended = WaitQueue::new();
+    /// let (third, fifth) = (ended.listen_for(3), ended.listen_for(5));
+    /// assert_eq!(ended.wake_up_to(4), 1);
+    /// forebay_rt::block_on(third);
+    /// assert_eq!(ended.wake_all(), 1);
+    /// forebay_rt::block_on(fifth);
+    /// ```
+    #[must_use = "a listener that is dropped leaves the queue"]
+    #[track_caller]
+    pub fn listen_for(&self, number: u64) -> Listener<'_> {
         let place = {
             let mut listeners = lock(&self.line);
             let ticket = listeners.next_ticket;
@@ -87,6 +107,7 @@ impl WaitQueue {
             let place = listeners.line.join(Listening {
                 ticket,
                 alone: false,
+                number,
             });
             self.waiting
                 .store(listeners.line.waiting(), Ordering::Relaxed);
@@ -115,6 +136,34 @@ impl WaitQueue {
             let end = *end_ticket.get_or_insert(listeners.next_ticket);
             while !batch.is_full() && listeners.line.front().is_some_and(|it| it.ticket < end) {
                 batch.add(listeners.line.call_front());
+            }
+            self.waiting
+                .store(listeners.line.waiting(), Ordering::Relaxed);
+            drop(listeners);
+            let more = batch.is_full();
+            woken += batch.wake();
+            if !more {
+                return woken;
+            }
+        }
+    }
+
+    /// Wakes all that listen now for no event after `number`; returns how many.
+    pub fn wake_up_to(&self, number: u64) -> usize {
+        if self.nobody_waits() {
+            return 0;
+        }
+        let mut woken = 0;
+        let mut end_ticket = None;
+        loop {
+            let mut batch = Batch::default();
+            let mut listeners = lock(&self.line);
+            let end = *end_ticket.get_or_insert(listeners.next_ticket);
+            let wanted = |it: &Listening| it.number <= number && it.ticket < end;
+            while !batch.is_full()
+                && let Some(waker) = listeners.line.call_first(wanted)
+            {
+                batch.add(waker);
             }
             self.waiting
                 .store(listeners.line.waiting(), Ordering::Relaxed);

@@ -93,14 +93,14 @@ impl Engine {
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
         self.memory.note_written(&io.pages);
-        backing.write_ends(sequence);
+        let oldest = backing.write_ends(object.number, sequence);
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
         // The vector first: a writer that finds one write less takes it.
         self.give_back(&backing, io.pages);
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.activity_ends(&backing, Part::Request);
         backing.write_is_over();
-        object.written.wake_all();
+        object.written.wake_up_to(oldest);
         self.slab.freed.wake_all();
     }
 

@@ -187,8 +187,11 @@ impl Engine {
         pages: &Range<u64>,
     ) {
         let sequence = backing.next_sequence();
+        // Where all pages are wanted nothing is over before the writes up to that number are. Of a
+        // part of them each write that ends may have been the last.
+        let number = if *pages == ALL_PAGES { sequence } else { 0 };
         loop {
-            let listener = object.written.listen();
+            let listener = object.written.listen_for(number);
             // A page that is written again and again is in flight at every look; unstable ones
             // are until they are committed.
             if self.next_in(object, Tag::InFlight, pages).is_none()

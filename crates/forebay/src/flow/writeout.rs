@@ -116,8 +116,8 @@ impl Engine {
             let taken = lock(&object.dirty).take_run(&self.slab, tag, range, end);
             let number = (sequence, is_awaited);
             let done = taken.map(|run| self.submit_run(backing, object, run, number));
-            backing.write_ends(sequence);
-            object.written.wake_all();
+            let oldest = backing.write_ends(object.number, sequence);
+            object.written.wake_up_to(oldest);
             let Some((count, next)) = done else {
                 return (submitted, pages.end);
             };
@@ -161,8 +161,8 @@ impl Engine {
         let taken =
             lock(&object.dirty).take_run(&self.slab, Tag::Dirty, page..page + 1, |_| page + 1);
         let done = taken.map(|run| self.submit_run(backing, object, run, (sequence, false)));
-        backing.write_ends(sequence);
-        object.written.wake_all();
+        let oldest = backing.write_ends(object.number, sequence);
+        object.written.wake_up_to(oldest);
         done.is_some_and(|(submitted, _)| submitted > 0)
     }
 

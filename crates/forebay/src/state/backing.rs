@@ -421,9 +421,13 @@ impl Backing {
         lock(&self.outstanding).join(sequence);
     }
 
-    /// One write of `sequence` has ended; its lowest bits are enough to know it by.
-    pub(crate) fn write_ends(&self, sequence: u64) {
-        lock(&self.outstanding).end(sequence);
+    /// One write of `sequence`, which is of `object`, has ended; its lowest bits are enough to know
+    /// it by. Returns the oldest one of the object that is left, else the largest number: whoever
+    /// waits for the writes before that has no longer to wait.
+    pub(crate) fn write_ends(&self, object: u32, sequence: u64) -> u64 {
+        let mut outstanding = lock(&self.outstanding);
+        outstanding.end(sequence);
+        outstanding.oldest(object).unwrap_or(u64::MAX)
     }
 
     /// The sequence number that the next write will have.

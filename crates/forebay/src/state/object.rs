@@ -107,7 +107,7 @@ pub(crate) struct ObjectState {
     read_failures: Mutex<ReadFailures>,
     /// Requests of this object that a store has.
     pub(crate) requests_in_flight: AtomicU32,
-    /// Told whenever a write of this object ends.
+    /// Told whenever a write of this object ends; the numbers are those of writes.
     pub(crate) written: WaitQueue,
     /// Pages from the start that were ever submitted to the store, or were there before.
     pub(crate) stored_pages: AtomicU64,
