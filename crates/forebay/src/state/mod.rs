@@ -53,6 +53,8 @@ pub(crate) mod write_cut;
 pub(crate) mod zone;
 
 #[cfg(all(test, loom))]
+mod loom_commit_tests;
+#[cfg(all(test, loom))]
 mod loom_flusher_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
