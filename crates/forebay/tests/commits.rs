@@ -6,8 +6,8 @@ use forebay::{Cache, File, Settings, SyncError};
 use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_store::{
-    CountStore, DelayStore, Delays, Failure, Fault, FaultAction, FaultStore, FaultWhen, FileStore,
-    FileStoreSettings, IoKind, MemoryStore, OpenMode,
+    CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
+    FileStore, FileStoreSettings, Geometry, IoKind, MemoryStore, OpenMode, Store,
 };
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,11 @@ const COMMIT_MS: u64 = 10;
 
 /// A store whose commits take a while and are counted, and can be made to fail at once.
 fn bench(rt: &Rt) -> (Bench, Arc<FaultStore>, Arc<CountStore>) {
-    let memory = Arc::new(MemoryStore::new());
+    let geometry = MemoryStore::new().geometry();
+    let memory = Arc::new(MemoryStore::with(Geometry {
+        durability: Durability::OnCommit,
+        ..geometry
+    }));
     let delays = Delays {
         read: Span::ZERO,
         write: Span::ZERO,
