@@ -1,14 +1,20 @@
 use super::*;
 use crate::block_on;
 use crate::wait::Slot;
+use forebay_base::sync::{Mutex, lock};
 use std::future::poll_fn;
-use std::sync::{Condvar, Mutex};
+#[allow(
+    clippy::disallowed_types,
+    reason = "a device in which a thread sleeps without the runtime"
+)]
+use std::sync::Condvar;
 use std::task::Poll;
 
 /// A driver that another thread gives work to.
 #[derive(Default)]
 struct Work {
     state: Mutex<State>,
+    #[allow(clippy::disallowed_types, reason = "see above")]
     changed: Condvar,
 }
 
@@ -24,7 +30,7 @@ struct State {
 impl Work {
     fn lend(under_way: usize) -> &'static Work {
         let work: &'static Work = Box::leak(Box::default());
-        work.state.lock().unwrap().under_way = under_way;
+        lock(&work.state).under_way = under_way;
         work.lend_again();
         work
     }
@@ -36,7 +42,7 @@ impl Work {
     }
 
     fn answer(&self, slot: &Arc<Slot<u32>>) {
-        self.state.lock().unwrap().answers.push(Arc::clone(slot));
+        lock(&self.state).answers.push(Arc::clone(slot));
         self.changed.notify_all();
     }
 }
@@ -45,14 +51,14 @@ struct BellOf(&'static Work);
 
 impl Bell for BellOf {
     fn ring(&self) {
-        self.0.state.lock().unwrap().is_rung = true;
+        lock(&self.0.state).is_rung = true;
         self.0.changed.notify_all();
     }
 }
 
 impl Driver for Work {
     fn turn(&self) -> bool {
-        let mut state = self.state.lock().unwrap();
+        let mut state = lock(&self.state);
         let answers = std::mem::take(&mut state.answers);
         state.under_way -= answers.len();
         let is_at_work = state.under_way > 0;
@@ -64,22 +70,20 @@ impl Driver for Work {
     }
 
     fn sleep(&self, longest: Option<Span>) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = lock(&self.state);
         while !state.is_rung && state.answers.is_empty() {
-            match longest {
-                None => state = self.changed.wait(state).unwrap(),
-                Some(_) => {
-                    // Whatever the span, it has passed.
-                    state.timed_out += 1;
-                    return;
-                }
+            if longest.is_some() {
+                // Whatever the span, it has passed.
+                state.timed_out += 1;
+                return;
             }
+            state = self.changed.wait(state).expect("nothing panics with it");
         }
         state.is_rung = false;
     }
 
     fn give_back(&self) {
-        self.state.lock().unwrap().given_back += 1;
+        lock(&self.state).given_back += 1;
     }
 }
 
@@ -113,7 +117,7 @@ fn what_comes_in_the_driver_ends_the_wait_and_the_driver_is_given_back_idle() {
         assert_eq!(inner.take().await, 3);
         work
     });
-    assert_eq!(work.state.lock().unwrap().given_back, 1);
+    assert_eq!(lock(&work.state).given_back, 1);
 }
 
 #[test]
@@ -127,14 +131,14 @@ fn invariant_d1_the_token_reaches_a_thread_that_sleeps_in_its_driver() {
         joiner.join();
         work
     });
-    let state = work.state.lock().unwrap();
+    let state = lock(&work.state);
     assert_eq!((state.given_back, state.under_way), (1, 1));
 }
 
 #[test]
 fn invariant_d2_what_is_under_way_at_the_end_is_given_back() {
     let work = block_on(async { Work::lend(2) });
-    assert_eq!(work.state.lock().unwrap().given_back, 1);
+    assert_eq!(lock(&work.state).given_back, 1);
     let panicked = std::panic::catch_unwind(|| {
         block_on(async {
             work.lend_again();
@@ -142,7 +146,7 @@ fn invariant_d2_what_is_under_way_at_the_end_is_given_back() {
         });
     });
     assert!(panicked.is_err());
-    assert_eq!(work.state.lock().unwrap().given_back, 2);
+    assert_eq!(lock(&work.state).given_back, 2);
 }
 
 #[test]
@@ -154,10 +158,10 @@ fn the_driver_of_an_outer_call_works_for_an_inner_one() {
         let joiner = crate::thread::spawn("device", move || work.answer(&of_driver)).unwrap();
         assert_eq!(block_on(taken.take()), 7);
         joiner.join();
-        assert_eq!(work.state.lock().unwrap().given_back, 0, "the outer has it");
+        assert_eq!(lock(&work.state).given_back, 0, "the outer has it");
         work
     });
-    assert_eq!(work.state.lock().unwrap().given_back, 1);
+    assert_eq!(lock(&work.state).given_back, 1);
 }
 
 #[test]
@@ -170,7 +174,7 @@ fn a_sleep_in_a_driver_ends_in_time() {
         assert!(bounded.await.is_err());
         work
     });
-    assert!(work.state.lock().unwrap().timed_out > 0);
+    assert!(lock(&work.state).timed_out > 0);
 }
 
 #[test]

@@ -4,13 +4,14 @@ mod support;
 
 use forebay::{Cache, File, Settings, SyncError};
 use forebay_base::Span;
+use forebay_base::sync::{Mutex, lock};
 use forebay_rt::Rt;
 use forebay_store::{
     CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
     FileStore, FileStoreSettings, Geometry, IoKind, MemoryStore, OpenMode, Store,
 };
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use support::{Bench, OfSize, PAGE, page_of, simulate};
 
 const BROKEN: Failure = Failure::Device(5);
@@ -65,14 +66,14 @@ async fn all_at_once(
             let (file, ended) = (file.clone(), ended.clone());
             rt.spawn("syncs", async move {
                 let result = failure(write_and_sync(&file, page).await);
-                ended.lock().unwrap().push((file, result));
+                lock(&ended).push((file, result));
             })
         })
         .collect();
     for task in tasks {
         task.join().await;
     }
-    std::mem::take(&mut *ended.lock().unwrap())
+    std::mem::take(&mut *lock(&ended))
 }
 
 #[test]

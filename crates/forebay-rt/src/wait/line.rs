@@ -91,26 +91,24 @@ impl<T: Copy> Line<T> {
         if first == NONE {
             return None;
         }
-        self.unlink(first);
-        let place = &mut self.places[first as usize];
-        place.called = true;
-        place.waker.take()
+        self.call(first)
     }
 
-    /// Calls the first waiter that `wanted` says so of; returns its waker as [`Line::call_front`]
-    /// does, or none if there is no such waiter.
-    pub(super) fn call_first(&mut self, wanted: impl Fn(&T) -> bool) -> Option<Option<Waker>> {
+    /// The place of the first waiter that `is_meant` is true of.
+    pub(super) fn first_where(&self, is_meant: impl Fn(&T) -> bool) -> Option<u32> {
         let mut index = self.first;
-        while index != NONE && !wanted(&self.places[index as usize].with) {
+        while index != NONE && !is_meant(&self.places[index as usize].with) {
             index = self.places[index as usize].next;
         }
-        if index == NONE {
-            return None;
-        }
+        (index != NONE).then_some(index)
+    }
+
+    /// Calls the waiter at `index`, which waits; returns its waker if it was polled already.
+    pub(super) fn call(&mut self, index: u32) -> Option<Waker> {
         self.unlink(index);
         let place = &mut self.places[index as usize];
         place.called = true;
-        Some(place.waker.take())
+        place.waker.take()
     }
 
     /// Frees the place at `index` and returns true if its owner was called; otherwise keeps `waker`

@@ -170,9 +170,9 @@ impl WaitQueue {
             let end = *end_ticket.get_or_insert(listeners.next_ticket);
             let wanted = |it: &Listening| it.number <= number && it.ticket() < end;
             while !batch.is_full()
-                && let Some(waker) = listeners.line.call_first(wanted)
+                && let Some(place) = listeners.line.first_where(wanted)
             {
-                batch.add(waker);
+                batch.add(listeners.line.call(place));
             }
             self.waiting
                 .store(listeners.line.waiting(), Ordering::Relaxed);

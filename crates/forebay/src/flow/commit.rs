@@ -5,7 +5,6 @@
 
 use crate::engine::Engine;
 use crate::flow::ticket::{Ticket, answer};
-use crate::flow::writeout::token;
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::{Backing, CommitTurn};
@@ -14,6 +13,7 @@ use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
+use crate::state::outstanding::token;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_store::{Durability, Io, IoKind, StoreError};
