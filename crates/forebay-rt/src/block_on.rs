@@ -2,6 +2,7 @@
 
 use crate::alarm::Inside;
 use crate::driver::{self, Deeper};
+use crate::own_thread::is_own_thread;
 use crate::park::Parker;
 use std::cell::Cell;
 use std::future::Future;
@@ -18,28 +19,16 @@ struct Entry {
 #[cfg(not(loom))]
 thread_local! {
     static ENTRY: Cell<Option<Entry>> = const { Cell::new(None) };
-    static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 #[cfg(loom)]
 loom::thread_local! {
     static ENTRY: Cell<Option<Entry>> = Cell::new(None);
-    static IS_OWN: Cell<bool> = Cell::new(false);
-}
-
-/// This thread runs tasks, and the tasks that would end the wait of a [`block_on`] may be among
-/// them.
-pub(crate) fn this_thread_runs_tasks() {
-    IS_OWN.with(|is_own| is_own.set(true));
-}
-
-/// Whether this thread runs tasks.
-pub(crate) fn is_own_thread() -> bool {
-    IS_OWN.with(Cell::get)
 }
 
 /// Polls `future` on this thread until it is ready, and sleeps in between: in a driver
-/// ([`crate::driver`]) while it has one, so that it waits for its own requests itself. A future that
-/// is ready at once is one poll: no other thread, no lock, and no allocation except the first time.
+/// ([`crate::driver`]) while it has one, so that it waits for its own requests itself. A future
+/// that is ready at once is one poll: no other thread, no lock, and no allocation except the first
+/// time.
 ///
 /// It panics if it would sleep on a thread of a runtime, whose tasks would have to wake it.
 ///

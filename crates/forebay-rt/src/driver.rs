@@ -1,13 +1,13 @@
 //! What a thread that blocks may do in place of sleeping.
 //!
-//! A call that blocks and that has asked a device for something can wait for the device itself: then
-//! the answer wakes the caller, and no other thread has to be woken in between to wake it. What the
-//! thread waits in belongs to somebody else, a store mostly, which lends it for as long as
+//! A call that blocks and that has asked a device for something can wait for the device itself:
+//! then the answer wakes the caller, and no other thread has to be woken in between to wake it.
+//! What the thread waits in belongs to somebody else, a store mostly, which lends it for as long as
 //! something is under way.
 //!
-//! invariant D1: a thread that sleeps in a driver is woken by its token too: whoever gives the token
-//! rings the bell of the driver.
-//! invariant D2: whatever is lent is given back, at the latest when the outermost `block_on` of the
+//! invariant Y2: a thread that sleeps in a driver is woken by its token too: whoever gives the
+//! token rings the bell of the driver.
+//! invariant Y3: whatever is lent is given back, at the latest when the outermost `block_on` of the
 //! thread ends.
 
 use forebay_base::Span;
@@ -58,7 +58,7 @@ loom::thread_local! {
 /// it may be lent one.
 pub fn is_wanted() -> bool {
     DEPTH.with(Cell::get) > 0
-        && !crate::block_on::is_own_thread()
+        && !crate::own_thread::is_own_thread()
         && LENT.with(|lent| lent.borrow().is_none())
 }
 

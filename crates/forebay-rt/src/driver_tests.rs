@@ -121,7 +121,7 @@ fn what_comes_in_the_driver_ends_the_wait_and_the_driver_is_given_back_idle() {
 }
 
 #[test]
-fn invariant_d1_the_token_reaches_a_thread_that_sleeps_in_its_driver() {
+fn invariant_y2_the_token_reaches_a_thread_that_sleeps_in_its_driver() {
     let slot = Arc::new(Slot::new());
     let setter = Arc::clone(&slot);
     let work = block_on(async {
@@ -136,7 +136,7 @@ fn invariant_d1_the_token_reaches_a_thread_that_sleeps_in_its_driver() {
 }
 
 #[test]
-fn invariant_d2_what_is_under_way_at_the_end_is_given_back() {
+fn invariant_y3_what_is_under_way_at_the_end_is_given_back() {
     let work = block_on(async { Work::lend(2) });
     assert_eq!(lock(&work.state).given_back, 1);
     let panicked = std::panic::catch_unwind(|| {

@@ -26,6 +26,7 @@ mod alarm;
 mod block_on;
 mod body;
 pub mod driver;
+mod own_thread;
 mod park;
 mod real;
 mod rt;

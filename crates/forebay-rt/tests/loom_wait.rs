@@ -234,7 +234,7 @@ impl Bell for BellOf {
 }
 
 #[test]
-fn invariant_d1_a_token_given_while_a_thread_falls_asleep_in_its_driver_is_not_lost() {
+fn invariant_y2_a_token_given_while_a_thread_falls_asleep_in_its_driver_is_not_lost() {
     explore(|| {
         let device = Device::new();
         let slot = Arc::new(Slot::new());

@@ -25,8 +25,8 @@ pub enum Method {
     /// io_uring if the system lets us have it, else positioned.
     #[default]
     Auto,
-    /// io_uring: one thread, requests in batches; a thread that blocks and waits for its own request
-    /// has a ring for it.
+    /// io_uring: one thread, requests in batches; a thread that blocks and waits for its own
+    /// request has a ring for it.
     Uring,
     /// `preadv` and `pwritev` on a few threads.
     Positioned,

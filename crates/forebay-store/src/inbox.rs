@@ -144,8 +144,8 @@ impl Inbox {
         }
     }
 
-    /// Moves everything to the end of `mail`. If there was nothing, the caller counts as asleep until
-    /// [`Inbox::wake_up`].
+    /// Moves everything to the end of `mail`. If there was nothing, the caller counts as asleep
+    /// until [`Inbox::wake_up`].
     pub(crate) fn take(&self, mail: &mut Mail) -> Found {
         let mut content = lock(&self.content);
         if content.mail.is_empty() {

@@ -192,8 +192,8 @@ impl Io {
         self
     }
 
-    /// The same request, for whose end the call that submits it will wait. A store may let the thread
-    /// that blocks in that call wait for the device itself, in place of waking it.
+    /// The same request, for whose end the call that submits it will wait. A store may let the
+    /// thread that blocks in that call wait for the device itself, in place of waking it.
     ///
     /// ```
     /// use forebay_rt::{block_on, wait::Slot};

@@ -4,9 +4,10 @@
 //! Everybody else leaves requests in an [`Inbox`]: one thread, the ring thread, takes them in
 //! batches, hands them to the kernel and sleeps in the same system call, and finishes what comes
 //! back. It is the only one that touches its ring, which lets the kernel leave out its locks and
-//! deliver completions when the thread asks (`SINGLE_ISSUER`, `DEFER_TASKRUN`). Nothing is allocated
-//! for a request. What the ring cannot do (lengths, zeros where no hole can be punched) goes to one
-//! helper thread. The ring thread also keeps the lanes of threads that went on without the answers.
+//! deliver completions when the thread asks (`SINGLE_ISSUER`, `DEFER_TASKRUN`). Nothing is
+//! allocated for a request. What the ring cannot do (lengths, zeros where no hole can be punched)
+//! goes to one helper thread. The ring thread also keeps the lanes of threads that went on without
+//! the answers.
 
 use crate::crew::Crew;
 use crate::inbox::{Found, Inbox, Mail, MemoryNews};
@@ -234,8 +235,8 @@ impl RingThread {
         self.reap_kept(place as u32);
     }
 
-    /// Finishes what has ended in a lane that is kept. It goes back when nothing is under way, or is
-    /// watched further.
+    /// Finishes what has ended in a lane that is kept. It goes back when nothing is under way, or
+    /// is watched further.
     fn reap_kept(&mut self, number: u32) {
         let place = number as usize;
         let mut lane = self.kept[place]

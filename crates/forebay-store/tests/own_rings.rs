@@ -1,5 +1,5 @@
-//! Threads that wait for their own requests in a ring of their own, and what becomes of the requests
-//! when they do not.
+//! Threads that wait for their own requests in a ring of their own, and what becomes of the
+//! requests when they do not.
 
 mod support;
 

@@ -51,8 +51,8 @@ fn failure(result: Result<(), SyncError>) -> Option<Failure> {
     }
 }
 
-/// Each of `pages` is written and synced by a task and a handle of its own, from `after` on. Returns
-/// the handles and how their syncs ended.
+/// Each of `pages` is written and synced by a task and a handle of its own, from `after` on.
+/// Returns the handles and how their syncs ended.
 async fn all_at_once(
     rt: &Rt,
     file: &File,

@@ -50,8 +50,8 @@ struct Listeners {
 #[derive(Clone, Copy, Debug)]
 struct Listening {
     /// Twice the ticket, which grows along the line and separates listeners that came after a
-    /// `wake_all` began from those before; and one more for a listener that was woken by `wake_one`,
-    /// whose wake-up has to reach a listener that uses it.
+    /// `wake_all` began from those before; and one more for a listener that was woken by
+    /// `wake_one`, whose wake-up has to reach a listener that uses it.
     ticket_and_alone: u64,
     /// What it waits for, where the events have numbers; else 0.
     number: u64,

@@ -96,8 +96,8 @@ impl Lane {
         (self.in_flight() / REQUESTS_FOR_ONE_MORE).clamp(1, MOST_AT_ONCE)
     }
 
-    /// Hands everything new to the kernel and sleeps until `wanted` answers have come, but no longer
-    /// than `longest_ns`. For more than one it has little patience.
+    /// Hands everything new to the kernel and sleeps until `wanted` answers have come, but no
+    /// longer than `longest_ns`. For more than one it has little patience.
     pub(super) fn enter(&self, wanted: usize, longest_ns: Option<u64>) {
         let patience_ns = (wanted > 1).then_some(PATIENCE_NS);
         let bound_ns = match (longest_ns, patience_ns) {

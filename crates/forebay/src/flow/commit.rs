@@ -20,8 +20,8 @@ use forebay_store::{Durability, Io, IoKind, StoreError};
 use std::sync::Arc;
 
 impl Engine {
-    /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or by
-    /// one that it shares with others.
+    /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or
+    /// by one that it shares with others.
     pub(crate) async fn commit(
         &self,
         backing: &Backing,

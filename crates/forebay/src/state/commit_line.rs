@@ -5,10 +5,10 @@
 //! asks while a commit is under way asks for the same next one. So a commit takes one begin,
 //! however many callers share it, and each of them is woken once, except the one that begins it.
 //!
-//! invariant K1: at most one commit of an object is under way.
-//! invariant K2: a caller shares a commit that is under way only if the commit has said that it
+//! invariant G1: at most one commit of an object is under way.
+//! invariant G2: a caller shares a commit that is under way only if the commit has said that it
 //! covers the caller's changes; else it shares the next one, which has not begun.
-//! invariant K3: while callers wait for a commit that nobody has begun, one of them is awake.
+//! invariant G3: while callers wait for a commit that nobody has begun, one of them is awake.
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::wait::{Listener, WaitQueue};
@@ -53,7 +53,7 @@ pub(crate) struct CommitLine {
 struct Turns {
     /// Commits that have begun.
     begun: u64,
-    /// Those of them that have ended: all, or all but one (invariant K1).
+    /// Those of them that have ended: all, or all but one (invariant G1).
     ended: u64,
     /// The highest number that was asked for.
     wanted: u64,
@@ -123,7 +123,7 @@ impl CommitLine {
     pub(crate) fn end(&self, result: Committed) {
         let (number, is_next_wanted) = {
             let mut turns = lock(&self.turns);
-            assert!(turns.is_under_way(), "a commit ends once (invariant K1)");
+            assert!(turns.is_under_way(), "a commit ends once (invariant G1)");
             turns.ended = turns.begun;
             turns.last = result;
             (turns.ended, turns.wanted > turns.ended)
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn invariant_k1_one_commit_at_a_time_begins() {
+    fn invariant_g1_one_commit_at_a_time_begins() {
         let line = CommitLine::default();
         let number = line.number_for(1);
         assert!(matches!(line.join(number), Joined::Begun));
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "invariant K1")]
+    #[should_panic(expected = "invariant G1")]
     fn a_commit_that_nobody_began_does_not_end() {
         CommitLine::default().end(Committed::Durable);
     }
 
     #[test]
-    fn invariant_k2_a_commit_under_way_is_shared_by_what_it_covers() {
+    fn invariant_g2_a_commit_under_way_is_shared_by_what_it_covers() {
         let line = CommitLine::default();
         let first = line.number_for(5);
         assert!(matches!(line.join(first), Joined::Begun));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn invariant_k3_one_of_those_that_wait_for_the_next_commit_is_woken() {
+    fn invariant_g3_one_of_those_that_wait_for_the_next_commit_is_woken() {
         let line = CommitLine::default();
         let first = line.number_for(1);
         assert!(matches!(line.join(first), Joined::Begun));

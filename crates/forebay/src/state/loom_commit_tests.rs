@@ -60,7 +60,7 @@ impl Object {
 }
 
 #[test]
-fn invariants_k1_k2_and_k3_hold_in_every_order() {
+fn invariants_g1_g2_and_g3_hold_in_every_order() {
     explore(|| {
         let object = Arc::new(Object::default());
         let others = [(), ()].map(|()| {
@@ -75,7 +75,7 @@ fn invariants_k1_k2_and_k3_hold_in_every_order() {
 }
 
 #[test]
-fn invariant_k3_a_caller_that_gives_up_leaves_nobody_asleep() {
+fn invariant_g3_a_caller_that_gives_up_leaves_nobody_asleep() {
     explore(|| {
         let object = Arc::new(Object::default());
         let (gives_up, commits) = (object.clone(), object.clone());
