@@ -1,6 +1,8 @@
 //! Entering from an ordinary thread.
 
 use crate::alarm::Inside;
+use crate::driver::{self, Deeper};
+use crate::own_thread::is_own_thread;
 use crate::park::Parker;
 #[cfg(shuttle)]
 use shuttle::thread_local;
@@ -19,26 +21,16 @@ struct Entry {
 #[cfg(not(loom))]
 thread_local! {
     static ENTRY: Cell<Option<Entry>> = const { Cell::new(None) };
-    static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 #[cfg(loom)]
 loom::thread_local! {
     static ENTRY: Cell<Option<Entry>> = Cell::new(None);
-    static IS_OWN: Cell<bool> = Cell::new(false);
 }
 
-/// This thread runs tasks, and the tasks that would end the wait of a [`block_on`] may be among
-/// them.
-pub(crate) fn this_thread_runs_tasks() {
-    IS_OWN.with(|is_own| is_own.set(true));
-}
-
-fn is_own_thread() -> bool {
-    IS_OWN.with(Cell::get)
-}
-
-/// Polls `future` on this thread until it is ready, and sleeps in between. A future that is ready
-/// at once is one poll: no other thread, no lock, and no allocation except the first time.
+/// Polls `future` on this thread until it is ready, and sleeps in between: in a driver
+/// ([`crate::driver`]) while it has one, so that it waits for its own requests itself. A future
+/// that is ready at once is one poll: no other thread, no lock, and no allocation except the first
+/// time.
 ///
 /// It panics if it would sleep on a thread of a runtime, whose tasks would have to wake it.
 ///
@@ -51,6 +43,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let entry = ENTRY.with(Cell::take).unwrap_or_else(Entry::new);
     let mut context = Context::from_waker(&entry.waker);
     let inside = Inside::enter(&entry.waker);
+    let deeper = Deeper::enter();
     let output = loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => break output,
@@ -60,17 +53,28 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
                     "a call that blocks would stop the threads of the runtime, which have to end \
                      it: await the call here, or make it on a thread of your own"
                 );
-                entry.parker.park_for(inside.time_left());
+                entry.sleep(&inside);
                 inside.pass_due();
             }
         }
     };
+    drop(deeper);
     drop(inside);
     ENTRY.with(|kept| kept.set(Some(entry)));
     output
 }
 
 impl Entry {
+    /// Sleeps until the token is there or an alarm is due.
+    fn sleep(&self, inside: &Inside) {
+        while let Some(lent) = driver::lent_and_at_work() {
+            if self.parker.park_in(&lent, inside.time_left()) {
+                return;
+            }
+        }
+        self.parker.park_for(inside.time_left());
+    }
+
     fn new() -> Entry {
         let parker = Arc::new(Parker::of_this_thread());
         Entry {

@@ -25,8 +25,10 @@
 mod alarm;
 mod block_on;
 mod body;
+pub mod driver;
 #[cfg(shuttle)]
 pub mod explored;
+mod own_thread;
 mod park;
 mod real;
 mod rt;

@@ -1,9 +1,12 @@
 //! One thread's sleep, ended by a token.
 
+use crate::driver::{Bell, Lent};
 #[cfg(not(loom))]
 use crate::thread::Stopwatch;
 use forebay_base::Span;
-use forebay_base::sync::atomic::{AtomicBool, Ordering};
+use forebay_base::sync::atomic::{AtomicU8, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use std::fmt;
 use std::sync::Arc;
 use std::task::Wake;
 #[cfg(not(loom))]
@@ -27,19 +30,36 @@ const SPINS: u32 = 128;
 #[cfg(not(loom))]
 const WAIT_FOR_ANSWER: Span = Span::from_secs(1);
 
+/// There is no token; the thread runs, or sleeps until it is unparked.
+const NONE: u8 = 0;
+/// The token is there.
+const GIVEN: u8 = 1;
+/// There is no token, and the thread is about to sleep in a driver, or does.
+const IN_DRIVER: u8 = 2;
+
 /// A token and the thread that waits for it. A token given before the thread sleeps is kept.
-#[derive(Debug)]
 pub(crate) struct Parker {
-    token: AtomicBool,
+    token: AtomicU8,
     thread: Thread,
+    /// Of the driver in which the thread slept last.
+    bell: Mutex<Option<Arc<dyn Bell>>>,
+}
+
+impl fmt::Debug for Parker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parker")
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Parker {
     /// A parker whose owner is the calling thread.
     pub(crate) fn of_this_thread() -> Parker {
         Parker {
-            token: AtomicBool::new(false),
+            token: AtomicU8::new(NONE),
             thread: thread::current(),
+            bell: Mutex::new(None),
         }
     }
 
@@ -48,7 +68,7 @@ impl Parker {
         if self.spin() {
             return;
         }
-        while !self.token.swap(false, Ordering::Acquire) {
+        while !self.take() {
             #[allow(clippy::disallowed_methods, reason = "this is what others wait with")]
             thread::park();
         }
@@ -66,7 +86,7 @@ impl Parker {
         }
         let clock = Stopwatch::start();
         let mut left = span;
-        while left > Span::ZERO && !self.token.swap(false, Ordering::Acquire) {
+        while left > Span::ZERO && !self.take() {
             let left_ns = Duration::from_nanos(left.as_nanos());
             #[allow(clippy::disallowed_methods, reason = "this is what others wait with")]
             thread::park_timeout(left_ns);
@@ -80,10 +100,49 @@ impl Parker {
         self.park();
     }
 
+    /// As [`Parker::park_for`], asleep in a driver in which something is under way. False if the
+    /// driver has something to do first.
+    pub(crate) fn park_in(&self, lent: &Lent, span: Option<Span>) -> bool {
+        if span == Some(Span::ZERO) {
+            self.take();
+            return true;
+        }
+        self.note_bell(lent);
+        let asleep =
+            self.token
+                .compare_exchange(NONE, IN_DRIVER, Ordering::AcqRel, Ordering::Relaxed);
+        if asleep.is_ok() {
+            lent.driver.sleep(span);
+        }
+        self.take()
+    }
+
+    fn note_bell(&self, lent: &Lent) {
+        let mut bell = lock(&self.bell);
+        let is_noted = bell
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, &lent.bell));
+        if !is_noted {
+            *bell = Some(Arc::clone(&lent.bell));
+        }
+    }
+
+    /// Takes the token if it is there.
+    fn take(&self) -> bool {
+        self.token.swap(NONE, Ordering::Acquire) == GIVEN
+    }
+
     /// Gives the token and wakes the owner.
     pub(crate) fn unpark(&self) {
-        if !self.token.swap(true, Ordering::Release) {
-            self.thread.unpark();
+        match self.token.swap(GIVEN, Ordering::AcqRel) {
+            NONE => self.thread.unpark(),
+            IN_DRIVER => {
+                let bell = lock(&self.bell).clone();
+                if let Some(bell) = bell {
+                    bell.ring();
+                }
+            }
+            _ => {}
         }
     }
 
@@ -96,7 +155,7 @@ impl Parker {
             _ => 0,
         });
         for _ in 0..spins {
-            if self.token.load(Ordering::Relaxed) && self.token.swap(false, Ordering::Acquire) {
+            if self.token.load(Ordering::Relaxed) == GIVEN && self.take() {
                 return true;
             }
             std::hint::spin_loop();

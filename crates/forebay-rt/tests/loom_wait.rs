@@ -2,7 +2,9 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p forebay-rt --test loom_wait --release`.
 #![cfg(loom)]
 
+use forebay_base::Span;
 use forebay_rt::block_on;
+use forebay_rt::driver::{self, Bell, Driver};
 use forebay_rt::wait::{Gate, Permits, Slot, WaitQueue};
 use loom::sync::Arc as LoomArc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -167,5 +169,84 @@ fn a_taker_that_goes_leaves_the_value_and_the_wake_up() {
             }
         }
         setter.join().unwrap();
+    });
+}
+
+/// A driver in which one answer is under way, which another thread gives.
+struct Device {
+    state: loom::sync::Mutex<DeviceState>,
+    changed: loom::sync::Condvar,
+    slot: Slot<u32>,
+}
+
+#[derive(Default)]
+struct DeviceState {
+    is_answered: bool,
+    is_over: bool,
+    is_rung: bool,
+}
+
+impl Device {
+    fn new() -> &'static Device {
+        Box::leak(Box::new(Device {
+            state: loom::sync::Mutex::new(DeviceState::default()),
+            changed: loom::sync::Condvar::new(),
+            slot: Slot::new(),
+        }))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut DeviceState)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_one();
+    }
+}
+
+impl Driver for Device {
+    fn turn(&self) -> bool {
+        let mut state = self.state.lock().unwrap();
+        let has_answer = state.is_answered && !state.is_over;
+        state.is_over |= has_answer;
+        let is_at_work = !state.is_over;
+        drop(state);
+        if has_answer {
+            self.slot.set(7);
+        }
+        is_at_work
+    }
+
+    fn sleep(&self, _longest: Option<Span>) {
+        let mut state = self.state.lock().unwrap();
+        while !state.is_rung && !state.is_answered {
+            state = self.changed.wait(state).unwrap();
+        }
+        state.is_rung = false;
+    }
+
+    fn give_back(&self) {}
+}
+
+struct BellOf(&'static Device);
+
+impl Bell for BellOf {
+    fn ring(&self) {
+        self.0.change(|state| state.is_rung = true);
+    }
+}
+
+#[test]
+fn invariant_y2_a_token_given_while_a_thread_falls_asleep_in_its_driver_is_not_lost() {
+    explore(|| {
+        let device = Device::new();
+        let slot = Arc::new(Slot::new());
+        let setter = Arc::clone(&slot);
+        let token = thread::spawn(move || setter.set(5));
+        let answers = thread::spawn(move || device.change(|state| state.is_answered = true));
+        block_on(async {
+            driver::lend(device, Arc::new(BellOf(device)));
+            assert_eq!(slot.take().await, 5);
+            assert_eq!(device.slot.take().await, 7);
+        });
+        token.join().unwrap();
+        answers.join().unwrap();
     });
 }

@@ -15,13 +15,18 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Threads that may wait for their own requests at a time; each takes two descriptors. More of them
+/// are woken by the ring thread.
+const OWN_LANES: usize = 32;
+
 /// By which way a [`FileStore`] asks the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// io_uring if the system lets us have it, else positioned.
     #[default]
     Auto,
-    /// io_uring: one thread, requests in batches.
+    /// io_uring: one thread, requests in batches; a thread that blocks and waits for its own
+    /// request has a ring for it.
     Uring,
     /// `preadv` and `pwritev` on a few threads.
     Positioned,
@@ -32,7 +37,8 @@ pub enum Method {
 pub struct FileStoreSettings {
     /// By which way the system is asked.
     pub method: Method,
-    /// Requests at the system at once, 1 to 4096; more are taken and wait.
+    /// Requests at the system at once, 1 to 4096; more are taken and wait. With io_uring those that
+    /// threads wait for themselves are counted apart: as many again at most.
     pub queue_depth: u32,
     /// Pages of one request at most, 1 to 1024.
     pub max_io_pages: u32,
@@ -116,8 +122,11 @@ impl FileStore {
         let mut uring_refusal = None;
         let ring = match settings.method {
             Method::Positioned => None,
-            Method::Uring => Some(Ring::start(depth, pages).map_err(StartError::Uring)?),
-            Method::Auto => Ring::start(depth, pages)
+            Method::Uring => {
+                let ring = Ring::start(depth, pages, OWN_LANES);
+                Some(ring.map_err(StartError::Uring)?)
+            }
+            Method::Auto => Ring::start(depth, pages, OWN_LANES)
                 .map_err(|refusal| uring_refusal = Some(refusal.to_string()))
                 .ok(),
         };

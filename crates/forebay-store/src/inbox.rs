@@ -1,7 +1,8 @@
 //! What the ring thread is asked to do, and how it is woken.
 
 use crate::io::PagePointer;
-use crate::transfer::Addressed;
+use crate::transfer::{Addressed, Transfer};
+use crate::uring::own::OwnLane;
 use forebay_base::sync::{Mutex, lock};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
@@ -18,10 +19,51 @@ pub(crate) struct Inbox {
 }
 
 struct Content {
-    requests: VecDeque<Addressed>,
-    memory: Vec<MemoryNews>,
+    mail: Mail,
     stop: bool,
     asleep: bool,
+}
+
+/// What is left for the ring thread.
+pub(crate) struct Mail {
+    pub(crate) requests: VecDeque<Addressed>,
+    /// Requests that were begun elsewhere and could not be carried out there.
+    pub(crate) begun: Vec<Transfer>,
+    /// Lanes of threads that went on, with what is under way there.
+    pub(crate) lanes: Vec<OwnLane>,
+    pub(crate) memory: Vec<MemoryNews>,
+}
+
+impl Mail {
+    /// Nothing, with room for so many requests.
+    pub(crate) fn with_room(requests: usize) -> Mail {
+        Mail {
+            requests: VecDeque::with_capacity(requests),
+            begun: Vec::new(),
+            lanes: Vec::new(),
+            memory: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+            && self.begun.is_empty()
+            && self.lanes.is_empty()
+            && self.memory.is_empty()
+    }
+
+    /// Moves everything of `other` to the ends.
+    fn append(&mut self, other: &mut Mail) {
+        if self.requests.is_empty() {
+            std::mem::swap(&mut self.requests, &mut other.requests);
+        } else {
+            self.requests.append(&mut other.requests);
+        }
+        self.begun.append(&mut other.begun);
+        self.lanes.append(&mut other.lanes);
+        self.memory.append(&mut other.memory);
+    }
 }
 
 /// A change of the memory from which requests come.
@@ -48,8 +90,7 @@ impl Inbox {
     pub(crate) fn new(capacity: usize) -> Result<Inbox, Errno> {
         Ok(Inbox {
             content: Mutex::new(Content {
-                requests: VecDeque::with_capacity(capacity),
-                memory: Vec::new(),
+                mail: Mail::with_room(capacity),
                 stop: false,
                 asleep: false,
             }),
@@ -64,11 +105,26 @@ impl Inbox {
     }
 
     pub(crate) fn push(&self, request: Addressed) {
-        self.tell(|content| content.requests.push_back(request));
+        self.tell(|content| content.mail.requests.push_back(request));
     }
 
     pub(crate) fn push_memory(&self, news: MemoryNews) {
-        self.tell(|content| content.memory.push(news));
+        self.tell(|content| content.mail.memory.push(news));
+    }
+
+    /// Leaves a request that was begun elsewhere.
+    pub(crate) fn push_begun(&self, transfer: Transfer) {
+        self.tell(|content| content.mail.begun.push(transfer));
+    }
+
+    /// Leaves the lane of a thread that goes on.
+    pub(crate) fn push_lane(&self, lane: OwnLane) {
+        self.tell(|content| content.mail.lanes.push(lane));
+    }
+
+    /// Lets the ring thread look around.
+    pub(crate) fn nudge(&self) {
+        self.tell(|_| {});
     }
 
     /// Lets the ring thread end once it has finished everything.
@@ -88,15 +144,11 @@ impl Inbox {
         }
     }
 
-    /// Moves everything to the ends of `requests` and `memory`. If there was nothing, the caller
-    /// counts as asleep until [`Inbox::wake_up`].
-    pub(crate) fn take(
-        &self,
-        requests: &mut VecDeque<Addressed>,
-        memory: &mut Vec<MemoryNews>,
-    ) -> Found {
+    /// Moves everything to the end of `mail`. If there was nothing, the caller counts as asleep
+    /// until [`Inbox::wake_up`].
+    pub(crate) fn take(&self, mail: &mut Mail) -> Found {
         let mut content = lock(&self.content);
-        if content.requests.is_empty() && content.memory.is_empty() {
+        if content.mail.is_empty() {
             content.asleep = true;
             return if content.stop {
                 Found::End
@@ -104,12 +156,7 @@ impl Inbox {
                 Found::Nothing
             };
         }
-        if requests.is_empty() {
-            std::mem::swap(requests, &mut content.requests);
-        } else {
-            requests.append(&mut content.requests);
-        }
-        memory.append(&mut content.memory);
+        mail.append(&mut content.mail);
         Found::Some
     }
 

@@ -136,6 +136,7 @@ struct Parts {
     token: u64,
     finisher: Arc<dyn Finish>,
     has_bytes: bool,
+    is_awaited: bool,
 }
 
 /// The address of pages without bytes: aligned, and used by nobody.
@@ -178,6 +179,7 @@ impl Io {
                 token,
                 finisher,
                 has_bytes: true,
+                is_awaited: false,
             }),
         }
     }
@@ -188,6 +190,44 @@ impl Io {
     pub fn without_bytes(mut self) -> Io {
         self.parts.as_mut().expect(UNFINISHED).has_bytes = false;
         self
+    }
+
+    /// The same request, for whose end the call that submits it will wait. A store may let the
+    /// thread that blocks in that call wait for the device itself, in place of waking it.
+    ///
+    /// ```
+    /// use forebay_rt::{block_on, wait::Slot};
+    /// use forebay_store::{
+    ///     FileStore, FileStoreSettings, Finish, FinishedIo, Io, IoKind, OpenMode, Request, Store,
+    /// };
+    /// use std::sync::Arc;
+    /// struct Told(Slot<bool>);
+    /// impl Finish for Told {
+    ///     fn finished(&self, io: FinishedIo) {
+    ///         self.0.set(io.result.is_ok());
+    ///     }
+    /// }
+    /// let file = tempfile::NamedTempFile::new()?;
+    /// let store = FileStore::new(FileStoreSettings::default())?;
+    /// let object = store.open(file.path(), OpenMode::ReadWrite)?.object;
+    /// let request = Request { kind: IoKind::Commit, object, offset_bytes: 0, length_bytes: 0 };
+    /// let told = Arc::new(Told(Slot::new()));
+    /// let is_durable = block_on(async {
+    ///     store.submit(Io::new(request, Vec::new(), told.clone(), 0).awaited());
+    ///     told.0.take().await
+    /// });
+    /// assert!(is_durable);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn awaited(mut self) -> Io {
+        self.parts.as_mut().expect(UNFINISHED).is_awaited = true;
+        self
+    }
+
+    /// Whether the call that submits it will wait for its end.
+    pub fn is_awaited(&self) -> bool {
+        self.parts().is_awaited
     }
 
     /// The request `request` for as many pages as it needs, none of which has bytes.

@@ -59,6 +59,16 @@ impl Addressed {
     pub(crate) fn request(&self) -> Request {
         self.io.request()
     }
+
+    /// How many pages it has.
+    pub(crate) fn pages(&self) -> usize {
+        self.io.pages().len()
+    }
+
+    /// Whether the call that submits it will wait for its end.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.io.is_awaited()
+    }
 }
 
 /// A request under way and the file that it goes to, which stays open until the request is

@@ -1,72 +1,74 @@
-//! Files through io_uring: one thread owns one ring.
+//! Files through io_uring.
 //!
-//! Submitters leave requests in an [`Inbox`]; the ring thread takes them in batches, hands them
-//! to the kernel and sleeps in the same system call, and finishes what comes back. It is the
-//! only one that touches the ring, which lets the kernel leave out its locks and deliver
-//! completions when the thread asks (`SINGLE_ISSUER`, `DEFER_TASKRUN`). Nothing is allocated for
-//! a request. What the ring cannot do (lengths, zeros where no hole can be punched) goes to one
-//! helper thread.
+//! A thread that waits for its own requests has a lane of its own, in which it sleeps (`own.rs`).
+//! Everybody else leaves requests in an [`Inbox`]: one thread, the ring thread, takes them in
+//! batches, hands them to the kernel and sleeps in the same system call, and finishes what comes
+//! back. It is the only one that touches its ring, which lets the kernel leave out its locks and
+//! deliver completions when the thread asks (`SINGLE_ISSUER`, `DEFER_TASKRUN`). Nothing is
+//! allocated for a request. What the ring cannot do (lengths, zeros where no hole can be punched)
+//! goes to one helper thread. The ring thread also keeps the lanes of threads that went on without
+//! the answers.
 
 use crate::crew::Crew;
-use crate::inbox::{Found, Inbox, MemoryNews};
+use crate::inbox::{Found, Inbox, Mail, MemoryNews};
 use crate::io::IoKind;
-use crate::positioned::{PositionedQueue, cannot_punch, punch_flags};
+use crate::positioned::PositionedQueue;
 use crate::registered::{PLACES, Registered};
-use crate::transfer::{Addressed, IoVector, Step, Transfer};
+use crate::transfer::{Addressed, Transfer};
 use forebay_rt::wait::Slot;
-use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
-use rustix::event::PollFlags;
-use rustix::fd::AsRawFd;
-use rustix::io::Errno;
-use std::collections::VecDeque;
+use io_uring::IoUring;
+use lane::{Answer, Lane};
+use own::{OwnLane, OwnLanes};
+use rustix::fd::AsFd;
 use std::sync::Arc;
 
+pub(crate) mod lane;
 mod memory;
+pub(crate) mod own;
 
-/// The user data of the bell; requests have the number of their slot.
-const BELL: u64 = u64::MAX;
-
-/// With so many requests in flight the thread waits for one more of them at once.
-const REQUESTS_FOR_ONE_MORE: usize = 8;
-/// But never for more than these.
-const MOST_AT_ONCE: usize = 8;
-/// And not longer than this.
-const PATIENCE_NS: u32 = 100_000;
+/// The number of the bell among what is watched; lanes that are kept have smaller ones.
+const BELL: u32 = u32::MAX;
 
 /// The submitters' side of the ring.
 pub(crate) struct Ring {
-    inbox: Arc<Inbox>,
+    own: Arc<OwnLanes>,
     crew: Crew,
 }
 
 impl Ring {
-    /// Starts the ring thread and its helper.
+    /// Starts the ring thread and its helper. Threads that wait for their own requests have up to
+    /// `most_own` lanes.
     ///
     /// # Errors
     /// What the system said, if it does not let us have a ring.
-    pub(crate) fn start(queue_depth: usize, max_io_pages: usize) -> std::io::Result<Ring> {
+    pub(crate) fn start(
+        queue_depth: usize,
+        max_io_pages: usize,
+        most_own: usize,
+    ) -> std::io::Result<Ring> {
         let inbox = Arc::new(Inbox::new(2 * queue_depth)?);
+        let own = Arc::new(OwnLanes::new(Arc::clone(&inbox), queue_depth, most_own));
         let helper = Arc::new(PositionedQueue::new(16));
         let mut crew = Crew::default();
         let started = Arc::new(Slot::new());
         let for_ring = RingParts {
-            inbox: Arc::clone(&inbox),
+            inbox,
+            own: Arc::clone(&own),
             helper: Arc::clone(&helper),
-            queue_depth,
-            max_io_pages,
         };
         let answer = Arc::clone(&started);
-        crew.start("forebay-ring", move || match RingThread::new(for_ring) {
-            Ok(ring_thread) => {
-                answer.set(Ok(()));
-                ring_thread.run();
+        crew.start("forebay-ring", move || {
+            match RingThread::new(for_ring, queue_depth, max_io_pages, most_own) {
+                Ok(ring_thread) => {
+                    answer.set(Ok(()));
+                    ring_thread.run();
+                }
+                Err(refusal) => answer.set(Err(refusal)),
             }
-            Err(refusal) => answer.set(Err(refusal)),
         })?;
         forebay_rt::block_on(started.take())?;
         let for_helper = Arc::clone(&helper);
-        let ring = Ring { inbox, crew };
+        let ring = Ring { own, crew };
         ring.with_helper(move || for_helper.work(max_io_pages))
     }
 
@@ -75,48 +77,49 @@ impl Ring {
         Ok(self)
     }
 
+    /// Carries out `request`: in the caller's own lane if it will wait for it, and may.
     pub(crate) fn submit(&self, request: Addressed) {
-        self.inbox.push(request);
+        if let Err(request) = self.own.submit(request) {
+            self.own.inbox().push(request);
+        }
     }
 
     pub(crate) fn tell_memory(&self, news: MemoryNews) {
-        self.inbox.push_memory(news);
+        self.own.inbox().push_memory(news);
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        self.inbox.stop();
+        self.own.stop();
         self.crew.join();
     }
 }
 
 struct RingParts {
     inbox: Arc<Inbox>,
+    own: Arc<OwnLanes>,
     helper: Arc<PositionedQueue>,
-    queue_depth: usize,
-    max_io_pages: usize,
 }
 
 /// What the ring thread owns.
 struct RingThread {
-    ring: IoUring,
+    lane: Lane,
     parts: RingParts,
-    /// Requests at the kernel. A slot has at most one entry in the ring.
-    slots: Vec<Option<Transfer>>,
-    free: Vec<usize>,
-    /// `max_io_pages` for each slot: the kernel reads them when the entry is submitted.
-    vectors: Vec<IoVector>,
-    /// Requests that wait for a slot.
-    backlog: VecDeque<Addressed>,
-    news: Vec<MemoryNews>,
-    registered: Option<Registered>,
+    /// What was taken from the inbox and waits for a place in the lane.
+    mail: Mail,
+    /// Lanes of threads that went on, with what is under way there; each is watched.
+    kept: Vec<Option<OwnLane>>,
 }
 
 impl RingThread {
-    fn new(parts: RingParts) -> std::io::Result<RingThread> {
-        let depth = parts.queue_depth;
-        let ring = build_ring(depth as u32 + 1)?;
+    fn new(
+        parts: RingParts,
+        depth: usize,
+        max_io_pages: usize,
+        most_own: usize,
+    ) -> std::io::Result<RingThread> {
+        let ring = build_ring((depth + 1 + most_own) as u32)?;
         if !ring.params().is_feature_resource_tagging() {
             // Linux 5.13 brought this, and the poll that reports more than once.
             return Err(std::io::Error::from(std::io::ErrorKind::Unsupported));
@@ -126,218 +129,142 @@ impl RingThread {
             .register_buffers_sparse(PLACES as u32)
             .is_ok()
             .then(Registered::new);
-        let mut ring_thread = RingThread {
-            ring,
-            slots: std::iter::repeat_with(|| None).take(depth).collect(),
-            free: (0..depth).rev().collect(),
-            vectors: vec![IoVector::EMPTY; depth * parts.max_io_pages],
-            backlog: VecDeque::with_capacity(2 * depth),
-            news: Vec::new(),
-            registered,
+        let mut lane = Lane::new(ring, depth, max_io_pages, registered);
+        lane.watch(parts.inbox.bell().as_fd(), BELL, true);
+        lane.ring.submit()?;
+        Ok(RingThread {
+            lane,
             parts,
-        };
-        ring_thread.arm_bell();
-        ring_thread.ring.submit()?;
-        Ok(ring_thread)
+            mail: Mail::with_room(2 * depth),
+            kept: std::iter::repeat_with(|| None).take(most_own).collect(),
+        })
     }
 
     fn run(mut self) {
         loop {
             let found = self.take_and_start();
-            let idle = self.free.len() == self.slots.len() && self.backlog.is_empty();
-            if found == Found::End && idle {
+            let is_idle = self.lane.in_flight() == 0 && self.mail.is_empty();
+            if found == Found::End && is_idle && self.parts.own.are_all_back() {
                 break;
             }
             self.enter();
-            self.unpin_forgotten();
+            self.lane.unpin_forgotten();
             self.parts.inbox.wake_up();
             self.reap();
-            self.start_backlog();
+            self.start_mail();
         }
         self.parts.helper.stop();
     }
 
-    /// Starts what has come until nothing is left or no slot is free. In the latter case the next
+    /// Starts what has come until nothing is left or there is no room. In the latter case the next
     /// completion wakes the thread, so that nobody need ring the bell.
     fn take_and_start(&mut self) -> Found {
         let mut found = Found::Some;
-        while found == Found::Some && !self.free.is_empty() {
-            found = self.parts.inbox.take(&mut self.backlog, &mut self.news);
-            for news in std::mem::take(&mut self.news) {
-                self.apply(news);
+        while found == Found::Some && self.lane.has_room() {
+            found = self.parts.inbox.take(&mut self.mail);
+            for news in std::mem::take(&mut self.mail.memory) {
+                self.lane.apply(news);
             }
-            self.start_backlog();
+            for lane in std::mem::take(&mut self.mail.lanes) {
+                self.keep(lane);
+            }
+            self.start_mail();
         }
         found
     }
 
-    fn start_backlog(&mut self) {
-        while !self.free.is_empty()
-            && let Some(request) = self.backlog.pop_front()
+    fn start_mail(&mut self) {
+        while self.lane.has_room()
+            && let Some(begun) = self.mail.begun.pop()
+        {
+            self.lane.start(begun);
+        }
+        while self.lane.has_room()
+            && let Some(request) = self.mail.requests.pop_front()
         {
             if request.request().kind == IoKind::SetLength {
                 self.parts.helper.push(request);
             } else if let Some(transfer) = Transfer::start(request) {
-                let slot = self.free.pop().expect("a free slot was seen above");
-                self.slots[slot] = Some(transfer);
-                self.ask(slot);
+                self.lane.start(transfer);
             }
         }
     }
 
-    /// Hands everything new to the kernel and sleeps until something comes back. While many
-    /// requests are in flight it sleeps until several have, or a tenth of a millisecond has
-    /// passed: then the thread, and those whom it wakes, run once for all of them, and nobody
-    /// need ring the bell.
+    /// Hands everything new to the kernel and sleeps until something comes back. If it sleeps until
+    /// more than one answer has come, nobody need ring the bell.
     fn enter(&mut self) {
-        let in_flight = self.slots.len() - self.free.len();
-        let wanted = (in_flight / REQUESTS_FOR_ONE_MORE).clamp(1, MOST_AT_ONCE);
-        let entered = if wanted > 1 && self.ring.params().is_feature_ext_arg() {
+        let wanted = self.lane.answers_to_wait_for();
+        if wanted > 1 {
             self.parts.inbox.wake_up();
-            let patience = Timespec::new().nsec(PATIENCE_NS);
-            let args = SubmitArgs::new().timespec(&patience);
-            self.ring.submitter().submit_with_args(wanted, &args)
-        } else {
-            self.ring.submit_and_wait(1)
-        };
-        match entered {
-            Ok(_) => {}
-            Err(error) => match Errno::from_io_error(&error) {
-                // Interrupted, out of patience, or too much at once: what comes back makes room.
-                Some(Errno::INTR | Errno::TIME | Errno::AGAIN | Errno::BUSY) => {}
-                _ => panic!("the kernel refuses a ring that it has accepted: {error}"),
-            },
         }
+        self.lane.enter(wanted, None);
     }
 
     fn reap(&mut self) {
-        while let Some(entry) = self.next_answer() {
-            if entry.user_data() == BELL {
-                if !cqueue::more(entry.flags()) {
-                    self.arm_bell();
+        while let Some(answer) = self.lane.next_answer() {
+            match answer {
+                Answer::Ended(transfer, result) => transfer.finish(result),
+                Answer::NotHere(transfer) => self.elsewhere(transfer),
+                Answer::Ready {
+                    number: BELL,
+                    is_over,
+                } => {
+                    if is_over {
+                        let bell = self.parts.inbox.bell().as_fd();
+                        self.lane.watch(bell, BELL, true);
+                    }
                 }
-            } else {
-                self.answered(entry.user_data() as usize, entry.result());
+                Answer::Ready { number, .. } => self.reap_kept(number),
             }
         }
     }
 
-    fn next_answer(&mut self) -> Option<cqueue::Entry> {
-        self.ring.completion().next()
-    }
-
-    /// Takes the kernel's answer to the request in `slot`: a count, or minus an error.
-    fn answered(&mut self, slot: usize, result: i32) {
-        let answer = match u32::try_from(result) {
-            Ok(count) => Ok(count as usize),
-            Err(_) => Err(Errno::from_raw_os_error(-result)),
-        };
-        let transfer = self.slots[slot]
-            .as_mut()
-            .expect("an answer comes to a slot in use");
-        let step = match (transfer.request().kind, answer) {
-            (IoKind::Discard, Err(errno)) if cannot_punch(errno) => {
-                let transfer = self.release(slot);
-                return self.parts.helper.push(transfer.into_addressed());
-            }
-            (IoKind::Commit | IoKind::Discard, Ok(_)) => Step::Done(Ok(())),
-            (_, answer) => transfer.advance(answer),
-        };
-        match step {
-            Step::Again => self.ask(slot),
-            Step::Done(result) => self.release(slot).finish(result),
-        }
-    }
-
-    fn release(&mut self, slot: usize) -> Transfer {
-        self.free.push(slot);
-        self.slots[slot]
-            .take()
-            .expect("a slot in use has a transfer")
-    }
-
-    /// Puts an entry for the rest of the request in `slot` into the ring.
-    fn ask(&mut self, slot: usize) {
-        let transfer = self.slots[slot]
-            .as_ref()
-            .expect("a slot in use has a transfer");
-        let fd = Fd(transfer.descriptor().as_raw_fd());
-        let request = transfer.request();
-        let entry = match request.kind {
-            IoKind::Read | IoKind::Write => {
-                let pages = self.parts.max_io_pages;
-                let vectors = &mut self.vectors[slot * pages..(slot + 1) * pages];
-                let used = transfer.fill_vectors(vectors);
-                move_entry(transfer, &vectors[..used], self.registered.as_ref())
-            }
-            IoKind::Discard => opcode::Fallocate::new(fd, request.length_bytes)
-                .offset(request.offset_bytes)
-                .mode(punch_flags().bits() as i32)
-                .build(),
-            IoKind::Commit | IoKind::SetLength => {
-                opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build()
-            }
-        };
-        self.push(&entry.user_data(slot as u64));
-    }
-
-    /// Asks for an event each time the bell rings.
-    fn arm_bell(&mut self) {
-        let bell = Fd(self.parts.inbox.bell().as_raw_fd());
-        let entry = opcode::PollAdd::new(bell, u32::from(PollFlags::IN.bits()))
-            .multi(true)
-            .build();
-        self.push(&entry.user_data(BELL));
-    }
-
-    #[allow(unsafe_code)]
-    fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: what the entry points to stays valid until its answer has come. The pages belong
-        // to the request in the slot (PagePointer::new), which is finished only then; the vectors
-        // of a slot are written again only then and never move; the file is held by the transfer.
-        // The ring is dropped, and everything in it, only when no slot is in use (`run`); a panic
-        // drops an unfinished Io, which stops the program.
-        unsafe {
-            self.ring
-                .submission()
-                .push(entry)
-                .expect("the ring has an entry for each slot and one for the bell");
-        }
-    }
-}
-
-/// The entry that moves `vectors`: in the plainest form that says it.
-fn move_entry(
-    transfer: &Transfer,
-    vectors: &[IoVector],
-    registered: Option<&Registered>,
-) -> squeue::Entry {
-    let fd = Fd(transfer.descriptor().as_raw_fd());
-    let offset = transfer.offset_bytes();
-    let is_read = transfer.request().kind == IoKind::Read;
-    let &[IoVector { base, length_bytes }] = vectors else {
-        let (first, count) = (vectors.as_ptr().cast(), vectors.len() as u32);
-        return if is_read {
-            opcode::Readv::new(fd, first, count).offset(offset).build()
+    fn elsewhere(&mut self, transfer: Transfer) {
+        if transfer.request().kind == IoKind::Discard {
+            self.parts.helper.push(transfer.into_addressed());
         } else {
-            opcode::Writev::new(fd, first, count).offset(offset).build()
-        };
-    };
-    let length = length_bytes as u32;
-    let place = registered.and_then(|table| table.place_of(vectors[0]));
-    match (is_read, place) {
-        (true, Some(place)) => opcode::ReadFixed::new(fd, base, length, place)
-            .offset(offset)
-            .build(),
-        (true, None) => opcode::Read::new(fd, base, length).offset(offset).build(),
-        (false, Some(place)) => opcode::WriteFixed::new(fd, base, length, place)
-            .offset(offset)
-            .build(),
-        (false, None) => opcode::Write::new(fd, base, length).offset(offset).build(),
+            self.mail.begun.push(transfer);
+        }
+    }
+
+    /// Takes over a lane in which requests are under way.
+    fn keep(&mut self, lane: OwnLane) {
+        let place = self.kept.iter().position(Option::is_none);
+        let place = place.expect("there is a place for each lane that there is");
+        self.kept[place] = Some(lane);
+        self.reap_kept(place as u32);
+    }
+
+    /// Finishes what has ended in a lane that is kept. It goes back when nothing is under way, or
+    /// is watched further.
+    fn reap_kept(&mut self, number: u32) {
+        let place = number as usize;
+        let mut lane = self.kept[place]
+            .take()
+            .expect("a lane that is watched is kept");
+        while let Some(ended) = lane.next_ended() {
+            match ended {
+                Ok((transfer, result)) => {
+                    self.parts.own.one_less();
+                    transfer.finish(result);
+                }
+                Err(transfer) => {
+                    self.parts.own.one_less();
+                    self.mail.begun.push(transfer);
+                }
+            }
+        }
+        if lane.is_idle() {
+            self.parts.own.put_back(lane);
+            return;
+        }
+        lane.submit();
+        self.lane.watch(lane.as_fd(), number, false);
+        self.kept[place] = Some(lane);
     }
 }
 
-/// The best ring that this kernel makes.
+/// The best ring that this kernel makes for one thread.
 fn build_ring(entries: u32) -> std::io::Result<IoUring> {
     IoUring::builder()
         .setup_single_issuer()

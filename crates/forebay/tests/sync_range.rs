@@ -143,21 +143,21 @@ fn two_syncs_of_one_handle_are_both_told_of_their_failures() {
         let file = bench.open(0);
         write_pages(&file, 0..2).await.expect("memory takes it");
         faults.inject(writes_of(0..2, FaultAction::Fail(Failure::NoSpace)));
-        let mut results = Vec::new();
+        let mut results = [None; 2];
         {
             // Both are begun before either ends, and the first consumes what the handle has not
             // heard.
             let mut first = std::pin::pin!(file.sync_range(bytes(0..1)));
             let mut second = std::pin::pin!(file.sync_range(bytes(1..2)));
             let ends = std::future::poll_fn(|context| {
-                for sync in [&mut first, &mut second] {
-                    if results.len() < 2
-                        && let std::task::Poll::Ready(result) = sync.as_mut().poll(context)
+                for (result, sync) in results.iter_mut().zip([&mut first, &mut second]) {
+                    if result.is_none()
+                        && let std::task::Poll::Ready(ended) = sync.as_mut().poll(context)
                     {
-                        results.push(failure(result));
+                        *result = Some(failure(ended));
                     }
                 }
-                if results.len() == 2 {
+                if results.iter().all(Option::is_some) {
                     std::task::Poll::Ready(())
                 } else {
                     std::task::Poll::Pending
@@ -165,7 +165,7 @@ fn two_syncs_of_one_handle_are_both_told_of_their_failures() {
             });
             ends.await;
         }
-        assert_eq!(results, [Some(Failure::NoSpace); 2]);
+        assert_eq!(results, [Some(Some(Failure::NoSpace)); 2]);
         bench.assert_consistent();
     });
 }

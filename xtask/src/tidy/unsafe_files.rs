@@ -52,7 +52,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "pages handed to the system",
     ),
     (
-        "crates/forebay-store/src/uring.rs",
+        "crates/forebay-store/src/uring/lane.rs",
         "the ring of the kernel",
     ),
     (

@@ -1,6 +1,6 @@
 //! The threads that run tasks: one queue, and the threads that have nothing to do asleep.
 
-use crate::block_on::this_thread_runs_tasks;
+use crate::own_thread::this_thread_runs_tasks;
 use crate::park::Parker;
 use crate::task::{Ending, Outcome, TaskFuture, poll_task, say_panicked};
 use crate::thread;

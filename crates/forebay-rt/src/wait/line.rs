@@ -91,8 +91,22 @@ impl<T: Copy> Line<T> {
         if first == NONE {
             return None;
         }
-        self.unlink(first);
-        let place = &mut self.places[first as usize];
+        self.call(first)
+    }
+
+    /// The place of the first waiter that `is_meant` is true of.
+    pub(super) fn first_where(&self, is_meant: impl Fn(&T) -> bool) -> Option<u32> {
+        let mut index = self.first;
+        while index != NONE && !is_meant(&self.places[index as usize].with) {
+            index = self.places[index as usize].next;
+        }
+        (index != NONE).then_some(index)
+    }
+
+    /// Calls the waiter at `index`, which waits; returns its waker if it was polled already.
+    pub(super) fn call(&mut self, index: u32) -> Option<Waker> {
+        self.unlink(index);
+        let place = &mut self.places[index as usize];
         place.called = true;
         place.waker.take()
     }

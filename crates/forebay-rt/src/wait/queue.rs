@@ -46,13 +46,25 @@ struct Listeners {
     next_ticket: u64,
 }
 
+/// Two words: a cache has a room for each of its pages.
 #[derive(Clone, Copy, Debug)]
 struct Listening {
-    /// Grows along the line: separates listeners that came after a `wake_all` began from those
-    /// before.
-    ticket: u64,
-    /// Woken by `wake_one`, whose wake-up has to reach a listener that uses it.
-    alone: bool,
+    /// Twice the ticket, which grows along the line and separates listeners that came after a
+    /// `wake_all` began from those before; and one more for a listener that was woken by
+    /// `wake_one`, whose wake-up has to reach a listener that uses it.
+    ticket_and_alone: u64,
+    /// What it waits for, where the events have numbers; else 0.
+    number: u64,
+}
+
+impl Listening {
+    fn ticket(self) -> u64 {
+        self.ticket_and_alone >> 1
+    }
+
+    fn is_alone(self) -> bool {
+        self.ticket_and_alone & 1 == 1
+    }
 }
 
 impl WaitQueue {
@@ -80,13 +92,31 @@ impl WaitQueue {
     #[must_use = "a listener that is dropped leaves the queue"]
     #[track_caller]
     pub fn listen(&self) -> Listener<'_> {
+        self.listen_for(0)
+    }
+
+    /// As [`WaitQueue::listen`], for one that has nothing to look for before the event `number`:
+    /// [`WaitQueue::wake_up_to`] leaves it asleep until then.
+    ///
+    /// ```
+    /// use forebay_rt::wait::WaitQueue;
+    /// let ended = WaitQueue::new();
+    /// let (third, fifth) = (ended.listen_for(3), ended.listen_for(5));
+    /// assert_eq!(ended.wake_up_to(4), 1);
+    /// forebay_rt::block_on(third);
+    /// assert_eq!(ended.wake_all(), 1);
+    /// forebay_rt::block_on(fifth);
+    /// ```
+    #[must_use = "a listener that is dropped leaves the queue"]
+    #[track_caller]
+    pub fn listen_for(&self, number: u64) -> Listener<'_> {
         let place = {
             let mut listeners = lock(&self.line);
             let ticket = listeners.next_ticket;
             listeners.next_ticket += 1;
             let place = listeners.line.join(Listening {
-                ticket,
-                alone: false,
+                ticket_and_alone: ticket << 1,
+                number,
             });
             self.waiting
                 .store(listeners.line.waiting(), Ordering::Relaxed);
@@ -113,8 +143,36 @@ impl WaitQueue {
             let mut batch = WakerBatch::default();
             let mut listeners = lock(&self.line);
             let end = *end_ticket.get_or_insert(listeners.next_ticket);
-            while !batch.is_full() && listeners.line.front().is_some_and(|it| it.ticket < end) {
+            while !batch.is_full() && listeners.line.front().is_some_and(|it| it.ticket() < end) {
                 batch.add(listeners.line.call_front());
+            }
+            self.waiting
+                .store(listeners.line.waiting(), Ordering::Relaxed);
+            drop(listeners);
+            let more = batch.is_full();
+            woken += batch.wake();
+            if !more {
+                return woken;
+            }
+        }
+    }
+
+    /// Wakes all that listen now for no event after `number`; returns how many.
+    pub fn wake_up_to(&self, number: u64) -> usize {
+        if self.nobody_waits() {
+            return 0;
+        }
+        let mut woken = 0;
+        let mut end_ticket = None;
+        loop {
+            let mut batch = WakerBatch::default();
+            let mut listeners = lock(&self.line);
+            let end = *end_ticket.get_or_insert(listeners.next_ticket);
+            let wanted = |it: &Listening| it.number <= number && it.ticket() < end;
+            while !batch.is_full()
+                && let Some(place) = listeners.line.first_where(wanted)
+            {
+                batch.add(listeners.line.call(place));
             }
             self.waiting
                 .store(listeners.line.waiting(), Ordering::Relaxed);
@@ -138,7 +196,7 @@ impl WaitQueue {
             let Some(front) = listeners.line.front() else {
                 return 0;
             };
-            front.alone = true;
+            front.ticket_and_alone |= 1;
             let waker = listeners.line.call_front();
             self.waiting
                 .store(listeners.line.waiting(), Ordering::Relaxed);
@@ -208,7 +266,7 @@ impl Drop for Listener<'_> {
             left
         };
         drop(waker);
-        if unused.is_some_and(|listening| listening.alone) {
+        if unused.is_some_and(Listening::is_alone) {
             self.queue.wake_one();
         }
     }

@@ -1,11 +1,11 @@
 //! Memory that the kernel has pinned for the ring.
 
-use super::RingThread;
+use super::lane::Lane;
 use crate::inbox::MemoryNews;
 use crate::registered::{Registered, pieces};
 use crate::transfer::IoVector;
 
-impl RingThread {
+impl Lane {
     pub(super) fn apply(&mut self, news: MemoryNews) {
         match news {
             MemoryNews::Use(base, length_bytes) => {

@@ -124,10 +124,13 @@ pub(crate) fn all() -> Vec<Fixture> {
             Arc::new(CountStore::new(rt, faulty))
         }),
     ];
-    fixtures.extend(
-        file_stores()
-            .into_iter()
-            .map(|(name, store)| file_fixture(name, store)),
-    );
+    for (name, store) in file_stores() {
+        fixtures.push(file_fixture(name, store));
+    }
+    for (name, store) in file_stores() {
+        let mut fixture = file_fixture(name, store);
+        fixture.driver.awaits = true;
+        fixtures.push(fixture);
+    }
     fixtures
 }

@@ -57,6 +57,8 @@ pub(crate) struct Driver {
     pub(crate) arena: Arc<Arena>,
     pub(crate) desk: Arc<Desk>,
     next_token: Arc<Mutex<u64>>,
+    /// Requests are marked as those of a caller that waits.
+    pub(crate) awaits: bool,
 }
 
 impl Driver {
@@ -66,6 +68,7 @@ impl Driver {
             arena: Arc::new(Arena::new(arena_pages)),
             desk: Arc::default(),
             next_token: Arc::default(),
+            awaits: false,
         }
     }
 
@@ -76,7 +79,9 @@ impl Driver {
             *next
         };
         let desk = Arc::clone(&self.desk) as Arc<dyn Finish>;
-        self.store.submit(Io::new(request, pages, desk, token));
+        let io = Io::new(request, pages, desk, token);
+        self.store
+            .submit(if self.awaits { io.awaited() } else { io });
         token
     }
 
@@ -130,8 +135,11 @@ impl Driver {
         offset_bytes: u64,
         bytes: &[u8],
     ) -> Result<(), Failure> {
-        let token = self.submit_write(object, offset_bytes, bytes);
-        block_on(self.finish(token)).map(|_| ())
+        let done = block_on(async {
+            let token = self.submit_write(object, offset_bytes, bytes);
+            self.finish(token).await
+        });
+        done.map(|_| ())
     }
 
     /// All bytes of the pages of a read, also those past `length_bytes`.
@@ -146,8 +154,10 @@ impl Driver {
         offset_bytes: u64,
         length_bytes: u64,
     ) -> Result<Vec<u8>, Failure> {
-        let token = self.submit_read(object, offset_bytes, length_bytes);
-        block_on(self.finish(token))
+        block_on(async {
+            let token = self.submit_read(object, offset_bytes, length_bytes);
+            self.finish(token).await
+        })
     }
 
     /// A request without pages.
@@ -164,8 +174,11 @@ impl Driver {
             offset_bytes,
             length_bytes,
         };
-        let token = self.submit(request, Vec::new());
-        block_on(self.finish(token)).map(|_| ())
+        let done = block_on(async {
+            let token = self.submit(request, Vec::new());
+            self.finish(token).await
+        });
+        done.map(|_| ())
     }
 }
 

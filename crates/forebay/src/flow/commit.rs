@@ -8,53 +8,86 @@ use crate::flow::ticket::{Ticket, answer};
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::{Backing, CommitTurn};
+use crate::state::commit_line::{Committed, Joined};
 use crate::state::dirty_index::Tag;
 use crate::state::frame::{Refused, flag, is_holdable};
 use crate::state::index::key;
-use crate::state::object::{Committed, ObjectState};
+use crate::state::object::ObjectState;
+use crate::state::outstanding::token;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_store::{Durability, IoKind, StoreError};
+use forebay_store::{Durability, Io, IoKind, StoreError};
 use std::sync::Arc;
 
 impl Engine {
-    /// Makes all finished writes of `object`, and its length, durable.
+    /// Makes all finished writes of `object`, and its length, durable: by a commit of its own, or
+    /// by one that it shares with others.
     pub(crate) async fn commit(
         &self,
         backing: &Backing,
         object: &Arc<ObjectState>,
         longest: Span,
     ) -> Committed {
-        let turn = object.commits.acquire_owned(1);
-        let Ok(turn) = self.rt.timeout(longest, turn).await else {
-            self.mark(Mark::CommitTurnOverdue);
-            return Committed::NoAnswer;
-        };
         let is_told = !object.length_unsynced.load(Ordering::Acquire);
         if is_told && backing.changes_to_commit(object).is_none() {
             return Committed::Durable;
         }
-        // Half of a commit would leave pages that no later commit covers, so it is left to
-        // somebody that does not give up.
-        let number = object.commits_ended() + 1;
+        let changes = if is_told { object.changes() } else { u64::MAX };
+        let number = object.commits.number_for(changes);
+        loop {
+            match object.commits.join(number) {
+                // It may be a later one, which covers what that one did; what failed in between is
+                // in the object's sequence of errors.
+                Joined::Ended(result) => return result,
+                Joined::Begun => self.begin_commit(backing, object),
+                Joined::UnderWay {
+                    listener,
+                    is_needed,
+                } => {
+                    if self.rt.timeout(longest, listener).await.is_ok() {
+                        continue;
+                    }
+                    if is_needed {
+                        self.mark(Mark::CommitOverdue);
+                        self.overdue("commit", longest);
+                    } else {
+                        self.mark(Mark::CommitTurnOverdue);
+                    }
+                    return Committed::NoAnswer;
+                }
+            }
+        }
+    }
+
+    /// Carries out the commit that has begun. It goes on if the caller gives up: half of a commit
+    /// would leave pages that no later commit covers. Mostly it is one request, which says its end
+    /// itself; what takes more steps is left to a task.
+    fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
         // An object with requests is not forgotten.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
-        let asked = CommitTurn {
-            object: object.clone(),
-            turn,
-        };
-        if let Err(asked) = backing.ask_commit(asked) {
+        let is_told = !object.length_unsynced.load(Ordering::Acquire);
+        if is_told && backing.geometry.durability == Durability::OnCommit {
+            return self.submit_commit(backing, object);
+        }
+        if let Err(turn) = backing.ask_commit(CommitTurn::new(object.clone())) {
             let (engine, backing) = (self.shared(), self.stores.get(backing.number));
             self.rt.spawn("commit", async move {
-                engine.commit_asked(&backing, asked, &Ticket::new()).await;
+                engine.commit_asked(&backing, turn, &Ticket::new()).await;
             });
         }
-        let ended = self.rt.timeout(longest, commit_ends(object, number)).await;
-        if ended.is_err() {
-            self.mark(Mark::CommitOverdue);
-            self.overdue("commit", longest);
-        }
-        ended.unwrap_or(Committed::NoAnswer)
+    }
+
+    fn submit_commit(&self, backing: &Backing, object: &ObjectState) {
+        let Some(changes) = backing.changes_to_commit(object) else {
+            object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+            return object.commits.end(Committed::Durable);
+        };
+        object.commits.covers(changes);
+        self.activity_begins(backing, Part::Request);
+        let request = object.request(IoKind::Commit, 0);
+        let finisher = self.shared();
+        let io = Io::new(request, Vec::new(), finisher, token(object.number, 0)).awaited();
+        backing.store.submit(io);
     }
 
     /// The life of a task that commits what it is asked to. It has all it needs before it starts,
@@ -75,12 +108,12 @@ impl Engine {
         }
     }
 
-    async fn commit_asked(&self, backing: &Backing, asked: CommitTurn, ticket: &Arc<Ticket>) {
-        let CommitTurn { object, turn } = asked;
-        let result = self.commit_alone(backing, &object, ticket).await;
-        object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
-        object.end_commit(result);
-        drop(turn);
+    async fn commit_asked(&self, backing: &Backing, turn: CommitTurn, ticket: &Arc<Ticket>) {
+        let result = self.commit_alone(backing, &turn.object, ticket).await;
+        turn.object
+            .requests_in_flight
+            .fetch_sub(1, Ordering::AcqRel);
+        turn.end(result);
     }
 
     /// The commit itself, until the store has answered.
@@ -216,18 +249,5 @@ impl Engine {
                 break;
             }
         }
-    }
-}
-
-/// Waits until so many commits of the object have ended, and says how the last of them did. It
-/// may be a later one than the caller's, which covers what that one did; what failed in between
-/// is in the object's sequence of errors.
-async fn commit_ends(object: &ObjectState, number: u64) -> Committed {
-    loop {
-        let (listener, ended) = object.listen_for_commit(number);
-        if let Some(result) = ended {
-            return result;
-        }
-        listener.await;
     }
 }

@@ -37,13 +37,15 @@ struct PendingRun<'a> {
     /// vain.
     may_reclaim: bool,
     pages: Vec<PagePointer>,
+    /// Pages for which the caller waits.
+    needed: Range<u64>,
     /// Requests submitted so far, and their pages.
     requests: u64,
     submitted_pages: u64,
 }
 
 impl<'a> PendingRun<'a> {
-    fn new(engine: &'a Arc<Engine>, object: &'a ObjectState) -> PendingRun<'a> {
+    fn new(engine: &'a Arc<Engine>, object: &'a ObjectState, needed: Range<u64>) -> PendingRun<'a> {
         PendingRun {
             engine,
             object,
@@ -51,6 +53,7 @@ impl<'a> PendingRun<'a> {
             most: engine.most_pages_of_a_read(object),
             may_reclaim: false,
             pages: engine.vectors.take(),
+            needed,
             requests: 0,
             submitted_pages: 0,
         }
@@ -98,8 +101,11 @@ impl<'a> PendingRun<'a> {
         }
         self.requests += 1;
         self.submitted_pages += self.pages.len() as u64;
+        let end = self.first + self.pages.len() as u64;
+        let is_awaited = self.first < self.needed.end && self.needed.start < end;
         let pages = std::mem::replace(&mut self.pages, self.engine.vectors.take());
-        self.engine.submit_read(self.object, self.first, pages);
+        let run = (self.first, pages);
+        self.engine.submit_read(self.object, run, is_awaited);
     }
 }
 
@@ -128,7 +134,7 @@ impl Engine {
         node: usize,
     ) -> Result<(), AccessError> {
         let want = Want::to_read(node);
-        let mut run = PendingRun::new(self, object);
+        let mut run = PendingRun::new(self, object, needed.clone());
         run.may_reclaim = plan.is_due;
         let mut page = plan.pages.start;
         while page < plan.pages.end {
@@ -239,7 +245,12 @@ impl Engine {
         Some(hold)
     }
 
-    fn submit_read(self: &Arc<Self>, object: &ObjectState, first: u64, pages: Vec<PagePointer>) {
+    fn submit_read(
+        self: &Arc<Self>,
+        object: &ObjectState,
+        (first, pages): (u64, Vec<PagePointer>),
+        is_awaited: bool,
+    ) {
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let length_bytes = (pages.len() * PAGE_BYTES) as u64;
         let backing = self.backing_of(object);
@@ -262,6 +273,8 @@ impl Engine {
         let is_measured = backing.reads.begins(pages.len() as u64, || self.rt.now());
         let sequence = if is_measured { MEASURED } else { 0 };
         let io = self.page_io(request, pages, token(object.number, sequence));
-        backing.store.submit(io);
+        backing
+            .store
+            .submit(if is_awaited { io.awaited() } else { io });
     }
 }

@@ -8,6 +8,7 @@ use crate::event::Event;
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
+use crate::state::commit_line::Committed;
 use crate::state::dirty_index::Tag;
 use crate::state::flusher_requests::FlusherWork;
 use crate::state::frame::{flag, halved};
@@ -40,6 +41,7 @@ impl Finish for Engine {
             }
             IoKind::Write if object.is_anonymous() => self.page_out_finished(&object, io),
             IoKind::Write => self.write_finished(&object, io, sequence),
+            IoKind::Commit => return self.commit_finished(&object, io.result),
             other => unreachable!("{other:?} is finished by its ticket"),
         }
         object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
@@ -92,7 +94,7 @@ impl Engine {
         self.count(Counter::NrWritten, pages);
         self.count(Counter::Pgpgout, pages);
         self.memory.note_written(&io.pages);
-        backing.write_ends(sequence);
+        let oldest = backing.write_ends(object.number, sequence);
         if is_taken {
             backing.end_retry(object);
         }
@@ -102,8 +104,27 @@ impl Engine {
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.activity_ends(&backing, Part::Request);
         backing.write_is_over();
-        object.written.wake_all();
+        object.written.wake_up_to(oldest);
         self.slab.freed.wake_all();
+    }
+
+    /// A commit that was one request has ended (`flow/commit.rs` began it).
+    fn commit_finished(&self, object: &ObjectState, answer: Result<(), StoreError>) {
+        let backing = self.backing_of(object);
+        self.activity_ends(&backing, Part::Request);
+        let result = match answer {
+            Ok(()) => {
+                object.note_committed(object.commits.covered());
+                Committed::Durable
+            }
+            Err(refusal) => {
+                self.mark(Mark::CommitFailed);
+                object.errors.set(refusal);
+                Committed::Failed(refusal)
+            }
+        };
+        object.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
+        object.commits.end(result);
     }
 
     fn pages_written(&self, object: &ObjectState, backing: &Backing, io: &FinishedIo) {

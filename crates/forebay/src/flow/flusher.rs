@@ -9,9 +9,10 @@ use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
+use crate::state::commit_line::Committed;
 use crate::state::dirty_index::Tag;
 use crate::state::flusher_requests::AfterRound;
-use crate::state::object::{Committed, ObjectState, QueuePlace};
+use crate::state::object::{ObjectState, QueuePlace};
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::chunk::write_chunk;
@@ -457,6 +458,7 @@ fn dirty(pages: Range<u64>, limit: u64) -> Selection {
         tag: Tag::Dirty,
         pages,
         limit,
+        is_awaited: false,
     }
 }
 

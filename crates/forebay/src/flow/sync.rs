@@ -9,11 +9,12 @@ use crate::flow::side_by_side::side_by_side;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
 use crate::state::backing::Backing;
+use crate::state::commit_line::Committed;
 use crate::state::dirty_index::Tag;
 use crate::state::errseq::{Cursor, Mark as ErrorMark};
 use crate::state::frame::{flag, is_holdable};
 use crate::state::index::key;
-use crate::state::object::{Committed, ObjectState};
+use crate::state::object::ObjectState;
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, atomic::Ordering, lock};
 use forebay_base::units::pages_for;
@@ -85,7 +86,7 @@ impl Engine {
                 break;
             }
             let written = pin!(async {
-                let untried = Selection::all(Tag::Dirty, pages.clone());
+                let untried = Selection::all(Tag::Dirty, pages.clone()).awaited();
                 self.writeout(&backing, object, untried).await;
                 self.writes_end(&backing, object, pages).await;
             });
@@ -108,7 +109,7 @@ impl Engine {
         let backing = self.backing_of(object);
         let longest = self.settings.answer_timeout;
         loop {
-            let tagged = Selection::all(Tag::ToWrite, pages.clone());
+            let tagged = Selection::all(Tag::ToWrite, pages.clone()).awaited();
             let put_back = || lock(&object.dirty).put_back();
             let written = pin!(async {
                 let before = put_back();
@@ -186,8 +187,11 @@ impl Engine {
         pages: &Range<u64>,
     ) {
         let sequence = backing.next_sequence();
+        // Where all pages are wanted nothing is over before the writes up to that number are. Of a
+        // part of them each write that ends may have been the last.
+        let number = if *pages == ALL_PAGES { sequence } else { 0 };
         loop {
-            let listener = object.written.listen();
+            let listener = object.written.listen_for(number);
             // A page that is written again and again is in flight at every look; unstable ones
             // are until they are committed.
             if self.next_in(object, Tag::InFlight, pages).is_none()

@@ -50,6 +50,8 @@ pub(crate) struct Selection {
     pub(crate) pages: Range<u64>,
     /// At most so many, and what is dirty behind them of the store's last unit.
     pub(crate) limit: u64,
+    /// The caller waits until they are written.
+    pub(crate) is_awaited: bool,
 }
 
 impl Selection {
@@ -59,6 +61,15 @@ impl Selection {
             tag,
             pages,
             limit: u64::MAX,
+            is_awaited: false,
+        }
+    }
+
+    /// The same for a caller that waits until they are written.
+    pub(crate) fn awaited(self) -> Selection {
+        Selection {
+            is_awaited: true,
+            ..self
         }
     }
 }
@@ -77,6 +88,7 @@ impl Engine {
             tag,
             mut pages,
             limit,
+            is_awaited,
         } = selection;
         let unit_pages = u64::from(backing.geometry.write_unit_pages);
         let most = (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages));
@@ -102,9 +114,10 @@ impl Engine {
             let sequence = backing.write_begins(object.number);
             let (end, range) = (|first| cut.end(first), from..pages.end);
             let taken = lock(&object.dirty).take_run(&self.slab, tag, range, end);
-            let done = taken.map(|run| self.submit_run(backing, object, run, sequence));
-            backing.write_ends(sequence);
-            object.written.wake_all();
+            let number = (sequence, is_awaited);
+            let done = taken.map(|run| self.submit_run(backing, object, run, number));
+            let oldest = backing.write_ends(object.number, sequence);
+            object.written.wake_up_to(oldest);
             let Some((count, next)) = done else {
                 return (submitted, pages.end);
             };
@@ -151,9 +164,9 @@ impl Engine {
         let sequence = backing.write_begins(object.number);
         let taken =
             lock(&object.dirty).take_run(&self.slab, Tag::Dirty, page..page + 1, |_| page + 1);
-        let done = taken.map(|run| self.submit_run(backing, object, run, sequence));
-        backing.write_ends(sequence);
-        object.written.wake_all();
+        let done = taken.map(|run| self.submit_run(backing, object, run, (sequence, false)));
+        let oldest = backing.write_ends(object.number, sequence);
+        object.written.wake_up_to(oldest);
         let is_submitted = done.is_some_and(|(submitted, _)| submitted > 0);
         if is_submitted {
             backing.end_retry(object);
@@ -162,14 +175,14 @@ impl Engine {
     }
 
     /// Claims the pages of a taken run and submits those that could be, in as few requests as
-    /// the gaps and the vectors allow. Returns how many, and the page from which on there was no
-    /// vector.
+    /// the gaps and the vectors allow. `number` is their sequence, and whether the caller waits for
+    /// them. Returns how many, and the page from which on there was no vector.
     fn submit_run(
         self: &Arc<Self>,
         backing: &Backing,
         object: &ObjectState,
         run: Run,
-        sequence: u64,
+        number: (u64, bool),
     ) -> (u64, u64) {
         let mut submitted = 0;
         let mut left = run.first..run.first + run.pages;
@@ -187,7 +200,7 @@ impl Engine {
             if claimed.pages.is_empty() {
                 self.give_back(backing, claimed.pages);
             } else {
-                self.submit_write(backing, object, claimed, sequence);
+                self.submit_write(backing, object, claimed, number);
             }
         }
         (submitted, left.start)
@@ -329,7 +342,7 @@ impl Engine {
         backing: &Backing,
         object: &ObjectState,
         claimed: Claimed,
-        sequence: u64,
+        (sequence, is_awaited): (u64, bool),
     ) {
         let Claimed {
             first,
@@ -361,6 +374,7 @@ impl Engine {
         let io = self.page_io(request, pages, token(object.number, sequence));
         let stored = first + whole_bytes / PAGE_BYTES as u64;
         object.stored_pages.fetch_max(stored, Ordering::Relaxed);
+        let io = if is_awaited { io.awaited() } else { io };
         backing.store.submit(io);
         backing.queue_changed();
     }

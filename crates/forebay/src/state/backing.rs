@@ -8,6 +8,7 @@
 
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
+use crate::state::commit_line::Committed;
 use crate::state::congestion::Congestion;
 use crate::state::flusher_lists::FlusherLists;
 use crate::state::flusher_requests::{FlusherRequests, FlusherWork};
@@ -24,7 +25,7 @@ use forebay_base::sync::{
 use forebay_law::bandwidth::Bandwidth;
 use forebay_law::rate::DirtyRate;
 use forebay_law::share::StoreCompletions;
-use forebay_rt::wait::{OwnedPermit, WaitQueue};
+use forebay_rt::wait::WaitQueue;
 use forebay_store::{Durability, Failure, Geometry, Store};
 use std::collections::VecDeque;
 use std::fmt;
@@ -64,12 +65,36 @@ const ASKED_MS: u64 = 250;
 /// Writes for which the lists of a store have room from the start.
 const ROOM: usize = 128;
 
-/// A commit that was asked for.
+/// A commit that has begun and that a committer carries out. If it is dropped, nobody knows how the
+/// commit ended.
 #[derive(Debug)]
 pub(crate) struct CommitTurn {
     pub(crate) object: Arc<ObjectState>,
-    /// Nobody else commits the object meanwhile.
-    pub(crate) turn: OwnedPermit,
+    is_over: bool,
+}
+
+impl CommitTurn {
+    /// For the commit of `object` that has just begun.
+    pub(crate) fn new(object: Arc<ObjectState>) -> CommitTurn {
+        CommitTurn {
+            object,
+            is_over: false,
+        }
+    }
+
+    /// The commit has ended.
+    pub(crate) fn end(mut self, result: Committed) {
+        self.is_over = true;
+        self.object.commits.end(result);
+    }
+}
+
+impl Drop for CommitTurn {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.object.commits.end(Committed::NoAnswer);
+        }
+    }
 }
 
 /// The commits that wait for a committer.
@@ -405,9 +430,13 @@ impl Backing {
         lock(&self.outstanding).join(sequence);
     }
 
-    /// One write of `sequence` has ended; its lowest bits are enough to know it by.
-    pub(crate) fn write_ends(&self, sequence: u64) {
-        lock(&self.outstanding).end(sequence);
+    /// One write of `sequence`, which is of `object`, has ended; its lowest bits are enough to know
+    /// it by. Returns the oldest one of the object that is left, else the largest number: whoever
+    /// waits for the writes before that has no longer to wait.
+    pub(crate) fn write_ends(&self, object: u32, sequence: u64) -> u64 {
+        let mut outstanding = lock(&self.outstanding);
+        outstanding.end(sequence);
+        outstanding.oldest(object).unwrap_or(u64::MAX)
     }
 
     /// The sequence number that the next write will have.

@@ -14,7 +14,7 @@
 //! 5. a bucket of the index
 //! 6. a zone's balloon, `ZoneLists::chains`, `Zone::free`
 //! 7. `Backing::rates`, what is measured of its reads, the cache's limits, a store's activity,
-//!    counters, the error sequence of an object, the line of its cuts
+//!    counters, the error sequence of an object, the lines of its cuts and of its commits
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
 //! is waited for under one.
@@ -23,6 +23,7 @@ pub(crate) mod activity;
 pub(crate) mod arena;
 pub(crate) mod backing;
 pub(crate) mod batch;
+pub(crate) mod commit_line;
 pub(crate) mod congestion;
 pub(crate) mod content;
 pub(crate) mod cut_line;
@@ -51,6 +52,8 @@ pub(crate) mod vectors;
 pub(crate) mod write_cut;
 pub(crate) mod zone;
 
+#[cfg(all(test, loom))]
+mod loom_commit_tests;
 #[cfg(all(test, loom))]
 mod loom_flusher_tests;
 #[cfg(all(test, loom))]

@@ -5,6 +5,7 @@
 //! invariant O3: a resident page lies among those that the object ever had: it is noted before it
 //! is in the index.
 
+use crate::state::commit_line::CommitLine;
 use crate::state::cut_line::CutLine;
 use crate::state::dirty_index::DirtyIndex;
 use crate::state::errseq::ErrorSequence;
@@ -15,7 +16,7 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_base::units::{page_of, pages_for};
-use forebay_rt::wait::{Listener, Permits, WaitQueue};
+use forebay_rt::wait::{Listener, WaitQueue};
 use forebay_store::{IoKind, ObjectId, Request, StoreError};
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ pub(crate) enum Origin {
     Anonymous { slots: Box<[AtomicU32]> },
 }
 
-/// What hangs off an object, bytes: places in the tables, rooms of its queues, the permit of its
-/// commits, and one handle, of those who have it open or had it last. Measured
+/// What hangs off an object, bytes: places in the tables, rooms of its queues, and one
+/// handle, of those who have it open or had it last. Measured
 /// (tests/object_memory.rs).
 const BESIDE_OBJECT_BYTES: usize = 900;
 
@@ -54,17 +55,6 @@ pub(crate) enum QueuePlace {
     Queued,
     /// Being written by the flusher.
     Taken,
-}
-
-/// How a commit ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Committed {
-    /// Everything that was written before is durable.
-    Durable,
-    /// The store refused; what was unstable is dirty again.
-    Failed(StoreError),
-    /// The store gave no answer in time; nothing is known.
-    NoAnswer,
 }
 
 /// A resize is under way, or waits for the batches that are open.
@@ -108,11 +98,7 @@ pub(crate) struct ObjectState {
     /// What the store did for the object so far, counted, and how much of it a commit has covered.
     changes: AtomicU64,
     committed: AtomicU64,
-    /// One commit at a time: a sync behind one that covers its changes needs none of its own.
-    pub(crate) commits: Arc<Permits>,
-    /// Commits that have ended, and how the last one did.
-    commits_ended: Mutex<(u64, Committed)>,
-    commit_ended: WaitQueue,
+    pub(crate) commits: CommitLine,
     pub(crate) dirty: Mutex<DirtyIndex>,
     pub(crate) queueing: Mutex<Queueing>,
     /// Pages whose last write failed.
@@ -121,7 +107,7 @@ pub(crate) struct ObjectState {
     read_failures: Mutex<ReadFailures>,
     /// Requests of this object that a store has.
     pub(crate) requests_in_flight: AtomicU32,
-    /// Told whenever a write of this object ends.
+    /// Told whenever a write of this object ends; the numbers are those of writes.
     pub(crate) written: WaitQueue,
     /// Pages from the start that were ever submitted to the store, or were there before.
     pub(crate) stored_pages: AtomicU64,
@@ -159,9 +145,7 @@ impl ObjectState {
             known_bytes: AtomicU64::new(length_bytes),
             changes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
-            commits: Arc::new(Permits::new(1)),
-            commits_ended: Mutex::new((0, Committed::NoAnswer)),
-            commit_ended: WaitQueue::with_room(2),
+            commits: CommitLine::default(),
             dirty: Mutex::new(DirtyIndex::default()),
             queueing: Mutex::new(Queueing {
                 place: QueuePlace::None,
@@ -302,38 +286,21 @@ impl ObjectState {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// How many changes the store has made so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
     /// What a commit that begins now will cover, or none if another one has covered it: one that
     /// is merely under way does not count.
     pub(crate) fn to_commit(&self) -> Option<u64> {
-        let changes = self.changes.load(Ordering::Acquire);
+        let changes = self.changes();
         (self.committed.load(Ordering::Acquire) < changes).then_some(changes)
     }
 
     /// A commit that covers the first `changes` has ended well.
     pub(crate) fn note_committed(&self, changes: u64) {
         self.committed.fetch_max(changes, Ordering::AcqRel);
-    }
-
-    /// How many commits have ended.
-    pub(crate) fn commits_ended(&self) -> u64 {
-        lock(&self.commits_ended).0
-    }
-
-    /// Asks to be told when a commit ends, and says how the last one did if `number` have ended.
-    #[track_caller]
-    pub(crate) fn listen_for_commit(&self, number: u64) -> (Listener<'_>, Option<Committed>) {
-        let listener = self.commit_ended.listen();
-        let (ended, last) = *lock(&self.commits_ended);
-        (listener, (ended >= number).then_some(last))
-    }
-
-    /// One more commit has ended.
-    pub(crate) fn end_commit(&self, result: Committed) {
-        {
-            let mut ended = lock(&self.commits_ended);
-            *ended = (ended.0 + 1, result);
-        }
-        self.commit_ended.wake_all();
     }
 
     /// Takes a place in the line of the object's resizes, of which `pages` are given up.

@@ -1,0 +1,115 @@
+//! What a thread that blocks may do in place of sleeping.
+//!
+//! A call that blocks and that has asked a device for something can wait for the device itself:
+//! then the answer wakes the caller, and no other thread has to be woken in between to wake it.
+//! What the thread waits in belongs to somebody else, a store mostly, which lends it for as long as
+//! something is under way.
+//!
+//! invariant Y2: a thread that sleeps in a driver is woken by its token too: whoever gives the
+//! token rings the bell of the driver.
+//! invariant Y3: whatever is lent is given back, at the latest when the outermost `block_on` of the
+//! thread ends.
+
+use forebay_base::Span;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// Something that a thread waits in while it blocks, and that works for it meanwhile. Each thread
+/// has at most one at a time.
+pub trait Driver {
+    /// Does what there is to do now, which may wake futures, and does not wait. False once nothing
+    /// is under way: then the thread sleeps as it usually does. Called before each sleep.
+    fn turn(&self) -> bool;
+
+    /// Sleeps until there is something to do, the bell has rung, or `longest` has passed. It may
+    /// return earlier.
+    fn sleep(&self, longest: Option<Span>);
+
+    /// Takes the driver back from the calling thread, which does not call it any more, whatever is
+    /// under way.
+    fn give_back(&self);
+}
+
+/// How another thread ends the sleep of a [`Driver`].
+pub trait Bell: Send + Sync {
+    /// Ends the present sleep, or the next one if there is none.
+    fn ring(&self);
+}
+
+/// A driver and its bell.
+#[derive(Clone)]
+pub(crate) struct Lent {
+    pub(crate) driver: &'static dyn Driver,
+    pub(crate) bell: Arc<dyn Bell>,
+}
+
+#[cfg(not(loom))]
+thread_local! {
+    static LENT: RefCell<Option<Lent>> = const { RefCell::new(None) };
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+#[cfg(loom)]
+loom::thread_local! {
+    static LENT: RefCell<Option<Lent>> = RefCell::new(None);
+    static DEPTH: Cell<u32> = Cell::new(0);
+}
+
+/// Whether the calling thread is in a [`crate::block_on`] that may sleep and has no driver, so that
+/// it may be lent one.
+pub fn is_wanted() -> bool {
+    DEPTH.with(Cell::get) > 0
+        && !crate::own_thread::is_own_thread()
+        && LENT.with(|lent| lent.borrow().is_none())
+}
+
+/// Lets the calling thread wait in `driver` from now on, until nothing is under way there or its
+/// outermost [`crate::block_on`] ends.
+///
+/// # Panics
+/// If the thread is in no such call, or has a driver.
+pub fn lend(driver: &'static dyn Driver, bell: Arc<dyn Bell>) {
+    assert!(
+        is_wanted(),
+        "a driver is lent to a thread that blocks and has none"
+    );
+    LENT.with(|lent| lent.replace(Some(Lent { driver, bell })));
+}
+
+/// What the calling thread is to sleep in, if something is under way there.
+pub(crate) fn lent_and_at_work() -> Option<Lent> {
+    let lent = LENT.with(|lent| lent.borrow().clone())?;
+    if lent.driver.turn() {
+        return Some(lent);
+    }
+    take_back();
+    None
+}
+
+fn take_back() {
+    if let Some(lent) = LENT.with(RefCell::take) {
+        lent.driver.give_back();
+    }
+}
+
+/// The calling thread is in one more `block_on`, until this is dropped.
+pub(crate) struct Deeper(());
+
+impl Deeper {
+    pub(crate) fn enter() -> Deeper {
+        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        Deeper(())
+    }
+}
+
+impl Drop for Deeper {
+    fn drop(&mut self) {
+        let depth = DEPTH.with(|depth| depth.replace(depth.get() - 1));
+        if depth == 1 {
+            take_back();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "driver_tests.rs"]
+mod tests;

@@ -1,0 +1,263 @@
+//! Threads that wait for their own requests in a ring of their own, and what becomes of the
+//! requests when they do not.
+
+mod support;
+
+use forebay_base::PAGE_BYTES;
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::wait::Slot;
+use forebay_rt::{block_on, thread};
+use forebay_store::{
+    FileStore, Finish, FinishedIo, Io, IoKind, Method, ObjectId, OpenMode, Request, Store,
+};
+use std::sync::Arc;
+use std::thread::ThreadId;
+use support::fixtures::settings;
+use support::{Desk, Driver};
+use tempfile::TempDir;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+const ROUNDS: u64 = 50;
+
+struct Bench {
+    driver: Driver,
+    store: Arc<FileStore>,
+    object: ObjectId,
+    _folder: TempDir,
+}
+
+/// A file over io_uring, for which all who submit wait; none if the system has no io_uring.
+fn bench() -> Option<Bench> {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let store = match FileStore::new(settings(Method::Uring, true)) {
+        Ok(store) => store,
+        Err(refusal) => {
+            eprintln!("skipped: {refusal}");
+            return None;
+        }
+    };
+    let mode = OpenMode::Create { length_bytes: None };
+    let opened = store
+        .open(&folder.path().join("data"), mode)
+        .expect("it opens");
+    let mut driver = Driver::new(store.clone(), 256);
+    driver.awaits = true;
+    Some(Bench {
+        driver,
+        store,
+        object: opened.object,
+        _folder: folder,
+    })
+}
+
+fn commit_of(object: ObjectId) -> Request {
+    Request {
+        kind: IoKind::Commit,
+        object,
+        offset_bytes: 0,
+        length_bytes: 0,
+    }
+}
+
+/// Notes on which thread a request was finished.
+#[derive(Default)]
+struct Where(Slot<ThreadId>);
+
+impl Finish for Where {
+    fn finished(&self, io: FinishedIo) {
+        assert_eq!(io.result, Ok(()));
+        self.0.set(std::thread::current().id());
+    }
+}
+
+#[test]
+fn a_thread_that_waits_finishes_its_own_request() {
+    let Some(bench) = bench() else { return };
+    let finished_on = |is_awaited: bool| {
+        let place = Arc::new(Where::default());
+        block_on(async {
+            let io = Io::new(commit_of(bench.object), Vec::new(), place.clone(), 0);
+            bench
+                .store
+                .submit(if is_awaited { io.awaited() } else { io });
+            place.0.take().await
+        })
+    };
+    let here = std::thread::current().id();
+    for _ in 0..3 {
+        assert_eq!(finished_on(true), here);
+        assert_ne!(finished_on(false), here);
+    }
+    // Outside of a call that blocks nobody would look after it here.
+    let place = Arc::new(Where::default());
+    let io = Io::new(commit_of(bench.object), Vec::new(), place.clone(), 0);
+    bench.store.submit(io.awaited());
+    assert_ne!(block_on(place.0.take()), here);
+}
+
+#[test]
+fn invariant_w1_requests_of_a_caller_that_gives_up_are_finished() {
+    let Some(bench) = bench() else { return };
+    let (driver, object) = (&bench.driver, bench.object);
+    for round in 0..ROUNDS {
+        let bytes = [round as u8; 3 * PAGE_BYTES];
+        let tokens = block_on(async {
+            let write = driver.submit_write(object, 0, &bytes);
+            let commit = driver.submit(commit_of(object), Vec::new());
+            [write, commit]
+        });
+        for token in tokens {
+            block_on(driver.finish(token)).expect("the disk is well");
+        }
+        assert!(driver.read(object, 0, 3 * PAGE) == bytes, "round {round}");
+    }
+}
+
+#[test]
+fn requests_of_a_thread_that_has_ended_are_finished() {
+    let Some(bench) = bench() else { return };
+    for round in 0..ROUNDS {
+        let (driver, object) = (bench.driver.clone(), bench.object);
+        let tokens = Arc::new(Mutex::new(Vec::new()));
+        let told = tokens.clone();
+        let joiner = thread::spawn("gives up", move || {
+            block_on(async {
+                let bytes = [round as u8; PAGE_BYTES];
+                lock(&told).push(driver.submit_write(object, round * PAGE, &bytes));
+                // The kernel leaves it to a worker of this thread, which ends with it.
+                lock(&told).push(driver.submit(commit_of(object), Vec::new()));
+            });
+        });
+        joiner.expect("a thread").join();
+        for token in std::mem::take(&mut *lock(&tokens)) {
+            let ended = block_on(bench.driver.finish(token));
+            ended.expect("the disk is well");
+        }
+    }
+    for round in 0..ROUNDS {
+        let read = bench.driver.read(bench.object, round * PAGE, PAGE);
+        assert!(read == [round as u8; PAGE_BYTES], "round {round}");
+    }
+}
+
+#[test]
+fn another_thread_hears_of_a_request_while_its_thread_waits_for_something_else() {
+    let Some(bench) = bench() else { return };
+    for round in 0..ROUNDS {
+        let (driver, object) = (bench.driver.clone(), bench.object);
+        let (begun, over) = (Arc::new(Slot::new()), Arc::new(Slot::new()));
+        let (tells, waits) = (begun.clone(), over.clone());
+        let joiner = thread::spawn("waits for another", move || {
+            block_on(async {
+                let token = driver.submit_write(object, 0, &[round as u8; PAGE_BYTES]);
+                tells.set(token);
+                waits.take().await;
+            });
+        });
+        let token = block_on(begun.take());
+        block_on(bench.driver.finish(token)).expect("the disk is well");
+        over.set(());
+        joiner.expect("a thread").join();
+    }
+}
+
+#[test]
+fn more_requests_than_a_ring_has_room_for_are_all_finished() {
+    let Some(bench) = bench() else { return };
+    let (driver, object) = (&bench.driver, bench.object);
+    let bytes: Vec<u8> = (0..100 * PAGE_BYTES)
+        .map(|at| (at / PAGE_BYTES) as u8)
+        .collect();
+    block_on(async {
+        let writes = (0..100).map(|page| {
+            let at = page * PAGE_BYTES;
+            driver.submit_write(object, at as u64, &bytes[at..at + PAGE_BYTES])
+        });
+        let tokens: Vec<u64> = writes.collect();
+        for token in tokens {
+            driver.finish(token).await.expect("the disk is well");
+        }
+    });
+    // One that is too long for a ring of a thread.
+    assert!(driver.read(object, 0, 100 * PAGE) == bytes);
+}
+
+#[test]
+fn many_threads_wait_at_once() {
+    let Some(bench) = bench() else { return };
+    let joiners = (0..48_u64).map(|number| {
+        let (driver, object) = (bench.driver.clone(), bench.object);
+        thread::spawn("waiter", move || {
+            for round in 0..10 {
+                let bytes = [(number + round) as u8; PAGE_BYTES];
+                let at = number * PAGE;
+                driver.write(object, at, &bytes).expect("the disk is well");
+                let committed = driver.order(IoKind::Commit, object, 0, 0);
+                committed.expect("the disk is well");
+                assert!(driver.read(object, at, PAGE) == bytes);
+            }
+        })
+    });
+    let joiners: Vec<_> = joiners.collect();
+    for joiner in joiners {
+        joiner.expect("a thread").join();
+    }
+}
+
+/// Drops the last handle of a store as it is told of the end of a request.
+struct Dropper {
+    store: Mutex<Option<Arc<FileStore>>>,
+    desk: Arc<Desk>,
+}
+
+impl Finish for Dropper {
+    fn finished(&self, io: FinishedIo) {
+        drop(lock(&self.store).take());
+        self.desk.finished(io);
+    }
+}
+
+/// A store with three commits under way, in a ring of the calling thread.
+fn with_commits(desk: &Arc<Desk>) -> Option<(Arc<FileStore>, Arc<Dropper>)> {
+    let Bench { store, object, .. } = bench()?;
+    let dropper = Arc::new(Dropper {
+        store: Mutex::new(None),
+        desk: desk.clone(),
+    });
+    for token in TOKENS {
+        let io = Io::new(commit_of(object), Vec::new(), dropper.clone(), token);
+        store.submit(io.awaited());
+    }
+    Some((store, dropper))
+}
+
+const TOKENS: [u64; 3] = [1, 2, 3];
+
+#[test]
+fn a_store_that_a_thread_drops_waits_for_the_requests_in_the_ring_of_the_thread() {
+    let desk = Arc::new(Desk::default());
+    block_on(async {
+        let Some((store, _)) = with_commits(&desk) else {
+            return;
+        };
+        drop(store);
+        for token in TOKENS {
+            let ended = desk.try_take(token).expect("the drop has waited for it");
+            assert_eq!(ended.result, Ok(()));
+        }
+    });
+}
+
+#[test]
+fn a_store_is_dropped_by_a_finisher_on_a_thread_that_waits() {
+    let desk = Arc::new(Desk::default());
+    block_on(async {
+        let Some((store, dropper)) = with_commits(&desk) else {
+            return;
+        };
+        *lock(&dropper.store) = Some(store);
+        for token in TOKENS {
+            assert_eq!(desk.take(token).await.result, Ok(()));
+        }
+    });
+}

@@ -1,0 +1,88 @@
+//! Every order of the steps of callers that commit one object: each of them comes to an end, and
+//! with a commit that began after its writes.
+
+use crate::state::commit_line::{CommitLine, Committed, Joined};
+use forebay_rt::block_on;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+const PREEMPTIONS: usize = 2;
+
+fn explore(body: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(PREEMPTIONS);
+    model.check(body);
+}
+
+/// An object with the changes that its store has made, and those that are durable.
+#[derive(Default)]
+struct Object {
+    line: CommitLine,
+    changes: AtomicU64,
+    durable: AtomicU64,
+}
+
+impl Object {
+    /// Makes a change and commits it, as in `flow/commit.rs`.
+    fn change_and_commit(&self) {
+        let changes = self.changes.fetch_add(1, Ordering::AcqRel) + 1;
+        let number = self.line.number_for(changes);
+        loop {
+            match self.line.join(number) {
+                Joined::Ended(result) => {
+                    assert_eq!(result, Committed::Durable);
+                    break;
+                }
+                Joined::Begun => {
+                    let covered = self.changes.load(Ordering::Acquire);
+                    self.line.covers(covered);
+                    thread::yield_now();
+                    self.durable
+                        .fetch_max(self.line.covered(), Ordering::AcqRel);
+                    self.line.end(Committed::Durable);
+                }
+                Joined::UnderWay { listener, .. } => block_on(listener),
+            }
+        }
+        assert!(self.durable.load(Ordering::Acquire) >= changes);
+    }
+
+    /// Asks for a commit and gives up, whatever it was to do.
+    fn give_up(&self) {
+        let number = self.line.number_for(1);
+        match self.line.join(number) {
+            Joined::Begun => self.line.end(Committed::Durable),
+            Joined::UnderWay { listener, .. } => drop(listener),
+            Joined::Ended(_) => {}
+        }
+    }
+}
+
+#[test]
+fn invariants_g1_g2_and_g3_hold_in_every_order() {
+    explore(|| {
+        let object = Arc::new(Object::default());
+        let others = [(), ()].map(|()| {
+            let object = object.clone();
+            thread::spawn(move || object.change_and_commit())
+        });
+        object.change_and_commit();
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn invariant_g3_a_caller_that_gives_up_leaves_nobody_asleep() {
+    explore(|| {
+        let object = Arc::new(Object::default());
+        let (gives_up, commits) = (object.clone(), object.clone());
+        let gives_up = thread::spawn(move || gives_up.give_up());
+        let commits = thread::spawn(move || commits.change_and_commit());
+        object.change_and_commit();
+        gives_up.join().unwrap();
+        commits.join().unwrap();
+    });
+}

@@ -1,0 +1,233 @@
+//! Commits of one object that callers share, give up, and hear the failure of.
+
+mod support;
+
+use forebay::{Cache, File, Settings, SyncError};
+use forebay_base::Span;
+use forebay_base::sync::{Mutex, lock};
+use forebay_rt::Rt;
+use forebay_store::{
+    CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
+    FileStore, FileStoreSettings, Geometry, IoKind, MemoryStore, OpenMode, Store,
+};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use support::{Bench, OfSize, PAGE, page_of, simulate};
+
+const BROKEN: Failure = Failure::Device(5);
+/// How long a commit takes; everything else takes no time.
+const COMMIT_MS: u64 = 10;
+
+/// A store whose commits take a while and are counted, and can be made to fail at once.
+fn bench(rt: &Rt) -> (Bench, Arc<FaultStore>, Arc<CountStore>) {
+    let geometry = MemoryStore::new().geometry();
+    let memory = Arc::new(MemoryStore::with(Geometry {
+        durability: Durability::OnCommit,
+        ..geometry
+    }));
+    let delays = Delays {
+        read: Span::ZERO,
+        write: Span::ZERO,
+        commit: Span::from_millis(COMMIT_MS),
+    };
+    let slow = Arc::new(DelayStore::new(rt.clone(), memory.clone(), delays));
+    let faults = Arc::new(FaultStore::new(rt.clone(), slow));
+    let counted = Arc::new(CountStore::new(rt.clone(), faults.clone()));
+    let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
+    (bench, faults, counted)
+}
+
+async fn write_and_sync(file: &File, page: u64) -> Result<(), SyncError> {
+    let written = file.write_at(&page_of(page), page * PAGE as u64).await;
+    assert_eq!(written, Ok(()));
+    file.sync().await
+}
+
+fn failure(result: Result<(), SyncError>) -> Option<Failure> {
+    match result {
+        Ok(()) => None,
+        Err(SyncError::Store(error)) => Some(error.failure),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Each of `pages` is written and synced by a task and a handle of its own, from `after` on.
+/// Returns the handles and how their syncs ended.
+async fn all_at_once(
+    rt: &Rt,
+    file: &File,
+    pages: std::ops::Range<u64>,
+    after: Span,
+) -> Vec<(File, Option<Failure>)> {
+    rt.sleep(after).await;
+    let ended: Arc<Mutex<Vec<_>>> = Arc::default();
+    let tasks: Vec<_> = pages
+        .map(|page| {
+            let (file, ended) = (file.clone(), ended.clone());
+            rt.spawn("syncs", async move {
+                let result = failure(write_and_sync(&file, page).await);
+                lock(&ended).push((file, result));
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.join().await;
+    }
+    std::mem::take(&mut *lock(&ended))
+}
+
+#[test]
+fn syncs_that_come_while_a_commit_is_under_way_share_the_next() {
+    simulate(1, |rt| async move {
+        let (bench, _, counted) = bench(&rt);
+        let file = bench.open(0);
+        let first = file.clone();
+        let task = rt.spawn("first", async move {
+            assert_eq!(write_and_sync(&first, 0).await, Ok(()));
+        });
+        let others = all_at_once(&rt, &file, 1..9, Span::from_millis(1)).await;
+        task.join().await;
+        assert!(others.iter().all(|(_, failure)| failure.is_none()));
+        assert_eq!(counted.counts(IoKind::Commit).requests, 2);
+        assert!(bench.has_stored(0..9));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_sync_shares_a_commit_that_covers_its_writes() {
+    simulate(2, |rt| async move {
+        let (bench, _, counted) = bench(&rt);
+        let file = bench.open(0);
+        let first = file.clone();
+        let task = rt.spawn("first", async move {
+            assert_eq!(write_and_sync(&first, 0).await, Ok(()));
+        });
+        rt.sleep(Span::from_millis(1)).await;
+        let began = rt.now();
+        assert_eq!(file.sync().await, Ok(()), "nothing was written since");
+        assert!(rt.now().since(began) < Span::from_millis(COMMIT_MS));
+        task.join().await;
+        assert_eq!(counted.counts(IoKind::Commit).requests, 1);
+    });
+}
+
+#[test]
+fn each_handle_hears_once_of_a_commit_that_many_share() {
+    simulate(3, |rt| async move {
+        let (bench, faults, counted) = bench(&rt);
+        let file = bench.open(0);
+        let first = file.clone();
+        let task = rt.spawn("first", async move {
+            assert_eq!(write_and_sync(&first, 0).await, Ok(()));
+        });
+        faults.inject(Fault {
+            when: FaultWhen::Nth(2),
+            ..Fault::each(IoKind::Commit, FaultAction::Fail(BROKEN))
+        });
+        let others = all_at_once(&rt, &file, 1..9, Span::from_millis(1)).await;
+        task.join().await;
+        assert_eq!(counted.counts(IoKind::Commit).requests, 2);
+        for (handle, failure_of_first) in &others {
+            assert_eq!(*failure_of_first, Some(BROKEN));
+            assert_eq!(failure(handle.sync().await), None, "it has heard");
+        }
+        assert_eq!(
+            counted.counts(IoKind::Commit).requests,
+            3,
+            "it was asked again"
+        );
+        assert_eq!(failure(file.sync().await), Some(BROKEN), "it has not");
+        assert_eq!(failure(file.sync().await), None);
+        assert!(bench.has_stored(0..9));
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_commit_goes_on_when_its_caller_gives_up() {
+    simulate(4, |rt| async move {
+        let (bench, _, counted) = bench(&rt);
+        let file = bench.open(0);
+        let given_up = rt
+            .timeout(Span::from_millis(1), write_and_sync(&file, 0))
+            .await;
+        assert!(given_up.is_err());
+        rt.sleep(Span::from_millis(COMMIT_MS)).await;
+        let began = rt.now();
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(rt.now(), began, "it is durable by now");
+        assert_eq!(counted.counts(IoKind::Commit).requests, 1);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
+fn a_caller_that_waits_for_the_next_commit_and_gives_up_holds_up_nobody() {
+    for patience_ms in [5, COMMIT_MS, COMMIT_MS + 1] {
+        simulate(5, |rt| async move {
+            let (bench, _, counted) = bench(&rt);
+            let file = bench.open(0);
+            let tasks = [
+                (0, 0, 1_000),
+                (1, 1, patience_ms - 1),
+                (2, 2, 1_000),
+                (2, 3, 1_000),
+            ];
+            let tasks: Vec<_> = tasks
+                .into_iter()
+                .map(|(after_ms, page, longest_ms)| {
+                    let (rt, file) = (rt.clone(), file.clone());
+                    rt.clone().spawn("syncs", async move {
+                        rt.sleep(Span::from_millis(after_ms)).await;
+                        let longest = Span::from_millis(longest_ms);
+                        let ended = rt.timeout(longest, write_and_sync(&file, page)).await;
+                        assert_eq!(ended.is_ok(), longest_ms == 1_000);
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.join().await;
+            }
+            assert_eq!(counted.counts(IoKind::Commit).requests, 2);
+            assert!(bench.has_stored(0..4));
+            bench.assert_consistent();
+        });
+    }
+}
+
+#[test]
+fn threads_that_commit_one_file_find_their_bytes_in_it() {
+    const THREADS: u64 = 8;
+    const ROUNDS: u64 = 30;
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let path = folder.path().join("log");
+    let cache = Cache::new(Settings::of_mib(8)).expect("the settings are good");
+    let store = FileStore::new(FileStoreSettings::default()).expect("the settings are good");
+    let mode = OpenMode::Create { length_bytes: None };
+    let opened = store.open(&path, mode).expect("it opens");
+    let attached = cache.attach(store).expect("a store is attached");
+    let file = cache.open(&attached, opened.object, 0).expect("it opens");
+    let plain = Arc::new(std::fs::File::open(&path).expect("it is there"));
+    let joiners = (0..THREADS).map(|thread| {
+        let (file, plain) = (file.clone().blocking(), plain.clone());
+        forebay_rt::thread::spawn("commits", move || {
+            for round in 0..ROUNDS {
+                let page = round * THREADS + thread;
+                let bytes = page_of(page);
+                file.write_at(&bytes, page * PAGE as u64).expect("room");
+                file.sync().expect("the disk is well");
+                let mut stored = vec![0; PAGE];
+                plain
+                    .read_exact_at(&mut stored, page * PAGE as u64)
+                    .expect("it is written");
+                assert!(stored == bytes, "page {page}");
+            }
+        })
+    });
+    let joiners: Vec<_> = joiners.collect();
+    for joiner in joiners {
+        joiner.expect("a thread").join();
+    }
+    forebay_rt::block_on(cache.close()).expect("all is written");
+}
