@@ -1,9 +1,9 @@
 //! When a sync has returned, nothing that was dirty at the call is still to be written: the store
 //! holds it durably already (spec/writeback.md 10.1 and 13.1, I13).
 //!
-//! It is judged at each return, by what the store would show if the power failed in that instant and
-//! nothing landed that need not. A crash judges the same at one moment of a run; a sync that returns
-//! too early by the time of one request is hardly ever met by it.
+//! It is judged at each return, by what the store would show if the power failed in that instant
+//! and nothing landed that need not. A crash judges the same at one moment of a run; a sync that
+//! returns too early by the time of one request is hardly ever met by it.
 
 use super::client::Client;
 use super::ledger::Ledger;
@@ -37,7 +37,8 @@ fn judge(ledger: &Ledger, object: &[u8]) -> Option<String> {
     let is_whole = ledger.is_whole_object();
     if is_whole && !(shortest..=longest).contains(&length) {
         return Some(format!(
-            "a sync returned, and the store has {length} bytes for certain; {shortest} to {longest} \
+            "a sync returned, and the store has {length} bytes for certain; {shortest} to \
+             {longest} \
              were synced (spec/writeback.md 13.1, I13)"
         ));
     }
@@ -58,7 +59,8 @@ fn judge(ledger: &Ledger, object: &[u8]) -> Option<String> {
         expected,
     } = judged.err()?;
     Some(format!(
-        "a sync returned, and the store has {found:#04x} for certain at byte {place}; {expected:#04x} \
+        "a sync returned, and the store has {found:#04x} for certain at byte {place}; \
+         {expected:#04x} \
          or something newer was synced (spec/writeback.md 13.1, I13)"
     ))
 }

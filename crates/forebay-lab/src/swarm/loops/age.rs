@@ -1,8 +1,9 @@
 //! Nothing stays dirty for longer than expiry, interval and the time to write it, on a store that
 //! answers (spec/writeback.md 7.3 and 13.2, Q16).
 //!
-//! A flusher looks once an interval for what has been dirty since the expiry; what it finds then passes
-//! its store with all else that is dirty. What the store refused has times of its own and is left out.
+//! A flusher looks once an interval for what has been dirty since the expiry; what it finds then
+//! passes its store with all else that is dirty. What the store refused has times of its own and is
+//! left out.
 
 use forebay_base::{Instant, Span};
 use std::collections::BTreeMap;
@@ -69,7 +70,8 @@ impl Age {
         let is_old = |(_, since): &(&Place, &Instant)| now.since(**since) > most;
         let ((object, page), since) = self.since.iter().find(is_old)?;
         Some(format!(
-            "page {page} of object {object} has been dirty for {}; {most} may be: expiry {}, interval \
+            "page {page} of object {object} has been dirty for {}; {most} may be: expiry {}, \
+             interval \
              {}, and {drain} to write {} pages (spec/writeback.md 13.2, Q16)",
             now.since(*since),
             self.expire,

@@ -1,10 +1,11 @@
 //! What a store refused is tried again when it is due, not before and not much later
 //! (spec/writeback.md 7.9, Forebay; docs/decisions/0023).
 //!
-//! A request that fails is split down to single pages at once. A page that is refused alone waits for
-//! the next try of its object: a second after the first refusal of the last try, twice as long after
-//! each, a minute at the most. A try begins with the first write of such a page and is of all. A store
-//! that refused all for half a second and takes a write may have room again: then all is tried at once.
+//! A request that fails is split down to single pages at once. A page that is refused alone waits
+//! for the next try of its object: a second after the first refusal of the last try, twice as long
+//! after each, a minute at the most. A try begins with the first write of such a page and is of
+//! all. A store that refused all for half a second and takes a write may have room again: then all
+//! is tried at once.
 
 use super::age::Age;
 use forebay_base::{Instant, Span};
@@ -13,15 +14,17 @@ use std::ops::Range;
 
 /// The first wait, and the longest.
 const WAITS: (Span, Span) = (Span::from_secs(1), Span::from_secs(60));
-/// A store that has refused every write for so long is forgiven with the first that it takes, and so
-/// long after the refusal at the earliest.
+/// A store that has refused every write for so long is forgiven with the first that it takes, and
+/// so long after the refusal at the earliest.
 const REFUSING: Span = Span::from_millis(499);
 const FORGIVEN: Span = Span::from_millis(200);
 /// Clocks are read in whole milliseconds.
 const EARLY: Span = Span::from_millis(2);
-/// A flusher that is at work ends its slice and waits for room in its store's queue before it looks.
+/// A flusher that is at work ends its slice and waits for room in its store's queue before it
+/// looks.
 const LATE: Span = Span::from_millis(400);
-/// An object with other dirty pages is not put off, and has its next turn when these are old enough.
+/// An object with other dirty pages is not put off, and has its next turn when these are old
+/// enough.
 const OTHERS: &str = "for the expiry and interval of its other dirty pages";
 
 /// One object.
@@ -117,7 +120,8 @@ impl BackOff {
         let due = object.due()?;
         (now + EARLY < due).then(|| {
             format!(
-                "what object {number} was refused is tried {} before it is due, {} after the refusal \
+                "what object {number} was refused is tried {} before it is due, {} after the \
+                 refusal \
                  (spec/writeback.md 7.9)",
                 due.since(now),
                 object.wait
@@ -166,7 +170,8 @@ impl BackOff {
             let waits = !object.is_tried && !object.refused.is_empty();
             (waits && now > due + late).then(|| {
                 format!(
-                    "what object {number} was refused is due for {}, {} after the refusal, and nobody \
+                    "what object {number} was refused is due for {}, {} after the refusal, and \
+                     nobody \
                      tries it ({late} are allowed, {others}; spec/writeback.md 7.9)",
                     now.since(due),
                     object.wait

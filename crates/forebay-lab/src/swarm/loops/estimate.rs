@@ -3,8 +3,8 @@
 //!
 //! The first sixteen samples come 20 ms apart or, of a slow store, with each request that ends, and
 //! count by their number: twice as many requests are enough, and half a second. Later a moving
-//! average over four seconds is smoothed once more; three of its windows bring it to within a factor of
-//! two of a rate that fell to an eighth or rose to eight times what it was.
+//! average over four seconds is smoothed once more; three of its windows bring it to within a
+//! factor of two of a rate that fell to an eighth or rose to eight times what it was.
 
 use forebay_base::{Instant, Span};
 
@@ -12,7 +12,8 @@ use forebay_base::{Instant, Span};
 const NEW: Span = Span::from_millis(500);
 const NEW_REQUESTS: u64 = 32;
 const REQUEST_PAGES: u64 = 256;
-/// After so much work any store is known, a new one or one whose rate has changed by a factor of eight.
+/// After so much work any store is known, a new one or one whose rate has changed by a factor of
+/// eight.
 const CHANGED: Span = Span::from_secs(12);
 /// What the estimate may be off by.
 const FACTOR: u64 = 2;
@@ -64,7 +65,8 @@ impl Estimate {
         let known = self.pages_per_s / FACTOR..=self.pages_per_s * FACTOR;
         (!known.contains(&estimate)).then(|| {
             format!(
-                "at {} ms it is taken for {estimate} pages/s and has {}, after {} with enough to do \
+                "at {} ms it is taken for {estimate} pages/s and has {}, after {} with enough to \
+                 do \
                  ({} are enough for a factor of {FACTOR}; spec/writeback.md 3.2)",
                 now.as_millis(),
                 self.pages_per_s,

@@ -1,11 +1,11 @@
 //! What is dirty stays below its limit, and a writer at the hard limit does not go on
 //! (spec/writeback.md 13.1, I15, and 5.5; docs/decisions/0030 and 0031).
 //!
-//! A writer is asked after each stretch of its call, and one that finds the hard limit reached does not
-//! go on. Nobody sees what all of them dirty together until it is their common quota. So what is
-//! dirty passes the limit by at most that quota and a stretch of each writer. While it stays above the
-//! limit each writer comes to the end of one stretch, and no further. A store that stands still adds
-//! what it has above its part, at most the limit once more.
+//! A writer is asked after each stretch of its call, and one that finds the hard limit reached does
+//! not go on. Nobody sees what all of them dirty together until it is their common quota. So what
+//! is dirty passes the limit by at most that quota and a stretch of each writer. While it stays
+//! above the limit each writer comes to the end of one stretch, and no further. A store that stands
+//! still adds what it has above its part, at most the limit once more.
 
 use super::load::Load;
 use forebay_base::{Instant, Span};

@@ -2,13 +2,14 @@
 //! (spec/writeback.md 7.3 and 13.2, Q2 and Q9; docs/decisions/0031).
 //!
 //! In virtual time a call that nothing holds up takes none, so whoever is in a call at two instants
-//! is held up between them. Something is to be done in the background if more is dirty, or waits for
-//! a commit, than the background threshold, and a part of that is the store's and not on its way.
+//! is held up between them. Something is to be done in the background if more is dirty, or waits
+//! for a commit, than the background threshold, and a part of that is the store's and not on its
+//! way.
 
 use forebay_base::{Instant, Span};
 
-/// A flusher whose last round was in vain rests for at most 100 ms (decision 0031); the rest ends when
-/// a writer asks, which it does at the end of a pause of at most 180 ms.
+/// A flusher whose last round was in vain rests for at most 100 ms (decision 0031); the rest ends
+/// when a writer asks, which it does at the end of a pause of at most 180 ms.
 const LONGEST: Span = Span::from_millis(200);
 /// The part of the time in which a writer is held up that a store may idle: spec/writeback.md 13.2,
 /// Q2.
