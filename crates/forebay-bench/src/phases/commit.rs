@@ -1,13 +1,13 @@
 //! Commits: each write is made durable before the next one of its thread begins, as overwrites of
 //! pages and as appends to a log.
 
+use super::gate::Gate;
 use crate::contender::{Load, Sample, Step};
 use crate::error::BenchError;
-use crate::measure::{AlignedBytes, Deadline, Times, together, voluntary_switches};
+use crate::measure::{AlignedBytes, Deadline, Times, together};
 use forebay_base::{PAGE_BYTES, Prng};
-use forebay_rt::thread::Stopwatch;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 /// Bytes of one append, as a record of a log has.
 const APPEND_BYTES: usize = 200;
@@ -38,10 +38,10 @@ pub(crate) fn run<F: DurableFile>(
         let mut thread = Committer::new(index, &of_threads);
         let settled = thread.run(file, of_threads.step.settle_ms);
         // Whatever came of it, the others wait at the gate.
-        of_threads.read_all();
+        of_threads.gate.pass();
         thread.times = Times::default();
         let measured = thread.run(file, of_threads.step.span_ms);
-        of_threads.read_all();
+        of_threads.gate.pass();
         settled.and(measured).map(|()| thread.times)
     })?;
     for (file, _) in done.iter_mut().take(step.files as usize) {
@@ -60,15 +60,7 @@ struct Shared {
     file_bytes: u64,
     /// Where the next append to each file goes.
     tails: Vec<AtomicU64>,
-    gate: Barrier,
-    watch: Stopwatch,
-    /// Before and after what is measured.
-    readings: Mutex<Vec<Reading>>,
-}
-
-struct Reading {
-    at_ns: u64,
-    switches: Result<u64, BenchError>,
+    gate: Gate,
 }
 
 impl Shared {
@@ -79,37 +71,16 @@ impl Shared {
             tails: (0..step.files)
                 .map(|_| AtomicU64::new(file_bytes))
                 .collect(),
-            gate: Barrier::new(threads),
-            watch: Stopwatch::start(),
-            readings: Mutex::default(),
+            gate: Gate::new(threads),
         }
-    }
-
-    /// One thread reads the clock and the switches while the others stand still: theirs end with
-    /// them. To stand still adds two switches for each thread at most.
-    fn read_all(&self) {
-        if self.gate.wait().is_leader() {
-            let reading = Reading {
-                at_ns: self.watch.elapsed().as_nanos(),
-                switches: voluntary_switches(),
-            };
-            self.readings().push(reading);
-        }
-        self.gate.wait();
-    }
-
-    fn readings(&self) -> std::sync::MutexGuard<'_, Vec<Reading>> {
-        self.readings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commits, their rate, times and switches.
     fn samples(&self, times: &Times) -> Result<Vec<Sample>, BenchError> {
-        let mut readings = self.readings();
-        let after = readings.pop().expect("each step ends with a reading");
-        let before = readings.pop().expect("each step begins with a reading");
+        let used = self.gate.used()?;
         let commits = times.count().max(1) as f64;
-        let seconds = (after.at_ns - before.at_ns).max(1) as f64 / 1e9;
-        let switches = after.switches?.saturating_sub(before.switches?) as f64;
+        let seconds = used.elapsed_ns as f64 / 1e9;
+        let switches = used.switches as f64;
         let name = metric(self.step.load);
         Ok(vec![
             Sample::plain(&format!("{name} rate"), "commits/s", commits / seconds),
@@ -181,6 +152,7 @@ impl<'a> Committer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
 
     /// Keeps what was committed, and how far it was cut.
     #[derive(Clone, Default)]

@@ -3,6 +3,7 @@
 
 pub(crate) mod cached;
 pub(crate) mod commit;
+mod gate;
 pub(crate) mod miss;
 pub(crate) mod mix;
 pub(crate) mod slow;
