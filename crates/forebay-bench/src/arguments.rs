@@ -3,6 +3,20 @@
 use std::path::PathBuf;
 
 /// What a bench measures, with how much memory, and where.
+///
+/// # Examples
+/// ```no_run
+/// let arguments = forebay_bench::BenchArguments {
+///     memory_bytes: 256 << 20,
+///     parent_folder: "/var/tmp".into(),
+///     quick: false,
+///     rounds: Some(5),
+///     fronts: false,
+///     json_file: Some("rows.json".into()),
+/// };
+/// forebay_bench::run(&arguments)?;
+/// # Ok::<(), forebay_bench::BenchError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchArguments {
     /// Budget of each cache, a multiple of 2 MiB.
@@ -11,6 +25,8 @@ pub struct BenchArguments {
     pub parent_folder: PathBuf,
     /// One short round only.
     pub quick: bool,
+    /// Rounds of each load; nothing means as many as each phase has by itself.
+    pub rounds: Option<u32>,
     /// The block server and the mount, not the library.
     pub fronts: bool,
     /// Where the rows go, if anywhere.

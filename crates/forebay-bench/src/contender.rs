@@ -46,6 +46,8 @@ pub(crate) enum Phase {
     Slow,
     Mix,
     Memory,
+    Order,
+    Mixed,
     Commit,
 }
 
@@ -57,6 +59,8 @@ impl Phase {
             Phase::Dirty => "dirty",
             Phase::Miss => "miss",
             Phase::Stream => "stream",
+            Phase::Order => "order",
+            Phase::Mixed => "mixed",
             Phase::Commit => "commit",
             Phase::Slow => "slow disk",
             Phase::Mix => "mix",
@@ -81,6 +85,16 @@ pub(crate) enum Load {
     Overwrite,
     /// Read uniformly random pages that are not cached.
     ReadMissing,
+    /// Read the data once from front to back, cold.
+    ReadInOrder,
+    /// Fill the cache with random pages; not measured.
+    WarmRandom,
+    /// Read random pages of more than the cache holds.
+    ReadRandom,
+    /// Overwrite random pages of more than the cache holds.
+    OverwriteRandom,
+    /// Read seven random pages of more than the cache holds for three that are overwritten.
+    ReadAndOverwriteRandom,
     /// Write all the data once in order, then make it durable.
     WriteStream,
     /// Overwrite random pages, each made durable before the next.
@@ -123,8 +137,10 @@ pub(crate) struct Step {
     pub(crate) settle_ms: u64,
     /// Files over which the pages are split; thread `i` works on file `i` modulo this.
     pub(crate) files: u64,
-    /// Bytes to write, for loads that end with their data.
+    /// Bytes to read or write, for loads that end with their data.
     pub(crate) bytes: u64,
+    /// Bytes of one call, for loads that read in order.
+    pub(crate) call_bytes: u64,
     /// Seed of every choice, the same for each contender.
     pub(crate) seed: u64,
 }

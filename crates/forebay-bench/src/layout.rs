@@ -22,7 +22,8 @@ pub(crate) const COMMIT_BYTES: u64 = 1 << 20;
 ///
 /// The data is shared: it is read by all, and rewritten with the bytes it has. The cached sets
 /// are not, because a direct write of one contender throws pages of another out of the kernel's
-/// page cache.
+/// page cache. For the same reason the kernel has data of its own where it keeps what it has cached
+/// while others write.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     folder: PathBuf,
@@ -78,6 +79,14 @@ impl Layout {
         self.folder.join("data")
     }
 
+    /// The data that `who` reads and overwrites at random; it is as long as that of all.
+    pub(crate) fn mixed_file(&self, who: Who) -> PathBuf {
+        match who {
+            Who::Kernel => self.folder.join("data-kernel"),
+            Who::Forebay | Who::Floor => self.data_file(),
+        }
+    }
+
     /// The file of part `part`, of `parts`, of the cached set of `who`.
     pub(crate) fn set_file(&self, who: Who, part: u64, parts: u64) -> PathBuf {
         self.folder
@@ -110,7 +119,10 @@ impl Layout {
 
     /// The files that are written before the first phase, with their lengths in bytes.
     pub(crate) fn files(&self) -> Vec<(PathBuf, u64)> {
-        let mut files = vec![(self.data_file(), self.data_bytes())];
+        let mut files = vec![
+            (self.data_file(), self.data_bytes()),
+            (self.mixed_file(Who::Kernel), self.data_bytes()),
+        ];
         for who in [Who::Forebay, Who::Kernel] {
             for (part, parts) in [(0, 1), (0, 2), (1, 2)] {
                 files.push((self.set_file(who, part, parts), self.set_bytes() / parts));
@@ -161,7 +173,7 @@ mod tests {
         let layout = Layout::new(Path::new("/x"), 256 << 20);
         assert_eq!(layout.data_bytes(), 1 << 30);
         assert_eq!(layout.set_bytes(), 192 << 20);
-        assert!(layout.room_bytes() >= (1 << 30) + (384 << 20));
+        assert!(layout.room_bytes() >= (2 << 30) + (384 << 20));
     }
 
     #[test]

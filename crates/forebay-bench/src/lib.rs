@@ -62,6 +62,7 @@ mod results;
 mod rounds;
 mod scratch;
 mod table;
+mod titles;
 mod worker;
 mod zipf;
 

@@ -11,7 +11,7 @@ use crate::loop_disk::LoopDisk;
 use crate::machine::machine;
 use crate::memory_group::MemoryGroup;
 use crate::phases::slow::SLOW_BYTES_PER_SECOND;
-use crate::plan::{Stage, limit_ms, stages};
+use crate::plan::{QUICK_LIMIT_MS, Stage, stages};
 use crate::progress::Progress;
 use crate::results::Results;
 use crate::scratch::{self, Scratch};
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
         seed: SEED,
         interrupts: &interrupts,
     };
-    let (heading, results) = measure(&setting, arguments.quick, watch)?;
+    let (heading, results) = measure(&setting, arguments, watch)?;
     io::stdout()
         .write_all(table::render(&heading, &results).as_bytes())
         .map_err(BenchError::system("print the table"))?;
@@ -57,11 +57,11 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
 /// Writes the files and runs every stage for which there is time, counted by `watch`.
 fn measure(
     setting: &Setting<'_>,
-    quick: bool,
+    arguments: &BenchArguments,
     watch: Stopwatch,
 ) -> Result<(Heading, Results), BenchError> {
     let layout = setting.layout;
-    let stages = stages(layout, quick, setting.seed);
+    let stages = stages(layout, arguments.quick, arguments.rounds, setting.seed);
     let runs: u64 = stages.iter().map(Stage::runs).sum();
     let progress = Progress::new(runs * Who::ALL.len() as u64);
     progress.begin(&format!(
@@ -71,11 +71,12 @@ fn measure(
     ));
     scratch::write_files(layout, setting.interrupts)?;
     let mut bench = Bench::start(setting, &progress)?;
-    if quick {
+    if arguments.quick {
         bench.heading.lines.push(QUICK_REMARK.to_owned());
     }
     for stage in &stages {
-        if watch.elapsed().as_millis() + stage.least_ms() > limit_ms(quick) {
+        let ends_ms = watch.elapsed().as_millis() + stage.least_ms();
+        if arguments.quick && ends_ms > QUICK_LIMIT_MS {
             bench.leave_out(stage);
         } else {
             bench.run(stage)?;
@@ -151,6 +152,10 @@ impl<'a> Bench<'a> {
                 let left = u64::from(stage.rounds - rounds) * stage.steps.len() as u64;
                 self.progress.skip(left * self.workers.len() as u64);
                 break;
+            }
+            if stage.is_prepared_anew && rounds > 0 {
+                let notes = self.prepare(stage)?;
+                self.note(stage.phase, notes);
             }
             rounds += 1;
             self.round(stage, rounds)?;

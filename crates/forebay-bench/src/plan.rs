@@ -3,6 +3,12 @@
 use crate::contender::{Load, Phase, Step};
 use crate::layout::{COMMIT_FILES, Layout};
 
+/// Bytes of a call of the readers in order.
+pub(crate) const ORDER_CALL_BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
+
+/// Threads that read and overwrite at random.
+pub(crate) const MIXED_THREADS: [u32; 3] = [1, 4, 16];
+
 /// A state that all contenders are brought into, and what they run in it by turns.
 pub(crate) struct Stage {
     pub(crate) phase: Phase,
@@ -10,6 +16,9 @@ pub(crate) struct Stage {
     pub(crate) set_files: u64,
     /// How many times the steps are run. The contenders take turns within each step.
     pub(crate) rounds: u32,
+    /// Whether each round begins from the state of the phase, and not from what the round before
+    /// has left.
+    pub(crate) is_prepared_anew: bool,
     /// No further round begins after this long.
     pub(crate) budget_ms: u64,
     pub(crate) steps: Vec<Step>,
@@ -17,13 +26,13 @@ pub(crate) struct Stage {
 
 /// The figures that differ between the whole bench and the quick one; times in milliseconds.
 struct Pace {
+    rounds: u32,
+    /// Rounds of the loads on cached pages, which are short.
     cached_rounds: u32,
     cached_ms: u64,
-    miss_rounds: u32,
     miss_ms: u64,
     commit_settle_ms: u64,
     commit_ms: u64,
-    stream_rounds: u32,
     /// Data of the stream and of the account of memory, in quarters of the whole data.
     stream_quarters: u64,
     slow_settle_ms: u64,
@@ -32,33 +41,39 @@ struct Pace {
     mix_alone_ms: u64,
     mix_settle_ms: u64,
     mix_beside_ms: u64,
+    order_ms: u64,
+    mixed_warm_ms: u64,
+    mixed_settle_ms: u64,
+    mixed_ms: u64,
 }
 
 const WHOLE: Pace = Pace {
+    rounds: 3,
     cached_rounds: 5,
     cached_ms: 200,
-    miss_rounds: 3,
     miss_ms: 1_000,
     commit_settle_ms: 50,
     commit_ms: 250,
-    stream_rounds: 3,
     stream_quarters: 4,
-    slow_settle_ms: 10_000,
-    slow_ms: 10_000,
+    slow_settle_ms: 7_000,
+    slow_ms: 5_000,
     warm_ms: 11_000,
-    mix_alone_ms: 4_000,
-    mix_settle_ms: 3_000,
-    mix_beside_ms: 5_000,
+    mix_alone_ms: 2_000,
+    mix_settle_ms: 2_000,
+    mix_beside_ms: 3_000,
+    order_ms: 600,
+    mixed_warm_ms: 1_500,
+    mixed_settle_ms: 300,
+    mixed_ms: 700,
 };
 
 const QUICK: Pace = Pace {
+    rounds: 1,
     cached_rounds: 1,
     cached_ms: 50,
-    miss_rounds: 1,
     miss_ms: 200,
     commit_settle_ms: 0,
     commit_ms: 15,
-    stream_rounds: 1,
     stream_quarters: 2,
     slow_settle_ms: 600,
     slow_ms: 1_000,
@@ -66,17 +81,19 @@ const QUICK: Pace = Pace {
     mix_alone_ms: 400,
     mix_settle_ms: 200,
     mix_beside_ms: 400,
+    order_ms: 40,
+    mixed_warm_ms: 100,
+    mixed_settle_ms: 10,
+    mixed_ms: 40,
 };
 
-/// Milliseconds within which the last step of a bench is to end; the promised 20 s and 3 minutes
-/// leave room for preparing and for cleaning up. A stage that would not be over by then is left
-/// out, and the table says so.
-pub(crate) fn limit_ms(quick: bool) -> u64 {
-    if quick { 18_200 } else { 170_000 }
-}
+/// Milliseconds within which the last step of a quick bench is to end; the promised 20 s leave room
+/// for preparing and for cleaning up. A stage that would not be over by then is left out, and the
+/// table says so. The whole bench takes as long as it needs.
+pub(crate) const QUICK_LIMIT_MS: u64 = 18_200;
 
-/// The stages of a bench.
-pub(crate) fn stages(layout: &Layout, quick: bool, seed: u64) -> Vec<Stage> {
+/// The stages of a bench, with `rounds` of each step where a number is given.
+pub(crate) fn stages(layout: &Layout, quick: bool, rounds: Option<u32>, seed: u64) -> Vec<Stage> {
     let pace = if quick { &QUICK } else { &WHOLE };
     let step = |phase, load| Step {
         phase,
@@ -87,6 +104,7 @@ pub(crate) fn stages(layout: &Layout, quick: bool, seed: u64) -> Vec<Stage> {
         settle_ms: 0,
         files: 1,
         bytes: 0,
+        call_bytes: 0,
         seed,
     };
     let mut stages = cached(pace, &step);
@@ -94,18 +112,30 @@ pub(crate) fn stages(layout: &Layout, quick: bool, seed: u64) -> Vec<Stage> {
     stages.push(stream(pace, &step, layout.data_bytes()));
     stages.push(slow(pace, &step));
     stages.push(mix(pace, &step));
-    stages.push(Stage {
-        phase: Phase::Memory,
-        set_files: 1,
-        rounds: 1,
-        budget_ms: 20_000,
-        steps: vec![Step {
-            bytes: layout.data_bytes() / 4 * pace.stream_quarters,
-            ..step(Phase::Memory, Load::Account)
-        }],
-    });
+    stages.push(memory(pace, &step, layout.data_bytes()));
+    stages.push(order(pace, &step, layout.data_bytes()));
+    stages.push(mixed(pace, &step));
     stages.push(commit(pace, &step));
+    if let Some(rounds) = rounds {
+        for stage in &mut stages {
+            stage.rounds = rounds;
+            // Who asks for rounds has the time for them.
+            stage.budget_ms = u64::MAX;
+        }
+    }
     stages
+}
+
+/// A stage with one cached set.
+fn stage(phase: Phase, pace: &Pace, budget_ms: u64, steps: Vec<Step>) -> Stage {
+    Stage {
+        phase,
+        set_files: 1,
+        rounds: pace.rounds,
+        is_prepared_anew: false,
+        budget_ms,
+        steps,
+    }
 }
 
 fn cached(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Vec<Stage> {
@@ -118,11 +148,9 @@ fn cached(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Vec<Stage> {
         ..step(phase, load)
     };
     let stage = |phase, set_files, steps| Stage {
-        phase,
         set_files,
         rounds: pace.cached_rounds,
-        budget_ms: 20_000,
-        steps,
+        ..stage(phase, pace, 20_000, steps)
     };
     let read = |load, threads| timed(Phase::Hit, load, threads, 1);
     let overwrite = |threads, files| timed(Phase::Dirty, Load::Overwrite, threads, files);
@@ -150,13 +178,8 @@ fn miss(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
         span_ms: pace.miss_ms,
         ..step(Phase::Miss, Load::ReadMissing)
     };
-    Stage {
-        phase: Phase::Miss,
-        set_files: 1,
-        rounds: pace.miss_rounds,
-        budget_ms: 20_000,
-        steps: vec![at_depth(1), at_depth(32)],
-    }
+    let steps = vec![at_depth(1), at_depth(32)];
+    stage(Phase::Miss, pace, 20_000, steps)
 }
 
 fn stream(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step, data_bytes: u64) -> Stage {
@@ -166,13 +189,59 @@ fn stream(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step, data_bytes: u64) -> S
         bytes: data_bytes / 4 * pace.stream_quarters,
         ..step(Phase::Stream, Load::WriteStream)
     };
-    Stage {
-        phase: Phase::Stream,
-        set_files: 1,
-        rounds: pace.stream_rounds,
-        budget_ms: 12_000,
-        steps: vec![writers(1), writers(4)],
+    stage(Phase::Stream, pace, 20_000, vec![writers(1), writers(4)])
+}
+
+fn memory(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step, data_bytes: u64) -> Stage {
+    let account = Step {
+        bytes: data_bytes / 4 * pace.stream_quarters,
+        ..step(Phase::Memory, Load::Account)
+    };
+    stage(Phase::Memory, pace, 20_000, vec![account])
+}
+
+fn order(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step, data_bytes: u64) -> Stage {
+    let mut steps = Vec::new();
+    for call_bytes in ORDER_CALL_BYTES {
+        for readers in [1, 4] {
+            steps.push(Step {
+                threads: readers,
+                depth: readers,
+                bytes: data_bytes,
+                call_bytes,
+                span_ms: pace.order_ms,
+                ..step(Phase::Order, Load::ReadInOrder)
+            });
+        }
     }
+    stage(Phase::Order, pace, 60_000, steps)
+}
+
+fn mixed(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
+    // What random readers leave in a cache is what it has to begin with.
+    let warm = Step {
+        threads: 16,
+        depth: 16,
+        settle_ms: pace.mixed_warm_ms,
+        ..step(Phase::Mixed, Load::WarmRandom)
+    };
+    let mut steps = vec![warm];
+    for load in [
+        Load::ReadRandom,
+        Load::ReadAndOverwriteRandom,
+        Load::OverwriteRandom,
+    ] {
+        for threads in MIXED_THREADS {
+            steps.push(Step {
+                threads,
+                depth: threads,
+                settle_ms: pace.mixed_settle_ms,
+                span_ms: pace.mixed_ms,
+                ..step(Phase::Mixed, load)
+            });
+        }
+    }
+    stage(Phase::Mixed, pace, 90_000, steps)
 }
 
 fn commit(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
@@ -189,13 +258,7 @@ fn commit(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
             });
         }
     }
-    Stage {
-        phase: Phase::Commit,
-        set_files: 1,
-        rounds: 1,
-        budget_ms: 20_000,
-        steps,
-    }
+    stage(Phase::Commit, pace, 40_000, steps)
 }
 
 fn slow(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
@@ -207,11 +270,8 @@ fn slow(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
         ..step(Phase::Slow, Load::WriteSlowly)
     };
     Stage {
-        phase: Phase::Slow,
-        set_files: 1,
-        rounds: 1,
-        budget_ms: 60_000,
-        steps: vec![writers],
+        is_prepared_anew: true,
+        ..stage(Phase::Slow, pace, 90_000, vec![writers])
     }
 }
 
@@ -232,11 +292,24 @@ fn mix(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
         ..step(Phase::Mix, Load::ReadZipfBesideWriter)
     };
     Stage {
-        phase: Phase::Mix,
-        set_files: 1,
-        rounds: 1,
-        budget_ms: 60_000,
-        steps: vec![warm, alone, beside],
+        is_prepared_anew: true,
+        ..stage(Phase::Mix, pace, 120_000, vec![warm, alone, beside])
+    }
+}
+
+/// Contenders that `load` takes time of. The floor has nothing to do on a slow disk, among readers
+/// and writers, or where a cache is warmed up.
+fn contenders(load: Load) -> u64 {
+    match load {
+        Load::Account
+        | Load::WriteSlowly
+        | Load::WarmZipf
+        | Load::ReadZipf
+        | Load::ReadZipfBesideWriter
+        | Load::WarmRandom
+        | Load::OverwriteRandom
+        | Load::ReadAndOverwriteRandom => 2,
+        _ => 3,
     }
 }
 
@@ -248,94 +321,8 @@ impl Stage {
 
     /// Milliseconds that the stage needs at least: its steps, by all contenders, once.
     pub(crate) fn least_ms(&self) -> u64 {
-        // The floor has nothing to do on a slow disk or among readers and writers.
-        let has_floor = !matches!(self.phase, Phase::Slow | Phase::Mix | Phase::Memory);
-        let contenders = if has_floor { 3 } else { 2 };
-        let once: u64 = self.steps.iter().map(|s| s.span_ms + s.settle_ms).sum();
-        contenders * once
-    }
-
-    /// The heading of the stage in the table, without the number of rounds that it really had.
-    pub(crate) fn title(&self, layout: &Layout) -> String {
-        let set = format!(
-            "{} cached pages ({} MiB)",
-            layout.set_pages(),
-            layout.set_bytes() >> 20
-        );
-        let first = &self.steps[0];
-        let seconds = |ms: u64| format!("{} s", ms as f64 / 1e3);
-        match self.phase {
-            Phase::Hit => format!("hit: 4 KiB random reads of {set}"),
-            Phase::Dirty => format!(
-                "dirty: 4 KiB random overwrites of {} cached pages ({} MiB)",
-                layout.dirtied_pages(),
-                layout.dirtied_pages() >> 8
-            ),
-            Phase::Miss => format!(
-                "miss: 4 KiB uniformly random reads of {} MiB, no page twice in a pass",
-                layout.data_bytes() >> 20
-            ),
-            Phase::Stream => format!(
-                "stream: {} MiB in writes of 64 KiB, sync counted in",
-                first.bytes >> 20
-            ),
-            Phase::Commit => format!(
-                "commit: overwrites of 4 KiB and appends of 200 bytes, each made durable before \
-                 the next of its thread, for {}; sleeps are voluntary context switches",
-                seconds(first.span_ms)
-            ),
-            Phase::Slow => format!(
-                "slow disk: writers of 64 KiB on a disk of 30 MB/s; levels and shares over {}, \
-                 after {}",
-                seconds(first.span_ms),
-                seconds(first.settle_ms)
-            ),
-            Phase::Mix => format!(
-                "mix: a reader of 4 KiB, zipf 0.99 over {} MiB, alone and beside a writer to a \
-                 disk of 30 MB/s",
-                layout.data_bytes() >> 20
-            ),
-            Phase::Memory => format!("memory: after {} MiB were read in order", first.bytes >> 20),
-        }
-    }
-}
-
-impl Step {
-    /// What the step does, for the progress line.
-    pub(crate) fn describe(&self) -> String {
-        let what = match self.load {
-            Load::ReadByCopy => "read by copy",
-            Load::ReadVectored => "vectored read",
-            Load::ReadBatch => "batch of reads",
-            Load::ReadByGuard => "read by guard",
-            Load::Overwrite => "overwrite",
-            Load::ReadMissing => "random read",
-            Load::WriteStream => "stream",
-            Load::CommitOverwrites => "durable overwrite",
-            Load::CommitAppends => "durable append",
-            Load::WriteSlowly => "write",
-            Load::WarmZipf => "warm up",
-            Load::Account => "account",
-            Load::ReadZipf => "zipf reader alone",
-            Load::ReadZipfBesideWriter => "zipf reader beside a writer",
-        };
-        match (self.threads, self.depth) {
-            (1, 1) => format!("{what}, 1 thread"),
-            (1, depth) => format!("{what}, depth {depth}"),
-            (threads, _) => format!("{what}, {threads} threads"),
-        }
-    }
-
-    /// What sets this step's numbers apart from those of the same name in its phase.
-    pub(crate) fn metric(&self, name: &str) -> String {
-        match self.load {
-            Load::Overwrite | Load::CommitOverwrites | Load::CommitAppends if self.files > 1 => {
-                format!("{name}, own files")
-            }
-            Load::ReadZipfBesideWriter => format!("{name}, beside a writer"),
-            Load::ReadZipf if name != "hit ratio" => format!("{name}, alone"),
-            _ => name.to_owned(),
-        }
+        let of_step = |step: &Step| contenders(step.load) * (step.settle_ms + step.span_ms);
+        self.steps.iter().map(of_step).sum()
     }
 }
 
@@ -344,35 +331,48 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// Time that the steps themselves take, those of the commits or all others.
-    fn planned_ms(quick: bool, are_commits: bool) -> u64 {
+    fn planned(quick: bool, rounds: Option<u32>) -> Vec<Stage> {
         let layout = Layout::new(Path::new("/x"), 256 << 20);
-        stages(&layout, quick, 1)
-            .iter()
-            .filter(|stage| (stage.phase == Phase::Commit) == are_commits)
-            .map(|stage| stage.least_ms() * u64::from(stage.rounds))
-            .sum()
+        stages(&layout, quick, rounds, 1)
+    }
+
+    /// Time that the steps themselves take.
+    fn planned_ms(stages: &[Stage]) -> u64 {
+        let of_stage = |stage: &Stage| stage.least_ms() * u64::from(stage.rounds);
+        stages.iter().map(of_stage).sum()
     }
 
     #[test]
     fn the_planned_time_leaves_room_within_the_promised_one() {
-        // The commits come last: a slow machine leaves them out and nothing else for them.
-        for (quick, are_commits, most_ms) in [
-            (false, false, 140_000),
-            (false, true, 10_000),
-            (true, false, 10_000),
-            (true, true, 500),
-        ] {
-            let planned_ms = planned_ms(quick, are_commits);
-            assert!(planned_ms < most_ms, "{quick} {are_commits} {planned_ms}");
+        let quick_ms = planned_ms(&planned(true, None));
+        assert!(quick_ms < 13_000, "{quick_ms} of {QUICK_LIMIT_MS}");
+        let whole_ms = planned_ms(&planned(false, None));
+        assert!(whole_ms < 370_000, "{whole_ms}");
+    }
+
+    #[test]
+    fn the_whole_bench_has_rounds_of_everything_and_time_for_the_last_of_them() {
+        for stage in planned(false, None) {
+            assert!(stage.rounds >= 3, "{:?}", stage.phase);
+            let before_last_ms = stage.least_ms() * u64::from(stage.rounds - 1);
+            assert!(before_last_ms < stage.budget_ms, "{:?}", stage.phase);
         }
     }
 
     #[test]
+    fn rounds_that_are_asked_for_are_those_of_every_stage() {
+        let stages = planned(false, Some(7));
+        assert!(stages.iter().all(|stage| stage.rounds == 7));
+        assert_eq!(
+            planned_ms(&stages),
+            7 * planned_ms(&planned(false, Some(1)))
+        );
+    }
+
+    #[test]
     fn numbers_of_one_phase_have_different_names() {
-        let layout = Layout::new(Path::new("/x"), 256 << 20);
         let mut seen = std::collections::BTreeSet::new();
-        for stage in stages(&layout, true, 1) {
+        for stage in planned(true, None) {
             for step in &stage.steps {
                 let kind = super::super::phases::cached::metric(step.load);
                 let load = format!("{:?}", step.load);

@@ -1,7 +1,7 @@
 //! All measured numbers: the median over the rounds and how far the rounds lay apart.
 
 use crate::contender::{Percentiles, Phase, Sample, Step, Who};
-use crate::rounds::{Rounds, median, median_and_spread};
+use crate::rounds::{Rounds, median_and_spread};
 
 /// One number of one contender, over all rounds.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,9 @@ pub(crate) struct Figure {
     pub(crate) highest: f64,
     /// Medians over the rounds; of the largest, the largest.
     pub(crate) percentiles: Option<Percentiles>,
+    /// Half the distance of the farthest rounds of each part of the distribution, in percent of its
+    /// median; of the largest, nothing is told.
+    pub(crate) percentile_spreads_percent: Option<Percentiles>,
     pub(crate) rounds: usize,
 }
 
@@ -76,6 +79,7 @@ fn figure(name: &Name, who: Who, rounds: &[Sample]) -> Figure {
     let mut values: Vec<f64> = rounds.iter().map(|sample| sample.value).collect();
     let (value, spread_percent) = median_and_spread(&mut values);
     let distributions: Vec<Percentiles> = rounds.iter().filter_map(|s| s.percentiles).collect();
+    let distributions = merge(&distributions);
     Figure {
         phase: name.phase,
         metric: name.metric.clone(),
@@ -86,25 +90,35 @@ fn figure(name: &Name, who: Who, rounds: &[Sample]) -> Figure {
         value,
         spread_percent,
         highest: values[values.len() - 1],
-        percentiles: merge(&distributions),
+        percentiles: distributions.map(|(medians, _)| medians),
+        percentile_spreads_percent: distributions.map(|(_, spreads)| spreads),
         rounds: rounds.len(),
     }
 }
 
-fn merge(rounds: &[Percentiles]) -> Option<Percentiles> {
+/// The distribution over all rounds, and the spread of each of its parts in percent.
+fn merge(rounds: &[Percentiles]) -> Option<(Percentiles, Percentiles)> {
     if rounds.is_empty() {
         return None;
     }
     let middle = |of: fn(&Percentiles) -> f64| {
         let mut values: Vec<f64> = rounds.iter().map(of).collect();
-        median(&mut values)
+        median_and_spread(&mut values)
     };
-    Some(Percentiles {
-        p50: middle(|p| p.p50),
-        p99: middle(|p| p.p99),
-        p999: middle(|p| p.p999),
+    let [p50, p99, p999] = [middle(|p| p.p50), middle(|p| p.p99), middle(|p| p.p999)];
+    let medians = Percentiles {
+        p50: p50.0,
+        p99: p99.0,
+        p999: p999.0,
         max: rounds.iter().map(|p| p.max).fold(0.0, f64::max),
-    })
+    };
+    let spreads_percent = Percentiles {
+        p50: p50.1,
+        p99: p99.1,
+        p999: p999.1,
+        max: 0.0,
+    };
+    Some((medians, spreads_percent))
 }
 
 #[cfg(test)]
@@ -123,6 +137,7 @@ pub(crate) mod tests {
             settle_ms: 0,
             files: 1,
             bytes: 0,
+            call_bytes: 0,
             seed: 0,
         }
     }
@@ -149,7 +164,10 @@ pub(crate) mod tests {
         let found = &results.figures()[0];
         assert!((found.value - 100.0).abs() < 1e-9);
         assert!((found.spread_percent - 15.0).abs() < 1e-9);
-        assert!((found.percentiles.unwrap().max - 900.0).abs() < 1e-9);
+        let (medians, spreads) = (found.percentiles, found.percentile_spreads_percent);
+        assert!((medians.unwrap().max - 900.0).abs() < 1e-9);
+        assert!((medians.unwrap().p99 - 100.0).abs() < 1e-9);
+        assert!((spreads.unwrap().p99 - 15.0).abs() < 1e-9);
         assert_eq!(found.rounds, 3);
     }
 

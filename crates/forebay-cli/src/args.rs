@@ -94,6 +94,10 @@ struct TypedBench {
     /// End within 20 seconds: one short round of everything
     #[arg(long)]
     quick: bool,
+    /// Rounds of each load, in which the contenders take turns: medians and spread are over them
+    /// [default: 3, of loads on cached pages and of the fronts 5]
+    #[arg(long, value_name = "N", value_parser = bench_rounds(), conflicts_with = "quick")]
+    rounds: Option<u32>,
     /// Measure the block server and the mount instead, under fio, beside nbdkit and qemu-nbd
     #[arg(long)]
     fronts: bool,
@@ -144,6 +148,7 @@ impl Typed {
                 memory_bytes: typed.memory,
                 parent_folder: typed.dir,
                 quick: typed.quick,
+                rounds: typed.rounds,
                 fronts: typed.fronts,
                 json_file: typed.json,
             }),
@@ -158,6 +163,11 @@ impl Typed {
 /// Long enough to see something, and no longer than anybody looks.
 fn demo_seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=600)
+}
+
+/// Enough for a quiet median, and no longer than a night.
+fn bench_rounds() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=100)
 }
 
 /// A budget: a size of at least [`LEAST_MEMORY_BYTES`], rounded down to whole huge pages.
@@ -189,6 +199,7 @@ mod tests {
             memory_bytes: 256 << 20,
             parent_folder: ".".into(),
             quick: false,
+            rounds: None,
             fronts: false,
             json_file: None,
         };
@@ -204,10 +215,27 @@ mod tests {
             memory_bytes: 64 << 20,
             parent_folder: "/x".into(),
             quick: true,
+            rounds: None,
             fronts: true,
             json_file: Some("r".into()),
         };
         assert_eq!(typed(&words).unwrap(), Command::Bench(expected));
+    }
+
+    #[test]
+    fn rounds_are_a_small_number_and_not_for_the_quick_bench() {
+        let Command::Bench(arguments) = typed(&["bench", "--rounds", "5"]).unwrap() else {
+            panic!("a bench was asked for");
+        };
+        assert_eq!(arguments.rounds, Some(5));
+        for words in [
+            &["bench", "--rounds", "0"][..],
+            &["bench", "--rounds", "101"],
+            &["bench", "--quick", "--rounds", "3"],
+        ] {
+            let error = typed(words).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{words:?}");
+        }
     }
 
     #[test]

@@ -14,13 +14,13 @@ use crate::phases::commit::DurableFile;
 use crate::phases::miss::MissOrder;
 use crate::phases::mix::{HOT_PAGES_SEED, SKEW};
 use crate::phases::slow::{DirtyLevel, SlowDisk};
-use crate::phases::{cached, commit, mix, slow, stream};
+use crate::phases::{cached, commit, mix, mixed, order, slow, stream};
 use crate::zipf::{Zipf, permutation};
 use forebay_base::PAGE_BYTES;
 use rustix::fs::{Advice, fadvise};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,7 +53,11 @@ impl Kernel {
         for file in self.sets.drain(..).chain(self.data.take()) {
             file.drop_pages()?;
         }
-        self.slow = None;
+        if let Some((file, device)) = self.slow.take() {
+            // What is dirty for the slow disk would be written while others are measured.
+            device.lift()?;
+            file.drop_pages()?;
+        }
         Ok(())
     }
 
@@ -112,6 +116,19 @@ impl Kernel {
         Ok(samples)
     }
 
+    fn read_in_order(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let data = self.data()?;
+        data.drop_pages()?;
+        order::run(Who::Kernel, vec![data; step.threads as usize], step)
+    }
+
+    fn mixed(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let data = self.data()?;
+        let handles = vec![data.clone(); step.threads as usize];
+        let pages = self.layout.data_pages();
+        mixed::run(Who::Kernel, handles, pages, step, || data.sync())
+    }
+
     fn commit(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let handles = (0..step.threads as usize)
             .map(|thread| self.sets[thread % step.files as usize].clone())
@@ -168,6 +185,15 @@ impl Contender for Kernel {
         match preparation.phase {
             Phase::Hit | Phase::Dirty | Phase::Commit => self.open_sets(preparation)?,
             Phase::Stream => self.data = Some(self.data()?),
+            Phase::Order => {
+                let data = self.data()?;
+                remarks.extend(data.readahead_remark());
+                self.data = Some(data);
+            }
+            Phase::Mixed => {
+                let path = self.layout.mixed_file(Who::Kernel);
+                self.data = Some(BufferedFile::open(&path)?);
+            }
             Phase::Miss => {
                 // With its memory full from the start, every page that comes in costs one.
                 BufferedFile::open(&self.layout.set_file(Who::Kernel, 0, 1))?.read_through()?;
@@ -200,6 +226,11 @@ impl Contender for Kernel {
             | Load::ReadByGuard
             | Load::Overwrite => self.use_cached(step),
             Load::ReadMissing => self.read_missing(step),
+            Load::ReadInOrder => self.read_in_order(step),
+            Load::WarmRandom
+            | Load::ReadRandom
+            | Load::OverwriteRandom
+            | Load::ReadAndOverwriteRandom => self.mixed(step),
             Load::WriteStream => self.stream(step),
             Load::CommitOverwrites | Load::CommitAppends => self.commit(step),
             Load::WriteSlowly => self.write_slowly(step),
@@ -263,6 +294,18 @@ impl BufferedFile {
     fn expect_random_reads(&self) -> Result<(), BenchError> {
         fadvise(&*self.file, 0, None, Advice::Random)
             .map_err(|refused| self.failed("advise on", refused))
+    }
+
+    /// How far the system reads ahead of a reader in order, where it says so.
+    fn readahead_remark(&self) -> Option<String> {
+        let device = self.file.metadata().ok()?.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+        let kib = std::fs::read_to_string(setting).ok()?;
+        Some(format!(
+            "kernel: the disk's readahead is {} KiB",
+            kib.trim()
+        ))
     }
 
     fn sync(&self) -> Result<(), BenchError> {

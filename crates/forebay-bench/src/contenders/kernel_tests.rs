@@ -13,6 +13,7 @@ fn step(phase: Phase, load: Load) -> Step {
         settle_ms: 1,
         files: 1,
         bytes: 4 << 20,
+        call_bytes: 64 << 10,
         seed: 1,
     }
 }
@@ -29,6 +30,10 @@ fn every_load_runs_on_a_small_layout() {
         (Phase::Dirty, Load::Overwrite, "overwrite"),
         (Phase::Miss, Load::ReadMissing, "rate"),
         (Phase::Stream, Load::WriteStream, "rate"),
+        (Phase::Order, Load::ReadInOrder, "rate"),
+        (Phase::Mixed, Load::ReadRandom, "read rate"),
+        (Phase::Mixed, Load::OverwriteRandom, "overwrite rate"),
+        (Phase::Mixed, Load::ReadAndOverwriteRandom, "70/30 rate"),
         (Phase::Commit, Load::CommitOverwrites, "overwrite rate"),
         (Phase::Commit, Load::CommitAppends, "append rate"),
         (Phase::Mix, Load::ReadZipf, "reader rate"),

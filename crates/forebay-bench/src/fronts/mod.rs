@@ -38,7 +38,8 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
     let scratch = Scratch::create(&arguments.parent_folder)?;
     let most = 2 * (PRESSURE_TIMES + SEQUENTIAL_TIMES + 2);
     scratch.check_room(most * arguments.memory_bytes)?;
-    let pace = if arguments.quick { QUICK } else { FULL };
+    let mut pace = if arguments.quick { QUICK } else { FULL };
+    pace.rounds = arguments.rounds.unwrap_or(pace.rounds);
     let mut bench = Fronts {
         folder: scratch.folder(),
         memory_bytes: arguments.memory_bytes,
@@ -60,7 +61,8 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
             scratch.folder().display()
         ),
         match pace.rounds {
-            1 => "--quick: one short round of everything".to_owned(),
+            1 if arguments.quick => "--quick: one short round of everything".to_owned(),
+            1 => "one round".to_owned(),
             rounds => format!("median of {rounds} rounds, by turns, and half their spread"),
         },
     ];

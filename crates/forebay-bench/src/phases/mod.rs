@@ -6,6 +6,8 @@ pub(crate) mod commit;
 mod gate;
 pub(crate) mod miss;
 pub(crate) mod mix;
+pub(crate) mod mixed;
+pub(crate) mod order;
 pub(crate) mod slow;
 pub(crate) mod stream;
 pub(crate) mod writers;

@@ -11,10 +11,10 @@ pub(crate) use ring::{Direction, RawRing};
 use crate::contender::{Contender, Load, Phase, Preparation, Sample, Step, Who};
 use crate::error::BenchError;
 use crate::layout::{COMMIT_BYTES, Layout, check_stamp, stamp_pages};
-use crate::measure::{Times, processor_ns, processor_ns_since};
+use crate::measure::{Deadline, Times, processor_ns, processor_ns_since};
 use crate::phases::miss::{self, MissOrder};
 use crate::phases::mix::SKEW;
-use crate::phases::{cached, commit, stream};
+use crate::phases::{cached, commit, mixed, order, stream};
 use crate::zipf::best_hit_ratio;
 use arena::Arena;
 use direct::DirectFile;
@@ -23,8 +23,8 @@ use forebay_rt::thread::Stopwatch;
 use ring::open_direct;
 use std::fs::File;
 
-/// Bytes and number of the writes in flight that a disk needs to reach its sequential rate.
-const STREAM_WRITE_BYTES: usize = 1 << 20;
+/// Bytes and number of the requests in flight that a disk needs to reach its sequential rate.
+const STREAM_CALL_BYTES: usize = 1 << 20;
 const STREAM_DEPTH: u32 = 8;
 
 /// The contender without a cache.
@@ -82,7 +82,7 @@ impl Floor {
         let Some(data) = &self.data else {
             return Ok(Vec::new());
         };
-        let mut ring = RawRing::new(STREAM_DEPTH, STREAM_WRITE_BYTES)?;
+        let mut ring = RawRing::new(STREAM_DEPTH, STREAM_CALL_BYTES)?;
         let mut offsets = stream_offsets(step.bytes, u64::from(step.threads)).into_iter();
         let watch = Stopwatch::start();
         ring.run(
@@ -98,6 +98,51 @@ impl Floor {
         data.sync_data()
             .map_err(BenchError::in_scratch("sync", &self.layout.data_file()))?;
         Ok(vec![stream::rate(step.bytes, watch.elapsed().as_nanos())])
+    }
+
+    /// Reads as the disk likes it best, whatever the step's calls are.
+    fn read_in_order(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let Some(data) = &self.data else {
+            return Ok(Vec::new());
+        };
+        let mut ring = RawRing::new(STREAM_DEPTH, STREAM_CALL_BYTES)?;
+        let mut offsets = stream_offsets(step.bytes, u64::from(step.threads)).into_iter();
+        let mut read_bytes = 0;
+        let busy_before_ns = processor_ns()?;
+        let deadline = Deadline::after_ms(step.span_ms);
+        ring.run(
+            data,
+            Direction::Read,
+            |_| offsets.next().filter(|_| !deadline.has_passed()),
+            |offset, _, bytes| {
+                read_bytes += bytes.len() as u64;
+                order::check_pages(Who::Floor, bytes, offset)
+            },
+        )?;
+        let elapsed_ns = deadline.elapsed_ns();
+        let busy_ns = processor_ns_since(busy_before_ns)?;
+        Ok(order::samples(read_bytes, elapsed_ns, busy_ns))
+    }
+
+    /// Reads with as many requests in flight as others have threads.
+    fn read_random(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let Some(data) = &self.data else {
+            return Ok(Vec::new());
+        };
+        let mut ring = RawRing::new(step.threads, PAGE_BYTES)?;
+        let (mut prng, pages) = (mixed::choices(step, 0), self.layout.data_pages());
+        let mut times = Times::default();
+        let deadline = Deadline::after_ms(step.span_ms);
+        ring.run(
+            data,
+            Direction::Read,
+            |_| (!deadline.has_passed()).then(|| prng.below(pages) * PAGE_BYTES as u64),
+            |offset, nanos, page| {
+                times.record(nanos);
+                check_stamp(Who::Floor, page, offset / PAGE_BYTES as u64)
+            },
+        )?;
+        Ok(mixed::samples(step.load, &times, deadline.elapsed_ns()))
     }
 
     fn commit(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
@@ -126,7 +171,7 @@ impl Contender for Floor {
                 self.sets.push(set);
                 Ok(huge_pages_remark("the plain copy").into_iter().collect())
             }
-            Phase::Miss | Phase::Stream => {
+            Phase::Miss | Phase::Stream | Phase::Order | Phase::Mixed => {
                 let (file, is_direct) = open_direct(&self.layout.data_file())?;
                 self.data = Some(file);
                 Ok(cached_remark(is_direct))
@@ -154,10 +199,16 @@ impl Contender for Floor {
             Load::ReadMissing => self.read_missing(step),
             Load::WriteStream => self.stream(step),
             Load::CommitOverwrites | Load::CommitAppends => self.commit(step),
+            Load::ReadInOrder => self.read_in_order(step),
+            Load::ReadRandom => self.read_random(step),
             Load::ReadZipf => Ok(self.zipf_bound()),
-            Load::Account | Load::WriteSlowly | Load::WarmZipf | Load::ReadZipfBesideWriter => {
-                Ok(Vec::new())
-            }
+            Load::WarmRandom
+            | Load::OverwriteRandom
+            | Load::ReadAndOverwriteRandom
+            | Load::Account
+            | Load::WriteSlowly
+            | Load::WarmZipf
+            | Load::ReadZipfBesideWriter => Ok(Vec::new()),
         }
     }
 }
@@ -202,10 +253,10 @@ pub(crate) fn read_missing(
 
 /// Offsets of the raw stream: `writers` parts of `bytes`, each in order, taken in turn.
 fn stream_offsets(bytes: u64, writers: u64) -> Vec<u64> {
-    let part_writes = bytes / writers / STREAM_WRITE_BYTES as u64;
+    let part_writes = bytes / writers / STREAM_CALL_BYTES as u64;
     (0..part_writes)
         .flat_map(|write| (0..writers).map(move |writer| writer * part_writes + write))
-        .map(|write| write * STREAM_WRITE_BYTES as u64)
+        .map(|write| write * STREAM_CALL_BYTES as u64)
         .collect()
 }
 

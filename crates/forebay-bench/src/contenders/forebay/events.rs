@@ -28,24 +28,25 @@ thread_local! {
 }
 
 impl EventLog {
-    /// How long writers paused, if any did.
+    /// How long writers paused since this was last asked, if any did.
     pub(crate) fn pause_samples(&self) -> Vec<Sample> {
-        let noted = self.noted();
-        if noted.pauses.count() == 0 {
+        let pauses = std::mem::take(&mut self.noted().pauses);
+        if pauses.count() == 0 {
             return Vec::new();
         }
         vec![
-            Sample::plain("pauses", "pauses", noted.pauses.count() as f64),
-            noted.pauses.micros("pause"),
+            Sample::plain("pauses", "pauses", pauses.count() as f64),
+            pauses.micros("pause"),
         ]
     }
 
-    /// The median time from one batch of reclaim to the next on one thread, for each page judged.
-    /// The median, because a batch during which the thread lost its processor says nothing.
+    /// The median time from one batch of reclaim to the next on one thread, for each page judged
+    /// since this was last asked. The median, because a batch during which the thread lost its
+    /// processor says nothing.
     pub(crate) fn reclaim_sample(&self) -> Option<Sample> {
-        let noted = self.noted();
-        (noted.page_times.count() > 0).then(|| {
-            let percentiles = noted.page_times.percentiles(1.0);
+        let page_times = std::mem::take(&mut self.noted().page_times);
+        (page_times.count() > 0).then(|| {
+            let percentiles = page_times.percentiles(1.0);
             Sample {
                 percentiles: Some(percentiles),
                 ..Sample::plain("reclaim", "ns a page", percentiles.p50)
@@ -120,5 +121,6 @@ mod tests {
         let sample = log.reclaim_sample().unwrap();
         assert!((sample.value - 20.0).abs() < 0.1, "{sample:?}");
         assert!((sample.percentiles.unwrap().max - 30.0).abs() < 0.1);
+        assert!(log.reclaim_sample().is_none(), "each round has its own");
     }
 }

@@ -12,7 +12,7 @@ use crate::measure::{AlignedBytes, Times, processor_ns, processor_ns_since};
 use crate::phases::miss::{self, MissOrder};
 use crate::phases::mix::{HOT_PAGES_SEED, SKEW};
 use crate::phases::slow::{DirtyLevel, SLOW_BYTES_PER_SECOND, SlowDisk};
-use crate::phases::{cached, commit, mix, slow, stream};
+use crate::phases::{cached, commit, mix, mixed, order, slow, stream};
 use crate::zipf::Zipf;
 use events::EventLog;
 use forebay::{Advice, AttachedStore, Cache, Counter, File, Parts, Settings};
@@ -188,6 +188,24 @@ impl Forebay {
         Ok(samples)
     }
 
+    fn read_in_order(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let open = self.opened()?;
+        let whole = 0..self.layout.data_bytes();
+        block_on(open.data.advise(Advice::DontNeed, whole))
+            .map_err(|reason| failed("advise", reason))?;
+        let handles = (0..step.threads).map(|_| Handle::new(&open.data)).collect();
+        order::run(Who::Forebay, handles, step)
+    }
+
+    fn mixed(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        let open = self.opened()?;
+        let handles = (0..step.threads).map(|_| Handle::new(&open.data)).collect();
+        let (data, pages) = (open.data.blocking(), self.layout.data_pages());
+        mixed::run(Who::Forebay, handles, pages, step, || {
+            data.sync().map_err(|reason| failed("sync", reason))
+        })
+    }
+
     fn commit(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let sets = &self.opened()?.sets;
         let handles = (0..step.threads as usize)
@@ -277,7 +295,13 @@ impl Contender for Forebay {
                 .sets
                 .iter()
                 .try_for_each(|set| read_through(set, u64::MAX))?,
-            Phase::Stream | Phase::Commit | Phase::Slow | Phase::Mix | Phase::Memory => {}
+            Phase::Stream
+            | Phase::Order
+            | Phase::Mixed
+            | Phase::Commit
+            | Phase::Slow
+            | Phase::Mix
+            | Phase::Memory => {}
         }
         if matches!(preparation.phase, Phase::Miss | Phase::Mix) {
             block_on(
@@ -301,6 +325,11 @@ impl Contender for Forebay {
             | Load::ReadByGuard
             | Load::Overwrite => self.use_cached(step),
             Load::ReadMissing => self.read_missing(step),
+            Load::ReadInOrder => self.read_in_order(step),
+            Load::WarmRandom
+            | Load::ReadRandom
+            | Load::OverwriteRandom
+            | Load::ReadAndOverwriteRandom => self.mixed(step),
             Load::WriteStream => self.stream(step),
             Load::CommitOverwrites | Load::CommitAppends => self.commit(step),
             Load::WriteSlowly => self.write_slowly(step),

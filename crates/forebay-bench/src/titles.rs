@@ -1,0 +1,111 @@
+//! What stages, steps and their numbers are called in the table and in the progress line.
+
+use crate::contender::{Load, Phase, Step};
+use crate::layout::Layout;
+use crate::plan::Stage;
+use forebay_base::units::show_bytes;
+
+impl Stage {
+    /// The heading of the stage in the table, without the number of rounds that it really had.
+    pub(crate) fn title(&self, layout: &Layout) -> String {
+        let set = format!(
+            "{} cached pages ({} MiB)",
+            layout.set_pages(),
+            layout.set_bytes() >> 20
+        );
+        let first = &self.steps[0];
+        let seconds = |ms: u64| format!("{} s", ms as f64 / 1e3);
+        match self.phase {
+            Phase::Hit => format!("hit: 4 KiB random reads of {set}"),
+            Phase::Dirty => format!(
+                "dirty: 4 KiB random overwrites of {} cached pages ({} MiB)",
+                layout.dirtied_pages(),
+                layout.dirtied_pages() >> 8
+            ),
+            Phase::Miss => format!(
+                "miss: 4 KiB uniformly random reads of {} MiB, no page twice in a pass",
+                layout.data_bytes() >> 20
+            ),
+            Phase::Stream => format!(
+                "stream: {} MiB in writes of 64 KiB, sync counted in",
+                first.bytes >> 20
+            ),
+            Phase::Order => format!(
+                "order: {} MiB read from front to back, cold, by 4 KiB, 64 KiB and 1 MiB a call, a \
+                 part for each reader, for {} at most; the floor reads by 1 MiB at depth 8",
+                first.bytes >> 20,
+                seconds(first.span_ms)
+            ),
+            Phase::Mixed => {
+                let measured = self.steps.last().unwrap_or(first);
+                format!(
+                    "mixed: 4 KiB at random places of {} MiB, reads, overwrites and 70 reads to 30 \
+                     overwrites, for {}; sync is what was then left to write",
+                    layout.data_bytes() >> 20,
+                    seconds(measured.span_ms)
+                )
+            }
+            Phase::Commit => format!(
+                "commit: overwrites of 4 KiB and appends of 200 bytes, each made durable before \
+                 the next of its thread, for {}; sleeps are voluntary context switches",
+                seconds(first.span_ms)
+            ),
+            Phase::Slow => format!(
+                "slow disk: writers of 64 KiB on a disk of 30 MB/s; levels and shares over {}, \
+                 after {}",
+                seconds(first.span_ms),
+                seconds(first.settle_ms)
+            ),
+            Phase::Mix => format!(
+                "mix: a reader of 4 KiB, zipf 0.99 over {} MiB, alone and beside a writer to a \
+                 disk of 30 MB/s",
+                layout.data_bytes() >> 20
+            ),
+            Phase::Memory => format!("memory: after {} MiB were read in order", first.bytes >> 20),
+        }
+    }
+}
+
+impl Step {
+    /// What the step does, for the progress line.
+    pub(crate) fn describe(&self) -> String {
+        let what = match self.load {
+            Load::ReadByCopy => "read by copy",
+            Load::ReadVectored => "vectored read",
+            Load::ReadBatch => "batch of reads",
+            Load::ReadByGuard => "read by guard",
+            Load::Overwrite => "overwrite",
+            Load::ReadMissing => "random read",
+            Load::ReadInOrder => "read in order",
+            Load::ReadRandom => "read at random",
+            Load::OverwriteRandom => "overwrite at random",
+            Load::ReadAndOverwriteRandom => "read and overwrite at random",
+            Load::WriteStream => "stream",
+            Load::CommitOverwrites => "durable overwrite",
+            Load::CommitAppends => "durable append",
+            Load::WriteSlowly => "write",
+            Load::WarmZipf | Load::WarmRandom => "warm up",
+            Load::Account => "account",
+            Load::ReadZipf => "zipf reader alone",
+            Load::ReadZipfBesideWriter => "zipf reader beside a writer",
+        };
+        match (self.threads, self.depth) {
+            (1, 1) => format!("{what}, 1 thread"),
+            (1, depth) => format!("{what}, depth {depth}"),
+            (threads, _) => format!("{what}, {threads} threads"),
+        }
+    }
+
+    /// What sets this step's numbers apart from those of the same name in its phase.
+    pub(crate) fn metric(&self, name: &str) -> String {
+        match self.load {
+            Load::Overwrite | Load::CommitOverwrites | Load::CommitAppends if self.files > 1 => {
+                format!("{name}, own files")
+            }
+            Load::ReadInOrder => format!("{name}, {} a call", show_bytes(self.call_bytes)),
+            Load::ReadZipfBesideWriter => format!("{name}, beside a writer"),
+            Load::ReadZipf if name != "hit ratio" => format!("{name}, alone"),
+            _ => name.to_owned(),
+        }
+    }
+}
