@@ -17,7 +17,11 @@ pub(crate) struct Row<'a> {
     pub(crate) contender: &'a str,
     pub(crate) threads: u32,
     pub(crate) depth: u32,
+    /// The median over the rounds.
     pub(crate) value: f64,
+    /// Half the distance of the farthest rounds, in percent of the median.
+    pub(crate) spread_percent: f64,
+    pub(crate) rounds: usize,
     #[serde(flatten)]
     pub(crate) distribution: Distribution,
 }
@@ -43,7 +47,7 @@ impl From<Option<Percentiles>> for Distribution {
 }
 
 /// A file for rows. It is made before the bench runs, so that a path that cannot be written is
-/// told at once and not after three minutes.
+/// told at once and not after minutes.
 pub(crate) struct RowFile {
     path: PathBuf,
     file: File,
@@ -82,6 +86,8 @@ pub(crate) fn row(figure: &Figure) -> Row<'_> {
         threads: figure.threads,
         depth: figure.depth,
         value: figure.value,
+        spread_percent: figure.spread_percent,
+        rounds: figure.rounds,
         distribution: figure.percentiles.into(),
     }
 }
@@ -105,6 +111,7 @@ mod tests {
             String::from_utf8(written).unwrap(),
             "{\"phase\":\"slow disk\",\"metric\":\"rate\",\"unit\":\"MB/s\",\
              \"contender\":\"floor\",\"threads\":4,\"depth\":4,\"value\":29.5,\
+             \"spread_percent\":0.0,\"rounds\":1,\
              \"p50\":null,\"p99\":null,\"p999\":null,\"max\":null}\n"
         );
     }

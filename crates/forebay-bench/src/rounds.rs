@@ -49,7 +49,7 @@ impl<N: PartialEq + Clone, W: PartialEq + Copy, S> Rounds<N, W, S> {
 ///
 /// # Panics
 /// If there are none.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
+fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[(values.len() - 1) / 2]
 }

@@ -76,7 +76,12 @@ fn push_number(text: &mut String, results: &Results, name: &Name) {
     ];
     if figures.iter().flatten().any(|f| f.percentiles.is_some()) {
         for (part, of) in parts {
-            let value = |figure: &Figure| Some((of(&figure.percentiles?), 0.0, 1));
+            let value = |figure: &Figure| {
+                let spread_percent = of(&figure.percentile_spreads_percent?);
+                // The largest is that of all rounds: it has no spread.
+                let rounds = if part == "max" { 1 } else { figure.rounds };
+                Some((of(&figure.percentiles?), spread_percent, rounds))
+            };
             push(text, &line(&format!("  {part}"), unit, &figures, value));
         }
     }

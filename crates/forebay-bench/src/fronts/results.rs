@@ -129,6 +129,8 @@ impl Results {
                 threads: name.jobs,
                 depth: name.depth,
                 value: figure.value,
+                spread_percent: figure.spread_percent,
+                rounds: figure.rounds,
                 distribution: figure.latency_us.into(),
             }
         })

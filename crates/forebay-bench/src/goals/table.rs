@@ -1,180 +1,20 @@
-//! The goals: what the engine has to reach in this bench, as ratios within one run where the
-//! machine sets the scale. One table; the bench prints it with what was measured.
+//! The table of goals.
 
+use super::limit::Limit;
+use super::numbers::{DEEP, FOUR, Numbers, ONE, SIXTEEN, least_of, most_of, worse};
 use crate::contender::{Percentiles, Phase, Who};
-use crate::contenders::forebay::IDLE_WHILE_THROTTLED;
-use crate::results::{Figure, Name, Results};
-use std::fmt;
-
-/// Which side of the limit is good.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Limit {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-impl Limit {
-    fn is_met(self, measured: f64) -> bool {
-        match self {
-            Limit::AtMost(most) => measured <= most,
-            Limit::AtLeast(least) => measured >= least,
-        }
-    }
-
-    /// What became of a goal, in a word.
-    pub(crate) fn verdict(self, measured: Option<f64>) -> &'static str {
-        match measured.map(|measured| self.is_met(measured)) {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "not measured",
-        }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Limit::AtMost(most) => write!(f, "at most {most}"),
-            Limit::AtLeast(least) => write!(f, "at least {least}"),
-        }
-    }
-}
 
 /// One goal.
-struct Goal {
-    phase: Phase,
-    text: &'static str,
-    unit: &'static str,
-    limit: Limit,
+pub(super) struct Goal {
+    pub(super) phase: Phase,
+    pub(super) text: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) limit: Limit,
     /// The same of any contender, as far as it has a meaning for it.
-    measure: fn(&Numbers<'_>) -> Option<f64>,
+    pub(super) measure: fn(&Numbers<'_>) -> Option<f64>,
 }
 
-/// A goal with what was measured.
-pub(crate) struct Verdict {
-    goal: &'static Goal,
-    /// By contender; nothing where this run could not measure it.
-    measured: [Option<f64>; 3],
-}
-
-/// Each goal with its verdict, in the order of the phases.
-pub(crate) fn verdicts(results: &Results) -> Vec<Verdict> {
-    GOALS
-        .iter()
-        .map(|goal| Verdict {
-            goal,
-            measured: Who::ALL.map(|who| (goal.measure)(&Numbers { results, who })),
-        })
-        .collect()
-}
-
-/// The headings of the verdicts' columns.
-pub(crate) fn columns() -> String {
-    format!(
-        "  {:<10}{:<51}{:>13}  {:<17}{:<13}{:>11}{:>11}",
-        "", "", "forebay", "goal", "", "kernel", "floor"
-    )
-}
-
-impl Verdict {
-    /// What became of the goal for Forebay, in a word.
-    fn word(&self) -> &'static str {
-        self.goal.limit.verdict(self.measured[0])
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = self.word();
-        let [forebay, kernel, floor] = self.measured.map(|measured| match measured {
-            Some(number) => format!("{number:.2}"),
-            None => "-".to_owned(),
-        });
-        let (phase, text, unit) = (self.goal.phase.name(), self.goal.text, self.goal.unit);
-        let ours = match self.measured[0] {
-            Some(_) => format!("{forebay} {unit}"),
-            None => forebay,
-        };
-        let goal = self.goal.limit.to_string();
-        write!(
-            f,
-            "  {phase:<10}{text:<51}{ours:>13}  {goal:<17}{verdict:<13}{kernel:>11}{floor:>11}"
-        )
-    }
-}
-
-/// The results as one contender's goals ask for them.
-struct Numbers<'a> {
-    results: &'a Results,
-    who: Who,
-}
-
-impl Numbers<'_> {
-    fn figure_of(&self, who: Who, phase: Phase, metric: &str, load: (u32, u32)) -> Option<Figure> {
-        let name = Name {
-            phase,
-            metric: metric.to_owned(),
-            threads: load.0,
-            depth: load.1,
-        };
-        self.results.find(&name, who)
-    }
-
-    fn figure(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<Figure> {
-        self.figure_of(self.who, phase, metric, load)
-    }
-
-    /// The contender's own value.
-    fn own(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
-        self.figure(phase, metric, load).map(|f| f.value)
-    }
-
-    /// The value of the floor.
-    fn floor(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
-        self.figure_of(Who::Floor, phase, metric, load)
-            .map(|f| f.value)
-    }
-
-    /// The contender's value over the floor's.
-    fn over_floor(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
-        Some(self.own(phase, metric, load)? / self.floor(phase, metric, load)?)
-    }
-
-    /// How much more two threads do than one, from the time a page takes each.
-    fn scaling(&self, phase: Phase, one: &str, two: &str) -> Option<f64> {
-        Some(2.0 * self.own(phase, one, ONE)? / self.own(phase, two, TWO)?)
-    }
-
-    /// Percentiles of the contender's writes, in microseconds.
-    fn write(&self, phase: Phase, writers: (u32, u32)) -> Option<Percentiles> {
-        self.figure(phase, "write", writers)?.percentiles
-    }
-
-    /// The worst part of the throttled time in which the disk was idle, of the loads whose writers
-    /// were throttled.
-    fn idle_while_throttled(&self, phase: Phase, loads: &[(u32, u32)]) -> Option<f64> {
-        let idle = |&load| self.own(phase, IDLE_WHILE_THROTTLED, load);
-        loads.iter().filter_map(idle).reduce(f64::max)
-    }
-
-    /// The worst round of 1 and of 4 writers.
-    fn longest_gap_ms(&self) -> Option<f64> {
-        let of = |writers| Some(self.figure(Phase::Stream, "longest gap", writers)?.highest);
-        worse(of(ONE), of(FOUR))
-    }
-}
-
-const ONE: (u32, u32) = (1, 1);
-const TWO: (u32, u32) = (2, 2);
-const FOUR: (u32, u32) = (4, 4);
-const DEEP: (u32, u32) = (1, 32);
-
-/// The worse of two measured values where less is better.
-fn worse(of_one: Option<f64>, of_four: Option<f64>) -> Option<f64> {
-    Some(of_one?.max(of_four?))
-}
-
-const GOALS: &[Goal] = &[
+pub(super) const GOALS: &[Goal] = &[
     Goal {
         phase: Phase::Hit,
         text: "a copy, against the plain copy of a page",
@@ -383,8 +223,195 @@ const GOALS: &[Goal] = &[
         limit: Limit::AtMost(30.0),
         measure: |n| n.own(Phase::Memory, "reclaim", ONE),
     },
+    Goal {
+        phase: Phase::Order,
+        text: "by 4 KiB, against the kernel, 1 or 4 readers",
+        unit: "x",
+        limit: Limit::AtLeast(1.0),
+        measure: |n| order_over_kernel(n, "rate, 4 KiB a call"),
+    },
+    Goal {
+        phase: Phase::Order,
+        text: "by 4 KiB, against the raw rate, 1 or 4 readers",
+        unit: "x",
+        limit: Limit::AtLeast(0.95),
+        measure: |n| order_over_floor(n, "rate, 4 KiB a call"),
+    },
+    Goal {
+        phase: Phase::Order,
+        text: "by 64 KiB, against the kernel, 1 or 4 readers",
+        unit: "x",
+        limit: Limit::AtLeast(1.0),
+        measure: |n| order_over_kernel(n, "rate, 64 KiB a call"),
+    },
+    Goal {
+        phase: Phase::Order,
+        text: "by 64 KiB, against the raw rate, 1 or 4 readers",
+        unit: "x",
+        limit: Limit::AtLeast(0.95),
+        measure: |n| order_over_floor(n, "rate, 64 KiB a call"),
+    },
+    Goal {
+        phase: Phase::Order,
+        text: "by 1 MiB, against the kernel, 1 or 4 readers",
+        unit: "x",
+        limit: Limit::AtLeast(1.0),
+        measure: |n| order_over_kernel(n, "rate, 1 MiB a call"),
+    },
+    Goal {
+        phase: Phase::Order,
+        text: "by 1 MiB, against the raw rate, 1 or 4 readers",
+        unit: "x",
+        limit: Limit::AtLeast(0.95),
+        measure: |n| order_over_floor(n, "rate, 1 MiB a call"),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "reads, against the kernel, 1, 4 or 16 threads",
+        unit: "x",
+        limit: Limit::AtLeast(1.1),
+        measure: |n| mixed_over_kernel(n, "read rate"),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "p99 of reads, against the kernel",
+        unit: "x",
+        limit: Limit::AtMost(1.0),
+        measure: |n| mixed_part(n, "read", |p| p.p99),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "p99.9 of reads, against the kernel",
+        unit: "x",
+        limit: Limit::AtMost(1.0),
+        measure: |n| mixed_part(n, "read", |p| p.p999),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "overwrites, against the kernel, 1, 4 or 16 threads",
+        unit: "x",
+        limit: Limit::AtLeast(1.1),
+        measure: |n| mixed_over_kernel(n, "overwrite rate"),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "p99 of overwrites, against the kernel",
+        unit: "x",
+        limit: Limit::AtMost(1.0),
+        measure: |n| mixed_part(n, "overwrite", |p| p.p99),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "p99.9 of overwrites, against the kernel",
+        unit: "x",
+        limit: Limit::AtMost(1.0),
+        measure: |n| mixed_part(n, "overwrite", |p| p.p999),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "70/30, against the kernel, 1, 4 or 16 threads",
+        unit: "x",
+        limit: Limit::AtLeast(1.1),
+        measure: |n| mixed_over_kernel(n, "70/30 rate"),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "p99 of 70/30, against the kernel",
+        unit: "x",
+        limit: Limit::AtMost(1.0),
+        measure: |n| mixed_part(n, "70/30", |p| p.p99),
+    },
+    Goal {
+        phase: Phase::Mixed,
+        text: "p99.9 of 70/30, against the kernel",
+        unit: "x",
+        limit: Limit::AtMost(1.0),
+        measure: |n| mixed_part(n, "70/30", |p| p.p999),
+    },
+    Goal {
+        phase: Phase::Commit,
+        text: "p50 of overwrites, 1 thread, against raw ones",
+        unit: "x",
+        limit: Limit::AtMost(1.1),
+        measure: |n| n.part_over(Who::Floor, |p| p.p50, (Phase::Commit, "overwrite", ONE)),
+    },
+    Goal {
+        phase: Phase::Commit,
+        text: "sleeps of overwrites, 1 thread",
+        unit: "a commit",
+        limit: Limit::AtMost(3.0),
+        measure: |n| n.own(Phase::Commit, "overwrite sleeps", ONE),
+    },
+    Goal {
+        phase: Phase::Commit,
+        text: "overwrites of 1 file, 4 or 16 threads, against raw",
+        unit: "x",
+        limit: Limit::AtLeast(1.2),
+        measure: |n| commits_over_floor(n, "overwrite rate"),
+    },
+    Goal {
+        phase: Phase::Commit,
+        text: "overwrites of own files, 4 or 16, against raw",
+        unit: "x",
+        limit: Limit::AtLeast(0.95),
+        measure: |n| commits_over_floor(n, "overwrite rate, own files"),
+    },
+    Goal {
+        phase: Phase::Commit,
+        text: "p50 of appends, 1 thread, against raw ones",
+        unit: "x",
+        limit: Limit::AtMost(1.1),
+        measure: |n| n.part_over(Who::Floor, |p| p.p50, (Phase::Commit, "append", ONE)),
+    },
+    Goal {
+        phase: Phase::Commit,
+        text: "sleeps of appends, 1 thread",
+        unit: "a commit",
+        limit: Limit::AtMost(3.0),
+        measure: |n| n.own(Phase::Commit, "append sleeps", ONE),
+    },
+    Goal {
+        phase: Phase::Commit,
+        text: "appends of 1 file, 4 or 16 threads, against raw",
+        unit: "x",
+        limit: Limit::AtLeast(1.2),
+        measure: |n| commits_over_floor(n, "append rate"),
+    },
+    Goal {
+        phase: Phase::Commit,
+        text: "appends of own files, 4 or 16, against raw",
+        unit: "x",
+        limit: Limit::AtLeast(0.95),
+        measure: |n| commits_over_floor(n, "append rate, own files"),
+    },
 ];
 
-#[cfg(test)]
-#[path = "goals_tests.rs"]
-mod tests;
+fn order_over_kernel(n: &Numbers<'_>, metric: &str) -> Option<f64> {
+    least_of(&[ONE, FOUR], |readers| {
+        n.over_kernel(Phase::Order, metric, readers)
+    })
+}
+
+fn order_over_floor(n: &Numbers<'_>, metric: &str) -> Option<f64> {
+    least_of(&[ONE, FOUR], |readers| {
+        n.over_floor(Phase::Order, metric, readers)
+    })
+}
+
+fn mixed_over_kernel(n: &Numbers<'_>, metric: &str) -> Option<f64> {
+    least_of(&[ONE, FOUR, SIXTEEN], |threads| {
+        n.over_kernel(Phase::Mixed, metric, threads)
+    })
+}
+
+fn mixed_part(n: &Numbers<'_>, metric: &str, of: fn(&Percentiles) -> f64) -> Option<f64> {
+    most_of(&[ONE, FOUR, SIXTEEN], |threads| {
+        n.part_over(Who::Kernel, of, (Phase::Mixed, metric, threads))
+    })
+}
+
+fn commits_over_floor(n: &Numbers<'_>, metric: &str) -> Option<f64> {
+    least_of(&[FOUR, SIXTEEN], |threads| {
+        n.over_floor(Phase::Commit, metric, threads)
+    })
+}
