@@ -156,6 +156,14 @@ pub(crate) struct Sample {
 }
 
 /// A distribution, in the unit of the sample it belongs to.
+///
+/// # Examples
+/// ```
+/// let mut times = forebay_bench::Times::default();
+/// (1..=1_000).for_each(|micros| times.record(micros * 1_000));
+/// let micros = times.percentiles(1e3);
+/// assert!(micros.p50 <= micros.p99 && micros.p99 <= micros.p999 && micros.p999 <= micros.max);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Half of the operations took no longer.

@@ -4,6 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why a bench failed. Its text is one line: what failed, where, and what to do.
+///
+/// # Examples
+/// ```
+/// let error = forebay_bench::BenchError::Interrupted { signal: 2 };
+/// assert_eq!(error.to_string(), "interrupted; the scratch folder was removed");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {

@@ -8,6 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Whether a signal came, and the processes that it ends.
+///
+/// # Examples
+/// ```
+/// // A program listens once, at its start: `Interrupts::listen()?`.
+/// let interrupts = forebay_bench::Interrupts::none();
+/// for _round in 0..3 {
+///     interrupts.check()?; // the first signal ends the rounds
+/// }
+/// # Ok::<(), forebay_bench::BenchError>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Interrupts {
     shared: Arc<Shared>,

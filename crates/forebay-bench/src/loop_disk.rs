@@ -10,6 +10,16 @@ use std::process::Command;
 
 /// A loop device with a limit on its writes. Dropping it lifts the limit; the device detaches
 /// itself when the last process that has it open is gone, however it went.
+///
+/// # Examples
+/// ```no_run
+/// use forebay_bench::LoopDisk;
+/// use std::path::Path;
+///
+/// let disk = LoopDisk::create(Path::new("slow-disk"), 1 << 30, 30_000_000)?;
+/// println!("{} takes 30 MB/s", disk.device().display());
+/// # Ok::<(), String>(())
+/// ```
 pub struct LoopDisk {
     slow: SlowDevice,
     _open: fs::File,

@@ -51,6 +51,13 @@ impl Process {
 
     /// This program again, to be given a command.
     ///
+    /// # Examples
+    /// ```
+    /// let mut command = forebay_bench::Process::ourselves()?;
+    /// command.arg(forebay_bench::CONTENDER_COMMAND);
+    /// # Ok::<(), forebay_bench::BenchError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`BenchError::System`] if the system does not say where the program lies.
     pub fn ourselves() -> Result<Command, BenchError> {
@@ -120,6 +127,12 @@ impl Drop for Process {
 ///
 /// # Errors
 /// [`BenchError::System`] if the system refuses.
+///
+/// # Examples
+/// ```no_run
+/// forebay_bench::end_with_parent()?; // the first thing that a contender does
+/// # Ok::<(), forebay_bench::BenchError>(())
+/// ```
 pub fn end_with_parent() -> Result<(), BenchError> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|errno| BenchError::system("be ended with the bench")(errno.into()))

@@ -17,6 +17,18 @@ const PREFIX: &str = "forebay-bench-";
 const LOCK_NAME: &str = "owner";
 
 /// The folder of one bench. Dropping it removes it with all that is in it.
+///
+/// # Examples
+/// ```
+/// # let parent = tempfile::tempdir().expect("a temporary folder can be made");
+/// let scratch = forebay_bench::Scratch::create(parent.path())?;
+/// scratch.check_room(4096)?;
+/// let folder = scratch.folder().to_owned();
+/// assert!(folder.is_dir());
+/// drop(scratch);
+/// assert!(!folder.exists());
+/// # Ok::<(), forebay_bench::BenchError>(())
+/// ```
 pub struct Scratch {
     folder: PathBuf,
     _lock: File,

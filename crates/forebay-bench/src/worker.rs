@@ -189,6 +189,17 @@ impl Worker {
 ///
 /// # Errors
 /// If orders do not arrive or answers cannot be given; what fails in an order is its answer.
+///
+/// # Examples
+/// ```no_run
+/// use forebay_bench::{CONTENDER_COMMAND, serve_contender};
+///
+/// // At the start of a program that calls `forebay_bench::run`.
+/// if std::env::args().nth(1).as_deref() == Some(CONTENDER_COMMAND) {
+///     serve_contender()?;
+/// }
+/// # Ok::<(), forebay_bench::BenchError>(())
+/// ```
 pub fn serve_contender() -> Result<(), BenchError> {
     let failed = || BenchError::system("hear the bench");
     end_with_parent()?;
