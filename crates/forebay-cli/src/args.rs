@@ -36,7 +36,7 @@ enum TypedCommand {
     Demo(TypedDemo),
     /// Measure Forebay beside the kernel's page cache and the hardware, on real files
     ///
-    /// Writes files of about six times the budget into a new scratch folder, reads and writes
+    /// Writes files of about eleven times the budget into a new scratch folder, reads and writes
     /// them through each contender in turn, and prints a table with each goal and whether it was
     /// met. Progress goes to standard error, the table to standard output. The scratch folder
     /// is removed at the end, also after an interrupt.
@@ -91,7 +91,7 @@ struct TypedBench {
     /// Folder in which the scratch folder is made
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// End within 20 seconds: one short round of everything
+    /// End within 30 seconds: one short round of everything
     #[arg(long)]
     quick: bool,
     /// Rounds of each load, in which the contenders take turns: medians and spread are over them
