@@ -3,18 +3,8 @@ use crate::interrupt::Interrupts;
 use crate::patience::measured;
 use crate::scratch::write_files;
 
-fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
-    let folder = tempfile::tempdir().unwrap();
-    let layout = Layout::new(folder.path(), 8 << 20);
-    write_files(&layout, &Interrupts::none()).unwrap();
-    let mut forebay = Forebay::new(layout, 1);
-    let preparation = Preparation {
-        phase,
-        set_files: 1,
-        slow_device: None,
-    };
-    forebay.prepare(&preparation).unwrap();
-    let step = Step {
+fn step(phase: Phase, load: Load) -> Step {
+    Step {
         phase,
         load,
         threads: 2,
@@ -25,10 +15,47 @@ fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
         bytes: 4 << 20,
         call_bytes: 64 << 10,
         seed: 1,
+    }
+}
+
+fn in_phase(phase: Phase, run: impl FnOnce(&mut Forebay)) {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::new(folder.path(), 8 << 20);
+    write_files(&layout, &Interrupts::none()).unwrap();
+    let mut forebay = Forebay::new(layout, 1);
+    let preparation = Preparation {
+        phase,
+        set_files: 1,
+        slow_device: None,
     };
-    let samples = forebay.run(&step).unwrap();
+    forebay.prepare(&preparation).unwrap();
+    run(&mut forebay);
     forebay.leave().unwrap();
+}
+
+fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    in_phase(phase, |forebay| {
+        samples = forebay.run(&step(phase, load)).unwrap();
+    });
     samples
+}
+
+#[test]
+fn each_reading_in_order_begins_cold() {
+    in_phase(Phase::Order, |forebay| {
+        let whole = Step {
+            span_ms: 600_000,
+            ..step(Phase::Order, Load::ReadInOrder)
+        };
+        let pages = whole.bytes / PAGE_BYTES as u64;
+        for round in 1..=3 {
+            forebay.run(&whole).unwrap();
+            let statistics = forebay.opened().unwrap().cache.statistics();
+            let read_pages = statistics.get(Counter::Pgpgin);
+            assert!(read_pages >= round * pages, "round {round}: {read_pages}");
+        }
+    });
 }
 
 #[test]
