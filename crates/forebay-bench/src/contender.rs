@@ -22,7 +22,7 @@ pub(crate) enum Who {
 }
 
 impl Who {
-    /// All, in the order of the columns and of each round.
+    /// All, in the order of the columns and of the first round.
     pub(crate) const ALL: [Who; 3] = [Who::Forebay, Who::Kernel, Who::Floor];
 
     /// The name in tables and rows.

@@ -239,7 +239,7 @@ impl<'a> Bench<'a> {
 
     fn round(&mut self, stage: &Stage, round: u32) -> Result<(), BenchError> {
         for step in &stage.steps {
-            for index in 0..self.workers.len() {
+            for index in turns(self.workers.len(), round) {
                 self.setting.interrupts.check()?;
                 let who = self.workers[index].0;
                 self.progress.step(step, round, who);
@@ -281,5 +281,24 @@ impl<'a> Bench<'a> {
             }
         }
         known.sort_by_key(|note| note.starts_with(' '));
+    }
+}
+
+/// The order of the contenders in a round: in each, another one is the first. Whoever comes after a
+/// contender meets a disk that is still busy with what that one has left.
+fn turns(contenders: usize, round: u32) -> impl Iterator<Item = usize> {
+    // Rounds are counted from 1.
+    let first = round.saturating_sub(1) as usize;
+    (0..contenders).map(move |turn| (first + turn) % contenders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_contender_is_the_first_of_a_round() {
+        let orders = [1, 2, 3, 4].map(|round| turns(3, round).collect::<Vec<_>>());
+        assert_eq!(orders, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
     }
 }
