@@ -16,7 +16,7 @@ fn spawn(body: impl FnOnce() + Send + 'static) -> thread::Joiner {
 }
 
 #[test]
-fn invariant_w1_time_passes_when_nobody_can_go_on() {
+fn invariant_j1_time_passes_when_nobody_can_go_on() {
     explore(500, Clock::Waits, |_| {
         let rt = Rt::real();
         let (of_task, of_thread) = (rt.clone(), rt.clone());

@@ -4,7 +4,7 @@
 //! All threads of the explorer are coroutines of one thread of the system and change only inside
 //! its own locks, atomics and parks. So what is kept here in a cell changes in one step.
 //!
-//! invariant W1: `up` is the number of threads that were started, have not ended and do not wait in
+//! invariant J1: `up` is the number of threads that were started, have not ended and do not wait in
 //! `lie_down`.
 
 use super::Clock;
