@@ -34,25 +34,27 @@ impl Object {
                     assert_eq!(result, Committed::Durable);
                     break;
                 }
-                Joined::Begun => {
-                    let covered = self.changes.load(Ordering::Acquire);
-                    self.line.covers(covered);
-                    thread::yield_now();
-                    self.durable
-                        .fetch_max(self.line.covered(), Ordering::AcqRel);
-                    self.line.end(Committed::Durable);
-                }
+                Joined::Begun => self.carry_out(),
                 Joined::UnderWay { listener, .. } => block_on(listener),
             }
         }
         assert!(self.durable.load(Ordering::Acquire) >= changes);
     }
 
-    /// Asks for a commit and gives up, whatever it was to do.
+    /// Carries out the commit that has begun.
+    fn carry_out(&self) {
+        self.line.covers(self.changes.load(Ordering::Acquire));
+        thread::yield_now();
+        self.durable
+            .fetch_max(self.line.covered(), Ordering::AcqRel);
+        self.line.end(Committed::Durable);
+    }
+
+    /// Asks for a commit and gives up instead of waiting for it; one that it begins goes on.
     fn give_up(&self) {
         let number = self.line.number_for(1);
         match self.line.join(number) {
-            Joined::Begun => self.line.end(Committed::Durable),
+            Joined::Begun => self.carry_out(),
             Joined::UnderWay { listener, .. } => drop(listener),
             Joined::Ended(_) => {}
         }
