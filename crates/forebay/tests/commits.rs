@@ -162,6 +162,28 @@ fn a_commit_goes_on_when_its_caller_gives_up() {
     });
 }
 
+/// A caller that has nothing to commit any more still learns how a commit ends that has begun: it
+/// may be about to close the file.
+#[test]
+fn a_sync_after_a_waived_commit_waits_for_the_one_under_way() {
+    simulate(1, |rt| async move {
+        let (bench, _, counted) = bench(&rt);
+        let file = bench.open(0);
+        let first = file.clone();
+        let task = rt.spawn("sync", async move {
+            assert_eq!(write_and_sync(&first, 0).await, Ok(()));
+        });
+        rt.sleep(Span::from_millis(COMMIT_MS / 2)).await;
+        file.waive_commit();
+        let began = rt.now();
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(rt.now().since(began), Span::from_millis(COMMIT_MS / 2));
+        assert_eq!(counted.counts(IoKind::Commit).requests, 1);
+        task.join().await;
+        bench.assert_consistent();
+    });
+}
+
 #[test]
 fn a_caller_that_waits_for_the_next_commit_and_gives_up_holds_up_nobody() {
     for patience_ms in [5, COMMIT_MS, COMMIT_MS + 1] {

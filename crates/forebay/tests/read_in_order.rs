@@ -104,6 +104,33 @@ fn a_reader_that_does_not_wait_gets_no_longer_windows() {
     assert!(ahead <= 128, "{ahead} pages ahead");
 }
 
+/// What is read past the end of a call is a guess, and a reader of large parts at random proves it
+/// wrong each time.
+#[test]
+fn large_reads_at_random_read_no_more_than_with_a_fixed_window() {
+    const CALL_PAGES: u64 = 4_096;
+    let asked = |policy| {
+        let mut seen = 0;
+        let result = &mut seen;
+        simulate(1, |rt| async move {
+            let store = far(&rt, Span::from_millis(20));
+            let bench = before(rt.clone(), &store, policy);
+            let file = bench.open(FILE_PAGES * PAGE as u64);
+            let mut buffer = vec![0; CALL_PAGES as usize * PAGE];
+            for call in [90, 7, 55, 31, 72, 18, 64, 40] {
+                let read = file
+                    .read_at(&mut buffer, call * 100_000 * PAGE as u64)
+                    .await;
+                assert_eq!(read, Ok(buffer.len()));
+            }
+            rt.sleep(Span::from_secs(1)).await;
+            *result = store.counts(IoKind::Read).pages;
+        });
+        seen
+    };
+    assert_eq!(asked("forebay"), asked("linux-6.16"));
+}
+
 #[test]
 fn hundreds_of_streams_share_the_memory() {
     simulate(1, |rt| async move {

@@ -29,7 +29,10 @@ impl Engine {
         longest: Span,
     ) -> Committed {
         let is_told = !object.length_unsynced.load(Ordering::Acquire);
-        if is_told && backing.changes_to_commit(object).is_none() {
+        let is_owed = !is_told || backing.changes_to_commit(object).is_some();
+        // What was given up is owed no more, but how a commit ends that has begun for it is still to
+        // be reported.
+        if !is_owed && !object.commits.is_under_way() {
             return Committed::Durable;
         }
         let changes = if is_told { object.changes() } else { u64::MAX };

@@ -87,6 +87,11 @@ impl CommitLine {
         if shares { turns.begun } else { turns.begun + 1 }
     }
 
+    /// Whether a commit is under way.
+    pub(crate) fn is_under_way(&self) -> bool {
+        lock(&self.turns).is_under_way()
+    }
+
     /// Looks after commit `number`, which is one that [`CommitLine::number_for`] has given, and
     /// begins it if it is to be begun and none is under way.
     #[track_caller]

@@ -28,6 +28,8 @@ pub(crate) struct StreamState {
     pub(crate) max_pages: u64,
     /// The largest that measuring has led to.
     pub(crate) reach_pages: u64,
+    /// Where the last call that reading was planned for ends, pages.
+    pub(crate) asked_end: u64,
     /// No guessing: each miss reads what was asked.
     pub(crate) is_random: bool,
 }
@@ -38,6 +40,7 @@ impl Stream {
             window: Window::default(),
             max_pages,
             reach_pages: 0,
+            asked_end: 0,
             is_random: false,
         };
         Stream {

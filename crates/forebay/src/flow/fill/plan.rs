@@ -145,12 +145,16 @@ impl Engine {
         if self.settings.policy.readahead == Readahead::Fixed || state.max_pages == 0 {
             return state.max_pages;
         }
+        stream.change(|state| state.asked_end = touch.page + touch.request_pages.max(1));
         let Some(has_lost) = goes_on(&state, touch) else {
             return state.reach_pages.max(state.max_pages);
         };
         let backing = self.backing_of(object);
-        // A miss at the end of the window: the reader is faster than its marks.
-        let has_waited = stream.take_waited() || !touch.hit_marker;
+        // One call is read in as long requests as the store takes, and what comes after it is known
+        // only when another call goes on from there. A miss at the end of the window: the reader is
+        // faster than its marks.
+        let is_another_call = touch.page >= state.asked_end;
+        let has_waited = is_another_call && (stream.take_waited() || !touch.hit_marker);
         let room = self.memory.room_for_new_pages() / AHEAD_PART;
         let inputs = ReachInputs {
             has_waited,
