@@ -32,7 +32,7 @@
 //!              rate - (rate - ended / took) / 16 otherwise
 //!
 //! need      := rate * latency
-//! target    := need * 5 / 4 + 2 * request
+//! target    := need * 5 / 4 + min(2 * request, rate / 20)
 //! reach     := reach / 2                       if pages were lost, or reach > 2 * target
 //!              min(2 * reach, target)          if the reader waited and reach < target
 //!              reach                           otherwise
@@ -93,8 +93,9 @@
 //!
 //! # Edges
 //!
-//! Nothing is known before the first request has ended: the target is then two requests. A request
-//! that took no time counts as 1 us. A store whose latency rises for good while it is read without
+//! Nothing is known before the first request has ended: the reach stays what it is. The two requests
+//! are at most what the store delivers in 50 ms: of a slow store a guess that proves wrong must not
+//! cost the next read a second. A request that took no time counts as 1 us. A store whose latency rises for good while it is read without
 //! a pause is known to be slower once it had nothing to read for a moment. A `least_pages` of 0
 //! switches reading ahead off, and the reach with it. Where memory has no room the least is read
 //! ahead all the same, as a fixed window would be.
@@ -110,6 +111,9 @@ const US_PER_S: u64 = 1_000 * MS_PER_S;
 
 /// More than any store reads, 64 GiB a second: products stay in their range.
 const HIGHEST_PAGES_PER_S: u64 = 1 << 24;
+
+/// What is read ahead beside the need takes the store at most one part in so many of a second.
+const GUESSES_PER_S: u64 = 20;
 
 /// Longer than any request may take, 1024 s.
 const LONGEST_US: u64 = 1 << 30;
@@ -193,7 +197,8 @@ pub struct ReachInputs {
 /// The next reach of a stream whose last one was `reach_pages`.
 pub fn reach(reach_pages: u64, inputs: &ReachInputs) -> u64 {
     let need = inputs.pace.need_pages();
-    let target = need + need / 4 + inputs.request_pages.saturating_mul(2);
+    let beside = inputs.request_pages.saturating_mul(2);
+    let target = need + need / 4 + beside.min(inputs.pace.pages_per_s / GUESSES_PER_S);
     let next = if inputs.has_lost || reach_pages > target.saturating_mul(2) {
         reach_pages / 2
     } else if inputs.has_waited && reach_pages < target {

@@ -149,9 +149,20 @@ fn a_rate_rises_at_once_and_falls_slowly() {
 }
 
 #[test]
-fn nothing_known_allows_two_requests() {
+fn nothing_known_lets_nothing_grow() {
     let inputs = waiting(ReadPace::default(), 256);
-    assert_eq!(reach(32, &inputs), 64);
-    assert_eq!(reach(400, &inputs), 512);
-    assert_eq!(reach(512, &inputs), 512);
+    assert_eq!(reach(32, &inputs), 32);
+}
+
+#[test]
+fn a_guess_takes_a_slow_store_fifty_milliseconds_at_most() {
+    // 10 MiB a second, 4 ms away: ten pages are on their way, and 128 are 50 ms.
+    let pace = ReadPace {
+        latency_us: 4_000,
+        latency_pages: 1,
+        pages_per_s: 2_560,
+    };
+    assert_eq!(pace.need_pages(), 10);
+    let inputs = waiting(pace, 256);
+    assert_eq!(reach(100, &inputs), 12 + 128);
 }

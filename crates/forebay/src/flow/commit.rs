@@ -30,8 +30,8 @@ impl Engine {
     ) -> Committed {
         let is_told = !object.length_unsynced.load(Ordering::Acquire);
         let is_owed = !is_told || backing.changes_to_commit(object).is_some();
-        // What was given up is owed no more, but how a commit ends that has begun for it is still to
-        // be reported.
+        // What was given up is owed no more, but how a commit ends that has begun for it is still
+        // to be reported.
         if !is_owed && !object.commits.is_under_way() {
             return Committed::Durable;
         }
