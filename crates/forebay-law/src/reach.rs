@@ -93,12 +93,13 @@
 //!
 //! # Edges
 //!
-//! Nothing is known before the first request has ended: the reach stays what it is. The two requests
-//! are at most what the store delivers in 50 ms: of a slow store a guess that proves wrong must not
-//! cost the next read a second. A request that took no time counts as 1 us. A store whose latency rises for good while it is read without
-//! a pause is known to be slower once it had nothing to read for a moment. A `least_pages` of 0
-//! switches reading ahead off, and the reach with it. Where memory has no room the least is read
-//! ahead all the same, as a fixed window would be.
+//! Nothing is known before the first request has ended: the reach stays what it is. The two
+//! requests are at most what the store delivers in 50 ms: of a slow store a guess that proves
+//! wrong must not cost the next read a second. A request that took no time counts as 1 us. A store
+//! whose latency rises for good while it is read without a pause is known to be slower once it had
+//! nothing to read for a moment. A `least_pages` of 0 switches reading ahead off, and the reach
+//! with it. Where memory has no room the least is read ahead all the same, as a fixed window would
+//! be.
 //!
 //! # Lineage
 //!
