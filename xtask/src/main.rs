@@ -4,8 +4,8 @@
 //! - `cargo xtask calls [CRATE | FILE]`: which file calls which, in order, and what closes circles;
 //!   `--journey Type::method` what a method reaches; `--journeys` what those of the code map pass.
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
-//! - `cargo xtask mutations [NAME..]`: small wrong changes to the engine, made in a copy of the
-//!   tree; whether the swarm notices each.
+//! - `cargo xtask mutations [--blind] [NAME..]`: small wrong changes to the engine, made in a copy
+//!   of the tree; whether the swarm notices each.
 //!
 //! Exit status: 0 is clean, 1 is found or failed, 2 is a bad call.
 
@@ -19,7 +19,7 @@ mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [NAME..]";
+const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [--blind] [NAME..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,7 +35,8 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         ["deny"] => deny::run(),
-        ["mutations", names @ ..] => mutations::run(names),
+        ["mutations", "--blind", names @ ..] => mutations::run(mutations::BLIND_PATH, names),
+        ["mutations", names @ ..] => mutations::run(mutations::PATH, names),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

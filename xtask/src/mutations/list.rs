@@ -1,9 +1,12 @@
-//! The list of mutations: `mutations.toml`.
+//! The lists of mutations: `mutations.toml`, and `mutations-blind.toml` by somebody who had not read
+//! the oracles.
 
 use serde::Deserialize;
 
 /// Where the list is, from the root of the repository.
 pub(crate) const PATH: &str = "mutations.toml";
+/// Where those are whose writer had not read the oracles.
+pub(crate) const BLIND_PATH: &str = "mutations-blind.toml";
 
 /// One small wrong change.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

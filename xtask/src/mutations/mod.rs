@@ -9,7 +9,7 @@ mod list;
 mod schedules;
 mod trial;
 
-pub(crate) use list::{Mutation, PATH, parse};
+pub(crate) use list::{BLIND_PATH, Mutation, PATH, parse};
 
 use crate::error::TaskError;
 use crate::source::repository;
@@ -50,16 +50,17 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Tries the mutations called `names`, or all of them, and prints a table; true if each was caught.
-pub(crate) fn run(names: &[&str]) -> Result<bool, TaskError> {
+/// Tries the mutations called `names` of the list in the file `list`, or all of them, and prints a
+/// table; true if each was caught.
+pub(crate) fn run(list: &str, names: &[&str]) -> Result<bool, TaskError> {
     let root = repository()?;
-    let path = root.join(PATH);
+    let path = root.join(list);
     let text = std::fs::read_to_string(&path).map_err(|cause| TaskError::Read {
         path: path.clone(),
         cause,
     })?;
     let mutations = parse(&text).map_err(|message| TaskError::Failed {
-        command: format!("read {PATH}"),
+        command: format!("read {list}"),
         message,
     })?;
     let is_known = |name: &&&str| mutations.iter().any(|mutation| mutation.name == **name);

@@ -1,14 +1,17 @@
 //! The mutations still fit the code: each text that one of them changes is there exactly once.
 
 use super::Finding;
-use crate::mutations::{Mutation, PATH, parse};
+use crate::mutations::{BLIND_PATH, Mutation, PATH, parse};
 use crate::source::Source;
 
 /// The mutations that cannot be made, that change nothing, or whose name another one has.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let Some(list) = sources.iter().find(|source| source.path == PATH) else {
-        return Vec::new();
-    };
+    let is_list = |source: &&Source| [PATH, BLIND_PATH].contains(&source.path.as_str());
+    let lists = sources.iter().filter(is_list);
+    lists.flat_map(|list| check_list(sources, list)).collect()
+}
+
+fn check_list(sources: &[Source], list: &Source) -> Vec<Finding> {
     let mutations = match parse(&list.text) {
         Ok(mutations) => mutations,
         Err(message) => return vec![Finding::new(list, 1, message)],
