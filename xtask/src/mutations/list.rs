@@ -1,5 +1,5 @@
-//! The lists of mutations: `mutations.toml`, and `mutations-blind.toml` by somebody who had not read
-//! the oracles.
+//! The lists of mutations: `mutations.toml`, and `mutations-blind.toml` by somebody who had not
+//! read the oracles.
 
 use serde::Deserialize;
 
