@@ -11,6 +11,8 @@
 //! thread ends.
 
 use forebay_base::Span;
+#[cfg(shuttle)]
+use shuttle::thread_local;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Which threads run tasks: these must not sleep in a call that blocks.
 
+#[cfg(shuttle)]
+use shuttle::thread_local;
 use std::cell::Cell;
 
 #[cfg(not(loom))]
