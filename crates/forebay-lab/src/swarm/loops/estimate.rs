@@ -12,13 +12,18 @@ use forebay_base::{Instant, Span};
 const NEW: Span = Span::from_millis(500);
 const NEW_REQUESTS: u64 = 32;
 const REQUEST_PAGES: u64 = 256;
-/// After so much work any store is known, a new one or one whose rate has changed by a factor of
-/// eight.
+/// After so much work a known store is known again whose rate has changed by a factor of eight.
 const CHANGED: Span = Span::from_secs(12);
 /// What the estimate may be off by.
 const FACTOR: u64 = 2;
 /// Looks further apart than this prove nothing.
 const LONGEST_LOOK: Span = Span::from_millis(50);
+
+/// The work after which a new store of this rate is known.
+fn of_a_new_store(pages_per_s: u64) -> Span {
+    let requests_us = NEW_REQUESTS * REQUEST_PAGES * 1_000_000 / pages_per_s;
+    NEW + Span::from_micros(requests_us)
+}
 
 /// One store.
 #[derive(Debug)]
@@ -33,10 +38,9 @@ pub(super) struct Estimate {
 
 impl Estimate {
     pub(super) fn new(pages_per_s: u64) -> Estimate {
-        let requests_us = NEW_REQUESTS * REQUEST_PAGES * 1_000_000 / pages_per_s;
         Estimate {
             pages_per_s,
-            needed: (NEW + Span::from_micros(requests_us)).min(CHANGED),
+            needed: of_a_new_store(pages_per_s),
             worked: Span::ZERO,
             until: Instant::ZERO,
         }
@@ -45,7 +49,8 @@ impl Estimate {
     /// From now on the store has another rate.
     pub(super) fn change(&mut self, pages_per_s: u64) {
         if self.pages_per_s != pages_per_s {
-            self.needed = CHANGED;
+            // It may not have been known yet.
+            self.needed = CHANGED.max(of_a_new_store(pages_per_s));
             self.worked = Span::ZERO;
         }
         self.pages_per_s = pages_per_s;

@@ -6,6 +6,11 @@
 //! is dirty passes the limit by at most that quota and a stretch of each writer. While it stays
 //! above the limit each writer comes to the end of one stretch, and no further. A store that stands
 //! still adds what it has above its part, at most the limit once more.
+//!
+//! Whether it stayed above the limit is seen only at the ends of requests, where the pages of a
+//! stable store leave the level. Pages of an unstable store leave it after the end of a commit: the
+//! level may have been below the limit between two looks, so what writers dirtied meanwhile proves
+//! nothing.
 
 use super::load::Load;
 use forebay_base::{Instant, Span};
@@ -36,6 +41,8 @@ pub(super) struct Level {
 pub(super) struct Limit {
     writers: u64,
     stores: u64,
+    /// Each time that the level falls is seen: no store is unstable.
+    sees_each_fall: bool,
     /// Pages dirtied when the limit was reached, while it is.
     full_at: Option<u64>,
     /// Something was left out, and has not been written since.
@@ -47,6 +54,7 @@ impl Limit {
         Limit {
             writers: load.sides.iter().map(|side| side.writers).sum(),
             stores: load.sides.len() as u64,
+            sees_each_fall: load.sides.iter().all(|side| !side.is_unstable),
             ..Limit::default()
         }
     }
@@ -70,7 +78,7 @@ impl Limit {
                 self.writers
             ));
         }
-        if level.dirty < level.limit || self.is_left_out {
+        if level.dirty < level.limit || self.is_left_out || !self.sees_each_fall {
             self.full_at = None;
             return None;
         }
@@ -97,6 +105,7 @@ mod tests {
         Limit {
             writers: 2,
             stores,
+            sees_each_fall: true,
             ..Limit::default()
         }
     }
