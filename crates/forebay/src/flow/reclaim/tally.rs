@@ -56,8 +56,8 @@ impl Tally {
         self.paged_out += other.paged_out;
     }
 
-    /// Raises the flags for what a pass or a batch met. It met only dirty pages if it met `taken`
-    /// of them.
+    /// Raises the flags for what a pass or a batch met. It met only dirty pages if `taken` of
+    /// them were.
     pub(crate) fn raise(&self, flags: &ReclaimFlags, taken: u64) {
         if self.writeback > 0 && self.writeback == self.taken {
             flags.writeback.store(true, Ordering::Relaxed);
