@@ -1,8 +1,8 @@
 //! One frame: from the free list, or with kswapd's help, or by reclaiming, or not at all.
 //!
-//! Spec/reclaim.md 1.7 and 1.8. The fast path asks the low marks and takes no notice of anybody;
-//! below them kswapd is woken, and below the min marks the caller reclaims for itself. It never
-//! writes another's page (promise 4): when only dirty pages are left it waits for the flusher.
+//! Spec/reclaim.md 1.7 and 1.8. The fast path checks the low marks and wakes nobody. Below them
+//! kswapd is woken, and below the min marks the caller reclaims for itself. A caller never writes
+//! another's page (promise 4): when only dirty pages are left it waits for the flusher.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -15,12 +15,12 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 use forebay_law::watermark::{MarkRelief, is_above};
 
-/// For whom a frame is.
+/// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     /// The node to take it from if possible.
     pub(crate) node: usize,
-    /// It will be dirtied at once: zones over their dirty limit are passed over.
+    /// The frame will be dirtied at once: zones over their dirty limit are passed over.
     pub(crate) to_write: bool,
     /// The store to which the caller is writing.
     pub(crate) own_store: Option<usize>,
@@ -46,7 +46,7 @@ impl Want {
     }
 }
 
-/// Longest sleep between two tries of a caller for whom nothing can be reclaimed.
+/// Longest sleep between two tries of a caller that can reclaim nothing.
 const RETRY_SPAN: Span = Span::from_millis(100);
 
 /// Runs of reclaim since the last one that freed something.
@@ -63,7 +63,7 @@ impl Fruitless {
             return;
         }
         self.loops += 1;
-        // A caller that is not polled makes a run long in which nothing was wrong.
+        // A caller that is not polled makes a run look long although nothing was wrong.
         let most = Span::from_nanos(patience.as_nanos() / 2);
         self.span += run.min(most);
     }
@@ -102,7 +102,7 @@ impl Engine {
         self.memory.frame_above_min(want.node)
     }
 
-    /// A frame without waiting, of the reserve if need be.
+    /// A frame without waiting, from the reserve if need be.
     pub(crate) fn frame_at_once(&self, want: Want) -> Option<FreshFrame<'_>> {
         self.try_frame(want).or_else(|| self.try_reserve(want))
     }
@@ -123,8 +123,8 @@ impl Engine {
                 return Err(AccessError::Closed);
             }
             self.pass_gate(&self.memory.nodes[want.node]).await;
-            // On the heap, once for a run of reclaim: otherwise every read and every write would be
-            // as large as this, and each caller moves them.
+            // On the heap, once for each run of reclaim: otherwise every read and every write would
+            // be as large as this, and each caller moves them.
             let run_began = self.rt.now();
             let reclaimed = Box::pin(self.direct_reclaim(want)).await;
             if let Some(fresh) = self.memory.frame_above_min(want.node) {
@@ -145,8 +145,8 @@ impl Engine {
                 self.rt.yield_now().await;
                 continue;
             }
-            // Where the kernel would now kill somebody, the caller waits for an event: a write
-            // that ends, a guard that is dropped; and gets an error if none comes in time.
+            // Where the kernel would now kill a process, the caller waits for an event: a write
+            // that ends, a guard that is dropped. It gets an error if no event comes in time.
             let waited = self.rt.now().since(began);
             if waited >= self.patience() {
                 self.mark(Mark::AllocNoFrames);
@@ -183,8 +183,8 @@ impl Engine {
         }
     }
 
-    /// How long a caller is kept waiting for a frame: long while a store may still answer, short
-    /// when only guards stand in the way.
+    /// How long a caller waits for a frame: long while a store may still answer, short when only
+    /// guards stand in the way.
     pub(crate) fn patience(&self) -> Span {
         if self.global.pages() > 0 || self.memory.is_swap_put_off() {
             self.settings.answer_timeout

@@ -1,5 +1,5 @@
-//! Anonymous memory from its making to its last handle: it begins as zeros, and ends with its pages
-//! and slots given back. What goes to swap in between is in `swap`.
+//! Anonymous memory from its making to its last handle: it begins as zeros, and at its end its
+//! pages and slots are given back. What goes to swap in between is in `swap`.
 
 use crate::engine::Engine;
 use crate::error::{AccessError, BuildError};
@@ -18,7 +18,7 @@ impl Engine {
     /// Makes anonymous memory of `pages` pages.
     pub(crate) fn anonymous(&self, pages: u64) -> Result<Arc<ObjectState>, BuildError> {
         let swap = self.memory.swap.get().ok_or(BuildError::NoSwap { pages })?;
-        // Memory holds what swap does not.
+        // Memory holds what swap cannot hold.
         let memory_pages: u64 = self.memory.zones.iter().map(Zone::managed_pages).sum();
         if pages > swap.slots.total() + memory_pages {
             return Err(BuildError::NoSwap { pages });
@@ -27,7 +27,7 @@ impl Engine {
         self.open(Origin::Anonymous { slots }, byte_of(pages))
     }
 
-    /// Puts a page of zeros in for an anonymous page that nobody wrote yet.
+    /// Puts in a page of zeros for an anonymous page that nobody has written yet.
     pub(crate) async fn make_zeros(
         self: &Arc<Self>,
         handle: &Handle,
@@ -45,8 +45,8 @@ impl Engine {
             return Ok(());
         }
         if let Some(mut hold) = self.insert(object, page, fresh, &batch) {
-            // It may have been written and have gone to swap while this call waited. Only of a page
-            // that is in is that known: its slot does not change any more.
+            // It may have been written and have gone to swap while this call waited. Only a page
+            // that is in memory can be checked for that: its slot does not change any more.
             if !object.is_in_no_slot(page) {
                 self.memory.release_page(hold);
                 return Ok(());
@@ -58,8 +58,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The last handle of anonymous memory is gone: so are its pages and slots, in the background,
-    /// for a page may be on its way to swap.
+    /// The last handle of anonymous memory is gone. Its pages and slots are given back in the
+    /// background, because a page may be on its way to swap.
     pub(crate) fn drop_anonymous(&self, object: &Arc<ObjectState>) {
         if self.is_closing() {
             return;
@@ -67,16 +67,16 @@ impl Engine {
         let (engine, object) = (self.shared(), object.clone());
         self.rt.spawn("drop anonymous memory", async move {
             let backing = engine.backing_of(&object);
-            // All that it may ever have had: its number is somebody else's next.
+            // All slots that it may ever have had: another object gets its number next.
             let pages = 0..object.swap_slots().len() as u64;
             loop {
                 let dropped = engine.drop_pages(&object, &backing, pages.clone()).await;
                 if dropped.is_err() {
-                    // A swap store that does not answer: its requests hold the pages until it does.
+                    // A swap store does not answer: its requests hold the pages until it does.
                     engine.mark(Mark::AnonymousDropRetried);
                     engine.rt.sleep(engine.settings.held_timeout).await;
                 } else if object.requests_in_flight.load(Ordering::Acquire) > 0 {
-                    // A cut whose caller has left goes by the number, which stays this memory's.
+                    // A cut whose caller has left uses the number, which stays this memory's.
                     engine.rt.sleep(engine.settings.tick).await;
                 } else {
                     break;

@@ -1,9 +1,9 @@
 //! A budget that changes while the cache runs.
 //!
 //! The memory taken at start is the most that there is. A smaller budget is met as Linux meets one
-//! for a virtual machine: free frames go into a balloon, reclaim makes more of them, and what is
-//! held or dirty follows when it can. Marks, reserves and dirty limits are those of the smaller
-//! cache at once. A task of its own does it, so that a caller that gives up stops nothing.
+//! for a virtual machine: free frames go into a balloon, reclaim makes more of them, and held or
+//! dirty pages follow when they can. Marks, reserves and dirty limits are those of the smaller
+//! cache at once. A task of its own does this, so that a caller that gives up stops nothing.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -15,14 +15,14 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::TOP_PRIORITY;
 use std::sync::Arc;
 
-/// First sleep of the task after a run in vain, and the longest, ms.
+/// First sleep of the task after a run that freed nothing, and the longest, ms.
 const REST_MS: (u64, u64) = (100, 5_000);
-/// It looks no more often than this while writes end.
+/// The task looks no more often than this while writes end.
 const LEAST_REST: Span = Span::from_millis(5);
 
 impl Engine {
     /// Makes the cache as large as `memory_bytes` allow. Returns the pages that it still has over
-    /// that, which is none but where the wait for them took too long.
+    /// that: none, unless the wait for them took too long.
     pub(crate) async fn set_memory(&self, memory_bytes: u64) -> Result<u64, MemoryError> {
         if self.is_closing() {
             return Err(MemoryError::Closed);
@@ -37,14 +37,14 @@ impl Engine {
             backing.requests.ask_for_background();
         }
         self.start_filling();
-        // The task goes on with that where the caller gives up.
+        // The task goes on with that if the caller gives up.
         while self.forget_over_room() {
             self.rt.yield_now().await;
         }
         Ok(self.balloons_fill().await)
     }
 
-    /// Waits until the budget is met, no longer than somebody would wait for a frame.
+    /// Waits until the budget is met, no longer than a caller would wait for a frame.
     async fn balloons_fill(&self) -> u64 {
         let began = self.rt.now();
         loop {
@@ -54,12 +54,12 @@ impl Engine {
             if over == 0 || self.is_closing() || self.rt.now() >= deadline {
                 return over;
             }
-            // Whatever ended the wait: the next look says how far it has come.
+            // Whatever ended the wait, the next look shows how far the task has come.
             let _ = self.until(deadline, listener).await;
         }
     }
 
-    /// Puts what is free into the balloons of zones that are too large. Returns how much.
+    /// Puts free frames into the balloons of zones that are too large. Returns how many.
     fn fill_balloons(&self) -> u64 {
         let mut filled = 0;
         for zone in &self.memory.zones {
@@ -78,7 +78,7 @@ impl Engine {
         filled
     }
 
-    /// Starts the task that fills the balloons, if it does not run already.
+    /// Starts the task that fills the balloons, unless it runs already.
     pub(crate) fn start_filling(&self) {
         if !self.balloon.is_filling.swap(true, Ordering::SeqCst) {
             let engine = self.shared();
@@ -87,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// A file can be forgotten that could not while it was open.
+    /// A file that could not be forgotten while it was open can be forgotten now.
     pub(crate) fn file_closed(&self) {
         if self.objects.is_over_room(0) && !self.is_closing() {
             self.start_filling();
@@ -97,7 +97,8 @@ impl Engine {
     async fn fill_until_met(self: Arc<Self>) {
         let mut rest_ms = REST_MS.0;
         loop {
-            // Each of them makes the part of the pages larger: first all that may go.
+            // Each forgotten object makes the part of the pages larger: first forget all that may
+            // go.
             if self.forget_over_room() && !self.is_closing() {
                 self.rt.yield_now().await;
                 continue;
@@ -105,7 +106,7 @@ impl Engine {
             let filled = self.fill_balloons();
             if self.memory.pages_over() == 0 || self.is_closing() {
                 self.balloon.is_filling.store(false, Ordering::SeqCst);
-                // A budget that became smaller before that found the task at work.
+                // A budget that became smaller just before found the task at work.
                 if self.memory.pages_over() > 0 && !self.is_closing() {
                     self.start_filling();
                 }
@@ -116,8 +117,8 @@ impl Engine {
                 rest_ms = REST_MS.0;
                 self.rt.yield_now().await;
             } else {
-                // All that is left is held, or dirty, or has nowhere to go. Pages that come clean
-                // end the wait; not each of them, for a look costs a scan.
+                // All that is left is held, or dirty, or has nowhere to go. Pages that become clean
+                // end the wait, but not each of them, because a look costs a scan.
                 let listener = self.slab.freed.listen();
                 self.stores.ask_flushers(FlusherWork::ALL);
                 self.rest(LEAST_REST).await;
@@ -127,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Reclaims as a caller does, from the zones alone that are too large. Returns the pages freed.
+    /// Reclaims as a caller does, only from the zones that are too large. Returns the pages freed.
     async fn reclaim_over(&self) -> u64 {
         let Some(zone) = self.memory.zones.iter().find(|zone| zone.pages_over() > 0) else {
             return 0;

@@ -30,8 +30,8 @@ impl Engine {
     ) -> Committed {
         let is_told = !object.length_unsynced.load(Ordering::Acquire);
         let is_owed = !is_told || backing.changes_to_commit(object).is_some();
-        // What was given up is owed no more, but how a commit ends that has begun for it is still
-        // to be reported.
+        // What was given up needs no commit. If a commit has already begun for it, the end of that
+        // commit still has to be reported.
         if !is_owed && !object.commits.is_under_way() {
             return Committed::Durable;
         }
@@ -39,8 +39,8 @@ impl Engine {
         let number = object.commits.number_for(changes);
         loop {
             match object.commits.join(number) {
-                // It may be a later one, which covers what that one did; what failed in between is
-                // in the object's sequence of errors.
+                // It may be a later commit, which covers what the expected one did. What failed in
+                // between is in the object's sequence of errors.
                 Joined::Ended(result) => return result,
                 Joined::Begun => self.begin_commit(backing, object),
                 Joined::UnderWay {
@@ -63,10 +63,10 @@ impl Engine {
     }
 
     /// Carries out the commit that has begun. It goes on if the caller gives up: half of a commit
-    /// would leave pages that no later commit covers. Mostly it is one request, which says its end
-    /// itself; what takes more steps is left to a task.
+    /// would leave pages that no later commit covers. Mostly it is one request, which reports its
+    /// own end. A commit of more steps is left to a task.
     fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
-        // An object with requests is not forgotten.
+        // An object with requests in flight is not forgotten.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         let is_told = !object.length_unsynced.load(Ordering::Acquire);
         if is_told && backing.geometry.durability == Durability::OnCommit {
@@ -93,8 +93,8 @@ impl Engine {
         backing.store.submit(io);
     }
 
-    /// The life of a task that commits what it is asked to. It has all it needs before it starts,
-    /// so that a commit needs no memory.
+    /// The life of a task that carries out commits. It has all it needs before it starts, so that a
+    /// commit needs no memory.
     pub(crate) async fn committer(self: Arc<Self>, backing: Arc<Backing>) {
         let ticket = Ticket::new();
         loop {
@@ -156,16 +156,17 @@ impl Engine {
         }
         match result {
             Committed::Durable => object.note_committed(changes),
-            // Once its pages are dirty again: a sync that begins meanwhile finds them so, or is
-            // told of the failure.
+            // Set once its pages are dirty again: a sync that begins meanwhile finds them dirty, or
+            // gets the failure.
             Committed::Failed(error) => object.errors.set(error),
             Committed::NoAnswer => {}
         }
         result
     }
 
-    /// Tells the store the object's length if it may know another one. Nobody cuts or grows the
-    /// object meanwhile: a length that arrives late would cut off what was written behind it.
+    /// Reports the object's length to the store if the store may know another one. Nobody cuts or
+    /// grows the object meanwhile: a length that arrives late would cut off what was written past
+    /// it.
     async fn settle_length(
         &self,
         backing: &Backing,
@@ -201,8 +202,8 @@ impl Engine {
                 }
                 Committed::Failed(_) => {
                     engine.mark(Mark::CommitRedirtied);
-                    // The flag first: a flusher that takes a tagged page without it believes it
-                    // clean.
+                    // The flag first: a flusher that takes a tagged page without the flag believes
+                    // it clean.
                     if engine.memory.frames.set(frame, flag::DIRTY) & flag::DIRTY == 0 {
                         engine.account_dirty(backing, frame);
                     }
@@ -228,7 +229,8 @@ impl Engine {
         self.slab.freed.wake_all();
     }
 
-    /// Calls `act` for each unstable page of the object, under a hold: a cut may be dropping it.
+    /// Calls `act` for each unstable page of the object, under a hold, because a cut may be
+    /// dropping it.
     async fn for_unstable(&self, object: &ObjectState, act: impl Fn(&Engine, u32, u64)) {
         let mut from = 0;
         loop {
@@ -242,7 +244,8 @@ impl Engine {
                     Ok(hold) if hold.word() & flag::UNSTABLE != 0 => act(self, frame, page),
                     Ok(_) | Err(Refused::Gone) => {}
                     Err(Refused::Busy) => {
-                        // A writer or a cut has it for a moment, or very many guards for longer.
+                        // A writer or a cut holds it for a moment, or very many guards hold it for
+                        // longer.
                         self.mark(Mark::CommitPageBusy);
                         let longest = self.settings.answer_timeout;
                         self.word_becomes(frame, key, longest, is_holdable).await;

@@ -8,7 +8,7 @@ use crate::state::vectors::IoVectors;
 use forebay_store::Store;
 use std::sync::Arc;
 
-/// Commits of one store that may be under way at a time: those of other objects wait.
+/// Commits of one store that may be under way at a time. Commits of other objects wait.
 const COMMITTERS: usize = 8;
 /// Most writes of one store that may be under way at a time.
 const OWN_VECTORS: u32 = 128;
@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// Makes `store` known and starts its flusher.
+    /// Registers `store` and starts its flusher.
     pub(crate) fn attach(
         self: &Arc<Self>,
         store: Arc<dyn Store>,
@@ -67,8 +67,8 @@ impl Engine {
         Ok(backing)
     }
 
-    /// How the flusher uses a store's queue, and the vectors that the store has for that. Where the
-    /// queue is to run full each request has a long one, beside the budget.
+    /// How the flusher uses a store's queue, and the vectors that the store has for that. If the
+    /// queue is to run full, each request has a long vector, outside the budget.
     fn write_queue(&self, queue_depth: u32, queue_requests: u32) -> WriteQueue {
         let fills = self.settings.policy.fills_queues();
         let (count, pages) = if fills {

@@ -1,7 +1,8 @@
-//! Bringing pages in: which ones the readahead law asks for, a frame for each, one request a run.
+//! Bringing pages in: the pages that the readahead law asks for, a frame for each, one request a
+//! run.
 //!
-//! A page that is being filled is held exclusively by its request; whoever wants it waits for the
-//! word to change. A caller that gives up leaves the request to end by itself.
+//! A page that is being filled is held exclusively by its request. A caller that wants the page
+//! waits for its word to change. A caller that gives up leaves the request to end by itself.
 
 mod plan;
 
@@ -31,13 +32,13 @@ struct PendingRun<'a> {
     engine: &'a Arc<Engine>,
     object: &'a ObjectState,
     first: u64,
-    /// Pages that one request may have.
+    /// The most pages that one request may have.
     most: u64,
-    /// Memory is reclaimed for pages that nobody needs yet. It is not tried again after it was in
-    /// vain.
+    /// Whether memory is reclaimed for pages that nobody needs yet. Once that freed nothing, it is
+    /// not tried again.
     may_reclaim: bool,
     pages: Vec<PagePointer>,
-    /// Pages for which the caller waits.
+    /// Pages that the caller waits for.
     needed: Range<u64>,
     /// Requests submitted so far, and their pages.
     requests: u64,
@@ -59,7 +60,7 @@ impl<'a> PendingRun<'a> {
         }
     }
 
-    /// Adds a page that was put in, or ends the run before one that was there.
+    /// Adds a page that was put in, or ends the run before a page that was already there.
     fn add(&mut self, page: u64, empty: Option<ExclusiveHold<'_>>, is_ahead: bool) {
         let Some(mut hold) = empty else {
             return self.submit();
@@ -85,8 +86,9 @@ impl<'a> PendingRun<'a> {
         }
     }
 
-    /// Whether a page lies behind the run in its store. Neighbours in anonymous memory need not be
-    /// neighbours in swap; where they are is asked when they are in: then it cannot change.
+    /// Whether a page follows the run in its store. Neighbours in anonymous memory need not be
+    /// neighbours in swap. Their slots are compared when the pages are in, because then they cannot
+    /// change.
     fn follows(&self, page: u64) -> bool {
         if !self.object.is_anonymous() {
             return true;
@@ -111,7 +113,8 @@ impl<'a> PendingRun<'a> {
 
 impl Drop for PendingRun<'_> {
     fn drop(&mut self) {
-        // Pages that wait here are held and nobody fills them, so whatever waits submits first.
+        // Pages that wait here are held and nobody fills them, so a run is submitted before any
+        // wait.
         let is_submitted = self.pages.is_empty() || std::thread::panicking();
         assert!(
             is_submitted,
@@ -123,8 +126,8 @@ impl Drop for PendingRun<'_> {
 }
 
 impl Engine {
-    /// Submits reads for the pages of `plan` that are not there. For those of `needed` it waits
-    /// for frames; the others are left out when memory is short, and of a plan that is due when
+    /// Submits reads for the pages of `plan` that are not there. For those of `needed` it waits for
+    /// frames. The others are left out when memory is short, or, in a plan that is due, when
     /// reclaim frees nothing.
     pub(crate) async fn fill(
         self: &Arc<Self>,
@@ -159,7 +162,7 @@ impl Engine {
                 run.submit();
                 drop(fresh);
                 if !is_needed {
-                    // Whoever reads ahead may hold a page for which the resize waits.
+                    // A caller that reads ahead may hold a page that the resize waits for.
                     break;
                 }
                 self.resize_ends(object).await?;
@@ -188,8 +191,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A frame for the next page of `run`, which is submitted before anything is waited for. None
-    /// if memory is short and the page is not needed.
+    /// A frame for the next page of `run`, which is submitted before any wait. None if memory is
+    /// short and the page is not needed.
     async fn frame_to_fill(
         &self,
         run: &mut PendingRun<'_>,

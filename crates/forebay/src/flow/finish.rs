@@ -57,7 +57,7 @@ impl Engine {
             } else {
                 Mark::ReadFailed
             });
-            // Of swap the request knows slots; the frames know the pages.
+            // A request to swap knows slots. The frames know the pages.
             let first = self
                 .memory
                 .frames
@@ -99,7 +99,7 @@ impl Engine {
             backing.end_retry(object);
         }
         backing.pages_in_flight.fetch_sub(pages, Ordering::AcqRel);
-        // The vector first: a writer that finds one write less takes it.
+        // The vector first: a writer that sees one write less takes it.
         self.give_back(&backing, io.pages);
         backing.file_writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.activity_ends(&backing, Part::Request);
@@ -132,10 +132,10 @@ impl Engine {
         let first = page_of(io.request.offset_bytes);
         let unstable = backing.geometry.durability == Durability::Unstable;
         if unstable {
-            // Before the pages are marked: a commit that sees them takes them off the books.
+            // Before the pages are marked: a commit that sees them takes them out of the books.
             self.account_uncommitted(backing, io.pages.len() as u64);
         } else {
-            // Before the pages count as written: a sync that finds them so has to commit them.
+            // Before the pages count as written: a sync that finds them written has to commit them.
             object.changed();
             let mut dirty = lock(&object.dirty);
             for page in first..first + io.pages.len() as u64 {
@@ -170,15 +170,15 @@ impl Engine {
         io: &FinishedIo,
         error: StoreError,
     ) {
-        // Some of them may be good: they are tried again in halves, down to single ones.
+        // Some of them may be good: they are tried again in halves, down to single pages.
         let is_split = io.pages.len() > 1;
         let piece = if is_split { halved(io.pages.len()) } else { 0 };
         let waits = !(is_split && lock(&object.queueing).retry.takes_split());
         let table = &self.memory.frames;
         let frames = || io.pages.iter().map(|&page| table.frame_at(page));
         for frame in frames() {
-            // The flag before the tag: a flusher that takes a tagged page without it believes it
-            // clean.
+            // The flag before the tag: a flusher that takes a tagged page without the flag believes
+            // it clean.
             if table.set(frame, flag::DIRTY | flag::FAILED | piece) & flag::DIRTY == 0 {
                 self.account_dirty(backing, frame);
             } else {
@@ -189,7 +189,7 @@ impl Engine {
         let pages = io.pages.len() as u64;
         let first = page_of(io.request.offset_bytes);
         {
-            // Together: a sync finds its pages dirty again, or gets the failure.
+            // In one step: a sync finds its pages dirty again, or gets the failure.
             let mut dirty = lock(&object.dirty);
             for page in first..first + pages {
                 if waits {
@@ -202,14 +202,14 @@ impl Engine {
         }
         self.account_written(backing, &io.pages);
         backing.note_failure(error.failure, self.now_ms());
-        // Before anybody can take them again and count them out.
+        // Before another caller can take them and subtract them.
         self.account_failed(backing, object, pages);
         for frame in frames() {
             self.memory
                 .frames
                 .clear(frame, flag::WRITEBACK | flag::RECLAIM);
         }
-        // The flusher tries the halves, or sees to it that the object has its next try in time.
+        // The flusher tries the halves, or makes sure that the object has its next try in time.
         let asks = !waits || {
             let (next, pardons) = (backing.next_sequence(), backing.pardons());
             let retry = &mut lock(&object.queueing).retry;
@@ -230,7 +230,7 @@ impl Engine {
         });
     }
 
-    /// The object waits twice as long as it did last before its next try.
+    /// The object's next wait before a try is twice as long as its last one.
     pub(crate) fn put_off(&self, object: &ObjectState, backing: &Backing) {
         let (next, pardons) = (backing.next_sequence(), backing.pardons());
         let retry = &mut lock(&object.queueing).retry;

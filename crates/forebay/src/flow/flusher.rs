@@ -1,7 +1,7 @@
-//! A store's writer: when too much is dirty, when something is old, when reclaim asks.
+//! A store's writer: it writes when too much is dirty, when something is old, when reclaim asks.
 //!
-//! Spec/writeback.md 7.3 and 7.4. Objects take turns; a turn is about half a second of the
-//! store's bandwidth, so that neither many small files nor one large one keeps the others waiting.
+//! Spec/writeback.md 7.3 and 7.4. Objects take turns. A turn is about half a second of the store's
+//! bandwidth, so that neither many small files nor one large one delays the others.
 
 use crate::engine::Engine;
 use crate::event::{Event, WritebackReason};
@@ -22,11 +22,11 @@ use forebay_store::Durability;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How long one look at the lists may take before the thresholds are asked again.
+/// How long one look at the lists may take before the thresholds are checked again.
 const SLICE: Span = Span::from_millis(100);
-/// How long a flusher rests when all that is left to write is held by somebody, is under way or
-/// waits for its time, unless a write ends or somebody asks: a page that is being copied to is free
-/// in a moment, and a guard may be held for long.
+/// How long a flusher rests when every page that is left to write is held, is under way or waits
+/// for its time, unless a write ends or a caller asks for work. A page that is being copied to is
+/// free in a moment, and a guard may be held for a long time.
 const REST_MS: Range<u64> = 1..100;
 
 /// One piece of work.
@@ -54,7 +54,7 @@ impl Rounds {
         };
     }
 
-    /// Twice as long after each round in vain.
+    /// Twice as long after each round that wrote nothing.
     fn rest(self) -> Span {
         let doublings = self.in_vain.saturating_sub(1).min(REST_MS.end.ilog2());
         Span::from_millis((REST_MS.start << doublings).min(REST_MS.end))
@@ -67,7 +67,7 @@ enum Turn {
     Clean,
     /// Dirty pages are left that could be written now.
     More,
-    /// Dirty pages are left that somebody holds, or that have to wait.
+    /// Dirty pages are left that are held, or that have to wait.
     Blocked,
 }
 
@@ -116,7 +116,7 @@ impl Engine {
         progress
     }
 
-    /// Whether writes that failed are to be tried again by now.
+    /// Whether failed writes are due to be tried again.
     fn is_retry_due(&self, backing: &Backing) -> bool {
         let first = lock(&backing.lists).first_due_ms();
         first.is_some_and(|due_ms| due_ms <= self.now_ms())
@@ -199,8 +199,8 @@ impl Engine {
         written
     }
 
-    /// Pages that a round may have to do with: all dirty ones, and those of an unstable store that
-    /// were written and wait for a commit. Their writer may have given up before it asked for one.
+    /// Pages that a round may deal with: all dirty ones, and those of an unstable store that were
+    /// written and wait for a commit. Their writer may have given up before it asked for a commit.
     fn pages_to_clean(&self, backing: &Backing) -> u64 {
         let dirty = self.global.dirty.load(Ordering::Relaxed);
         match backing.geometry.durability {
@@ -246,8 +246,8 @@ impl Engine {
         progress
     }
 
-    /// Writes about `pages` pages of the store's oldest objects for a writer that is throttled
-    /// (Linux before 3.2). Returns how many.
+    /// Writes about `pages` pages of the store's oldest objects for a throttled writer (Linux
+    /// before 3.2). Returns how many.
     pub(crate) async fn write_for_writer(
         self: &Arc<Self>,
         backing: &Arc<Backing>,
@@ -267,8 +267,8 @@ impl Engine {
         pages - round.pages_left
     }
 
-    /// What writing costs a writer beside the flusher's own cost: half as much again, and its turn
-    /// for the lock of the store's dirty files (spec/workloads.md 6).
+    /// What writing costs a writer on top of the flusher's own cost: half as much again, and its
+    /// turn for the lock of the store's dirty files (spec/workloads.md 6).
     async fn charge_foreground(&self, backing: &Backing, pages: u64) {
         let lists = self.memory.nodes.len() + self.memory.zones.len();
         let lock = (lists + backing.number) as u32;
@@ -288,8 +288,9 @@ impl Engine {
             return (0, Turn::Blocked);
         };
         if !has_work_left(backing, object) {
-            // It may be forgotten by now, and its number another's, whose writes it is not to wait
-            // for. Of one that has work that cannot be, now that it has its turn.
+            // The object may be forgotten by now, and its number may belong to another object,
+            // whose writes this round must not wait for. An object that has work cannot be
+            // forgotten, now that it has its turn.
             lock(&object.queueing).next_page = 0;
             return (0, Turn::Clean);
         }
@@ -328,8 +329,8 @@ impl Engine {
         write_chunk(average, self.global.smoothed().limit, pages_left)
     }
 
-    /// Where the turn of an object starts; none if it has to wait for its next try. If that is due
-    /// it begins.
+    /// The page where the turn of an object starts. None if the object has to wait for its next
+    /// try. If that try is due, it begins.
     fn begin_turn(&self, backing: &Backing, object: &ObjectState) -> Option<u64> {
         let mut queueing = lock(&object.queueing);
         let mut dirty = lock(&object.dirty);
@@ -344,10 +345,10 @@ impl Engine {
         Some(queueing.next_page)
     }
 
-    /// An unstable store's pages are freed by commits alone, so the flusher asks for them once
-    /// the writes of a turn have ended, whose numbers are `of_turn`. What others began before or
-    /// after it is not waited for, nor is a store that is silent: no object is to keep the rest of
-    /// the store from its turns.
+    /// An unstable store's pages are freed by commits alone, so the flusher asks for commits once
+    /// the writes of a turn, whose numbers are `of_turn`, have ended. It does not wait for writes
+    /// that others began before or after the turn, nor for a silent store: no object may keep the
+    /// rest of the store from its turns.
     async fn commit_in_background(
         &self,
         backing: &Backing,
@@ -372,7 +373,7 @@ impl Engine {
         }
     }
 
-    /// Takes objects off the lists that others have written, so that nobody looks at them again.
+    /// Takes objects that others have written off the lists, so that nobody looks at them again.
     fn drop_written(&self, backing: &Backing) {
         let first = || lock(&backing.lists).first().cloned();
         while let Some(object) = first() {
@@ -387,7 +388,7 @@ impl Engine {
     /// Puts an object back where its turn left it.
     fn requeue(&self, backing: &Backing, object: &Arc<ObjectState>, turn: Turn) {
         let mut queueing = lock(&object.queueing);
-        // A writer that dirtied a page meanwhile left the queueing to us: ask again.
+        // A writer that dirtied a page meanwhile left the queueing to the flusher: check again.
         if !has_work_left(backing, object) {
             queueing.place = QueuePlace::None;
             return;
@@ -412,7 +413,7 @@ impl Engine {
     }
 }
 
-/// An object that has its turn. It goes back to its list however that ends.
+/// An object that has its turn. It goes back to its list, however the turn ends.
 struct Taken<'a> {
     engine: &'a Engine,
     backing: &'a Backing,
@@ -422,8 +423,8 @@ struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     fn of(engine: &'a Engine, backing: &'a Backing, object: Arc<ObjectState>) -> Taken<'a> {
-        // An object with requests is not forgotten. This comes before the look at what it has to
-        // write: whoever forgets it looks at that first.
+        // An object with requests is not forgotten. This comes before the look at what the object
+        // has to write, because a caller that forgets it looks at that first.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         Taken {
             engine,
@@ -443,8 +444,8 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Whether an object has to have another turn: for dirty pages or, of an unstable store, for pages
-/// that no commit has covered yet.
+/// Whether an object needs another turn: for dirty pages or, in an unstable store, for pages that
+/// no commit has covered yet.
 fn has_work_left(backing: &Backing, object: &ObjectState) -> bool {
     let dirty = lock(&object.dirty);
     match backing.geometry.durability {

@@ -1,5 +1,5 @@
 //! Orders of the steps of callers at the gate and of the kswapd that opens it. Time passes only
-//! where nobody can go on: a caller that is not let through waits until kswapd has napped. Run by
+//! when nobody can go on: a caller that is not let through waits until kswapd has napped. Run by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p forebay --lib schedules`.
 
 use crate::cache::Cache;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const FRAMES: u64 = 128;
 const CALLERS: usize = 3;
-/// After a nap kswapd opens the gate once more, and a caller that it forgot goes on then.
+/// After a nap kswapd opens the gate once more. A caller that it missed goes on then.
 const KSWAPD_NAP: Span = Span::from_millis(100);
 
 fn settings() -> Settings {

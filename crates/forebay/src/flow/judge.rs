@@ -1,8 +1,8 @@
-//! What becomes of each page that reclaim took off a list (spec/reclaim.md 3.1, 3.3 h): what its
-//! touches are worth the lists say, and what stands in the way of freeing it is seen here.
+//! What becomes of each page that reclaim took off a list (spec/reclaim.md 3.1, 3.3 h). The lists
+//! know what its touches are worth. This file finds what stands in the way of freeing it.
 //!
 //! Nothing here waits. A dirty file page is never written (before 6.16 it was:
-//! `history/writeback.rs`): it is marked, so that it is freed as soon as its flusher has written
+//! `history/writeback.rs`). It is marked, so that it is freed as soon as its flusher has written
 //! it, and goes to the active list out of reclaim's way (promise 4). A dirty anonymous page has no
 //! flusher: reclaim writes it to swap.
 
@@ -91,8 +91,8 @@ impl Engine {
         judged
     }
 
-    /// Fetches what is touched when the clean pages of a batch leave the index for shadows, as most
-    /// of them will: their buckets, and then the pages that come first in those.
+    /// Fetches ahead what is touched when the clean pages of a batch leave the index for shadows,
+    /// as most of them will: their buckets, and then the pages that come first in those.
     fn prefetch_evictions(&self, batch: &Batch) {
         const IN_THE_WAY: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
         let is_clean = |&&frame: &&u32| self.memory.frames.word(frame) & IN_THE_WAY == 0;

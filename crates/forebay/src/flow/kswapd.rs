@@ -1,7 +1,7 @@
-//! A node's keeper: it sleeps by the rule by which it reclaims.
+//! A node's keeper: it sleeps by the same rule by which it reclaims.
 //!
 //! Spec/reclaim.md 4.4 to 4.6: it runs until one zone that the requests may use is above its high
-//! mark, and asks exactly that, for the highest class that was asked of it, before it sleeps.
+//! mark. Before it sleeps it checks exactly that, for the highest class that a request named.
 
 mod wake;
 
@@ -15,7 +15,7 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_law::scan::{TOP_PRIORITY, kswapd_goal};
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 
-/// How long kswapd naps before it sleeps for good: a wake-up in this time says that it should not.
+/// How long kswapd naps before it sleeps for good: a wake-up in this time means that it should not.
 const NAP: Span = Span::from_millis(100);
 
 impl Engine {
@@ -74,14 +74,15 @@ impl Engine {
         let reclaimed = self.reclaim_until(node, class, is_balanced).await;
         if reclaimed == Some(0) && !is_balanced() {
             node.failures.fetch_add(1, Ordering::Relaxed);
-            // What a run found in use may be free a tick later. Without a rest all the runs that
-            // make a node hopeless could fall into one instant, in which its pages are being read.
-            // Linux goes on at once.
+            // Pages that a run found in use may be free a tick later. Without a rest, all the runs
+            // that make a node hopeless could happen in one instant, while its pages are being
+            // read. Linux goes on at once.
             self.rest(self.settings.tick).await;
         }
     }
 
-    /// One run for `class`. Returns the pages that it freed; none if it ended with `is_balanced`.
+    /// One run for `class`. Returns the pages that it freed: none if it ended because of
+    /// `is_balanced`.
     pub(crate) async fn reclaim_until(
         &self,
         node: &Node,

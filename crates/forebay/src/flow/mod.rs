@@ -1,5 +1,5 @@
-//! Flows wait. Each reads from top to bottom as the policy that it is; with `engine.rs` they are
-//! the only users of the runtime and of stores.
+//! Flows wait. Each reads from top to bottom as the policy itself. Together with `engine.rs` they
+//! are the only users of the runtime and of stores.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -20,12 +20,12 @@
 //! | `resize` | truncate and discard: `line` gives each its turn, `dropping` takes the pages out |
 //! | `opening` | makes an object known, within the budget |
 //! | `anonymous` | anonymous memory from its making to its last handle |
-//! | `swap`, `swapahead` | what of it goes to swap; what is read back together |
+//! | `swap`, `swapahead` | which of its pages go to swap; what is read back together |
 //! | `wait`, `ticket` | bounded waits |
 //!
 //! They call each other in one direction: ARCHITECTURE.md has the order, and `cargo xtask tidy`
 //! compares it with the calls. Nothing that reclaims writes a file page, and nothing that writes
-//! one allocates. What need not wait is not here: see `memory`, `books` and `stores`.
+//! one allocates. Code that need not wait is not here: see `memory`, `books` and `stores`.
 //!
 //! What older kernels did, for the policies that ask for it, is in `history`.
 

@@ -1,4 +1,4 @@
-//! An object is opened: it is made known, and takes its part of the budget.
+//! An object is opened: it is registered, and takes its part of the budget.
 
 use crate::engine::Engine;
 use crate::error::BuildError;
@@ -7,7 +7,7 @@ use crate::state::object::{ObjectState, Origin};
 use std::sync::Arc;
 
 impl Engine {
-    /// Makes the object of `origin` known, or finds it if it is.
+    /// Registers the object of `origin`, or finds it if it is registered already.
     pub(crate) fn open(
         &self,
         origin: Origin,

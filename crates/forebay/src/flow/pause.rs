@@ -1,8 +1,8 @@
 //! A writer that dirties too fast pauses until its rate meets the store's bandwidth.
 //!
-//! Spec/writeback.md 5. One snapshot of every number, the laws, one sleep. The writer never
-//! starts I/O and holds nothing while it sleeps; the record of a pause carries the snapshot. What
-//! writers did before is in `history/foreground`.
+//! Spec/writeback.md 5. One snapshot of every number, the laws, one sleep. The writer never starts
+//! I/O and holds nothing while it sleeps. The record of a pause carries the snapshot. What writers
+//! did in older kernels is in `history/foreground`.
 
 use crate::books::rates::{RateView, is_measured};
 use crate::counters::Counter;
@@ -26,7 +26,7 @@ use forebay_law::share::{answerable_pages, store_background};
 use forebay_rt::Work;
 use std::sync::Arc;
 
-/// A store that has requests and has answered none for so long stands still.
+/// A store that has requests and has answered none for this long stands still.
 const STANDS_STILL: Span = Span::from_millis(500);
 
 /// What the pause law, or the pace law, made of a snapshot.
@@ -38,27 +38,27 @@ struct Decision {
     task_ratelimit: u64,
     sizing: PauseSizing,
     pause_us: u64,
-    /// Whether it owes so much after the pause that it is asked once more.
+    /// Whether it owes so much after the pause that it is evaluated once more.
     asks_again: bool,
     after: DirtierState,
 }
 
-/// Every number that one evaluation judges by.
+/// Every number that one evaluation uses.
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
     now: Instant,
     limits: DirtyLimits,
     inputs: PositionInputs,
     position: Position,
-    /// Of the store's dirty pages those that are not on their way to swap.
+    /// The store's dirty pages that are not on their way to swap.
     store_file_pages: u64,
     exceeded: bool,
     is_measured: bool,
 }
 
 impl Engine {
-    /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated.
-    /// A call that ends is asked earlier than one that goes on, so that each pays for itself.
+    /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. A call
+    /// that ends is evaluated earlier than one that goes on, so that each call pays for itself.
     pub(crate) fn note_dirtied(
         &self,
         backing: &Backing,
@@ -75,11 +75,11 @@ impl Engine {
         let quota = own.call_quota_pages;
         let pays_for_itself = call_ends && quota.is_some_and(|quota| own.clock.nr_dirtied >= quota);
         drop(own);
-        // At the hard limit everybody is asked: the first quotas of many writers are more than
-        // what is left.
+        // At the hard limit every writer is evaluated: the first quotas of many writers together
+        // are more than what is left.
         let due = left == 0 || pays_for_itself || self.global.is_full();
-        // Writers that never reach their own quota are caught by a common one: together they
-        // cannot dirty more than a small part of the limit unseen.
+        // Writers that never reach their own quota are caught by a common one: together they cannot
+        // dirty more than a small part of the limit without an evaluation.
         let unseen = self.global.unevaluated.fetch_add(pages, Ordering::Relaxed) + pages;
         let common_due = unseen >= self.global.ratelimit_pages.load(Ordering::Relaxed);
         if due || common_due {
@@ -88,9 +88,9 @@ impl Engine {
         due || common_due
     }
 
-    /// Pages that a writer may make dirty before it has to be asked, at least 1. A write stops
-    /// there, however long it is: pages past the quota would cost more than the longest pauses
-    /// take back, and the base rate would have to fall for all.
+    /// Pages that a writer may make dirty before it has to be evaluated, at least 1. A write stops
+    /// there, however long it is: pages past the quota would cost more than the longest pauses take
+    /// back, and the base rate would have to fall for all.
     pub(crate) fn pages_until_asked(&self, backing: &Backing, dirtier: &Dirtier) -> u64 {
         let left = if self.past.writers.is_some() {
             self.pages_until_asked_in_foreground(backing)
@@ -100,7 +100,7 @@ impl Engine {
         left.max(1)
     }
 
-    /// A writer is gone: what it dirtied unseen is left to the others.
+    /// A writer is gone: the pages that it dirtied without an evaluation are left to the others.
     pub(crate) fn dirtier_gone(&self, dirtier: &Dirtier) {
         let left = lock(&dirtier.state).clock.nr_dirtied;
         self.global.unevaluated.fetch_add(left, Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Engine {
     pub(crate) async fn balance_dirty_pages(&self, backing: &Arc<Backing>, dirtier: &Dirtier) {
         self.rt.charge(Work::ThrottleCheck).await;
         if let Some(past) = self.past.writers {
-            // Boxed: today's writers should not carry what it needs.
+            // Boxed: today's writers should not carry the size of it.
             return Box::pin(self.balance_in_foreground(past, backing, dirtier)).await;
         }
         let entered = self.rt.now();
@@ -118,14 +118,14 @@ impl Engine {
             let snapshot = self.snapshot(backing);
             self.wake_flusher_if_over(backing, &snapshot);
             if self.store_is_lost(backing, snapshot.limits.thresh) {
-                // No pause makes room where nothing can be written: the writer is refused.
+                // No pause makes room if nothing can be written: the writer is refused.
                 self.mark(Mark::PauseUseless);
                 return;
             }
             if is_free_run(backing, &snapshot) {
                 let inputs = &snapshot.inputs;
                 dirtier.renew(free_run(snapshot.now, inputs.dirty, inputs.thresh), false);
-                // Else quotas would stay short until somebody is asked above the free run.
+                // Otherwise quotas would stay short until a writer is evaluated above the free run.
                 backing.exceeded.store(false, Ordering::Relaxed);
                 return;
             }
@@ -182,7 +182,7 @@ impl Engine {
         let average = inputs.average_pages_per_s;
         let sizing = size_pause(average, dirty_ratelimit, inputs.store_dirty, task);
         let (pace, after) = if self.past.pauses_are_whole {
-            // As the laws say, for a reader that compares: a timer that is late may pass 200 ms.
+            // As the laws compute it, for a reader that compares: a late timer may pass 200 ms.
             paused(before, &sizing, task, snapshot.now, u64::MAX)
         } else if task > 0 {
             paced(before, &sizing, task, snapshot.now)
@@ -206,7 +206,7 @@ impl Engine {
         }
     }
 
-    /// Before the store's rate is known a writer is paced by the writes that end. True if it may
+    /// Before the store's rate is known, a writer is paced by the writes that end. True if it may
     /// go on.
     async fn pause_unmeasured(
         &self,
@@ -220,7 +220,7 @@ impl Engine {
         let deadline = began + longest;
         let listener = backing.write_ended.listen();
         self.update_bandwidth(backing);
-        // What it dirtied may be written by now, and no write may be left that could wake it.
+        // Its dirty pages may be written by now, and no write may be left that could wake it.
         let ended = if may_leave(0, backing.file_pages(), 1) {
             true
         } else {
@@ -238,8 +238,8 @@ impl Engine {
         let dirty = self
             .answerable_pages(backing, &limits)
             .saturating_sub(aside);
-        // The last: a healthy store is written to whatever another one keeps dirty, and only by
-        // what is written to it can it be measured.
+        // The last condition: a healthy store is written to, however much another store keeps
+        // dirty. Its rate can be measured only by writing to it.
         let may_go = dirty < snapshot.position.setpoint
             || (!ended && dirty < snapshot.inputs.hard_limit)
             || (now.since(entered) >= longest && dirty < snapshot.inputs.hard_limit)
@@ -296,9 +296,9 @@ impl Engine {
         }
     }
 
-    /// The dirty pages for which the writers of `backing` answer. What a store that stands still
-    /// has above its own part of the limit is left out, within bounds: it must not stop the
-    /// writers of the others (promise 6).
+    /// The dirty pages for which the writers of `backing` answer. The pages of a store that stands
+    /// still, above that store's own part of the limit, are left out, within bounds: such a store
+    /// must not stop the writers of the others (promise 6).
     fn answerable_pages(&self, backing: &Backing, limits: &DirtyLimits) -> u64 {
         let (all, now) = (self.global.pages(), self.rt.now());
         if self.past.pauses_are_whole {
@@ -370,10 +370,11 @@ impl Engine {
         });
     }
 
-    /// Waits for the end of a pause that another call of the same writer began. A writer is one,
-    /// however many calls it makes at once: were only the call paused that used the quota up, the
-    /// others would go on at memory speed and each in its turn pay for all. False if it goes on for
-    /// longer than a pause may, as it does above the hard limit, or if nobody polls the other call.
+    /// Waits for the end of a pause that another call of the same writer began. A writer counts as
+    /// one, however many calls it makes at once. If only the call that used the quota up paused,
+    /// the others would go on at memory speed and each in its turn would pay for all. False if the
+    /// pause goes on for longer than a pause may, as it does above the hard limit, or if nobody
+    /// polls the other call.
     pub(crate) async fn pause_along(&self, dirtier: &Dirtier) -> bool {
         let Some(listener) = dirtier.turn.listen() else {
             return true;
@@ -389,7 +390,7 @@ fn count_writer(backing: &Backing, dirtier: &Dirtier) {
     }
 }
 
-/// The clock of a writer that nobody slows.
+/// The clock of a writer that is not slowed.
 fn free_run(now: Instant, dirty: u64, thresh: u64) -> DirtierState {
     DirtierState {
         clock: freerun_clock(now.as_millis(), dirty, thresh),
@@ -398,7 +399,7 @@ fn free_run(now: Instant, dirty: u64, thresh: u64) -> DirtierState {
     }
 }
 
-/// A pause as Linux cuts it, of `longest_us` at most.
+/// A pause cut as Linux cuts it, `longest_us` at most.
 fn paused(
     before: DirtierState,
     sizing: &PauseSizing,

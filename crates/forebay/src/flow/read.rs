@@ -19,18 +19,18 @@ use forebay_base::units::{byte_of, page_of, pages_for};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Why a look at a page did not end with its content.
+/// Why a look at a page did not yield its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// It is not there.
     Absent { page: u64 },
     /// It is being filled or written.
     Busy { frame: u32, key: u64 },
-    /// It is anonymous and nobody ever wrote it: zeros.
+    /// It is anonymous and nobody has ever written it: zeros.
     Zeros { page: u64 },
 }
 
-/// Tries before a read failure is taken for final: with the whole window, then the page alone.
+/// Tries before a read failure counts as final: with the whole window, then the page alone.
 const READ_TRIES: u32 = 2;
 
 impl Engine {
@@ -50,7 +50,7 @@ impl Engine {
 
     #[cold]
     fn absent(&self, object: &ObjectState, page: u64) -> Missing {
-        // Its slot is asked for again: it may have been written and have gone to swap in between.
+        // Its slot is checked again: it may have been written and have gone to swap in between.
         let is_zeros = object.is_in_no_slot(page)
             && self.memory.find_surely(key(object.number, page)).is_none()
             && object.is_in_no_slot(page);
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// Copies what is resident of the range into `buffer`, from its start, page by page. Returns
+    /// Copies the resident pages of the range into `buffer`, from its start, page by page. Returns
     /// the bytes copied and what stopped it.
     #[inline]
     pub(crate) fn read_resident(
@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// Fetches ahead the page that will be copied after the one at hand.
+    /// Fetches ahead the page that will be copied after the current one.
     #[inline]
     fn prefetch_page(&self, object: &ObjectState, page: u64) {
         if let Some(frame) = self.memory.index.candidate(key(object.number, page)) {
@@ -129,8 +129,8 @@ impl Engine {
         }
     }
 
-    /// A page that was read ahead is used: the next window of a file is due, or that of swap was
-    /// worth it.
+    /// A page that was read ahead is used: the next window of a file is due, or the window of swap
+    /// was worth it.
     #[cold]
     fn ahead_touched(&self, handle: &Handle, page: u64) {
         match self.memory.swap.get() {
@@ -148,7 +148,7 @@ impl Engine {
     ) -> Result<usize, AccessError> {
         let mut done = 0;
         loop {
-            // Asked after each wait: what was cut off meanwhile will never be there.
+            // Checked after each wait: what was cut off meanwhile will never be there.
             let left = handle.object.length_bytes().saturating_sub(offset_bytes);
             let wanted = left.min(buffer.len() as u64) as usize;
             let rest = buffer.get_mut(done..wanted).unwrap_or_default();
@@ -170,12 +170,12 @@ impl Engine {
         page: u64,
     ) -> Result<SharedHold<'_>, AccessError> {
         loop {
-            // Asked under the hold, if there is one: a cut of the object sets the new length
+            // Checked under the hold, if there is one: a cut of the object sets the new length
             // first, and then waits for the holders of pages past it.
             let looked = self.look(&handle.object, page);
             let (offset_bytes, limit_bytes) = (byte_of(page), handle.object.length_bytes());
             if offset_bytes >= limit_bytes {
-                // It was cut off while this call waited.
+                // The page was cut off while this call waited.
                 self.mark(Mark::HoldCut);
                 return Err(AccessError::TooFar {
                     offset_bytes,
@@ -183,7 +183,7 @@ impl Engine {
                 });
             }
             match looked {
-                // What lies behind a new end in it is zeroed under a hold of its cutter's own.
+                // The part of it past a new end is zeroed by the cut, under a hold of its own.
                 Ok(hold) if handle.object.is_cut_at(page) => {
                     drop(hold);
                     self.resize_ends(&handle.object).await?;
@@ -268,10 +268,10 @@ impl Engine {
             .await
     }
 
-    /// Drops the clean pages of a range that is not wanted any more and begins to write the others,
-    /// which go first once they are written and memory is needed. What else the object or the
-    /// store has to be written is left alone. Waits while the store has enough to do, no longer
-    /// than for an answer.
+    /// Drops the clean pages of a range that is not wanted any more and begins to write the others.
+    /// Those are freed first when they are written and memory is needed. Other dirty pages of the
+    /// object or the store are left alone. Waits while the store has enough to do, no longer than
+    /// for an answer.
     pub(crate) async fn dont_need(self: &Arc<Self>, handle: &Handle, bytes: Range<u64>) {
         let object = &*handle.object;
         let end = bytes.end.min(object.length_bytes());
@@ -289,12 +289,12 @@ impl Engine {
         }
         let dirty = Selection::all(Tag::Dirty, pages);
         let written = self.writeout(&handle.backing, object, dirty);
-        // Advice has no answer: what the store takes too late the flusher writes.
+        // Advice has no answer: the flusher writes what the store takes too late.
         let _ = self.rt.timeout(self.settings.answer_timeout, written).await;
     }
 
-    /// Fetches ahead what the next reads of a batch will touch: the buckets of the later ones,
-    /// the frames and pages of the next ones.
+    /// Fetches ahead what the next reads of a batch will touch: the buckets of the later reads, the
+    /// frames and pages of the next ones.
     #[inline]
     pub(crate) fn warm_ahead(&self, object: &ObjectState, requests: &[ReadRequest<'_>], at: usize) {
         const BUCKETS_AHEAD: usize = 4;
@@ -357,7 +357,7 @@ impl Engine {
         result
     }
 
-    /// Waits for a page that a request has. `failures` is how many reads had failed before.
+    /// Waits for a page that a request holds. `failures` is how many reads had failed before.
     async fn wait_for_fill(
         &self,
         object: &ObjectState,

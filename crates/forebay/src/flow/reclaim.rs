@@ -1,8 +1,8 @@
 //! One pass over the lists of a node, for kswapd or for a caller that needs a frame.
 //!
-//! Spec/reclaim.md 2.6, 2.10 and 3.8. A pass judges each page once and waits only between
-//! batches; frames that are off their lists go back by themselves: a caller that gives up half-way
-//! leaves nothing behind.
+//! Spec/reclaim.md 2.6, 2.10 and 3.8. A pass judges each page once and waits only between batches.
+//! Frames that are off their lists go back by themselves, so a caller that gives up halfway leaves
+//! nothing behind.
 
 pub(super) mod asking;
 mod batch;
@@ -26,8 +26,8 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{ScanInputs, ScanTargets, TOP_PRIORITY, rebalance};
 
-/// Pages that one poll of a run looks at, about a millisecond's worth: whoever reclaims may be a
-/// task among others, and of large memory with nothing to free each pass looks at all of it.
+/// Pages that one poll of a run looks at, about a millisecond's worth. A reclaimer may be one task
+/// among others, and each pass over a large memory with nothing to free looks at all of it.
 const POLL_PAGES: u64 = 32_768;
 
 impl Engine {
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// One pass over the zones of `node` up to `class`, with the waits that follow from it.
+    /// One pass over the zones of `node` up to `class`, with the waits that result from it.
     pub(crate) async fn shrink_node(&self, node: &Node, class: usize, control: &mut ScanControl) {
         let before = (control.reclaimed, control.tally, control.scanned);
         control.tally = Tally::default();
@@ -144,8 +144,8 @@ impl Engine {
             left = rebalance(targets, left);
             adjusted = true;
         }
-        // Also where none of the inactive list was due: it may be empty, and all memory on the
-        // other.
+        // Also if nothing of the inactive list was due: it may be empty, and all memory on the
+        // active list.
         self.age_active_anon_of(zone, control.priority).await;
         if self.past.naps.is_some() {
             self.nap_after_zone(control).await;
@@ -173,8 +173,8 @@ impl Engine {
         }
     }
 
-    /// Judges or ages up to `wanted` pages that are due from one list. False if it has no more to
-    /// give.
+    /// Judges or ages up to `wanted` pages that are due from one list. False if the list has no
+    /// more to give.
     async fn shrink_list(
         &self,
         zone: &Zone,

@@ -1,8 +1,8 @@
 //! Cutting an object and discarding parts of it, against pages that are in flight.
 //!
 //! Spec/writeback.md 10.2: nobody puts pages in while a resize is under way, and no write in flight
-//! can land in what was given up. What a store has been asked to cut or discard it may do late:
-//! the resize goes on until it has answered, whether or not somebody still waits for it.
+//! can land in what was given up. The store may carry out a cut or a discard late: the resize goes
+//! on until the store has answered, even if no caller waits for it any more.
 
 mod anonymous;
 mod dropping;
@@ -25,11 +25,11 @@ use forebay_store::{Failure, IoKind, Request};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that are written at a time where a store cannot discard.
+/// Zeros to write at a time if a store cannot discard.
 static ZEROS: [u8; 16 * PAGE_BYTES] = [0; 16 * PAGE_BYTES];
 
 impl Engine {
-    /// Makes the object `length_bytes` long. What was behind is gone, in the store too.
+    /// Makes the object `length_bytes` long. What was past that is gone, in the store too.
     pub(crate) async fn truncate(
         self: &Arc<Self>,
         handle: &Handle,
@@ -47,8 +47,8 @@ impl Engine {
             .await?
     }
 
-    /// Cuts or extends the object of a store. Until the store has done it no page is dropped, so
-    /// that nothing is lost if it does not (promise 2).
+    /// Cuts or extends the object of a store. No page is dropped before the store has done it, so
+    /// that nothing is lost if the store fails (promise 2).
     async fn truncate_file(
         &self,
         place: &CutPlace,
@@ -60,7 +60,7 @@ impl Engine {
         if length_bytes >= object.length_bytes() {
             return self.extend(object, backing, length_bytes, &guard).await;
         }
-        // From now on nobody submits or holds a page behind the new end.
+        // From now on nobody submits or holds a page past the new end.
         let before = guard.set_length(length_bytes);
         let behind = pages_for(length_bytes)..pages_for(before);
         if let Err(error) = self
@@ -85,9 +85,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes an object longer, or leaves it as long as it is. The store is told first: what is
-    /// written behind the old end meanwhile waits, and would be behind the end once more if the
-    /// store refused a longer one.
+    /// Makes an object longer, or leaves it as long as it is. The store learns of it first.
+    /// Meanwhile writes past the old end wait: they would be past the end again if the store
+    /// refused a longer object.
     async fn extend(
         &self,
         object: &ObjectState,
@@ -102,8 +102,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives an object up that nobody will look for again: its pages are dropped, dirty or not, and
-    /// nothing more is asked of the store for it.
+    /// Gives up an object that nobody will look for again: its pages are dropped, dirty or not, and
+    /// the store is asked for nothing more.
     pub(crate) async fn abandon(self: &Arc<Self>, handle: &Handle) -> Result<(), AccessError> {
         let (engine, backing) = (self.clone(), handle.backing.clone());
         let place = self.place_in_line(&handle.object, ALL_PAGES).await?;
@@ -170,11 +170,12 @@ impl Engine {
         }
     }
 
-    /// The object's length once no resize is under way: a cut may still put another one back.
+    /// The object's length once no resize is under way: until then a cut may still restore another
+    /// one.
     async fn settled_length(&self, object: &ObjectState) -> Result<u64, AccessError> {
         loop {
-            // In a batch nobody resizes. A look at the length and one at the resize, in whichever
-            // order, could have the beginning or the end of a cut between them.
+            // Nobody resizes during a batch. Two separate looks at the length and at the resize, in
+            // either order, could have the beginning or the end of a cut between them.
             if let Some(_batch) = object.begin_batch() {
                 return Ok(object.length_bytes());
             }
@@ -182,8 +183,8 @@ impl Engine {
         }
     }
 
-    /// Lets the store discard pages and then drops them. Until it has, none is dropped, so that
-    /// nothing is lost if it does not (promise 2).
+    /// Lets the store discard pages and then drops them. None is dropped before the store has done
+    /// it, so that nothing is lost if the store fails (promise 2).
     async fn discard_pages(
         &self,
         place: &CutPlace,
@@ -192,7 +193,7 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let object = &**place.object();
         let guard = self.resize_alone(place).await;
-        // What was cut off since somebody looked is gone.
+        // What was cut off since the caller looked is gone.
         let end = pages.end.min(pages_for(object.length_bytes()));
         let pages = pages.start.min(end)..end;
         if pages.is_empty() {
@@ -211,9 +212,10 @@ impl Engine {
         let answer = self.ask(backing, request, Span::MAX).await;
         object.changed();
         answer.unwrap_or(Err(request.error(Failure::NoAnswer)))?;
-        // What was dirty there may have been all that made the store's object this long. Nothing is
-        // left behind it whose write would make it so again, and whoever closes the object without
-        // a sync does not commit. A sync that finds nothing dirty there any more finds this.
+        // The dirty pages there may have been the only reason for the length of the store's object.
+        // No page is left past them whose write would make it that long again, and a caller that
+        // closes the object without a sync does not commit. A sync that finds no dirty page there
+        // any more finds this flag.
         let at_end = pages.end >= pages_for(object.length_bytes());
         if at_end {
             object.length_unsynced.store(true, Ordering::Release);
@@ -222,7 +224,7 @@ impl Engine {
         if at_end {
             let length_bytes = object.length_bytes();
             let told = self.tell_length(backing, object, length_bytes, &guard);
-            // What the store refuses each sync asks again.
+            // If the store refuses, each sync asks again.
             if told.await.is_err() {
                 self.mark(Mark::CommitLengthFailed);
             }
@@ -245,7 +247,7 @@ impl Engine {
         self.check_changeable(handle)
     }
 
-    /// Zeros what a cut left of the last page.
+    /// Zeros the part of the last page that a cut left.
     async fn zero_tail(&self, object: &ObjectState, length_bytes: u64) -> Result<(), AccessError> {
         let start = length_bytes as usize % PAGE_BYTES;
         if start == 0 {
@@ -263,7 +265,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Zeros what of `bytes` lies before the object's end: it may have been cut since somebody
+    /// Zeros the part of `bytes` before the object's end, which may have been cut since the caller
     /// looked at it.
     async fn write_zeros(
         self: &Arc<Self>,

@@ -1,11 +1,11 @@
-//! Several waits of one kind at a time, and never more than so many.
+//! Several waits of one kind at a time, up to a limit.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Carries `calls` out, at most `most` at a time, begun in their order. The first failure in that
-/// order is returned; the others are carried out all the same.
+/// Carries out `calls`, at most `most` at a time, begun in their order. The first failure in that
+/// order is returned. The others are carried out all the same.
 pub(crate) async fn side_by_side<E>(
     most: usize,
     calls: impl Iterator<Item = impl Future<Output = Result<(), E>>>,
@@ -20,7 +20,7 @@ pub(crate) async fn side_by_side<E>(
         if under_way.is_empty() {
             return first.map_or(Ok(()), |(_, error)| Err(error));
         }
-        // All are polled whoever was woken: they are few.
+        // All are polled, whichever was woken: they are few.
         let some_end = poll_fn(|context| {
             let before = under_way.len();
             under_way.retain_mut(|(number, call)| {

@@ -1,4 +1,4 @@
-//! Anonymous memory: reclaim writes its pages to swap, for no flusher does (spec/reclaim.md 7).
+//! Anonymous memory: reclaim writes its pages to swap, because no flusher does (spec/reclaim.md 7).
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -15,7 +15,7 @@ use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::byte_of;
 use forebay_store::{FinishedIo, IoKind, Request};
 
-/// Times that a swap store which refuses is asked again while somebody waits for a frame.
+/// How often a swap store that refuses is asked again while a caller waits for a frame.
 const RETRIES_WHILE_WAITING: u64 = 4;
 
 impl Engine {
@@ -39,8 +39,8 @@ impl Engine {
     }
 
     /// Whether a page whose last write to swap failed may be written now. A store that refuses is
-    /// asked again by one page at a time: reclaim meets every page that it left behind at each
-    /// pass, and would ask for each of them as fast as the store can say no.
+    /// asked again with one page at a time: reclaim meets every page that it left behind in each
+    /// pass, and would ask for each of them as fast as the store can refuse.
     pub(crate) fn takes_swap_retry(&self) -> bool {
         let now_ms = self.now_ms();
         let takes = |swap: &Swap| lock(&swap.retry).take_turn(now_ms);
@@ -51,9 +51,9 @@ impl Engine {
         may
     }
 
-    /// Swap refused a page, which `is_new` if it had not before: it and its like wait. Whoever
-    /// waits for a frame is told that there is none after `answer_timeout`, and swap is asked a few
-    /// times before.
+    /// Swap refused a page. If it `is_new`, swap had not refused it before: the page and others
+    /// like it wait. A caller that waits for a frame gets an error after `answer_timeout`. Swap is
+    /// asked a few times before that.
     fn swap_refused(&self, is_new: bool) {
         let longest_ms = self.settings.answer_timeout.as_millis() / RETRIES_WHILE_WAITING;
         let now_ms = self.now_ms();
@@ -92,7 +92,7 @@ impl Engine {
         let object = self.objects.of_page(owner);
         let slot = object.swap_slot(page_of(owner)).load(Ordering::Acquire);
         let frame = hold.frame();
-        // That its last write failed stays known until this one has not.
+        // The failure of its last write stays known until this write has succeeded.
         hold.unset(flag::DIRTY);
         hold.set(flag::WRITEBACK | flag::RECLAIM | flag::SWAPCACHE);
         self.memory.anonymous_is_clean();
@@ -160,8 +160,8 @@ impl Engine {
         backing.write_is_over();
     }
 
-    /// A clean or fresh anonymous page was written to: its copy in swap is worth nothing now, and
-    /// its slot is given back when slots are scarce.
+    /// A clean or fresh anonymous page was written to: its copy in swap is useless now, and its
+    /// slot is given back when slots are scarce.
     pub(crate) fn anonymous_dirtied(&self, object: &ObjectState, mut hold: ExclusiveHold<'_>) {
         let was_ahead = hold.word() & flag::READAHEAD != 0;
         hold.unset(flag::SWAPCACHE | flag::READAHEAD);

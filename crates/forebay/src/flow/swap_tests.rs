@@ -1,4 +1,4 @@
-//! What page-outs leave to the writes of files.
+//! What page-outs leave for the writes of files.
 
 use crate::cache::Cache;
 use crate::settings::{Parts, Settings};

@@ -1,6 +1,6 @@
-//! What is read back from swap together with the page that is wanted.
+//! What is read back from swap together with the wanted page.
 //!
-//! The law says how many slots; of the pages around the wanted one those are taken whose slots
+//! The law says how many slots. Of the pages around the wanted one, those are taken whose slots
 //! follow one another without a gap, so that one request brings them all.
 
 use crate::engine::Engine;
@@ -11,7 +11,7 @@ use forebay_law::swapahead::slot_range;
 use std::ops::Range;
 
 impl Engine {
-    /// The pages to read when `page` of an anonymous object is wanted, that one among them.
+    /// The pages to read when `page` of an anonymous object is wanted, including that page.
     pub(crate) fn pages_with(&self, object: &ObjectState, page: u64) -> Range<u64> {
         let alone = page..page + 1;
         let slot_of = |page: u64| u64::from(object.swap_slot(page).load(Ordering::Acquire));

@@ -1,4 +1,4 @@
-//! `sync`: what was dirty at the call is written, and the store says that it is durable.
+//! `sync`: what was dirty at the call is written, and the store reports that it is durable.
 //!
 //! The pages that are dirty at the call are tagged first, so that a writer that goes on cannot
 //! keep it from ending (the tag keeps I14 of the specification's list).
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// More often than a request of the largest size can be halved.
+/// A request of the largest size cannot be halved this often.
 const HALVINGS: u32 = 16;
 
 /// Objects that `Cache::sync` syncs at a time.
@@ -32,8 +32,8 @@ const SYNCS: usize = 16;
 pub(crate) const ALL_PAGES: Range<u64> = 0..u64::MAX;
 
 impl Engine {
-    /// Makes durable what of `pages` of `object` is dirty now. A failure during the call is told,
-    /// and one of which the handle of `cursor` has not heard yet.
+    /// Makes the pages of `pages` of `object` that are dirty now durable. Reports a failure during
+    /// the call, and one that the handle of `cursor` has not reported yet.
     pub(crate) async fn sync_pages(
         self: &Arc<Self>,
         object: &Arc<ObjectState>,
@@ -44,15 +44,15 @@ impl Engine {
             return Ok(());
         }
         let mark = {
-            // Together: a write that fails says so and makes its pages dirty again in one step
-            // too, so it is either tagged here or told below.
+            // In one step: a write that fails also reports it and makes its pages dirty again in
+            // one step, so the write is either tagged here or reported below.
             let mut dirty = lock(&object.dirty);
             dirty.tag_for_writing(&self.slab, pages.clone());
             object.errors.mark()
         };
         if pages.end < pages_for(object.length_bytes()) && object.is_longer_than_known() {
-            // What made it longer lies behind the range and may not be written for long: the length
-            // is told by itself, before the commit.
+            // The pages that made it longer lie past the range and may stay unwritten for a long
+            // time: the length is reported separately, before the commit.
             object.length_unsynced.store(true, Ordering::Release);
         }
         self.sync_tagged(object, &pages).await?;
@@ -67,8 +67,8 @@ impl Engine {
     }
 
     /// Pages of a request that failed are tried again in halves, down to those that the store
-    /// refuses. A failure is told once that is done: else the halves that fail after it was told
-    /// would be told as another one.
+    /// refuses. The failure is reported once that is done. Otherwise halves that fail after the
+    /// report would be reported as another failure.
     async fn try_halves(
         self: &Arc<Self>,
         object: &Arc<ObjectState>,
@@ -131,8 +131,8 @@ impl Engine {
                     return Err(unanswered(object, longest));
                 }
             }
-            // It is asked before the commit: what a flusher took since is not in it, and neither is
-            // a cut that ended since.
+            // Checked before the commit: the commit covers nothing that a flusher has taken since,
+            // nor a cut that has ended since.
             if is_all_written {
                 return Ok(());
             }
@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// Syncs every object. The first failure is returned; the others are synced all the same.
+    /// Syncs every object. The first failure is returned. The others are synced all the same.
     pub(crate) async fn sync_all(self: &Arc<Self>) -> Result<(), SyncError> {
         let objects = self.objects.all();
         let syncs = objects.iter().map(|object| async move {
@@ -156,7 +156,7 @@ impl Engine {
         side_by_side(SYNCS, syncs).await
     }
 
-    /// Waits for every cut that was asked for: none comes back when the store has other users.
+    /// Waits for every cut that was asked for: no cut may come late when the store has other users.
     pub(crate) async fn all_cuts_end(&self) -> Result<(), SyncError> {
         for object in self.objects.all() {
             let Some(last) = object.cuts.last_of(&ALL_PAGES) else {
@@ -187,13 +187,13 @@ impl Engine {
         pages: &Range<u64>,
     ) {
         let sequence = backing.next_sequence();
-        // Where all pages are wanted nothing is over before the writes up to that number are. Of a
-        // part of them each write that ends may have been the last.
+        // If all pages are wanted, nothing is over before the writes up to that number are. If a
+        // part of them is wanted, each write that ends may have been the last.
         let number = if *pages == ALL_PAGES { sequence } else { 0 };
         loop {
             let listener = object.written.listen_for(number);
-            // A page that is written again and again is in flight at every look; unstable ones
-            // are until they are committed.
+            // A page that is written again and again is in flight at every look. Unstable pages are
+            // in flight until they are committed.
             if self.next_in(object, Tag::InFlight, pages).is_none()
                 || !backing.has_writes(object.number, 0..sequence)
             {
@@ -203,11 +203,11 @@ impl Engine {
         }
     }
 
-    /// The page `page` is to be written and could not be taken: somebody has it. Waits for that
-    /// one.
+    /// The page `page` is to be written and could not be taken, because somebody holds it. Waits
+    /// for that holder.
     async fn busy_page_settles(&self, object: &ObjectState, page: u64, longest: Span) -> bool {
         if object.is_cut_at(page) {
-            // It is being cut off, or would be.
+            // It is being cut off, or is about to be.
             self.mark(Mark::SyncMetCut);
             return self.resize_ends(object).await.is_ok();
         }

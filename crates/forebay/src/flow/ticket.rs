@@ -1,5 +1,5 @@
 //! Requests that one caller waits for (commit, set length, discard), and work that a caller may
-//! leave and that must not be left half done.
+//! leave but that must not stay half done.
 
 use crate::engine::Engine;
 use crate::state::backing::Backing;
@@ -11,7 +11,7 @@ use forebay_store::{Finish, FinishedIo, Io, IoKind, Request, StoreError};
 use std::future::Future;
 use std::sync::Arc;
 
-/// Where the result of one request after the other arrives.
+/// Where the results of requests arrive, one after the other.
 #[derive(Debug)]
 pub(crate) struct Ticket(Slot<Result<(), StoreError>>);
 
@@ -38,7 +38,7 @@ pub(crate) async fn answer(
     backing.store.submit(io);
     let result = ticket.0.take().await;
     if result.is_ok() && matches!(request.kind, IoKind::SetLength | IoKind::Discard) {
-        // There may be room where there was none.
+        // There may be room now.
         backing.pardon();
     }
     result
@@ -46,7 +46,7 @@ pub(crate) async fn answer(
 
 impl Engine {
     /// Submits a request without pages and waits for its end. None if the store gives no answer
-    /// in `longest`.
+    /// within `longest`.
     pub(crate) async fn ask(
         &self,
         backing: &Backing,
@@ -62,9 +62,9 @@ impl Engine {
         answer.ok()
     }
 
-    /// Does `work` on `object` as a task of its own: a caller that gives up, or that `longest` is
-    /// too long for, leaves it to come to its end, and not half done. None if it takes longer, and
-    /// no other cut of the object, which it may have to wait for, ends meanwhile.
+    /// Does `work` on `object` as a task of its own: if the caller gives up, or `longest` passes,
+    /// the work still comes to its end. None if it takes longer, and no other cut of the object,
+    /// which it may have to wait for, ends meanwhile.
     pub(crate) async fn apart<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -74,7 +74,7 @@ impl Engine {
     ) -> Option<T> {
         let slot = Arc::new(Slot::new());
         let (teller, of) = (slot.clone(), object.clone());
-        // An object with requests is not forgotten.
+        // An object with requests in flight is not forgotten.
         of.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         self.rt.spawn(name, async move {
             let result = work.await;

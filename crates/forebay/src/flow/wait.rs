@@ -1,5 +1,5 @@
-//! Waits of flows: for a page's word, for a resize, for a store's answer; each with a bound after
-//! which it is reported (promise 7).
+//! Waits of flows: for a page's word, for a resize, for a store's answer. Each has a bound, after
+//! which the wait is reported (promise 7).
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -18,13 +18,13 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 
-/// The writes of an object may wait behind those of others for so many times as long as the store
-/// may take for an answer.
+/// The writes of an object may wait behind those of others for this many times the time that the
+/// store may take for an answer.
 const TIMES_OF_OTHERS: u64 = 3;
 
 impl Engine {
-    /// Waits until `ready` says so of the word of `frame`, or the frame has another page.
-    /// False if `longest` passed first.
+    /// Waits until `ready` accepts the word of `frame`, or the frame has another page. False if
+    /// `longest` passed first.
     pub(crate) async fn word_becomes(
         &self,
         frame: u32,
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Waits for a page that a store fills or that somebody writes.
+    /// Waits for a page that a store fills or a caller writes.
     pub(crate) async fn page_settles(
         &self,
         object: &ObjectState,
@@ -68,7 +68,7 @@ impl Engine {
         })
     }
 
-    /// Waits for guards of a page until `ready` says so of its word, or the frame has another page.
+    /// Waits for guards of a page until `ready` accepts its word, or the frame has another page.
     pub(crate) async fn guard_drops(
         &self,
         object: &ObjectState,
@@ -114,8 +114,8 @@ impl Engine {
         }
     }
 
-    /// Waits for the end of one cut. However long the line is, each has the time that a guard and
-    /// a store may take.
+    /// Waits for the end of one cut. However long the line is, each cut has the time that a guard
+    /// and a store may take.
     pub(crate) async fn a_cut_ends(
         &self,
         object: &ObjectState,
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// The output of a future that waits for writes of `object`, or none if they make no progress.
-    /// That is so if `longest` passes without the store finishing anything, or a few times as
+    /// They make none if `longest` passes without the store finishing anything, or a few times as
     /// much without a step of the object's own: a request may be lost while others end.
     pub(crate) async fn while_progressing<F: Future>(
         &self,
@@ -156,7 +156,7 @@ impl Engine {
         longest: Span,
         mut future: Pin<&mut F>,
     ) -> Option<F::Output> {
-        // The oldest write comes to its end, or there is none and the next page is another.
+        // The oldest write ends, or there is none and the next page is another one.
         let progress = || {
             let oldest = backing.oldest_write(object.number);
             let next = || lock(&object.dirty).next_tagged(&self.slab, Tag::ToWrite, 0..u64::MAX);
@@ -183,8 +183,8 @@ impl Engine {
     }
 
     /// The future's output, or none if `longest` passes without the store finishing anything: a
-    /// slow store is waited for, a silent one is not. For writers, which wait for pages of anybody
-    /// to be written and not for one request.
+    /// slow store is waited for, a silent one is not. This is for writers, which wait for pages of
+    /// any object to be written and not for one request.
     pub(crate) async fn while_answering<F: Future>(
         &self,
         backing: &Backing,

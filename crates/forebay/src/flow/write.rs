@@ -21,7 +21,7 @@ use forebay_base::units::{byte_of, page_of, pages_for};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Pages that are written without asking whether a resize or a pause is due, of which no more
+/// Pages that are written without checking whether a resize or a pause is due. No more of them
 /// become dirty than the writer has left of its quota.
 const STRETCH_PAGES: usize = 64;
 
@@ -30,7 +30,7 @@ const STRETCH_PAGES: usize = 64;
 enum Obstacle {
     /// Somebody holds the page, or a write of it is in flight and must not see it change.
     Busy { frame: u32, key: u64 },
-    /// A part of a page that is not resident is to be written.
+    /// Part of a page that is not resident is to be written.
     NeedsFill { page: u64 },
     /// No frame is free.
     NeedsFrame,
@@ -44,12 +44,12 @@ enum Obstacle {
 #[derive(Clone, Copy, Debug)]
 struct Content<'a> {
     bytes: &'a [u8],
-    /// What lies behind the object's end counts as written, and the object gets no longer.
+    /// Bytes past the object's end count as written, and the object gets no longer.
     keeps_length: bool,
 }
 
 impl<'a> Content<'a> {
-    /// What is left of it behind the first `done` bytes.
+    /// What is left of it after the first `done` bytes.
     fn behind(self, done: usize) -> Content<'a> {
         Content {
             bytes: &self.bytes[done..],
@@ -78,7 +78,7 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// What of it lies before the byte `end_bytes` of the object, if anything does.
+    /// The part of it before the byte `end_bytes` of the object, if there is one.
     fn before(self, end_bytes: u64) -> Option<Piece<'a>> {
         let left = end_bytes.saturating_sub(byte_of(self.page) + self.start as u64);
         let length = left.min(self.bytes.len() as u64) as usize;
@@ -112,8 +112,8 @@ impl Engine {
         self.write_content(handle, content, offset_bytes)
     }
 
-    /// Writes those of `bytes` that lie before the object's end, wherever that is when their turn
-    /// comes: whoever cuts it meanwhile must not find it longer again.
+    /// Writes those of `bytes` that lie before the object's end, wherever the end is when their
+    /// turn comes: a caller that cuts the object meanwhile must not find it longer again.
     pub(super) fn overwrite(
         self: &Arc<Self>,
         handle: &Handle,
@@ -135,17 +135,17 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let end_bytes = offset_bytes.saturating_add(content.bytes.len() as u64);
         let pages = page_of(offset_bytes)..pages_for(end_bytes);
-        // One that is refused in any case waits for nobody.
+        // A write that is refused in any case waits for nobody.
         let may_be_done = end_bytes <= LONGEST_BYTES && !handle.is_read_only;
         if may_be_done && let Some(number) = handle.object.cuts.last_of(&pages) {
-            // What was asked for before this write ends before it, also if nobody waits for it any
-            // more. Cuts that come later are beside it.
+            // A cut that was asked for before this write ends before it, even if no caller waits
+            // for that cut any more. Later cuts are independent of it.
             self.mark(Mark::WriteMetResize);
             Box::pin(self.cuts_end(&handle.object, number, &pages)).await?;
         }
         self.check_write(handle, content, offset_bytes)?;
         if handle.dirtier.owes_a_pause() {
-            // Boxed: it is rare, and writers should not carry it twice.
+            // Boxed: it is rare, and writers should not carry its size twice.
             Box::pin(self.pay(handle, offset_bytes)).await?;
         }
         let mut spare = None;
@@ -209,8 +209,8 @@ impl Engine {
             if self.pause_along(dirtier).await && !dirtier.owes_a_pause() {
                 return self.check_failures(handle);
             }
-            // Not over in time, or given up: this call is asked for itself, with the turn if it is
-            // free. Else all but one would pass the hard limit.
+            // The pause was not over in time, or was given up: this call is evaluated itself, with
+            // the turn if it is free. Otherwise all calls except one would pass the hard limit.
             turn = dirtier.turn.take();
         }
         let longest = self.settings.answer_timeout;
@@ -223,7 +223,7 @@ impl Engine {
         {
             owed.end();
             drop(turn);
-            // A pause that pages end which cannot be written ends in a refusal.
+            // A pause that waits for pages that cannot be written ends in a refusal.
             return self.check_failures(handle);
         }
         self.mark(Mark::PauseUnanswered);
@@ -257,7 +257,7 @@ impl Engine {
         self.check_failures(handle)
     }
 
-    /// Refuses a change through a handle for reading alone, or of what nobody may use any more.
+    /// Refuses a change through a read-only handle, or of an object that nobody may use any more.
     pub(super) fn check_changeable(&self, handle: &Handle) -> Result<(), AccessError> {
         if handle.is_read_only {
             self.mark(Mark::ReadOnly);
@@ -272,9 +272,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses a writer whose object has so many pages that cannot be written that they would fill
-    /// the cache, or whose store has and takes nothing of any object. While it takes others, one
-    /// bad object does not stop its neighbours, however much of it there is.
+    /// Refuses a writer if its object has so many pages that cannot be written that they would fill
+    /// the cache, or if its store has such pages and takes nothing of any object. While the store
+    /// takes other objects, one bad object does not stop its neighbours, however large it is.
     fn check_failures(&self, handle: &Handle) -> Result<(), AccessError> {
         let of_store = handle.backing.failed_pages.load(Ordering::Relaxed);
         if of_store == 0 || handle.object.is_anonymous() {
@@ -286,7 +286,7 @@ impl Engine {
         let is_refused = of_object > thresh / 4 || is_one_of_many;
         if is_refused || self.store_is_lost(&handle.backing, thresh) {
             self.mark(Mark::TooManyFailed);
-            // Whoever asks again later may be lucky.
+            // A later call may succeed.
             handle.backing.ask_for_retry(self.now_ms());
             return Err(AccessError::TooManyFailed {
                 object: handle.object.store_object().0,
@@ -339,8 +339,8 @@ impl Engine {
         (done, dirtied, None)
     }
 
-    /// What is left to tell of pages that a stretch made dirty. They are tagged and in the books by
-    /// now, so that a flusher, which is told last, finds them.
+    /// What is left to report of pages that a stretch made dirty. They are tagged and in the books
+    /// by now, so the flusher, which learns of them last, finds them.
     fn pages_are_dirty(&self, handle: &Handle, pages: u64) {
         self.account_written_to(&handle.backing, pages);
         if handle.backing.enqueue(&handle.object, || self.now_ms()) {
@@ -349,7 +349,7 @@ impl Engine {
         }
     }
 
-    /// Overwrites a part of a page that is resident and dirty: nothing has to be told to anybody.
+    /// Overwrites a part of a page that is resident and dirty: nobody has to learn of it.
     #[inline]
     fn overwrite_dirty(&self, handle: &Handle, piece: Piece<'_>) -> bool {
         let object = &*handle.object;
@@ -360,7 +360,7 @@ impl Engine {
         let Ok(mut hold) = self.memory.frames.exclude(frame, key, handle.unwritable) else {
             return false;
         };
-        // The length is asked under the hold: a cut of the object sets the new one first and
+        // The length is checked under the hold: a cut of the object sets the new length first and
         // clears the rest of the last page under a hold of its own.
         if hold.word() & flag::DIRTY == 0 || piece.end_bytes() > object.length_bytes() {
             return false;
@@ -373,7 +373,7 @@ impl Engine {
         true
     }
 
-    /// Writes what of a piece lies before the object's end. In a batch that comes no nearer.
+    /// Writes the part of a piece before the object's end. During a batch the end comes no nearer.
     fn overwrite_piece<'a, 'o>(
         &'a self,
         handle: &'o Handle,
@@ -438,7 +438,7 @@ impl Engine {
     ) -> Result<bool, Obstacle> {
         let is_new = hold.word() & flag::DIRTY == 0;
         if is_new && handle.object.is_anonymous() {
-            // A write to swap that fails in this moment makes it dirty too: one of both counts.
+            // A write to swap that fails in this moment makes it dirty too: one of the two counts.
             if self.memory.frames.set(hold.frame(), flag::DIRTY) & flag::DIRTY == 0 {
                 self.memory.clean_anonymous_is_gone();
             }
@@ -483,14 +483,14 @@ impl Engine {
             self.memory.lists.overwritten(key);
         }
         let Some(mut hold) = self.insert(object, piece.page, fresh, batch) else {
-            // Somebody was faster. The next try finds that page.
+            // Another caller was faster. The next try finds that page.
             self.mark(Mark::WriteOvertaken);
             let frame = self.memory.find_surely(key).unwrap_or(0);
             return Err(Obstacle::Busy { frame, key });
         };
         let is_empty = !object.is_anonymous() || object.is_in_no_slot(piece.page);
         if !piece.is_whole() && !is_empty {
-            // It went to swap after the look at its slot. Now that it is in its slot stays.
+            // It went to swap after the look at its slot. Now that it is in memory, its slot stays.
             self.memory.release_page(hold);
             return Err(Obstacle::NeedsFill { page: piece.page });
         }
@@ -517,10 +517,10 @@ impl Engine {
         tagged.map(|_| ()).map_err(|SlabFull| Obstacle::NeedsBlock)
     }
 
-    /// Lets go of a page that was written to, and says whether that made it dirty: `news` are the
-    /// flags that it has by this write, none if it was dirty before. The object has
-    /// grown by then: a flusher that took the page sooner would write it up to the old end and
-    /// believe it clean.
+    /// Lets go of a page that was written to, and returns whether that made it dirty. `news` are
+    /// the flags that this write sets, none if the page was dirty before. The object has grown by
+    /// then: a flusher that took the page sooner would write it up to the old end and believe it
+    /// clean.
     fn finish_write(&self, handle: &Handle, mut hold: ExclusiveHold<'_>, news: u64) -> bool {
         if news == 0 {
             hold.mark_accessed();
@@ -530,8 +530,8 @@ impl Engine {
             hold.unset(flag::RECLAIM);
         }
         let frame = hold.frame();
-        // Where a page may change under its write, that write may fail while this hold is there:
-        // then the page is dirty by now, and in the books as such.
+        // If a page may change under its write, that write may fail while this hold is there. Then
+        // the page is dirty by now, and in the books as such.
         let was_dirty = hold.set_accessed(news) & flag::DIRTY != 0;
         if handle.object.is_anonymous() {
             self.anonymous_dirtied(&handle.object, hold);
@@ -579,8 +579,8 @@ impl Engine {
         dropped.inspect_err(|_| self.mark(Mark::WriteHeld))
     }
 
-    /// Waits until a block is free again, whichever store it comes from. A write that fails
-    /// wakes as well and gives nothing back: the wait goes on, with the bound that it had.
+    /// Waits until a block is free again, whichever store it comes from. A write that fails wakes
+    /// the caller as well and gives nothing back: the wait then goes on, with its old bound.
     async fn block_is_free(&self) -> Result<(), AccessError> {
         let longest = self.settings.answer_timeout;
         let deadline = self.rt.now() + longest;
@@ -605,7 +605,7 @@ impl Engine {
 }
 
 /// The frame for a page that `handle` writes. Anonymous memory has no place in the dirty limits of
-/// zones, and the writer of it is not writing to a store.
+/// zones, and its writer is not writing to a store.
 fn want_of(handle: &Handle) -> Want {
     if handle.object.is_anonymous() {
         return Want::to_read(handle.node);

@@ -1,7 +1,7 @@
 //! The one place that writes file pages: a run of tagged neighbours becomes one large request.
 //!
-//! It allocates nothing, reclaims nothing and calls no flow that does: the flusher and `sync`
-//! call it, and reclaim only under historic policies.
+//! It allocates nothing, reclaims nothing and calls no flow that does. The flusher and `sync` call
+//! it, and reclaim only under historic policies.
 
 use crate::engine::Engine;
 use crate::marks::Mark;
@@ -21,17 +21,17 @@ use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What came of a claim.
+/// The result of a claim.
 enum Claim {
     Taken(PagePointer),
-    /// It belongs into a request of its own: the ones before it failed less often, or more.
+    /// It belongs in a request of its own: the pages before it failed less often, or more often.
     Apart,
-    /// Somebody has it; it stays tagged.
+    /// Somebody holds it. It stays tagged.
     Busy,
     /// It is clean, or gone.
     Clean,
-    /// It lies past the end, or the end is in it: a cut of the object is about to drop it, or
-    /// puts the end back.
+    /// It lies past the end, or contains the end: a cut of the object is about to drop it, or to
+    /// put the end back.
     Cut,
 }
 
@@ -48,7 +48,7 @@ struct Claimed {
 pub(crate) struct Selection {
     pub(crate) tag: Tag,
     pub(crate) pages: Range<u64>,
-    /// At most so many, and what is dirty behind them of the store's last unit.
+    /// At most this many, and the dirty pages after them in the store's last unit.
     pub(crate) limit: u64,
     /// The caller waits until they are written.
     pub(crate) is_awaited: bool,
@@ -75,9 +75,8 @@ impl Selection {
 }
 
 impl Engine {
-    /// Submits the selected pages, oldest offset first. Waits while the
-    /// store has as many writes as keep it busy. Returns the pages submitted and the first page
-    /// that was not looked at.
+    /// Submits the selected pages, lowest offset first. Waits while the store has as many writes as
+    /// keep it busy. Returns the pages submitted and the first page that was not looked at.
     pub(crate) async fn writeout(
         self: &Arc<Self>,
         backing: &Backing,
@@ -110,7 +109,7 @@ impl Engine {
                 unit_pages,
             };
             // The number first: a sync that finds a page untagged waits for the rounds that may
-            // have it.
+            // have taken it.
             let sequence = backing.write_begins(object.number);
             let (end, range) = (|first| cut.end(first), from..pages.end);
             let taken = lock(&object.dirty).take_run(&self.slab, tag, range, end);
@@ -123,7 +122,7 @@ impl Engine {
             };
             submitted += count;
             if count > 0 {
-                // A store that answers at once has ended them.
+                // A store that answers at once has ended the writes by now.
                 backing.end_retry(object);
             }
             let charge = self.rt.charge(Work::Writeback { pages: count });
@@ -132,19 +131,21 @@ impl Engine {
         }
     }
 
-    /// Waits while the store has as many pages to write as it can in a fifth of a second: enough
-    /// to keep it busy, few enough that a read behind them is answered soon. Pages are counted and
-    /// not requests: what reclaim writes one by one must not keep the flusher from its runs.
+    /// Waits while the store has as many pages to write as it can write in a fifth of a second:
+    /// enough to keep it busy, few enough that a read after them is answered soon. Pages are
+    /// counted, not requests: the single pages that reclaim writes must not keep the flusher from
+    /// its runs.
     async fn until_store_takes_more(&self, backing: &Backing, pages_of_a_write: u64) {
         loop {
             let listener = backing.write_ended.listen();
             let average = lock(&backing.rates).bandwidth.average_pages_per_s;
-            // So many have a vector for certain.
+            // This many certainly have a vector.
             let deep = backing.vectors.count() as u64;
             let allowed = (average / 5 / pages_of_a_write).clamp(backing.least_writes, deep);
             let pages = backing.pages_in_flight.load(Ordering::Acquire);
-            // What goes to swap on the same store has vectors of its own: it may keep the queue
-            // full for as long as memory is short, and files have to get between.
+            // Page-outs to swap on the same store have vectors of their own: they may keep the
+            // queue full for as long as memory is short, and writes of files have to get in
+            // between.
             let requests = u64::from(backing.file_writes_in_flight.load(Ordering::Acquire));
             if requests < deep && pages.div_ceil(pages_of_a_write) < allowed {
                 return;
@@ -154,7 +155,7 @@ impl Engine {
     }
 
     /// Submits one dirty page of an object for reclaim, which waits for nothing. False if somebody
-    /// has it, it is clean by now, or too many writes are under way.
+    /// holds it, it is clean by now, or too many writes are under way.
     pub(crate) fn write_page(
         self: &Arc<Self>,
         backing: &Backing,
@@ -174,9 +175,9 @@ impl Engine {
         is_submitted
     }
 
-    /// Claims the pages of a taken run and submits those that could be, in as few requests as
-    /// the gaps and the vectors allow. `number` is their sequence, and whether the caller waits for
-    /// them. Returns how many, and the page from which on there was no vector.
+    /// Claims the pages of a taken run and submits those that it could claim, in as few requests as
+    /// the gaps and the vectors allow. `number` holds their sequence, and whether the caller waits
+    /// for them. Returns how many, and the first page for which there was no vector.
     fn submit_run(
         self: &Arc<Self>,
         backing: &Backing,
@@ -190,7 +191,7 @@ impl Engine {
             let Some(vector) = self.vector_for_writing(backing, left.end - left.start) else {
                 let mut dirty = lock(&object.dirty);
                 for page in left.clone() {
-                    // A sync may have tagged it, whoever took it.
+                    // A sync may have tagged it, whichever caller took it.
                     dirty.untake(&self.slab, page, Tag::ToWrite);
                 }
                 break;
@@ -206,8 +207,8 @@ impl Engine {
         (submitted, left.start)
     }
 
-    /// An empty vector for a write of `pages` pages or, if there is no longer one, of fewer. None
-    /// if too many writes are under way: it comes back with one of them.
+    /// An empty vector for a write of `pages` pages or, if no vector is that long, of fewer. None
+    /// if too many writes are under way: a vector comes back when one of them ends.
     fn vector_for_writing(&self, backing: &Backing, pages: u64) -> Option<Vec<PagePointer>> {
         let is_short = pages <= backing.vectors.pages() as u64;
         let long = if is_short {
@@ -228,8 +229,8 @@ impl Engine {
         }
     }
 
-    /// Claims neighbours from the front of `left` until one is not to be had or the vector is
-    /// full. Those that were looked at are left out of `left`.
+    /// Claims neighbours from the front of `left` until a claim fails or the vector is full.
+    /// Removes the pages that it looked at from `left`.
     fn claim_neighbours(
         &self,
         backing: &Backing,
@@ -257,13 +258,14 @@ impl Engine {
                     }
                     continue;
                 }
-                // A sync may have tagged it, whoever took it: it is to be written in any case.
+                // A sync may have tagged it, whichever caller took it: it is to be written in any
+                // case.
                 Claim::Busy => {
                     self.mark(Mark::WriteoutBusy);
                     lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);
                 }
-                // It stays tagged for its dropper. A sync waits until the cut is done, or has
-                // failed and the page is there to be written.
+                // It stays tagged for the cut that drops it. A sync waits until the cut is done, or
+                // has failed and the page is there to be written.
                 Claim::Cut => {
                     self.mark(Mark::WriteoutCut);
                     lock(&object.dirty).untake(&self.slab, page, Tag::ToWrite);
@@ -299,7 +301,7 @@ impl Engine {
         }
     }
 
-    /// Claims `page` behind `taken` others, whose writes failed as `history` says.
+    /// Claims `page` after `taken` others, whose writes failed as `history` says.
     fn claim(
         &self,
         backing: &Backing,
@@ -351,8 +353,9 @@ impl Engine {
         } = claimed;
         let offset_bytes = byte_of(first);
         let whole_bytes = (pages.len() * PAGE_BYTES) as u64;
-        // The object may have grown since the claims. It may also be cut since: then the write goes
-        // up to the old end all the same, for who cuts waits for it, and the store may refuse him.
+        // The object may have grown since the claims. It may also have been cut since. Then the
+        // write still goes up to the old end, because the cut waits for it and the store may refuse
+        // the cut.
         let end_bytes = object.length_bytes().max(length_before);
         let to_end = end_bytes.saturating_sub(offset_bytes);
         let least_bytes = whole_bytes - PAGE_BYTES as u64 + 1;

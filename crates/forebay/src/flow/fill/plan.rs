@@ -1,4 +1,4 @@
-//! What a read should bring in: the page it wants, and what the laws of readahead put beside it.
+//! What a read should bring in: the page it wants, and the pages that the laws of readahead add.
 
 use crate::engine::Engine;
 use crate::policy::Readahead;
@@ -10,15 +10,15 @@ use forebay_law::reach::{ReachInputs, reach};
 use forebay_law::readahead::{ReadaheadDecision, ReadaheadInputs, Window, decide};
 use std::ops::Range;
 
-/// The part of the room for new pages that may be on its way from a store. As much again waits for
-/// its readers.
+/// The part of the room for new pages that may be on its way from a store. As much again may wait
+/// for its readers.
 const AHEAD_PART: u64 = 4;
 
 /// What made a handle ask for pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touch {
     pub(crate) page: u64,
-    /// Pages that are wanted from there on.
+    /// Pages that the caller wants from there on.
     pub(crate) request_pages: u64,
     /// The page is there and carries the readahead mark.
     pub(crate) hit_marker: bool,
@@ -49,8 +49,8 @@ impl Touch {
 pub(crate) struct FillPlan {
     pub(crate) pages: Range<u64>,
     pub(crate) marker: Option<u64>,
-    /// Memory is reclaimed for all of its pages, and not only for those that are needed: the store
-    /// would idle while the reader waits.
+    /// Memory is reclaimed for all of its pages, and not only for the needed ones: otherwise the
+    /// store would idle while the reader waits.
     pub(crate) is_due: bool,
 }
 
@@ -127,8 +127,8 @@ impl Engine {
             cached_before: if touch.hit_marker {
                 0
             } else {
-                // No further than a stream looks at first: a miss in a file that is mostly there
-                // must not look at all of it.
+                // No further than a stream looks at first: a miss in a file that is mostly resident
+                // must not look at all of the file.
                 let looked = max_pages.min(self.settings.readahead_pages);
                 let before = page.saturating_sub(looked)..page;
                 before
@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// How far ahead the stream reads from now on, if this touch goes on with its last window.
+    /// How far ahead the stream reads from now on, if this touch continues its last window.
     fn settle_reach(&self, object: &ObjectState, stream: &Stream, touch: Touch) -> u64 {
         let state = stream.state();
         if self.settings.policy.readahead == Readahead::Fixed || state.max_pages == 0 {
@@ -150,9 +150,9 @@ impl Engine {
             return state.reach_pages.max(state.max_pages);
         };
         let backing = self.backing_of(object);
-        // One call is read in as long requests as the store takes, and what comes after it is known
-        // only when another call goes on from there. A miss at the end of the window: the reader is
-        // faster than its marks.
+        // The requests of one call are as long as the store takes. What comes after the call is
+        // known only when another call continues from there. A miss at the end of the window means
+        // that the reader is faster than its marks.
         let is_another_call = touch.page >= state.asked_end;
         let has_waited = is_another_call && (stream.take_waited() || !touch.hit_marker);
         let room = self.memory.room_for_new_pages() / AHEAD_PART;
@@ -169,8 +169,8 @@ impl Engine {
         next
     }
 
-    /// The longest window for a read of so many pages: one that asks for more than a stream may
-    /// have in advance gets it in requests as long as the store takes (spec/writeback.md 9).
+    /// The longest window for a read of this many pages. A read that asks for more than a stream
+    /// may have in advance gets it in requests as long as the store takes (spec/writeback.md 9).
     fn longest_window(&self, object: &ObjectState, usual: u64, request_pages: u64) -> u64 {
         if usual == 0 || request_pages <= usual {
             return usual;
@@ -179,8 +179,8 @@ impl Engine {
     }
 }
 
-/// Whether a touch goes on with the last window of a stream, and if so, whether a page of that
-/// window is missing: it was evicted before it was read, or memory was too short to read it.
+/// Whether a touch continues the last window of a stream, and if so, whether a page of that window
+/// is missing: it was evicted before it was read, or memory was too short to read it.
 fn goes_on(state: &StreamState, touch: Touch) -> Option<bool> {
     let Window { start, size, .. } = state.window;
     let end = start + size;

@@ -1,5 +1,6 @@
-//! Before 5.16: pages of closed files go with the files; before 4.16: caches are asked for as large
-//! a part as was looked at of the pages (spec/reclaim.md 2.11 and 8.1).
+//! Before 5.16, the pages of closed files go with the files. Before 4.16, the part of a cache that
+//! reclaim asks for is as large as the part of the pages that it looked at (spec/reclaim.md 2.11
+//! and 8.1).
 
 use crate::books::drop::is_idle;
 use crate::counters::Counter;
@@ -16,8 +17,8 @@ use forebay_rt::Work;
 use std::sync::Arc;
 
 impl Engine {
-    /// Asks every cache beside the pages by the older rules. What closed files took with them
-    /// counts as reclaimed.
+    /// Asks every cache beside the pages by the older rules. The pages that went with closed files
+    /// count as reclaimed.
     pub(crate) async fn past_shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl) {
         let priority = control.priority;
         let demand = |asked: &Asked| self.past_demand(asked, part, priority);
@@ -87,7 +88,7 @@ impl Engine {
         freed
     }
 
-    /// Drops the pages of a closed file. One that is dirty keeps them all: it is asked again.
+    /// Drops the pages of a closed file. A dirty page keeps all of them: the file is asked again.
     fn strip(&self, file: &Arc<ObjectState>) -> u64 {
         if !is_idle(file) {
             self.objects.keep_unused(file);

@@ -15,10 +15,10 @@ use forebay_law::history::{
 use forebay_law::limits::DirtyLimits;
 use std::sync::Arc;
 
-/// After this long a writer leaves when its store is well below its part of the limit (3.1).
+/// After this long a writer leaves if its store is well below its part of the limit (3.1).
 const LONGEST_STALL: Span = Span::from_millis(200);
 
-/// What a writer judges by.
+/// The numbers that a writer judges by.
 #[derive(Clone, Copy, Debug)]
 struct View {
     limits: DirtyLimits,
@@ -41,7 +41,7 @@ impl View {
 
 impl Engine {
     /// Notes that a writer made `pages` clean pages dirty. True if it has to be evaluated. Linux
-    /// counts on each processor; counted together, evaluations are as frequent.
+    /// counts on each processor. One common count evaluates as often.
     pub(crate) fn note_dirtied_in_foreground(
         &self,
         backing: &Backing,
@@ -60,7 +60,7 @@ impl Engine {
         true
     }
 
-    /// What the common count leaves to the next writer.
+    /// What the common count leaves for the next writer.
     pub(crate) fn pages_until_asked_in_foreground(&self, backing: &Backing) -> u64 {
         let unseen = self.global.unevaluated.load(Ordering::Relaxed);
         self.foreground_ratelimit(backing).saturating_sub(unseen)
@@ -71,7 +71,8 @@ impl Engine {
         foreground_ratelimit(u64::from(self.memory.frames.len()), 1, is_exceeded)
     }
 
-    /// Lets a writer write and nap until too much is dirty no more, or it has done its part.
+    /// Lets a writer write and nap until the dirty pages are within the limit, or it has done its
+    /// part.
     pub(crate) async fn balance_in_foreground(
         &self,
         past: DirtyThrottle,
@@ -165,7 +166,7 @@ impl Engine {
         }
     }
 
-    /// The same with a store's part that never lets the whole limit be passed.
+    /// The same, with a store's part that never lets the whole limit be passed.
     fn view_clipped(&self, backing: &Backing, dirtier: &Dirtier) -> View {
         let mut view = self.view(backing, dirtier);
         let room = view.limits.thresh.saturating_sub(view.dirty);

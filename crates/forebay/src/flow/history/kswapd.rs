@@ -1,4 +1,4 @@
-//! Before 5.3, or before 4.8, or without a rest: the life of a kswapd that is not today's.
+//! Before 5.3, or before 4.8, or without a rest: the life of a kswapd unlike today's.
 //!
 //! It sleeps by the rules of `sleep`, and balances the node, or each zone as `zones` does.
 

@@ -1,5 +1,6 @@
-//! Before 5.16: reclaimers that nap until no store is congested, or for a time (spec/reclaim.md
-//! 5.1 to 5.3, T0, T1, T3 and T4 of 3.5); and the first two versions of waiting for events.
+//! Before 5.16: reclaimers that nap until no store is congested, or for a fixed time
+//! (spec/reclaim.md 5.1 to 5.3, T0, T1, T3 and T4 of 3.5); and the first two versions of waiting
+//! for events.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -35,7 +36,7 @@ impl Engine {
         });
     }
 
-    /// The same, but only where a store is congested and reclaim of the zone or node met that.
+    /// The same, but only if a store is congested and reclaim of the zone or node has met that.
     pub(crate) async fn wait_iff_congested(&self, flags: &ReclaimFlags, who: Who, span: Span) {
         let is_congested = flags.congested.load(Ordering::Relaxed);
         let delayed_us = if is_congested && self.congestion.is_anywhere() {
@@ -82,8 +83,8 @@ impl Engine {
         }
     }
 
-    /// Naps after a zone was shrunk: while far more is under writeback than may be dirty, but in
-    /// one run no longer than a store may be silent (promise 7). Linux naps on, for ever if need
+    /// Naps after a zone was shrunk, while far more is under writeback than may be dirty. In one
+    /// run it naps no longer than a store may be silent (promise 7). Linux naps on, forever if need
     /// be.
     pub(crate) async fn nap_after_zone(&self, control: &mut ScanControl) {
         if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32 {
@@ -156,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// Naps at the end of a caller's pass that was in vain (3.0 to 3.10).
+    /// Naps at the end of a caller's pass that freed nothing (3.0 to 3.10).
     pub(crate) async fn nap_in_vain(&self, first: usize, control: &ScanControl) {
         if self.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux32
             && control.scanned > 0
@@ -167,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Naps of an allocator before it tries again, as it does.
+    /// Naps of an allocator before it tries again.
     pub(crate) async fn naps_before_retry(
         &self,
         version: ReclaimThrottle,
@@ -183,7 +184,7 @@ impl Engine {
         true
     }
 
-    /// The flags of the zone from which node `first` would rather take its frames.
+    /// The flags of the zone that node `first` prefers for its frames.
     fn preferred_flags(&self, first: usize) -> &ReclaimFlags {
         let zones = self.memory.nodes[first].zones.clone();
         let mut zones = zones.rev().map(|zone| &self.memory.zones[zone]);

@@ -10,7 +10,7 @@ use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::TOP_PRIORITY;
 
 impl PastKswapd {
-    /// The class for which kswapd asked whether it may sleep.
+    /// The class for which kswapd checked whether it may sleep.
     pub(crate) fn class_before_sleep(self, node: &Node, previous: usize) -> usize {
         let asked = node.requested_class();
         match self.sleep {
@@ -23,7 +23,7 @@ impl PastKswapd {
         }
     }
 
-    /// The class for which it reclaimed after it slept, or could not.
+    /// The class for which it reclaimed after it slept, or after it could not sleep.
     pub(crate) fn class_after_sleep(self, node: &Node, previous: usize) -> usize {
         let asked = node.take_request();
         match self.sleep {
@@ -33,8 +33,8 @@ impl PastKswapd {
         }
     }
 
-    /// Up to 4.11 a caller that found a zone balanced took that for the whole node, and cleared its
-    /// flags.
+    /// Up to 4.11 a caller that found one zone balanced took the whole node for balanced, and
+    /// cleared its flags.
     pub(crate) fn clear_on_any_check(self, node: &Node, found_balanced: bool) {
         let clears = matches!(
             self.sleep,
@@ -47,7 +47,7 @@ impl PastKswapd {
 }
 
 impl Engine {
-    /// Whether kswapd was balanced by the rule of its sleep test.
+    /// Whether the node was balanced by the rule of kswapd's sleep test.
     pub(crate) fn was_balanced_to_sleep(
         &self,
         past: PastKswapd,
@@ -72,14 +72,14 @@ impl Engine {
         balanced
     }
 
-    /// Whether a run for `class` would find nothing to look at, and yet not be balanced.
+    /// Whether a run for `class` would find nothing to look at although the node is not balanced.
     pub(crate) fn has_no_zones(&self, past: PastKswapd, node: &Node, class: usize) -> bool {
         !past.balances_without_zones() && self.managed_zones(node, class).next().is_none()
     }
 
-    /// A node that has no zone for a class has no page to reclaim for it; caches beside the pages
-    /// are asked, whatever they are worth to the node. Linux spent a processor on finding that out
-    /// again and again; here a tick passes, or somebody asks.
+    /// A node that has no zone for a class has no page to reclaim for it. Caches beside the pages
+    /// are asked, whatever they are worth to the node. Linux kept a processor busy by finding this
+    /// out again and again. Here a tick passes first, or a caller asks.
     pub(crate) async fn rest_without_work(&self, node: &Node) {
         let nothing = PagesLookedAt {
             looked_at: 0,

@@ -7,7 +7,7 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_rt::{Virtual, VirtualSettings};
 use std::sync::Arc;
 
-/// Machine M: DMA, DMA32 and Normal, of which so many frames are free, and the others reclaimable.
+/// Machine M: DMA, DMA32 and Normal. `free` frames of each are free, and the others reclaimable.
 fn machine(sleep: KswapdSleep, free: [u64; 3]) -> (Virtual, Arc<Engine>) {
     machine_of(sleep, [3_840, 786_432, 128_000], free)
 }
@@ -48,7 +48,7 @@ fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual
     (world, engine)
 }
 
-/// The rules of a cache's policy, today's among them.
+/// The rules of a cache's policy, including today's policy.
 fn rules(engine: &Engine) -> PastKswapd {
     engine.past.kswapd.unwrap_or(PastKswapd::TODAY)
 }
@@ -144,7 +144,7 @@ fn who_clears_the_flags_of_a_node() {
 #[test]
 fn classes_before_and_after_sleep() {
     use KswapdSleep::{Clear, ForClassZero, ForRequestedClass, KeepAwake};
-    // Spec/reclaim.md 4.6: nobody has asked, and class 1 was the last; then class 1 was asked
+    // Spec/reclaim.md 4.6: first nobody has asked and class 1 was the last; then class 1 was asked
     // for while class 2 was the last.
     for (sleep, idle, asked) in [
         (ForClassZero, (0, 0), (1, 1)),

@@ -17,11 +17,11 @@ use forebay_base::sync::atomic::Ordering;
 /// A pass is in trouble below this priority.
 const TROUBLE_PRIORITY: u32 = 10;
 
-/// Pages that a caller has to look at before it asks the flushers for as many.
+/// A caller that has looked at more pages than this asks the flushers for as many.
 const ASKS_FLUSHERS_ABOVE: u64 = 48;
 
 impl Engine {
-    /// What became of a page, by any of the older rules.
+    /// The fate of a page by any of the older rules.
     pub(crate) fn past_fate(
         &self,
         zone: &Zone,
@@ -76,7 +76,7 @@ impl Engine {
         }
     }
 
-    /// The flags by which reclaim of `zone` goes: its own where zones are balanced.
+    /// The flags that reclaim of `zone` uses: the zone's own where zones are balanced.
     pub(crate) fn reclaim_flags<'a>(&'a self, zone: &'a Zone) -> &'a ReclaimFlags {
         if self.past.balances_zones() {
             &zone.flags
@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Of a dirty file page that was not written. Before 3.2 those were only counted.
+    /// The fate of a dirty file page that was not written. Before 3.2 those were only counted.
     fn past_dirty_file(&self, stage: ReclaimWriteback, hold: &ExclusiveHold<'_>) -> Fate {
         if stage < ReclaimWriteback::Marked {
             self.count(Counter::NrVmscanWriteSkip, 1);
@@ -120,8 +120,8 @@ impl Engine {
         }
     }
 
-    /// Whether the store of a page is so busy that a caller does not write to it: kswapd does, and
-    /// so does a caller that is writing to that store anyway.
+    /// Whether the store of a page is so busy that a caller does not write to it. Kswapd does
+    /// write, and so does a caller that is already writing to that store.
     fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl) -> bool {
         if control.who == Who::Kswapd || !self.congestion.is_anywhere() {
             return false;
@@ -130,7 +130,7 @@ impl Engine {
         backing.is_congested() && control.own_store != Some(backing.number)
     }
 
-    /// Asks for the write of a dirty file page; the store's file system may refuse. The request is
+    /// Asks for the write of a dirty file page. The store's file system may refuse. The request is
     /// counted either way.
     pub(crate) fn write_file_page(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl) {
         let object = self.objects.of_page(hold.owner());
@@ -158,8 +158,9 @@ impl Engine {
         control.wrote_to = Some(backing);
     }
 
-    /// A reclaimer that wrote waits while the store's queue is full, as it would for a place in it.
-    /// One that has waited may overbook the queue by half, so that one place is enough for a batch.
+    /// A reclaimer that wrote waits while the store's queue is full, as it would for a place in the
+    /// queue. After that wait it may overbook the queue by half, so that one place is enough for a
+    /// batch.
     pub(crate) async fn wait_after_writes(&self, control: &mut ScanControl) {
         let Some(backing) = control.wrote_to.take() else {
             return;
@@ -174,7 +175,7 @@ impl Engine {
         self.settings.policy.reclaim_writeback >= ReclaimWriteback::KswapdWhereMetTwice
     }
 
-    /// A caller that has looked at much in vain asks the flushers for as many pages (3.0 to 4.10).
+    /// A caller that has looked at many pages in vain asks the flushers for as many (3.0 to 4.10).
     pub(crate) fn ask_flushers_after(&self, total_scanned: u64) {
         if self.asked_after_batches() || total_scanned <= ASKS_FLUSHERS_ABOVE {
             return;

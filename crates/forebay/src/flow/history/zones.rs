@@ -1,4 +1,4 @@
-//! Before 4.8: kswapd balances each zone for itself (spec/reclaim.md 4.3, as in 3.0).
+//! Before 4.8: kswapd balances each zone separately (spec/reclaim.md 4.3, as in 3.0).
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// Whether a zone was looked at so often in vain that it is left alone, but for gentle passes.
+    /// Whether a zone was scanned so often in vain that only gentle passes still look at it.
     fn is_hopeless(&self, zone: &Zone, control: &ScanControl) -> bool {
         control.priority < TOP_PRIORITY && self.memory.is_unreclaimable(zone)
     }

@@ -1,4 +1,4 @@
-//! What stands in the way of freeing a page, and what becomes of it then.
+//! What stands in the way of freeing a page, and what then becomes of the page.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -11,7 +11,7 @@ pub(crate) enum Fate {
     Activate,
     /// To the active list, because it cannot be freed now.
     OutOfTheWay,
-    /// Back to its list, where these touches are used up.
+    /// Back to its list, where this many touches are used up.
     Round(u64),
     Keep,
     PageOut,
@@ -20,8 +20,9 @@ pub(crate) enum Fate {
 }
 
 impl Engine {
-    /// Of a page whose write has not ended: it goes out of reclaim's way, marked, to be freed when
-    /// it has. One that is `met_again`, where all that reclaim meets is like it, makes kswapd wait.
+    /// The fate of a page whose write has not ended: it is marked and goes out of reclaim's way,
+    /// and is freed when the write has ended. A page that is `met_again`, when every page that
+    /// reclaim meets is like it, makes kswapd wait.
     pub(crate) fn leave_in_writeback(
         &self,
         hold: &ExclusiveHold<'_>,
@@ -44,8 +45,8 @@ impl Engine {
         Fate::OutOfTheWay
     }
 
-    /// Of a dirty anonymous page that has a slot of swap: it is written, unless swap refused it
-    /// just now.
+    /// The fate of a dirty anonymous page that has a slot of swap: it is written, unless swap
+    /// refused it just now.
     pub(crate) fn page_out_or_put_off(&self, hold: &ExclusiveHold<'_>) -> Fate {
         if hold.word() & flag::FAILED != 0 && !self.takes_swap_retry() {
             Fate::OutOfTheWay

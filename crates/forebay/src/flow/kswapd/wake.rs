@@ -1,4 +1,4 @@
-//! The caller that wakes kswapd: it found a zone below its low mark.
+//! How a caller that found a zone below its low mark wakes kswapd.
 
 use crate::engine::Engine;
 use crate::state::node::Node;
@@ -25,7 +25,7 @@ impl Engine {
         }
     }
 
-    /// Wakes all of them, that of node `first` before the others.
+    /// Wakes all kswapds, that of node `first` before the others.
     pub(crate) fn wake_kswapds(&self, first: usize) {
         for node in self.memory.nodes_from(first) {
             self.wake_kswapd(node, node.top_class());

@@ -9,7 +9,7 @@ use forebay_rt::{Virtual, VirtualSettings};
 use forebay_store::{MemoryStore, ObjectId};
 use std::sync::Arc;
 
-/// A kswapd that has given up ages nothing, so who reclaims for himself has to.
+/// A kswapd that has given up ages nothing, so a caller that reclaims for itself has to.
 #[test]
 fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
     let world = Virtual::new(VirtualSettings::default());

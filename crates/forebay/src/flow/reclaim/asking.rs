@@ -1,4 +1,4 @@
-//! How a cache beside the pages is asked: in batches, and what could not be asked is owed.
+//! How a cache beside the pages is asked: in batches. What could not be asked stays owed.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -6,11 +6,11 @@ use forebay_law::shrink::{DEFAULT_SEEKS, Demand};
 
 /// A cache as the law of demands sees it.
 pub(crate) struct Asked {
-    /// Objects that it could give up.
+    /// Objects that it could free.
     pub(crate) freeable: u64,
     /// Objects that earlier passes could not ask.
     pub(crate) deferred: u64,
-    /// What one costs to make again.
+    /// What one object costs to make again.
     pub(crate) seeks: u64,
 }
 
@@ -36,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// Asks for the memory of closed files without pages: it is of no use to anybody but them.
+    /// Asks for the memory of closed files without pages, which is of use to nobody else.
     pub(crate) fn ask_closed_files(&self, demand: impl Fn(&Asked) -> Demand) {
         let owed = &self.shrinkers.closed_files;
         let mut demand = demand(&Asked {

@@ -12,9 +12,9 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_rt::{Charge, Work};
 
 impl Engine {
-    /// Takes the processor time of looking at a batch, which on a simulated machine passes while
-    /// its pages are off the list. The list's lock is the node's, or the zone's where kswapd
-    /// balances zones (before 4.8).
+    /// Takes the processor time of looking at a batch. On a simulated machine it passes while the
+    /// pages of the batch are off the list. The list's lock is the node's, or the zone's where
+    /// kswapd balances zones (before 4.8).
     async fn charge_scan(&self, zone: &Zone, pages: usize) {
         let lock = if self.past.balances_zones() {
             self.memory.nodes.len() + zone.number
@@ -92,7 +92,7 @@ impl Engine {
         tally
     }
 
-    /// Frees or puts back what was isolated. Returns what it met, and the processor time of it.
+    /// Frees or puts back what was isolated. Returns what it met, and its processor time.
     fn settle_judged(&self, batch: Isolated<'_>, control: &mut ScanControl) -> (Tally, Charge) {
         let (zone, taken, is_file) = (batch.zone, batch.frames, batch.list.is_file());
         let judged = self.judge_batch(zone, &taken, control, is_file);
@@ -131,7 +131,7 @@ impl Engine {
         (tally, writing.and(Work::Request { count: written }))
     }
 
-    /// A batch in which nothing was clean, and no flusher had any of it, asks the flushers.
+    /// A batch in which nothing was clean and that no flusher had begun to write asks the flushers.
     fn kick_flushers_after(&self, tally: &Tally) {
         let is_all_dirty = tally.unqueued_dirty > 0 && tally.unqueued_dirty == tally.taken;
         let is_asked_here = self.past.writes.is_none() || self.asked_after_batches();

@@ -1,5 +1,5 @@
-//! What a pass asks of caches beside the pages (spec/reclaim.md 2.11): the program's own, and what
-//! the cache itself knows of closed files.
+//! What a pass asks of caches beside the pages (spec/reclaim.md 2.11): the program's own caches,
+//! and the cache's own records of closed files.
 
 use crate::engine::Engine;
 use crate::flow::reclaim::ScanControl;

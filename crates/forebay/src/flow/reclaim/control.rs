@@ -1,4 +1,4 @@
-//! One run of reclaim: whose it is, what it is after, and what came of it.
+//! One run of reclaim: who runs it, what its goal is, and what came of it.
 
 use crate::flow::reclaim::Tally;
 use crate::state::backing::Backing;
@@ -25,7 +25,7 @@ pub(crate) struct ScanControl {
     pub(crate) goal: u64,
     /// Zones that are not too large for the budget are left alone.
     pub(crate) zones_over_only: bool,
-    /// Both types may be deactivated whatever the lists look like.
+    /// Pages of both types may be deactivated, whatever the state of the lists.
     pub(crate) force_deactivate: bool,
     pub(crate) skipped_deactivate: bool,
     /// Pages judged in this pass.
@@ -35,11 +35,11 @@ pub(crate) struct ScanControl {
     pub(crate) tally: Tally,
     /// Pages looked at since others last ran.
     pub(crate) unyielded: u64,
-    /// When waits for writes under way end in this run, once there was one.
+    /// When this run stops waiting for writes under way. None before the first such wait.
     waits_until: Option<Instant>,
 }
 
-/// Goal of a caller that reclaims for itself.
+/// The goal of a caller that reclaims for itself.
 const DIRECT_GOAL: u64 = 32;
 
 impl ScanControl {
@@ -61,8 +61,8 @@ impl ScanControl {
         }
     }
 
-    /// When all waits for writes under way end in this run, which is `longest` after the first: a
-    /// store that is silent is waited for once, and not for each batch.
+    /// When this run stops waiting for writes under way: `longest` after its first wait. A silent
+    /// store is waited for once, and not for each batch.
     pub(crate) fn waits_until(&mut self, now: Instant, longest: Span) -> Instant {
         *self.waits_until.get_or_insert(now + longest)
     }

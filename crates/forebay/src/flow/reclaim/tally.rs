@@ -15,7 +15,7 @@ pub(crate) struct Tally {
     pub(crate) immediate: u64,
     pub(crate) congested: u64,
     pub(crate) activated: u64,
-    /// Dirty pages that would be written, and those that were not because of a busy store.
+    /// Dirty pages that would be written, and those that a busy store kept from it.
     pub(crate) dirty_met: u64,
     pub(crate) gate_closed: u64,
     /// Anonymous pages submitted for writing.
@@ -23,8 +23,9 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a page with the flags `word` as flushers and stores are judged: by the pages of files
-    /// alone (spec/reclaim.md 3.1, P5 and P6). Says whether reclaim met it under writeback before.
+    /// Counts a page with the flags `word`. Flushers and stores are judged by the pages of files
+    /// alone (spec/reclaim.md 3.1, P5 and P6). Returns whether reclaim met it under writeback
+    /// before.
     pub(crate) fn classify(
         &mut self,
         word: u64,
@@ -55,8 +56,8 @@ impl Tally {
         self.paged_out += other.paged_out;
     }
 
-    /// Raises the flags for what a pass or a batch met. It met nothing but dirty pages if `taken`
-    /// of them were.
+    /// Raises the flags for what a pass or a batch met. It met only dirty pages if `taken` of
+    /// them were.
     pub(crate) fn raise(&self, flags: &ReclaimFlags, taken: u64) {
         if self.writeback > 0 && self.writeback == self.taken {
             flags.writeback.store(true, Ordering::Relaxed);
@@ -76,7 +77,7 @@ mod tests {
 
     const IN_FLIGHT: u64 = flag::WRITEBACK | flag::RECLAIM;
 
-    /// Classifies pages of these flags on a store that is never congested.
+    /// Classifies pages with these flags on a store that is never congested.
     fn is_congested(words: &[(u64, usize)]) -> bool {
         let mut tally = Tally::default();
         for &(word, count) in words {

@@ -1,5 +1,6 @@
 //! What throttles a reclaimer (spec/reclaim.md 3.5, T7, and 5.4 to 5.6): it waits for an event that
-//! says that others got on, or for room in a store's queue. What slows a writer is `flow/pause.rs`.
+//! shows progress of others, or for room in a store's queue. What slows a writer is in
+//! `flow/pause.rs`.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -16,7 +17,7 @@ use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
 
 impl Engine {
-    /// Flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
+    /// Raises flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
     pub(super) async fn throttle_after_pass(&self, node: &Node, control: &ScanControl) {
         let tally = &control.tally;
         let (who, reason) = match control.who {
@@ -71,8 +72,8 @@ impl Engine {
         true
     }
 
-    /// Lets a reclaimer that paged out wait while the queue of swap is full: what has been
-    /// submitted and not written is memory that nobody can have, and a read has to pass all of it.
+    /// Lets a reclaimer that paged out wait while the queue of swap is full. Memory that was
+    /// submitted and is not yet written is of use to nobody, and a read has to pass all of it.
     /// Pages of a batch lie side by side in swap, so the store makes one request of them.
     pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl) {
         let Some(swap) = self.memory.swap.get() else {
@@ -84,7 +85,7 @@ impl Engine {
     }
 
     /// Waits until `backing` has fewer writes under way than the first of `rooms`, or than the
-    /// second once one has ended meanwhile.
+    /// second once a write has ended meanwhile.
     pub(crate) async fn wait_for_room(
         &self,
         backing: &Backing,

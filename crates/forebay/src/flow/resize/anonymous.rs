@@ -1,4 +1,4 @@
-//! Cutting anonymous memory. Its length is told to nobody, and its pages may be in swap.
+//! Cutting anonymous memory. No store learns its length, and its pages may be in swap.
 
 use crate::engine::Engine;
 use crate::error::AccessError;
@@ -14,7 +14,7 @@ use forebay_base::units::{page_of, pages_for};
 use std::sync::Arc;
 
 impl Engine {
-    /// Makes anonymous memory `length_bytes` long. What was behind is gone.
+    /// Makes anonymous memory `length_bytes` long. What was past that is gone.
     pub(super) async fn truncate_anonymous(
         self: &Arc<Self>,
         handle: &Handle,
@@ -28,15 +28,15 @@ impl Engine {
             if self.resize_apart("truncate", handle, first, cut).await?? {
                 return Ok(());
             }
-            // The rest of the last page is in swap, where nobody can zero it. It comes in as it is:
-            // the cut may still be refused.
+            // The rest of the last page is in swap, where nobody can zero it. It comes in
+            // unchanged, because the cut may still be refused.
             let missing = Missing::Absent { page: first };
             self.bring_in(handle, missing, first).await?;
         }
     }
 
-    /// Nobody puts pages in from the new length to the last page dropped, so none stays behind the
-    /// end. False if the page with the new end is in swap alone: then nothing is cut.
+    /// Nobody puts pages in from the new length to the last page dropped, so none stays past the
+    /// end. False if the page with the new end is only in swap: then nothing is cut.
     async fn cut_anonymous(
         &self,
         place: &CutPlace,
@@ -63,7 +63,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Zeros what a cut left of the last page. False if that page is in swap alone.
+    /// Zeros the part of the last page that a cut left. False if that page is only in swap.
     async fn zero_anonymous_tail(&self, object: &ObjectState, length_bytes: u64) -> bool {
         let start = length_bytes as usize % PAGE_BYTES;
         if start == 0 {

@@ -37,7 +37,7 @@ impl Engine {
         dropped.inspect_err(|_| self.mark(Mark::CutHeld))
     }
 
-    /// Drops pages that nobody submits, puts in or begins to hold: whatever keeps one busy now
+    /// Drops pages that nobody submits, puts in or begins to hold any more: what keeps one busy now
     /// ends by itself.
     pub(super) async fn drop_surely(
         &self,
@@ -90,7 +90,7 @@ impl Engine {
                 let mut dirty = lock(&object.dirty);
                 dirty.cancel(&self.slab, page);
                 if word & flag::UNSTABLE != 0 {
-                    // Else the mark is that of a flusher which has yet to find the page gone.
+                    // Otherwise the mark belongs to a flusher that has yet to find the page gone.
                     dirty.landed(&self.slab, page);
                 }
                 drop(dirty);

@@ -1,5 +1,5 @@
-//! The line of an object's cuts: each takes its place when it is asked for, and has the object to
-//! itself when its turn comes.
+//! The line of an object's cuts: each cut takes its place when it is asked for, and has the object
+//! to itself when its turn comes.
 
 use crate::engine::Engine;
 use crate::error::AccessError;
@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Engine {
-    /// A place in the line of the object's cuts. It is taken at once unless very many are in line:
-    /// what the caller is told of after it has left is then behind the cut, and stays.
+    /// A place in the line of the object's cuts. It is taken at once unless very many are in line.
+    /// A write that the caller makes after it has left then comes after the cut, and stays.
     pub(crate) async fn place_in_line(
         &self,
         object: &Arc<ObjectState>,
@@ -31,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// Does a resize apart from its caller, which hears if the store is silent. `work` has its
+    /// Does a resize apart from its caller, which learns if the store is silent. `work` has its
     /// place in line already.
     pub(super) async fn resize_apart<T: Send + 'static>(
         &self,
@@ -53,8 +53,8 @@ impl Engine {
         })
     }
 
-    /// The right to resize when it is the place's turn and every batch of insertions has ended.
-    /// Batches wait for nothing, so that takes their few microseconds.
+    /// The right to resize, when it is the place's turn and every batch of insertions has ended.
+    /// Batches wait for nothing, so that takes only their few microseconds.
     pub(crate) async fn resize_alone<'p>(&self, place: &'p CutPlace) -> ResizeGuard<'p> {
         let guard = loop {
             let listener = place.object().listen_for_cuts();
@@ -70,9 +70,9 @@ impl Engine {
         guard
     }
 
-    /// Tells the store the length that the object has or is to have. Nobody else changes it before
-    /// the store answers: a length that arrives late would cut off what was written behind it.
-    /// While the store may not know the object's length, each sync tells it again.
+    /// Reports to the store the length that the object has or will have. Nobody else changes it
+    /// before the store answers: a length that arrives late would cut off what was written past it.
+    /// While the store may not know the object's length, each sync reports it again.
     pub(crate) async fn tell_length(
         &self,
         backing: &Backing,
