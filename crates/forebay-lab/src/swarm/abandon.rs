@@ -1,4 +1,4 @@
-//! Dropping a future at a chosen one of its waits.
+//! Abandoned calls: a future that is dropped at one of its waits, at a chosen one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ pub(super) struct Abandoned<F> {
     waits_left: Option<u32>,
 }
 
-/// `future`, dropped at its wait number `waits` (from 1), or never.
+/// `future`, dropped at its wait number `waits` (counted from 1), or never.
 pub(super) fn abandon_after<F: Future>(future: F, waits: Option<u32>) -> Abandoned<F> {
     Abandoned {
         future: Some(Box::pin(future)),

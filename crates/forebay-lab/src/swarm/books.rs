@@ -1,4 +1,5 @@
-//! Sums that have to agree: the cache's gauges with each other, and with what the stores counted.
+//! The books: sums that have to agree. The cache's gauges are compared with each other and with
+//! what the stores counted.
 
 use super::plan::Part;
 use super::store::Tally;
@@ -7,7 +8,7 @@ use super::world::World;
 use forebay::policy::DirtyThrottle;
 use forebay::{Counter, Policy, Statistics};
 
-/// Pages that a writer may dirty between two looks at the limits.
+/// Pages that a writer may dirty between two checks of the limits.
 const STRETCH_PAGES: u64 = 64;
 
 impl World {
@@ -28,7 +29,8 @@ impl World {
         }
         let limit = statistics.dirty_limit.max(statistics.nr_dirty_threshold);
         let limit = self.highest_limit(limit);
-        // What a store has above its part is left out for the others, up to the limit.
+        // What a store has above its part is left out of account for the other stores, up to the
+        // limit.
         let paced = self.plan.settings.policy.dirty_throttle == DirtyThrottle::Paced;
         let left_out = if paced && self.stores.len() > 1 {
             limit
@@ -43,7 +45,7 @@ impl World {
         } else {
             0
         };
-        // Up to 3.1 a writer pays afterwards, by writing itself: calls that were given up and
+        // Up to 3.1 a writer pays afterwards, by writing itself. Calls that were given up and
         // stores that take nothing let it be ahead for longer.
         let ahead = match self.plan.settings.policy.dirty_throttle {
             DirtyThrottle::ForegroundPerStore | DirtyThrottle::Foreground => 4 * STRETCH_PAGES,
@@ -69,8 +71,8 @@ impl World {
         }
     }
 
-    /// What holds when nothing is under way. Who waited for that may have been told that the power
-    /// has failed instead, and then requests are under way for ever.
+    /// What holds when nothing is under way. A run that waited for that may have ended with a loss
+    /// of power instead, and then requests stay under way for ever.
     pub(super) fn judge_books(&self) {
         if self.is_over() {
             return;
@@ -145,7 +147,7 @@ impl World {
     }
 }
 
-/// Gauges of one cache that say the same.
+/// Gauges of one cache that have to be equal.
 fn sums(statistics: &Statistics) -> Vec<(&'static str, u64, u64)> {
     let zones = || statistics.zones.iter();
     let backings = || statistics.backings.iter();

@@ -1,4 +1,4 @@
-//! A memory budget that becomes smaller and larger while everybody works.
+//! A memory budget that shrinks and grows while all tasks work.
 
 use super::client::PAGE;
 use super::verdict::Oracle;
@@ -8,7 +8,7 @@ use forebay::policy::ReclaimThrottle;
 use forebay_base::{Prng, Span};
 use std::sync::Arc;
 
-/// Changes the budget until the writers have ended, and gives all of it back then.
+/// Changes the budget until the writers have ended. Then it gives all of it back.
 pub(super) async fn change_memory(world: Arc<World>) {
     let mut chance = world.chance("budgets", 0);
     let full = world.plan.settings.memory_bytes;
@@ -75,7 +75,7 @@ async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
             let allowed = memory_bytes + over;
             let is_written = world.pages_written() > written;
             let dirty_pages = if is_written { statistics.dirty() } else { 0 };
-            // Objects take some beside the pages, which the task of the balloon follows.
+            // Objects take some memory beside the pages. The balloon's task follows that.
             statistics.memory_bytes - statistics.object_bytes <= allowed
                 && (over == 0 || may_stay_over(world, over, dirty_pages))
         }
@@ -94,13 +94,13 @@ async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
     }
 }
 
-/// Whether there may be pages that nothing can be made of in time. `dirty_pages` were not written
-/// yet by stores that were at work all along: one page in each of many objects takes a while.
+/// Whether there may be pages over the budget that cannot be freed in time. `dirty_pages` were not
+/// yet written by stores that worked all the time: one page in each of many objects takes a while.
 fn may_stay_over(world: &World, over_bytes: u64, dirty_pages: u64) -> bool {
-    // Eight are those that calls under way hold.
+    // Calls under way hold eight.
     let few = over_bytes <= (8 + dirty_pages) * PAGE;
     let plan = &world.plan;
-    // The first versions of waiting for progress sleep at each priority of a pass in vain: one pass
+    // The first versions of waiting for progress sleep in vain at each priority of a pass: one pass
     // may last for five seconds.
     let throttle = plan.settings.policy.reclaim_throttle;
     let sleeps = matches!(

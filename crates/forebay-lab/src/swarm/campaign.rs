@@ -1,4 +1,4 @@
-//! Many seeds, over the processors of the machine.
+//! A campaign: many seeds, spread over the processors of the machine.
 
 use super::plan::Reduction;
 use super::run::{Outcome, run_seed, run_twin};
@@ -17,24 +17,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// A run takes a fraction of a second; one that takes this long goes round and round without its
-/// clock moving.
+/// A run takes a fraction of a second. One that takes this long runs in circles while its clock
+/// stands still.
 const ENDLESS_AFTER: Span = Span::from_secs(300);
 
 /// Which seeds to run.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// These first: seeds that found something once.
+    /// Seeds that are run first: they found something once.
     pub kept: Vec<u64>,
     /// The seeds.
     pub seeds: Range<u64>,
-    /// No seed is begun after this time.
+    /// No seed begins after this time.
     pub longest: Option<Span>,
-    /// Every so-many-th seed is run twice and compared; 0 for none.
+    /// One seed in this many is run twice and compared; 0 for none.
     pub twin_every: u64,
     /// Threads.
     pub threads: usize,
-    /// Stop after so many violations.
+    /// Stop after this many violations.
     pub most_violations: usize,
     /// What to leave out of each run.
     pub reduction: Reduction,
@@ -52,9 +52,9 @@ pub struct Failed {
 /// What all runs together did.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Seeds that were run.
+    /// Seeds that ran.
     pub seeds: u64,
-    /// Runs of them that were compared with a second one.
+    /// Seeds that ran a second time, to compare the two runs.
     pub twins: u64,
     /// Seeds that found something.
     pub failed: Vec<Failed>,
@@ -76,16 +76,16 @@ pub struct Report {
     pub pages_moved: u64,
     /// A hash of all that happened: equal if two builds did the same with the same seeds.
     pub trace: u64,
-    /// What went wrong, by the kind of fault: mostly requests that were struck.
+    /// What went wrong, by the kind of fault: mostly requests that a fault struck.
     pub faults: BTreeMap<&'static str, u64>,
     /// Each error arm of the engine, by name.
     pub marks: BTreeMap<&'static str, Reached>,
 }
 
-/// Who took an error arm.
+/// The seeds that took an error arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reached {
-    /// So many seeds.
+    /// How many seeds.
     pub seeds: u64,
     /// The lowest of them.
     pub first: Option<u64>,
@@ -109,7 +109,7 @@ impl Report {
         self.syncs += outcome.syncs;
         self.crashes += u64::from(outcome.crashed);
         self.pages_moved += outcome.pages_moved;
-        // A sum, for the threads end their seeds in any order.
+        // A sum, because the threads end their seeds in any order.
         self.trace = self.trace.wrapping_add(mix(seed ^ outcome.trace));
         for (name, count) in outcome.faults {
             *self.faults.entry(name).or_default() += count;
@@ -133,7 +133,7 @@ impl Report {
 /// What the threads share.
 struct Shared {
     campaign: Campaign,
-    /// Which one comes next, the kept ones counted first.
+    /// Which seed comes next. The kept ones are counted first.
     next: AtomicU64,
     stop: AtomicBool,
     started: Stopwatch,
@@ -149,10 +149,10 @@ impl Campaign {
         kept.or_else(|| fresh().filter(|seed| self.seeds.contains(seed)))
     }
 
-    /// Runs the seeds; `found` is told of each that finds something, when it does.
+    /// Runs the seeds. Calls `found` for each seed that finds something, at that moment.
     ///
     /// # Errors
-    /// If the system has no threads to give.
+    /// If the system has no more threads.
     pub fn run(&self, mut found: impl FnMut(&Failed)) -> io::Result<Report> {
         let shared = Arc::new(Shared {
             campaign: self.clone(),
@@ -225,7 +225,7 @@ impl Shared {
         }
     }
 
-    /// A run whose virtual clock stands still for ever.
+    /// A run whose virtual clock has stood still for too long.
     fn endless(&self) -> Option<Failed> {
         let running = self.running.iter().filter_map(|running| *lock(running));
         let mut endless = running.filter(|(_, since)| since.elapsed() > ENDLESS_AFTER);

@@ -1,4 +1,5 @@
-//! Who reads and writes one file, or one region of it, and compares all it sees with the ledger.
+//! A client: it reads and writes one file, or one region of it, and compares all that it sees with
+//! the ledger.
 
 use super::ledger::Ledger;
 use super::pattern::{ZEROS, bytes_of_version};
@@ -15,26 +16,27 @@ use std::sync::Arc;
 
 pub(super) const PAGE: u64 = PAGE_BYTES as u64;
 
-/// How far a handle has heard of the failures of its object.
+/// How many failures of its object a handle has heard of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     pub(super) failures: Failures,
-    /// It is new: failures of before its time may reach it, if nobody else has heard of them.
+    /// The handle is new. Failures from before its time may reach it, if no other handle has heard
+    /// of them.
     pub(super) is_new: bool,
 }
 
-/// A handle and the ledger of what is behind it.
+/// A handle, and the ledger of the object that it opens.
 pub(super) struct Client {
     pub(super) world: Arc<World>,
     pub(super) file: File,
     pub(super) ledger: Arc<Mutex<Ledger>>,
-    /// Its store and object; none of anonymous memory.
+    /// Its store and object; none for anonymous memory.
     pub(super) place: Option<(usize, ObjectId)>,
     pub(super) chance: Prng,
     /// For messages.
     pub(super) name: String,
     pub(super) heard: Heard,
-    /// Something that was given up may still be under way for its object.
+    /// A call that was given up may still be under way for its object.
     pub(super) lingers: bool,
 }
 
@@ -62,13 +64,13 @@ impl Client {
         }
     }
 
-    /// Another one with a handle of its own on the same file and ledger.
+    /// Another client with a handle of its own on the same file and ledger.
     pub(super) fn beside(&self, name: &str, number: u64) -> Client {
         let (file, ledger) = (self.file.clone(), self.ledger.clone());
         Client::new(&self.world, file, ledger, self.place, (name, number))
     }
 
-    /// A new handle in the place of the old one, on any node.
+    /// Replaces the handle by a new one, on any node.
     pub(super) fn change_handle(&mut self) {
         let nodes = self.world.plan.settings.nodes.len() as u64;
         self.file = self.file.on_node(self.chance.below(nodes) as usize);
@@ -89,7 +91,7 @@ impl Client {
             .map_or_else(Failures::default, |(s, o)| self.world.failures(s, o))
     }
 
-    /// After how many waits the next call is dropped, if it is.
+    /// After how many waits the next call is dropped; none if it is not.
     pub(super) fn patience(&mut self) -> Option<u32> {
         let percent = self.world.plan.abandoned_percent;
         self.chance
@@ -97,8 +99,8 @@ impl Client {
             .then(|| 1 + self.chance.below(12) as u32)
     }
 
-    /// A range, mostly of a few pages, that begins below `limit` and ends at most there; limits
-    /// count from the begin of the ledger.
+    /// A range, mostly of a few pages, that begins below `limit` and does not end past it. Limits
+    /// count from the start of the ledger.
     pub(super) fn range(&mut self, limit: u64) -> Range<u64> {
         let base = lock(&self.ledger).start();
         let drawn = base + self.chance.below(limit);
@@ -113,8 +115,8 @@ impl Client {
         start..end
     }
 
-    /// `place`, or often the border of its page or a byte beside that: where pages meet is where
-    /// a range is easily taken for one page too long or too short.
+    /// `place`, or often the border of its page or a byte beside that border. Where pages meet, a
+    /// range is easily taken for one page too long or too short.
     fn near_border(&mut self, place: u64) -> u64 {
         let border = place / PAGE * PAGE;
         match self.chance.below(8) {
@@ -142,7 +144,7 @@ impl Client {
         let _ = self.write_range(range).await;
     }
 
-    /// Writes a range. The version that it has now, if the call says so.
+    /// Writes a range. Returns the version that the range has now, if the call succeeded.
     async fn write_range(&mut self, range: Range<u64>) -> Option<u64> {
         let waits = self.patience();
         let (ticket, version) = {
@@ -196,8 +198,8 @@ impl Client {
         None
     }
 
-    /// A cut of `range` was dropped, and may be made yet. What is written there at once comes after
-    /// it, and is still there when nothing goes on any more.
+    /// A cut of `range` was dropped, and may still be made. What is written there at once comes
+    /// after the cut, and is still there when nothing is under way any more.
     async fn write_after_dropped_cut(&mut self, range: Range<u64>) {
         let limit = self.limit();
         let end = range
@@ -225,8 +227,9 @@ impl Client {
         }
     }
 
-    /// Whether so many of the object's pages cannot be written that nobody may write more: twice
-    /// as many as the engine lets be, for a part of the limit may have been taken away meanwhile.
+    /// Whether so many of the object's pages cannot be written that every further write has to be
+    /// refused. That is twice as many as the engine allows, because a part of the limit may have
+    /// been taken away meanwhile.
     fn must_be_refused(&self) -> bool {
         let failed = self.file.failed_pages();
         failed > 0 && failed > self.world.cache.statistics().nr_dirty_threshold / 2
@@ -278,7 +281,7 @@ impl Client {
                 lock(&self.ledger).done(ticket);
                 self.judge_dirty_pages(length);
             }
-            // Until the store has done it nothing is dropped: a refusal leaves all as it was.
+            // Nothing is dropped until the store has done it: a refusal leaves all as it was.
             Some(Err(error @ (AccessError::Held { .. } | AccessError::Store(_)))) => {
                 lock(&self.ledger).undone(ticket);
                 self.refused("truncate", &error);
@@ -291,7 +294,7 @@ impl Client {
         }
     }
 
-    /// Judges the books of a file that was just cut, and of which this is the only writer.
+    /// Judges the books of a file that was just cut. This client is its only writer.
     fn judge_dirty_pages(&self, length: u64) {
         let dirty = self.file.dirty_pages();
         if dirty > length.div_ceil(PAGE) {
@@ -309,8 +312,8 @@ impl Client {
         self.discard_range(range).await;
     }
 
-    /// Writes behind the end and gives that up again: the object is longer, and of what made it so
-    /// nothing may ever reach the store.
+    /// Writes past the end and gives that write up again. The object is longer then, and nothing of
+    /// the write may ever reach the store.
     pub(super) async fn give_up_new_end(&mut self) {
         const PAGES: u64 = 3;
         let start = lock(&self.ledger).len().next_multiple_of(PAGE);
@@ -346,7 +349,7 @@ impl Client {
     }
 }
 
-/// A handle for reading alone, on an object of which nobody ever has another.
+/// A handle for reading alone, on an object that has no other handle at any time.
 pub(super) fn read_only(world: &World, store: usize) -> File {
     const UNTOUCHED: ObjectId = ObjectId(3_000);
     let (_, attached) = &world.stores[store];

@@ -1,5 +1,6 @@
-//! What a store may expect of the cache: it is asked for no two writes of one place at a time, for
-//! it may do them in any order, and if it says so no page changes while it is written.
+//! Conduct: what a store may expect of the cache. The cache never asks for two writes of one place
+//! at a time, because the store may do them in any order. If the store asks for stable pages, no
+//! page changes while it is written.
 
 use forebay_base::PAGE_BYTES;
 use forebay_store::{Io, IoKind, Request};
@@ -14,7 +15,7 @@ pub(super) fn write_one_place(one: Request, other: Request) -> bool {
         && other.offset_bytes < end(one)
 }
 
-/// A number that is hardly the same once a byte of the pages has changed.
+/// A sum that almost surely changes when a byte of the pages changes.
 pub(super) fn sum_of(io: &Io) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut bytes = [0; PAGE_BYTES];

@@ -1,4 +1,5 @@
-//! The moment at which the power fails: chosen among the moments at which a store changes.
+//! The crash: the moment at which the power fails. It is chosen among the moments at which a store
+//! changes.
 
 use super::store::CrashStore;
 use forebay_base::Prng;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Weak};
 /// What one store holds after the crash.
 pub(super) type Image = BTreeMap<ObjectId, Vec<u8>>;
 
-/// Counts what happens in all stores, and takes the images when the count is reached.
+/// Counts what happens in all stores. It takes the images when the count is reached.
 #[derive(Debug)]
 pub(super) struct CrashSwitch {
     left: AtomicU64,
@@ -25,7 +26,7 @@ pub(super) struct CrashSwitch {
 }
 
 impl CrashSwitch {
-    /// One that is pulled at the `after`-th event, or never if that is 0.
+    /// An alarm that is pulled at the `after`-th event, or never if that is 0.
     pub(super) fn new(after: u64, chance: Prng, news: Arc<WaitQueue>) -> Arc<CrashSwitch> {
         Arc::new(CrashSwitch {
             left: AtomicU64::new(after),
@@ -41,7 +42,7 @@ impl CrashSwitch {
         lock(&self.stores).push(Arc::downgrade(store));
     }
 
-    /// What the ledgers look at.
+    /// The flag that the ledgers look at.
     pub(super) fn crashed(&self) -> Arc<AtomicBool> {
         self.crashed.clone()
     }
@@ -50,7 +51,8 @@ impl CrashSwitch {
         self.crashed.load(Ordering::Relaxed)
     }
 
-    /// Something is about to happen in a store, or has. The caller holds no lock of a store.
+    /// Something in a store is about to happen, or has just happened. The caller holds no lock of a
+    /// store.
     pub(super) fn tick(&self) {
         let left = self.left.load(Ordering::Relaxed);
         if left == 0 {
@@ -74,7 +76,7 @@ impl CrashSwitch {
         self.news.wake_all();
     }
 
-    /// What is left, one image for each store.
+    /// What the crash leaves, one image for each store.
     pub(super) fn take_images(&self) -> Vec<Image> {
         std::mem::take(&mut lock(&self.images))
     }

@@ -1,13 +1,14 @@
-//! Finding out what a call did that failed or was dropped half-way.
+//! Doubts: a call that failed, or was dropped half-way, may have done its work or not. Reads find
+//! out which.
 
 use super::client::Client;
 use forebay_base::Span;
 use forebay_base::sync::lock;
 
 impl Client {
-    /// A call failed or was dropped half-way: what it did is found out by reading. If it lingers,
-    /// what it handed to the store goes on by itself, and is waited for. If nothing can be found
-    /// out now, the doubt stays.
+    /// A call failed or was dropped half-way. This finds out by reading what the call did. If the
+    /// call lingers, its requests to the store go on without it, and this waits for them first. If
+    /// nothing can be found out now, the doubt stays.
     pub(super) async fn clear_doubts(&mut self, lingers: bool) {
         const TRIES: u64 = 20;
         self.lingers |= lingers;
@@ -23,7 +24,7 @@ impl Client {
         }
     }
 
-    /// Reads what is in doubt. True if there is no doubt any more.
+    /// Reads what is in doubt. True if no doubt is left.
     async fn find_out(&mut self) -> bool {
         let (doubts, start, end, is_whole) = {
             let ledger = lock(&self.ledger);
@@ -61,8 +62,9 @@ impl Client {
         false
     }
 
-    /// Waits until nothing goes on for the object behind its callers' backs: long enough for a
-    /// guard to be waited for, with no request in flight. False if that does not come.
+    /// Waits until nothing is under way for the object on behalf of dropped calls: long enough that
+    /// a wait for a guard would be over, and with no request in flight. False if that does not
+    /// come.
     async fn settle(&self) -> bool {
         const LOOKS: u64 = 3;
         let Some((store, object)) = self.place else {

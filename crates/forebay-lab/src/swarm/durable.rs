@@ -1,9 +1,9 @@
-//! When a sync has returned, nothing that was dirty at the call is still to be written: the store
-//! holds it durably already (spec/writeback.md 10.1 and 13.1, I13).
+//! Durable syncs: when a sync has returned, nothing that was dirty at the call is still to be
+//! written. The store already holds it durably (spec/writeback.md 10.1 and 13.1, I13).
 //!
-//! It is judged at each return, by what the store would show if the power failed in that instant
-//! and nothing landed that need not. A crash judges the same at one moment of a run; a sync that
-//! returns too early by the time of one request is hardly ever met by it.
+//! This is judged at each return, by what the store would show if the power failed at that moment
+//! and nothing landed that need not. A crash judges the same at one moment of a run, so it would
+//! hardly ever catch a sync that returns too early by the time of one request.
 
 use super::client::Client;
 use super::ledger::Ledger;
@@ -12,13 +12,13 @@ use super::witness::WrongByte;
 use forebay_base::sync::lock;
 
 impl Client {
-    /// A sync has returned without error, and the ledger has noted so.
+    /// A sync has returned without error, and the ledger has noted it.
     pub(super) fn judge_durable(&self) {
         let Some((store, object)) = self.place else {
             return;
         };
-        // Bytes in wrong places are there until their pages are written again, and nobody promises
-        // to have them back before.
+        // Bytes in wrong places stay there until their pages are written again, and no promise says
+        // that they are right before that.
         if self.world.is_over() || self.world.plan.may_misdirect() {
             return;
         }
@@ -30,7 +30,7 @@ impl Client {
     }
 }
 
-/// What of the promises of `ledger` the durable bytes of its object break.
+/// Which promise of `ledger` the durable bytes of its object break.
 fn judge(ledger: &Ledger, object: &[u8]) -> Option<String> {
     let (shortest, longest) = ledger.durable_length_bytes();
     let length = object.len() as u64;

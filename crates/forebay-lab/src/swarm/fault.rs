@@ -1,4 +1,4 @@
-//! What goes wrong with a store, as data.
+//! Faults: what goes wrong with a store, as data.
 
 use forebay_base::{Instant, Prng, Span};
 use forebay_store::{Failure, IoKind};
@@ -15,18 +15,18 @@ pub(super) enum Effect {
     Misdirected(Failure),
     /// It waits until the faults end.
     Never,
-    /// It takes so much longer.
+    /// It takes this much longer.
     Late(Span),
-    /// As long as this lasts nothing is finished.
+    /// As long as this lasts, no request finishes.
     Stopped,
-    /// As long as this lasts everything takes so many times as long.
+    /// As long as this lasts, every request takes this many times as long.
     Slowed(u64),
     /// The store starts anew and forgets writes that were not committed.
     Restart,
 }
 
 impl Effect {
-    /// Its name in figures, when it strikes a request of this kind.
+    /// Its name in the results, when it strikes a request of this kind.
     pub(super) fn name(self, kind: IoKind) -> &'static str {
         match self {
             Effect::Fail(_) if kind == IoKind::Commit => "failed commit",
@@ -61,20 +61,20 @@ impl Effect {
 /// Which requests of one store go wrong, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Requests of this kind alone.
+    /// Only requests of this kind.
     pub(super) kind: Option<IoKind>,
     /// While the clock is here.
     pub(super) window: Range<Instant>,
-    /// One request in so many.
+    /// One request in this many.
     pub(super) one_in: u64,
-    /// At most so many requests.
+    /// At most this many requests.
     pub(super) most: u64,
     pub(super) effect: Effect,
 }
 
 impl Fault {
-    /// Draws one that a cache survives. `crashes` says that the run ends in a crash, which nobody
-    /// survives together with bytes in the wrong place.
+    /// Draws a fault that a cache survives. `crashes` says that the run ends in a crash: no cache
+    /// survives that together with bytes in the wrong place.
     pub(super) fn draw(chance: &mut Prng, crashes: bool, may_restart: bool) -> Fault {
         let start = Instant::ZERO + Span::from_millis(chance.below(3_000));
         let window = match chance.below(3) {
@@ -114,7 +114,7 @@ impl Fault {
             7 => (fault.window, fault.effect) = (short, Effect::Stopped),
             8 => (fault.window, fault.effect) = (short, Effect::Slowed(2 + chance.below(30))),
             9 => {
-                // A full store, which has room again later.
+                // A store that is full, and has room again later.
                 fault.kind = Some(IoKind::Write);
                 fault.effect = Effect::Fail(Failure::NoSpace);
                 (fault.one_in, fault.most) = (1, u64::MAX);

@@ -1,4 +1,4 @@
-//! Syncs, and what a handle hears by them of failures.
+//! Hearing of failures: each handle learns by its syncs which writes failed.
 
 use super::client::{Client, Heard};
 use super::store::Failures;
@@ -8,7 +8,7 @@ use forebay_base::sync::lock;
 use std::ops::Range;
 
 impl Client {
-    /// A sync that nobody gives up.
+    /// A sync that is never given up.
     pub(super) async fn sync_surely(&mut self) {
         self.sync_waiting(None, None).await;
     }
@@ -18,7 +18,7 @@ impl Client {
         self.sync_waiting(range, waits).await;
     }
 
-    /// Syncs, and judges what is heard of failures.
+    /// Syncs, and judges which failures the handle hears of.
     async fn sync_waiting(&mut self, range: Option<Range<u64>>, waits: Option<u32>) {
         let ticket = lock(&self.ledger).sync_begins(range.clone());
         let before = self.failures();

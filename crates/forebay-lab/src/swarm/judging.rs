@@ -1,5 +1,4 @@
-//! What a client makes of an answer: bytes that nobody wrote and errors without a reason are
-//! violations.
+//! Judging answers: bytes that no client wrote, and errors without a reason, are violations.
 
 use super::client::{Client, PAGE};
 use super::ledger::Ticket;
@@ -10,7 +9,7 @@ use forebay_base::sync::lock;
 use std::ops::Range;
 
 impl Client {
-    /// Tells what is called, or how it ended, if anybody wants to know.
+    /// Prints what is called, or how it ended, if the run is loud.
     pub(super) fn tell<T: std::fmt::Debug>(&self, what: &str, detail: &T) {
         self.world
             .tell(|| format!("{}: {what} {detail:?}", self.name));

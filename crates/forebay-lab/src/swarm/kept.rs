@@ -1,11 +1,11 @@
-//! Seeds that found something once.
+//! Kept seeds: seeds that found something once, so that they can be run again.
 
 /// A seed and what it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptSeed {
     /// The seed.
     pub seed: u64,
-    /// In a few words.
+    /// What it found, in a few words.
     pub found: &'static str,
 }
 

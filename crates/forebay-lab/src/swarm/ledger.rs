@@ -1,5 +1,5 @@
-//! The model of one range of one object: what it holds, what a sync has promised of it, and who is
-//! looking at it now. It calls no code of the engine.
+//! The ledger: the model of one range of one object. It knows what the range holds, what a sync has
+//! promised of it, and which reads and guards look at it now. It calls no code of the engine.
 
 use super::pattern;
 use super::witness::{Change, NewLength, Witness, WrongByte};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The number of a change that is under way, or of somebody who looks.
+/// The number of a change that is under way, or of a look: a read or a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
@@ -16,41 +16,42 @@ pub(super) struct Ticket(u64);
 #[derive(Clone, Debug)]
 pub(super) struct SyncTicket {
     looking: Ticket,
-    /// Of a range alone.
+    /// The range, if the sync is of a range alone.
     range: Option<Range<u64>>,
 }
 
-/// Promises of ranges that are kept to be judged.
+/// Most promises of ranges that are kept to be judged.
 const PROMISES: usize = 4;
 
 /// See above. Places are offsets in the object.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// The range, unless the ledger is of the whole object, which then has its length.
+    /// The range; none if the ledger is of the whole object and so also has its length.
     region: Option<Range<u64>>,
-    /// A sync looks at all of it: who looks shares it until it changes.
+    /// A sync looks at all of the bytes. Looks share them until they change.
     bytes: Arc<Vec<u8>>,
     next_ticket: u64,
     next_version: u64,
-    /// Changes that were begun and of which it is not known whether they were made.
+    /// Changes that began, and that were made or not: that is not known yet.
     open: BTreeMap<Ticket, Change>,
     looking: BTreeMap<Ticket, Witness>,
-    /// What is durable: the state at the begin of a sync that returned, and all since.
+    /// What is durable: the state at the start of a sync that returned, and all changes since.
     durable: Witness,
     durable_since: Ticket,
-    /// The same for ranges that were synced alone, the latest ones.
+    /// The same for ranges that were synced alone; the latest ones.
     promises: VecDeque<(Range<u64>, Witness)>,
-    /// From the moment of a crash on nothing is noted: what was promised by then is judged.
+    /// From the moment of a crash on nothing is noted. What was promised by then is judged.
     crashed: Arc<AtomicBool>,
 }
 
 impl Ledger {
-    /// Of a whole object that is empty. `number` makes its versions differ from those of others.
+    /// The ledger of a whole object, which is empty. `number` makes its versions differ from those
+    /// of other ledgers.
     pub(super) fn of_object(number: u64, crashed: Arc<AtomicBool>) -> Ledger {
         Ledger::new(number, None, crashed)
     }
 
-    /// Of a region of an object which holds zeros.
+    /// The ledger of a region of an object. The region holds zeros.
     pub(super) fn of_region(number: u64, region: Range<u64>, crashed: Arc<AtomicBool>) -> Ledger {
         Ledger::new(number, Some(region), crashed)
     }
@@ -103,7 +104,7 @@ impl Ledger {
         self.crashed.load(Ordering::Relaxed)
     }
 
-    /// Notes that a change begins, before the engine is asked for it.
+    /// Notes that a change begins, before the engine is called.
     pub(super) fn begin(&mut self, change: Change) -> Ticket {
         let ticket = self.ticket();
         if !self.is_frozen() {
@@ -149,14 +150,14 @@ impl Ledger {
         self.open.remove(&ticket);
     }
 
-    /// Whether it is not known of some change whether it was made.
+    /// The range of a change of which it is not known whether it was made.
     pub(super) fn in_doubt(&self) -> Option<Range<u64>> {
         let changes = self.open.values().map(|change| change.start..change.end);
         changes.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
     }
 
-    /// It is known now: the object was found this long, and with these bytes from `offset_bytes`
-    /// on where anything was in doubt.
+    /// The doubt is over: the object has this length, and these bytes from `offset_bytes` on
+    /// wherever anything was in doubt.
     pub(super) fn resolve(&mut self, length_bytes: u64, offset_bytes: u64, found: &[u8]) {
         if self.is_frozen() {
             return;
@@ -171,7 +172,7 @@ impl Ledger {
         self.open.clear();
     }
 
-    /// Somebody looks at a range from now on.
+    /// A look at a range begins.
     pub(super) fn look(&mut self, range: Range<u64>) -> Ticket {
         let ticket = self.ticket();
         let (start, end) = (self.start(), self.start() + self.len());
@@ -188,7 +189,7 @@ impl Ledger {
         ticket
     }
 
-    /// Judges what was seen by who began to look at `ticket`.
+    /// Judges what the look with this `ticket` saw.
     pub(super) fn seen(
         &mut self,
         ticket: Ticket,
@@ -201,19 +202,19 @@ impl Ledger {
         witness.judge(offset_bytes, found)
     }
 
-    /// How long the object may be, for who began to look at `ticket`.
+    /// The lengths that the object may have for the look with this `ticket`.
     pub(super) fn length_seen(&self, ticket: Ticket) -> Option<(u64, u64)> {
         self.looking
             .get(&ticket)
             .map(|witness| witness.length_bytes)
     }
 
-    /// Who looked has nothing to say.
+    /// The look ends without having seen anything.
     pub(super) fn turned_away(&mut self, ticket: Ticket) {
         self.looking.remove(&ticket);
     }
 
-    /// A sync of all, or of a range, begins: if it returns, what is there now is durable.
+    /// A sync of the whole, or of a range, begins. If it returns, what is there now is durable.
     pub(super) fn sync_begins(&mut self, range: Option<Range<u64>>) -> SyncTicket {
         SyncTicket {
             looking: self.look(0..u64::MAX),
@@ -245,7 +246,7 @@ impl Ledger {
         self.looking.remove(&sync.looking);
     }
 
-    /// What of `image`, the bytes of the range after a crash, breaks a promise.
+    /// What in `image`, the bytes of the range after a crash, breaks a promise.
     pub(super) fn judge_image(&self, image: &[u8]) -> Result<(), WrongByte> {
         let start = self.start();
         self.durable.judge(start, image)?;
@@ -260,7 +261,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Shortest and longest that the object may be after a crash.
+    /// Shortest and longest length that the object may have after a crash.
     pub(super) fn durable_length_bytes(&self) -> (u64, u64) {
         self.durable.length_bytes
     }

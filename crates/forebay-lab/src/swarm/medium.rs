@@ -1,11 +1,12 @@
-//! One object of a store that can crash: what can be read, what is durable, and what is between.
+//! The medium: one object of a store that can crash. It knows what can be read, what is durable,
+//! and what is between the two.
 
 use forebay_base::Prng;
 
-/// The unit in which a medium writes: a write that is cut short ends at one of these.
+/// The unit in which a medium writes. A write that is cut short ends at a border of these.
 const SECTOR: usize = 512;
-/// Bytes of writes that a medium keeps back: where commits never come, the older half of more than
-/// that is durable by itself, as in a store whose cache is full.
+/// Bytes of writes that a medium keeps back. If there are more and no commit comes, the older half
+/// becomes durable by itself, as in a store whose cache is full.
 const MOST_UNSETTLED_BYTES: usize = 64 << 20;
 
 /// What a request does to an object.
@@ -42,7 +43,7 @@ impl Act {
         }
     }
 
-    /// Does a part of it that a loss of power may leave.
+    /// Does the part of it that a loss of power may leave.
     pub(super) fn apply_in_part(&self, to: &mut Vec<u8>, luck: &mut Luck) {
         let Act::Write { offset, bytes } = self else {
             if luck.lands() {
@@ -66,16 +67,16 @@ fn put(to: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     to[offset..end].copy_from_slice(bytes);
 }
 
-/// How much of what is between lands in a crash.
+/// How much of what is done and not durable lands in a crash.
 #[derive(Debug)]
 pub(super) struct Luck {
     chance: Prng,
-    /// Of four.
+    /// The chance of each act to land, in quarters.
     odds: u64,
 }
 
 impl Luck {
-    /// From nothing to everything.
+    /// Draws any luck from nothing to everything.
     pub(super) fn draw(mut chance: Prng) -> Luck {
         let odds = chance.below(5);
         Luck { chance, odds }
@@ -86,7 +87,7 @@ impl Luck {
     }
 }
 
-/// An act that was done and is not durable.
+/// An act that is done and not yet durable.
 #[derive(Clone, Debug)]
 struct Unsettled {
     sequence: u64,
@@ -102,7 +103,7 @@ pub(super) struct Medium {
     unsettled: Vec<Unsettled>,
     /// Bytes of them.
     unsettled_bytes: usize,
-    /// When the writes finished that were forgotten since and of which no commit has told yet.
+    /// When the writes finished that were forgotten since. No commit has reported that yet.
     forgotten: Vec<u64>,
     /// Whether what is done is durable at once.
     is_solid: bool,
@@ -125,7 +126,7 @@ impl Medium {
         &self.current
     }
 
-    /// What is there whatever happens.
+    /// What a crash leaves in every case.
     pub(super) fn durable(&self) -> &[u8] {
         if self.is_solid {
             &self.current
@@ -134,7 +135,7 @@ impl Medium {
         }
     }
 
-    /// Does `act`, at the moment `sequence` of the store.
+    /// Does `act`, at the store's moment `sequence`.
     pub(super) fn done(&mut self, sequence: u64, act: Act) {
         act.apply(&mut self.current);
         if self.is_solid {
@@ -155,8 +156,8 @@ impl Medium {
         }
     }
 
-    /// Makes durable what was done before `sequence`. False if some of that was forgotten: then
-    /// nothing is made durable, and this has been told.
+    /// Makes durable what was done before `sequence`. False if some of that was forgotten. Then
+    /// nothing is made durable, and the loss counts as reported.
     pub(super) fn commit(&mut self, sequence: u64) -> bool {
         let untold = self.forgotten.len();
         self.forgotten.retain(|&finished| finished >= sequence);
@@ -170,7 +171,7 @@ impl Medium {
         true
     }
 
-    /// The store starts anew and forgets writes that were not committed, by chance.
+    /// The store starts anew. It forgets some of the writes that were not committed, by chance.
     pub(super) fn forget(&mut self, luck: &mut Luck) {
         if self.is_solid {
             return;
@@ -190,7 +191,7 @@ impl Medium {
         }
     }
 
-    /// What a crash leaves, with the requests that were in flight.
+    /// What a crash leaves. `in_flight` are the requests that were in flight.
     pub(super) fn image(&self, in_flight: &[Act], luck: &mut Luck) -> Vec<u8> {
         let mut bytes = self.durable().to_vec();
         let unsettled = self.unsettled.iter().map(|done| &done.act);

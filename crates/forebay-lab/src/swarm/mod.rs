@@ -1,14 +1,14 @@
-//! The swarm: runs of the shipped engine in virtual time, each decided by a seed, in which stores
+//! The swarm: many runs of the shipped engine in virtual time. A seed decides each run. The stores
 //! fail in every way that a cache survives, and every promise is judged.
 //!
 //! A seed draws machine, stores, policy, knobs, workload and faults (`plan`). While stores
-//! misbehave nothing false may ever be returned (`client`, `ledger`, `witness`); when they stop,
-//! everything has to come to rest (`settle`). A run may instead end with a loss of power, after
-//! which a fresh cache has to show what returned syncs promised (`crash`, `medium`, `reopen`).
-//! What is judged by calls no code of the engine: bytes follow from a version and a place
-//! (`pattern`), sums from the stores' own counts (`books`).
+//! misbehave, no call may return anything false (`client`, `ledger`, `witness`). When the stores
+//! behave again, everything has to come to rest (`settle`). A run may instead end with a loss of
+//! power. Then a fresh cache has to show what returned syncs promised (`crash`, `medium`,
+//! `reopen`). The judges call no code of the engine: bytes follow from a version and a place
+//! (`pattern`), and sums follow from the stores' own counts (`books`).
 //!
-//! Some seeds have worlds of their own beside that, for shares (`shares`), work (`work`) and the
+//! Some seeds have additional worlds of their own, for shares (`shares`), work (`work`) and the
 //! other control loops (`loops`).
 
 mod abandon;

@@ -1,8 +1,8 @@
-//! A store for worlds in which only levels and times are judged.
+//! A store that keeps nothing, for worlds that judge only levels and times.
 
 use forebay_store::{Durability, Geometry, Io, MemoryStore, Store};
 
-/// Takes everything at once and keeps nothing.
+/// Takes every request at once and keeps nothing.
 #[derive(Default)]
 pub(super) struct Nowhere {
     /// What was written needs a commit.

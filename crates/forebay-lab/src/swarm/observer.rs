@@ -1,4 +1,4 @@
-//! Watches the engine's events for declared bounds that are passed.
+//! The observer: it watches the engine's events and reports declared bounds that are exceeded.
 
 use super::plan::{Part, Plan};
 use super::verdict::{Oracle, Verdict};
@@ -28,8 +28,8 @@ impl Observer {
     }
 
     fn judge_pause(&self, record: &PauseRecord) {
-        // Before the rate of a store is known a pause is told by what it took, and a jump of the
-        // clock during it is in that; all others are told by what was computed.
+        // Before the rate of a store is known, a pause is reported by the time that it took, and
+        // that includes a jump of the clock. Any other pause is reported by its computed length.
         let is_jumped = self.has_jumps && record.limit == PauseLimit::Unmeasured;
         if record.pause_us > LONGEST_PAUSE_US && !is_jumped {
             let what = format!("a writer pauses for {} us (promise 5)", record.pause_us);

@@ -1,13 +1,13 @@
 //! Bytes that say where they belong and who wrote them.
 //!
 //! Every write of a run has a version of its own. A byte's value follows from the version and the
-//! place, so a byte of another place, file or time is told from the right one.
+//! place, so a byte of another place, file or time differs from the right one.
 
 use forebay_base::hash::mix;
 
 const WORD: u64 = 8;
 
-/// The version of bytes that nobody wrote, or that were given up: zeros.
+/// The version of bytes that nobody wrote, or whose write was given up: zeros.
 pub(super) const ZEROS: u64 = 0;
 
 fn word(version: u64, number: u64) -> [u8; 8] {

@@ -1,4 +1,4 @@
-//! Everything that a seed decides, before anything runs.
+//! The plan: everything that a seed decides, before anything runs.
 
 use super::fault::{Effect, Fault};
 use super::scatter::OBJECTS_LIMIT;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 pub enum Part {
     /// The loss of power.
     Crash,
-    /// Everything that goes wrong in stores.
+    /// All faults of the stores.
     Faults,
     /// Calls whose futures are dropped.
     Abandon,
@@ -32,13 +32,13 @@ pub enum Part {
     Anonymous,
     /// The file in which each writer has a region.
     Shared,
-    /// All stores but the first.
+    /// All stores except the first.
     Stores,
-    /// All clients but the first.
+    /// All clients except the first.
     Clients,
-    /// Zones and nodes: one is left.
+    /// Zones and nodes: only one stays.
     Zones,
-    /// Knobs and policy: the usual ones.
+    /// Knobs and policy: the usual ones stay.
     Knobs,
     /// Jumps of the clock.
     Jumps,
@@ -46,14 +46,14 @@ pub enum Part {
     Scatter,
     /// A memory budget that changes.
     Memory,
-    /// Memory that is used up again and again.
+    /// Memory that is used up repeatedly.
     Squeeze,
     /// A table of objects that is full.
     Table,
 }
 
 impl Part {
-    /// Every part, in the order in which to try without them.
+    /// Every part, in the order in which to leave them out.
     pub const ALL: [Part; 17] = [
         Part::Clients,
         Part::Faults,
@@ -85,14 +85,14 @@ impl Part {
     }
 }
 
-/// What of a plan is left out.
+/// What is left out of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reduction {
     /// Operations of each client, if fewer than planned.
     pub operations: Option<u64>,
     /// Left out altogether.
     pub without: Vec<Part>,
-    /// Each call and each request is told on standard error.
+    /// Prints each call and each request on standard error.
     pub is_loud: bool,
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Plan {
     pub(super) longest_bytes: u64,
     /// Operations in a hundred whose future is dropped.
     pub(super) abandoned_percent: u64,
-    /// Parts that a run may have or not, of those that are nothing but that.
+    /// Those parts that a run has or has not, without any further setting.
     parts: BTreeSet<Part>,
     /// Pages of anonymous memory and of swap.
     pub(super) anonymous: Option<(u64, u64)>,
@@ -127,7 +127,7 @@ pub(super) struct Plan {
     pub(super) crash_after: u64,
     /// At the end dirty pages have to drain without a sync.
     pub(super) drains_alone: bool,
-    /// Each call and each request is told on standard error.
+    /// Each call and each request is printed on standard error.
     pub(super) is_loud: bool,
 }
 
@@ -146,7 +146,7 @@ impl Plan {
         let frames = settings.memory_bytes / PAGE_BYTES as u64;
         let anonymous_pages = 16 + chance.below(frames);
         let swap_pages = if chance.chance(1, 3) {
-            // What swap does not hold memory has to, and a quarter of it can.
+            // Memory has to hold what swap does not, and a quarter of memory can.
             (anonymous_pages - chance.below(anonymous_pages.min(frames / 4))).max(2)
         } else {
             anonymous_pages + 2 + chance.below(frames)
@@ -189,7 +189,7 @@ impl Plan {
             settings.objects_limit = objects_limit(&mut of_table);
         }
         if plan.has(Part::Scatter) {
-            // Else pauses keep its pages far fewer than the blocks of the index.
+            // Otherwise pauses keep its pages far fewer than the blocks of the index.
             settings.dirty.dirty_ratio_percent = 80;
             settings.dirty.dirty_bytes = 0;
         }
@@ -199,11 +199,11 @@ impl Plan {
         plan
     }
 
-    /// Has memory used up in some runs, and then often a swap of so few slots that each is wanted
-    /// again as soon as it is free.
+    /// Makes some runs use up their memory. Those often have a swap with so few slots that each
+    /// slot is wanted again as soon as it is free.
     fn squeeze(&mut self, chance: &mut Prng) {
-        // Up to 4.7 kswapd rests for nothing while a zone is below its min mark and gives anything
-        // now and then, which takes for ever where work takes no time.
+        // Up to 4.7 kswapd never rests while a zone is below its min mark and frees a page now and
+        // then. That takes for ever where work takes no time.
         let rests = self.settings.policy.kswapd_balance == KswapdBalance::Node;
         if !chance.chance(1, 5) || !rests || self.swap_refuses() {
             return;
@@ -223,7 +223,7 @@ impl Plan {
         last.geometry.stable_pages = chance.chance(1, 4);
     }
 
-    /// Leaves out what `reduction` says.
+    /// Leaves out what `reduction` names.
     pub(super) fn reduce(&mut self, reduction: &Reduction) {
         if let Some(operations) = reduction.operations {
             self.operations = self.operations.min(operations);
@@ -276,15 +276,16 @@ impl Plan {
         self.parts.contains(&part)
     }
 
-    /// The store with swap is the last one; one that may forget writes is none for memory that is
-    /// nowhere else, and is refused.
+    /// Whether the store with swap, the last one, may forget writes. Such a store is refused as
+    /// swap, because memory is nowhere else.
     fn swap_is_forgetful(&self) -> bool {
         let last = self.stores.last().expect("there is a store");
         last.geometry.durability == Durability::Unstable
     }
 
-    /// Whether the store with swap refuses every write or commit until faults end: then memory that
-    /// is used up stays so, and whoever needs a frame looks through all of it until he is told.
+    /// Whether the store with swap refuses every write or commit until faults end. Then memory that
+    /// is used up stays so, and a caller that needs a frame looks through all of it until it gets
+    /// an error.
     fn swap_refuses(&self) -> bool {
         self.swap_fails_by(|fault| {
             fault.kind != Some(IoKind::Read)
@@ -309,7 +310,7 @@ impl Plan {
         self.effects().any(Effect::fails)
     }
 
-    /// Whether bytes may come to wrong places.
+    /// Whether bytes may land in wrong places.
     pub(super) fn may_misdirect(&self) -> bool {
         let mut effects = self.effects();
         effects.any(|effect| matches!(effect, Effect::Misdirected(_)))
@@ -334,12 +335,14 @@ impl Plan {
         match error {
             AccessError::Store(_) | AccessError::TooManyFailed { .. } => self.may_fail(),
             AccessError::NotAnswering { .. } => self.may_hang() || self.may_fail(),
-            // A reader holds a guard for less than the engine waits, if the clock does not jump.
+            // A reader holds a guard for less time than the engine waits, if the clock does not
+            // jump.
             AccessError::Held { .. } => {
                 self.may_be_held() || (self.may_jump() && self.has(Part::Readers))
             }
             AccessError::NoFrames { .. } => {
-                // What memory held of swap that is too small has no place in less of it.
+                // With a swap that is too small, memory held the rest. A smaller memory has no room
+                // for that.
                 let is_short = self.has(Part::Memory) && self.anonymous.is_some();
                 self.may_hang() || self.may_fail() || self.may_be_held() || is_short
             }
@@ -347,7 +350,7 @@ impl Plan {
         }
     }
 
-    /// Whether guards may be held for long.
+    /// Whether guards may be held for a long time.
     pub(super) fn may_be_held(&self) -> bool {
         self.has(Part::Pinners) || self.has(Part::Squeeze)
     }
@@ -357,7 +360,7 @@ impl Plan {
         self.has(Part::Jumps)
     }
 
-    /// Whether a sync may end with this error; what failed is judged elsewhere.
+    /// Whether a sync may end with this error. What failed is judged elsewhere.
     pub(super) fn allows_of_sync(&self, error: &SyncError) -> bool {
         match error {
             SyncError::Store(_) => self.may_fail(),
@@ -423,7 +426,7 @@ fn settings(chance: &mut Prng) -> Settings {
     let zones: u64 = nodes.iter().map(|node| node.zones.len() as u64).sum();
     let least_mib = if zones > 2 { 4 } else { 1 + zones };
     let policies = Policy::presets();
-    // Most runs are of today's policy: it is what is promised.
+    // Most runs use today's policy, because that is the one with promises.
     let policy = policies[(chance.below(2) * chance.below(policies.len() as u64)) as usize];
     let pick = |chance: &mut Prng, of: &[u64]| of[chance.below(of.len() as u64) as usize];
     let (dirty, background) =
@@ -457,8 +460,8 @@ fn settings(chance: &mut Prng) -> Settings {
     }
 }
 
-/// The policy called `name`. From 4.8 to 4.11 kswapd never gave up: while it cannot reclaim it goes
-/// round without waiting, which takes for ever where work takes no time.
+/// The policy called `name`. From 4.8 to 4.11 kswapd never gave up: while it cannot reclaim, it
+/// runs in circles without a wait. That takes for ever where work takes no time.
 fn without_endless_runs(name: &str) -> Policy {
     let policy = Policy::preset(name).expect("a preset that is listed exists");
     let goes_round = [

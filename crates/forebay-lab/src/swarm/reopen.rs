@@ -1,4 +1,5 @@
-//! After a loss of power: a fresh cache before the images, compared with what syncs had promised.
+//! Reopening after a loss of power: a fresh cache over the images is compared with what syncs had
+//! promised.
 
 use super::client::PAGE;
 use super::crash::Image;
@@ -12,7 +13,7 @@ use forebay_base::sync::lock;
 use forebay_rt::{Virtual, VirtualSettings};
 use std::sync::Arc;
 
-/// What of the images breaks a promise.
+/// What in the images breaks a promise.
 pub(super) fn judge_images(
     plan: &Plan,
     images: &[Image],

@@ -1,4 +1,4 @@
-//! What each task of a run does.
+//! Roles: what each task of a run does.
 
 use super::client::{Client, PAGE};
 use super::plan::Part;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Pages that one holder holds at once.
 const GUARDS: usize = 8;
 
-/// Owns a file, a region or anonymous memory, and does everything with it.
+/// Owns a file, a region or anonymous memory, and does every kind of call on it.
 pub(super) async fn write_and_read(mut client: Client, operations: u64) -> Client {
     for _ in 0..operations {
         if client.world.is_over() {
@@ -49,7 +49,7 @@ async fn step(client: &mut Client) {
     }
 }
 
-/// Calls that have to be refused, and change nothing.
+/// Calls that have to be refused and must not change anything.
 async fn call_wrongly(client: &mut Client) {
     let refusal = match client.chance.below(4) {
         0 => client.file.write_at(&[1; 9], u64::MAX - 5).await.err(),
@@ -153,7 +153,7 @@ async fn advise(client: &mut Client) {
     }
 }
 
-/// Holds a page for a while: nobody may change it meanwhile.
+/// Holds a page for a while. The page may not change meanwhile.
 async fn hold(client: &mut Client) {
     let (start, end) = {
         let ledger = lock(&client.ledger);
@@ -183,7 +183,7 @@ async fn hold(client: &mut Client) {
         other => {
             lock(&client.ledger).turned_away(ticket);
             match other {
-                // The end may have come nearer in between, or the file be shorter than the region.
+                // The end may have moved meanwhile, or the file may be shorter than the region.
                 None | Some(Err(AccessError::TooFar { .. }) | Ok(_)) => {}
                 Some(Err(error)) => client.refused("page", &error),
             }
@@ -202,7 +202,7 @@ async fn hold(client: &mut Client) {
     }
 }
 
-/// Reads what another one writes.
+/// Reads what another client writes.
 pub(super) async fn read_beside(mut client: Client) -> Client {
     while client.world.goes_on() {
         match client.chance.below(6) {
@@ -215,7 +215,7 @@ pub(super) async fn read_beside(mut client: Client) -> Client {
     client
 }
 
-/// Syncs what another one writes.
+/// Syncs what another client writes.
 pub(super) async fn sync_beside(mut client: Client) -> Client {
     while client.world.goes_on() {
         sleep(&mut client, 200_000).await;
@@ -228,7 +228,7 @@ pub(super) async fn sync_beside(mut client: Client) -> Client {
     client
 }
 
-/// Holds several pages that another one writes, for long.
+/// Holds several pages that another client writes, for a long time.
 pub(super) async fn pin_beside(mut client: Client) -> Client {
     while client.world.goes_on() {
         pin(&mut client).await;
@@ -272,7 +272,7 @@ async fn pin(client: &mut Client) {
     }
 }
 
-/// Holds as many pages at once as there are, for longer than anybody waits for a frame.
+/// Holds as many pages at once as there are, for longer than any caller waits for a frame.
 pub(super) async fn hoard(world: Arc<World>, file: File) {
     let mut chance = world.chance("hoard", 0);
     world.sleep_below(&mut chance, 3_000_000).await;
@@ -296,7 +296,7 @@ pub(super) async fn hoard(world: Arc<World>, file: File) {
     world.change_deeds(|deeds| deeds.held += guards.len() as u64);
 }
 
-/// Anonymous memory that is written, rests, and is dropped whatever its swap does.
+/// Anonymous memory that is written, rests, and is dropped whatever state its swap is in.
 pub(super) async fn use_briefly(world: Arc<World>) {
     const PAGES: u64 = 12;
     let mut chance = world.chance("brief memory", 0);
@@ -305,7 +305,7 @@ pub(super) async fn use_briefly(world: Arc<World>) {
             return;
         }
         let Ok(memory) = world.cache.anonymous(PAGES * PAGE) else {
-            // What is dropped gives its swap back later.
+            // Memory that is dropped gives its swap back later.
             world.sleep_below(&mut chance, 500_000).await;
             continue;
         };
@@ -375,7 +375,7 @@ pub(super) async fn sync_all(world: Arc<World>) {
     }
 }
 
-/// Declared bounds, looked at now and then.
+/// Checks declared bounds now and then.
 fn judge_bounds(client: &Client) {
     let statistics = client.world.cache.statistics();
     client.world.judge_statistics(&statistics);

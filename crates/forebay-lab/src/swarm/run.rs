@@ -1,4 +1,5 @@
-//! One seed: safety while everything goes wrong, then liveness when nothing does any more.
+//! One run of one seed: first safety, while everything goes wrong; then liveness, when nothing
+//! does.
 
 use super::budgets::change_memory;
 use super::client::{Client, PAGE, read_only};
@@ -28,13 +29,13 @@ use std::sync::Arc;
 /// The object that all clients share, and the one that holds swap.
 const SHARED: ObjectId = ObjectId(1_000);
 const SWAP: ObjectId = ObjectId(2_000);
-/// The object of which pages are hoarded.
+/// The object whose pages are hoarded.
 const HOARD: ObjectId = ObjectId(3_002);
 /// Bytes of one client's region; its borders lie inside pages.
 const REGION_BYTES: u64 = 40 * PAGE + 1_234;
 /// Stores misbehave for at most this long.
 const PHASE_ONE: Span = Span::from_secs(900);
-/// Everything that was begun has to end within this time once they behave.
+/// Everything that began has to end within this time once the stores behave.
 const PHASE_TWO: Span = Span::from_secs(20_000);
 
 /// What one run did.
@@ -56,7 +57,7 @@ pub struct Outcome {
     pub crashed: bool,
     /// Pages that were read from and written to stores.
     pub pages_moved: u64,
-    /// What went wrong, by the kind of fault: mostly requests that were struck.
+    /// What went wrong, by the kind of fault: mostly requests that a fault struck.
     pub faults: BTreeMap<&'static str, u64>,
     /// Error arms of the engine that were taken.
     pub marks: Vec<&'static str>,
@@ -93,7 +94,7 @@ pub fn run_seed(seed: u64, reduction: &Reduction) -> Outcome {
     })
 }
 
-/// What `run` finds; a panic is a finding too.
+/// What `run` finds. A panic is a finding too.
 fn caught(run: impl FnOnce() -> Outcome) -> Outcome {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome,
@@ -155,7 +156,7 @@ fn run(plan: &Plan) -> Outcome {
     outcome
 }
 
-/// Requests that are in flight at the end hold the cache, which holds the stores: they end here.
+/// Requests in flight at the end hold the cache, which holds the stores. They end here.
 struct EndOfStores<'a>(&'a Arc<World>);
 
 impl Drop for EndOfStores<'_> {
@@ -173,7 +174,7 @@ fn outcome(world: &World, simulated_ms: u64) -> Outcome {
             *faults.entry(name).or_default() += count;
         }
     }
-    // Faults that are none of a store.
+    // Faults that belong to no store.
     let others = [
         ("budget changed", deeds.budgets),
         ("call dropped", deeds.abandoned),
@@ -200,7 +201,7 @@ fn outcome(world: &World, simulated_ms: u64) -> Outcome {
     }
 }
 
-/// A ledger and where its bytes are: what a crash is judged by.
+/// A ledger and the place of its bytes: what a crash is judged by.
 pub(super) struct Promised {
     pub(super) ledger: Arc<Mutex<Ledger>>,
     pub(super) store: usize,
@@ -292,7 +293,7 @@ fn write(world: &Arc<World>, ended: &Ended, client: Client, operations: u64) {
     });
 }
 
-/// Those who read, sync and pin what `client` writes.
+/// Starts the tasks that read, sync and pin what `client` writes.
 fn surround(world: &Arc<World>, ended: &Ended, client: &Client, number: u64) {
     let plan = &world.plan;
     let keep = |ended: &Ended| {
@@ -322,7 +323,7 @@ fn surround(world: &Arc<World>, ended: &Ended, client: &Client, number: u64) {
     }
 }
 
-/// Everybody else finds his objects in the table.
+/// Starts the task that fills the table. The objects of all other tasks stay in the table.
 fn start_table(world: &Arc<World>) {
     world.keep_open(untouched(world));
     for store in 0..world.stores.len() {

@@ -1,7 +1,7 @@
-//! A writer of one page in each of many objects.
+//! Scatter: a writer that dirties one page in each of many objects.
 //!
 //! Dirty pages that share no block of the index use up its blocks before the dirty limit is
-//! reached, which nothing else in a run comes near.
+//! reached. No other task of a run comes near that.
 
 use super::client::PAGE;
 use super::roles::judge_apart;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 /// The first of its objects.
 const FIRST: u64 = 10_000;
-/// Bytes that are written to each.
+/// Bytes that it writes to each.
 const BYTES: usize = 24;
 
-/// Objects that are open at most: a block for each frame of the largest memory that a plan draws
-/// would be more than enough.
+/// Most objects that are open at once. A block for each frame of the largest memory that a plan
+/// draws would be more than enough.
 pub(super) const OBJECTS_LIMIT: u32 = 2_048;
 
 /// Writes all of its objects, rests, and reads them back, a few times.

@@ -1,5 +1,5 @@
-//! The end of a run that did not crash: nothing misbehaves any more, so everything has to come to
-//! rest, and what is there is compared to the last byte.
+//! Settling: the end of a run that did not crash. Nothing misbehaves any more, so everything has to
+//! come to rest, and the contents are compared to the last byte.
 
 use super::client::{Client, PAGE};
 use super::verdict::Oracle;
@@ -10,7 +10,7 @@ use forebay_base::sync::lock;
 use forebay_store::ObjectId;
 use std::sync::Arc;
 
-/// The longest wait before a failed write is tried again, and more.
+/// More than the longest wait before a failed write is tried again.
 const RETRY: Span = Span::from_secs(130);
 
 pub(super) async fn settle(world: &Arc<World>, mut clients: Vec<Client>) {
@@ -41,7 +41,7 @@ pub(super) async fn settle(world: &Arc<World>, mut clients: Vec<Client>) {
     read_closed(world, &file).await;
 }
 
-/// Waits until nothing is in flight: reads ahead go on after their calls.
+/// Waits until nothing is in flight: readahead goes on after its calls.
 async fn rest(world: &World) {
     let is_idle = |world: &World| world.stores.iter().all(|(store, _)| store.is_idle());
     let rested = world.wait_until(Span::from_secs(3_600), is_idle).await;
@@ -51,7 +51,7 @@ async fn rest(world: &World) {
     world.rt.sleep(Span::from_secs(1)).await;
 }
 
-/// Dirty pages drain without anybody asking.
+/// Waits until dirty pages have drained, which they do without a sync.
 async fn drain(world: &World) {
     let settings = &world.plan.settings;
     let longest = RETRY + settings.dirty_expire + settings.writeback_interval.saturating_mul(3);
@@ -70,7 +70,7 @@ async fn drain(world: &World) {
     }
 }
 
-/// Each handle may have one more failure to hear of; then all is well.
+/// Each handle may have one more failure to hear of. After that every sync succeeds.
 async fn sync(world: &World, clients: &mut [Client]) {
     for client in clients.iter_mut() {
         for _ in 0..2 {
@@ -81,7 +81,7 @@ async fn sync(world: &World, clients: &mut [Client]) {
             client.broken(Oracle::Errors, &format!("well stores and still: {error}"));
         }
     }
-    // The first one may tell of what no handle has asked for.
+    // The first one may report a failure that no handle has asked about.
     let _ = world.call("Cache::sync", None, world.cache.sync()).await;
     let synced = world.call("Cache::sync", None, world.cache.sync()).await;
     if let Some(Err(error)) = synced {
@@ -92,8 +92,9 @@ async fn sync(world: &World, clients: &mut [Client]) {
     }
 }
 
-/// Not in one call: its reads would queue for as long as a store takes for all of them, and with
-/// the slowest stores that is longer than a call waits for an answer. None if a read fails.
+/// Reads in pieces. The reads of a single call would queue for as long as a store needs for all of
+/// them, and with the slowest stores that is longer than a call waits for an answer. None if a read
+/// fails.
 async fn read_in_pieces(client: &Client, start: u64, bytes: &mut [u8]) -> Option<usize> {
     const PIECE_BYTES: usize = 64 * PAGE as usize;
     let mut done = 0;
@@ -113,7 +114,7 @@ async fn read_in_pieces(client: &Client, start: u64, bytes: &mut [u8]) -> Option
     Some(done)
 }
 
-/// The cache, the store and the ledger hold the same.
+/// Checks that the cache, the store and the ledger hold the same.
 async fn compare(client: &Client) {
     let (start, expected, is_whole) = {
         let ledger = lock(&client.ledger);
@@ -181,7 +182,7 @@ fn same(client: &Client, who: &str, start: u64, (found, expected): (&[u8], &[u8]
     }
 }
 
-/// An object that nobody has touched, twice as long as there is memory.
+/// An object that no task has touched, twice as long as there is memory.
 pub(super) fn untouched(world: &World) -> File {
     const UNTOUCHED: ObjectId = ObjectId(3_001);
     let length_bytes = world.cache.statistics().frames * 2 * PAGE;
@@ -191,7 +192,7 @@ pub(super) fn untouched(world: &World) -> File {
     opened.expect("there is room for the objects of a plan")
 }
 
-/// A cache that is closed is read as long as there are frames, which nobody frees any more.
+/// A closed cache can be read as long as there are frames, because nothing frees frames any more.
 async fn read_closed(world: &World, file: &File) {
     let mut bytes = [1; 8];
     for number in 0..file.len() / PAGE {
@@ -208,9 +209,9 @@ async fn read_closed(world: &World, file: &File) {
     }
 }
 
-/// Whoever needs a frame finds one: a node comes back above its marks when memory is used. As much
-/// is read as needs every frame anew: a kswapd that had given up, as it may while all is dirty, has
-/// to be asked again, and is as soon as somebody reclaims for himself.
+/// A caller that needs a frame finds one: a node comes back above its marks when memory is used.
+/// This reads enough to need every frame anew. A kswapd that gave up, as it may while all is dirty,
+/// has to be woken again. It is, as soon as a caller reclaims for itself.
 async fn recover(world: &World, file: &File) {
     let pages = file.len() / PAGE;
     let mut bytes = [1; 8];
@@ -239,10 +240,10 @@ async fn recover(world: &World, file: &File) {
     }
 }
 
-/// Who makes one page dirty while nothing else is waits for nobody: not for a pause of its own
-/// earlier calls either, which are over.
+/// A writer that makes one page dirty while nothing else is dirty does not wait. It does not wait
+/// for a pause of its own earlier calls either, because these are over.
 async fn write_at_rest(client: &Client) {
-    /// More than such a write needs, and less than waiting for a pause that never ends.
+    /// More than such a write needs, and less than a wait for a pause that never ends.
     const LONG: Span = Span::from_millis(100);
     let (start, first) = {
         let ledger = lock(&client.ledger);

@@ -1,9 +1,9 @@
-//! Writers of one store that ask for the same get the same, and one that asks for less gets that,
-//! whatever their number and however much each writes in a call (spec/writeback.md 5.2: a writer is
-//! asked when its quota is used up).
+//! Shares: writers of one store that ask for the same get the same, and one that asks for less gets
+//! what it asks for. The number of writers and the size of a call do not matter (spec/writeback.md
+//! 5.2: a writer is checked when its quota is used up).
 //!
-//! A world of its own, after the run of a seed: shares are judged over minutes, in which nothing
-//! else may go wrong.
+//! This is a world of its own, after the run of a seed: shares are judged over minutes, and in that
+//! time nothing else may go wrong.
 
 use super::client::PAGE;
 use super::nowhere::Nowhere;
@@ -16,16 +16,16 @@ use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
-/// One seed in so many is judged: it takes longer than the rest of a run.
+/// One seed in this many is judged, because it takes longer than the rest of a run.
 const EVERY: u64 = 32;
-/// The rates have settled by then.
+/// By then the rates have settled.
 const WARM_UP: Span = Span::from_secs(20);
 /// Shares are compared over windows of this length.
 const WINDOW_S: u64 = 60;
 const WINDOWS: u64 = 2;
-/// Jain's index of equal shares is 1; the least that will do, in thousandths.
+/// The least value of Jain's index that passes, in thousandths. For equal shares it is 1.
 const LEAST_JAIN: u64 = 990;
-/// The least that a light writer gets of what it asks for, in percent.
+/// The least share that a light writer gets of what it asks for, in percent.
 const LEAST_LIGHT_PERCENT: u64 = 90;
 
 /// What is judged.
@@ -34,7 +34,7 @@ struct Crowd {
     writers: u64,
     /// What each of them writes in a call.
     call_pages: u64,
-    /// What the store takes for each of them.
+    /// What the store takes from each of them.
     share_pages_per_s: u64,
 }
 
@@ -54,7 +54,7 @@ struct Writer {
     pages: Arc<AtomicU64>,
 }
 
-/// The shares of a crowd, if it is the turn of this seed.
+/// Judges the shares of a crowd, if it is the turn of this seed.
 pub(super) fn judge_shares(seed: u64) -> Option<Violation> {
     if !seed.is_multiple_of(EVERY) {
         return None;
@@ -96,7 +96,7 @@ async fn watch(rt: Rt, crowd: Crowd) -> Option<String> {
             start(&rt, file, crowd.call_pages, None, &stop)
         })
         .collect();
-    // It asks for a quarter of what an equal share is.
+    // It asks for a quarter of an equal share.
     let nap = Span::from_micros(4_000_000 / crowd.share_pages_per_s);
     let light = start(
         &rt,

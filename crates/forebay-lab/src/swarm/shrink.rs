@@ -1,11 +1,12 @@
-//! Making a failing run smaller: parts are left out, and operations, as long as it fails the same.
+//! Shrinking a failing run: parts and operations are left out as long as the run fails in the same
+//! way.
 
 use super::plan::{Part, Reduction};
 use super::run::run_seed;
 use super::verdict::{Oracle, Violation};
 
-/// Leaves out of the run of `seed` all that it fails without. Returns what is left out, and the
-/// violation that the smaller run finds; none if the whole run finds nothing.
+/// Leaves out of the run of `seed` everything that the failure does not need. Returns what is left
+/// out, and the violation that the smaller run finds; none if the whole run finds nothing.
 pub fn shrink(seed: u64) -> Option<(Reduction, Violation)> {
     let mut reduction = Reduction::default();
     let mut violation = run_seed(seed, &reduction).violation?;
@@ -17,7 +18,8 @@ pub fn shrink(seed: u64) -> Option<(Reduction, Violation)> {
             (reduction, violation) = (smaller, found);
         }
     }
-    // Fewer operations do not always fail where more do, so this is a search, not a bisection.
+    // This is a search, not a bisection, because a failing run does not always fail with fewer
+    // operations.
     for operations in [1, 2, 3, 5, 8, 12, 18, 25, 35, 50, 70] {
         let smaller = Reduction {
             operations: Some(operations),

@@ -1,9 +1,9 @@
-//! Memory that is used up again and again, and who works meanwhile: whoever needs a frame waits
-//! for one in the midst of what he does, which nothing else in a run makes likely.
+//! The squeeze: memory is used up repeatedly while others work. A call that needs a frame then
+//! waits for one in the middle of its work. Nothing else in a run makes that likely.
 //!
-//! One task holds as many pages as it gets. Others use anonymous memory that needs more than is
-//! left, through a swap with few slots; and read single pages of a file that is cut where they
-//! read.
+//! One task holds as many pages as it gets. Others use anonymous memory that needs more than what
+//! is left, through a swap with few slots. Others read single pages of a file that is cut at the
+//! places where they read.
 
 use super::client::PAGE;
 use super::roles::judge_apart;
@@ -15,16 +15,16 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_store::ObjectId;
 use std::sync::Arc;
 
-/// The object that is read and cut, and the one of which pages are held.
+/// The object that is read and cut, and the one whose pages are held.
 const CUT: ObjectId = ObjectId(3_003);
 const HELD: ObjectId = ObjectId(3_004);
 /// Readers of the file, and of the anonymous memory.
 const READERS: u64 = 3;
 /// Pages of the file.
 const FILE_PAGES: u64 = 200;
-/// Longest that pages are held: whoever waits looks through all of memory again and again.
+/// Longest time that pages are held. A caller that waits looks through all of memory meanwhile.
 const HELD_MOST_US: u64 = 500_000;
-/// Rounds of each of them at most: runs may last long.
+/// Most rounds of each task, because a run may last a long time.
 const USED_UP: usize = 10;
 const READS: usize = 500;
 const CUTS: usize = 150;
@@ -65,7 +65,7 @@ async fn use_up(world: Arc<World>, file: File) {
         }
         let mut guards = Vec::new();
         for page in 0..file.len() / PAGE {
-            // Who has waited so often in a call hardly gets another page.
+            // A call that has waited this often hardly ever gets another page.
             let waits = (!guards.is_empty()).then_some(40);
             let held = world.call("page", waits, file.page(page)).await;
             judge_apart(&world, "a page that is held", held.as_ref());
@@ -78,7 +78,7 @@ async fn use_up(world: Arc<World>, file: File) {
     }
 }
 
-/// Reads single pages, and says which while it does.
+/// Reads single pages, and publishes which one while it does.
 async fn read_places(world: Arc<World>, file: File, number: u64, places: Arc<[AtomicU64]>) {
     let mut chance = world.chance("reader of places", number);
     for _ in 0..READS {
@@ -102,7 +102,7 @@ async fn read_places(world: Arc<World>, file: File, number: u64, places: Arc<[At
     }
 }
 
-/// Cuts the file where somebody reads, and makes it as long as before.
+/// Cuts the file where a reader reads, and then makes it as long as before.
 async fn cut(world: Arc<World>, file: File, places: Arc<[AtomicU64]>) {
     let mut chance = world.chance("cutter", 0);
     for _ in 0..CUTS {
@@ -123,18 +123,18 @@ async fn cut(world: Arc<World>, file: File, places: Arc<[AtomicU64]>) {
     }
 }
 
-/// Of each page the number of the last write that surely was made, and of the last one begun.
+/// For each page: the number of the last write that was surely made, and of the last one begun.
 type Stamps = Arc<Mutex<Vec<(u64, u64)>>>;
 
-/// Anonymous memory for which there is hardly room in what is left and in swap.
+/// Anonymous memory that hardly fits in what memory is left and in swap.
 fn start_churn(world: &Arc<World>, others: u64, swap_pages: u64) {
     let frames = world.cache.statistics().frames;
     let mut chance = world.chance("churn", 0);
     let most = if swap_pages > frames {
-        // Slots are scarce from half of them on: here neighbours stay neighbours in swap.
+        // Slots are scarce once half are used. With this size neighbours stay neighbours in swap.
         swap_pages / 2
     } else {
-        // A quarter of memory is left to files, and a little to those who use it briefly.
+        // A quarter of memory is left for files, and a little for the tasks that use it briefly.
         (frames * 3 / 4 + swap_pages).saturating_sub(others + 32)
     };
     let pages = most - chance.below(frames / 8);
@@ -155,7 +155,7 @@ fn start_churn(world: &Arc<World>, others: u64, swap_pages: u64) {
     });
 }
 
-/// Writes all pages in order, so that neighbours are neighbours in swap, and then any.
+/// Writes all pages in order, so that neighbours are neighbours in swap. Then it writes any pages.
 async fn churn(world: &World, memory: File, stamps: Stamps) {
     let mut chance = world.chance("churn", 1);
     let pages = lock(&stamps).len() as u64;
@@ -194,8 +194,8 @@ async fn stamp(world: &World, memory: &File, page: u64, stamps: &Stamps) {
     }
 }
 
-/// Reads pages of the memory, alone or after each other in either direction, so that some are
-/// brought in with a neighbour; and gives up now and then.
+/// Reads pages of the memory, alone or in sequence in either direction, so that some are brought in
+/// together with a neighbour. It gives up a read now and then.
 async fn read_churned(world: Arc<World>, memory: File, number: u64, stamps: Stamps) {
     let mut chance = world.chance("churn reader", number);
     let pages = lock(&stamps).len() as u64;

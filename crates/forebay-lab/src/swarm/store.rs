@@ -1,8 +1,8 @@
 //! A store that fails in every way that a cache survives, and leaves an image when it crashes.
 //!
-//! Requests take time, overtake each other, fail, are torn, are never answered. What was finished
-//! and not committed may be gone after a crash, in units of a sector; what is in flight may be
-//! done, in part or not. The store is used on one thread alone, that of its virtual runtime.
+//! Requests take time, overtake each other, fail, are torn, or are never answered. What finished
+//! and was not committed may be gone after a crash, in units of a sector. What is in flight may be
+//! done, in part or not at all. The store is used on one thread alone, that of its virtual runtime.
 
 use super::conduct::{sum_of, write_one_place};
 use super::crash::{CrashSwitch, Image};
@@ -19,9 +19,9 @@ use std::sync::{Arc, Weak};
 /// How long requests take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// None at all: they are finished before `submit` returns.
+    /// No time at all: they are finished before `submit` returns.
     Instant,
-    /// Each by itself, up to so long.
+    /// Each by itself, up to this long.
     Parallel { most_us: u64 },
     /// One after the other.
     Serial { bytes_per_s: u64, seek_us: u64 },
@@ -34,20 +34,21 @@ pub(super) struct Tally {
     pub(super) pages_written: u64,
     pub(super) pages_failed: u64,
     pub(super) writes_in_flight: u64,
-    /// Writes that began where another one was still under way: which is last, nobody knows.
+    /// Writes that began while another write of the same place was under way. Which one is last is
+    /// unknown.
     pub(super) writes_that_met: u64,
-    /// Writes whose pages changed under way, though the store asks for pages that do not.
+    /// Writes whose pages changed under way, though the store asks for stable pages.
     pub(super) writes_that_changed: u64,
-    /// Requests that were struck, by the name of the effect.
+    /// Requests that a fault struck, by the name of the effect.
     pub(super) struck: BTreeMap<&'static str, u64>,
 }
 
-/// Failures of one object that a sync has to tell of.
+/// Failures of one object that a sync has to report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Failures {
     /// Writes and commits.
     pub(super) surely: u64,
-    /// Changes of length, which a sync may have asked for, or somebody else.
+    /// Changes of length, which a sync or another call may have asked for.
     pub(super) perhaps: u64,
 }
 
@@ -56,7 +57,7 @@ struct Waiting {
     sequence: u64,
     effect: Option<Effect>,
     is_held: bool,
-    /// Of the pages of a write that may not change, as they were when it began.
+    /// A sum of the pages of a write that may not change, taken when the write began.
     sum: Option<u64>,
 }
 
@@ -131,12 +132,12 @@ impl CrashStore {
         store
     }
 
-    /// Tells each request on standard error from now on.
+    /// Prints each request on standard error from now on.
     pub(super) fn be_loud(&self) {
         self.is_loud.store(true, Ordering::Relaxed);
     }
 
-    /// Refuses discards from now on, as a store does that cannot.
+    /// Refuses discards from now on, like a store that cannot do them.
     pub(super) fn refuse_discards(&self) {
         self.can_discard.store(false, Ordering::Relaxed);
     }
@@ -169,7 +170,7 @@ impl CrashStore {
         }
     }
 
-    /// Fails whatever is still in flight: the run is over, and nobody waits for it.
+    /// Fails all requests that are still in flight: the run is over, and no caller waits for them.
     pub(super) fn end(&self) {
         let waiting = {
             let mut state = lock(&self.state);
@@ -213,7 +214,7 @@ impl CrashStore {
             .map_or_else(Vec::new, |medium| medium.current().to_vec())
     }
 
-    /// What `judge` makes of the bytes of `object` that are durable now, whatever else lands.
+    /// Calls `judge` with the bytes of `object` that are durable now, without what else may land.
     pub(super) fn judge_durable<T>(&self, object: ObjectId, judge: impl FnOnce(&[u8]) -> T) -> T {
         let state = lock(&self.state);
         let medium = state.objects.get(&object);
@@ -252,7 +253,7 @@ impl CrashStore {
         };
         self.tell("ends", io.request(), failure);
         self.switch.tick();
-        // The engine may submit again at once, so no lock is held here.
+        // The engine may submit again at once, so no lock may be held here.
         match failure {
             None => io.succeed(),
             Some(failure) => io.fail(failure),
@@ -341,7 +342,7 @@ impl State {
         Ok((number, (!is_held).then_some(at)))
     }
 
-    /// When a request that came at `now` is served, which takes `times` as long as usual.
+    /// When a request that came at `now` ends. It takes `times` as long as usual.
     fn time_of(&mut self, request: Request, pace: Pace, (now, times): (Instant, u64)) -> Instant {
         let begin = self.busy_until.max(now);
         match pace {
@@ -366,7 +367,7 @@ impl State {
         }
     }
 
-    /// Carries a request out, unless the run is over. Returns it and why it fails, if it does.
+    /// Carries out a request, unless the run is over. Returns it, and why it failed if it did.
     fn carry_out(&mut self, number: u64, durability: Durability) -> Option<(Io, Option<Failure>)> {
         let Waiting {
             mut io,
@@ -440,7 +441,7 @@ impl State {
     }
 }
 
-/// What a request does to its object, if it changes anything.
+/// What a request does to its object; none if it changes nothing.
 fn act_of(io: &Io) -> Option<Act> {
     let request = io.request();
     let offset = request.offset_bytes as usize;
@@ -466,7 +467,7 @@ fn bytes_of(io: &Io) -> Vec<u8> {
     bytes
 }
 
-/// Does what is asked, but for a commit. `now` is the moment at which it is finished.
+/// Carries out any request except a commit. `now` is the moment at which it is finished.
 fn perform(medium: &mut Medium, io: &mut Io, now: u64) {
     if io.request().kind == IoKind::Read {
         read(medium, io, 0);
@@ -475,7 +476,7 @@ fn perform(medium: &mut Medium, io: &mut Io, now: u64) {
     }
 }
 
-/// Fills the pages of a read, each with what belongs `shift` pages further on.
+/// Fills the pages of a read, each with the bytes of the page `shift` pages further on.
 fn read(medium: &Medium, io: &mut Io, shift: usize) {
     let request = io.request();
     let end = medium

@@ -1,8 +1,8 @@
-//! More files than the table of objects has room for, opened, closed and opened again, and memory
-//! that comes and goes between them.
+//! A full table: more files than the table of objects has room for are opened, closed and opened
+//! again. Memory comes and goes between them.
 //!
-//! A file that nobody has open is forgotten when the table is full and known again when it is
-//! opened; its number names another meanwhile.
+//! A closed file is forgotten when the table is full, and known again when it is opened. Meanwhile
+//! its number names another file.
 
 use super::client::PAGE;
 use super::roles::judge_apart;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// The first of its objects.
 const FIRST: u64 = 20_000;
 const FILES: usize = 40;
-/// Places in the table beside those of the objects that are open all the time: of clients, regions,
-/// memory, what is held and what is never touched.
+/// Places in the table for all other objects, which are open all the time: those of clients and
+/// regions, memory, held pages, and the file that is never touched.
 pub(super) const OTHERS: u32 = 16;
 const ROUNDS: usize = 400;
 /// Bytes of a stamp, which says which write of a file was the last.
@@ -30,7 +30,8 @@ const MEMORY_PAGES: u64 = 4;
 struct Known {
     /// What was written last, if that is certain.
     stamp: Option<u8>,
-    /// As long as it is for certain: an open says so, for the cache may have forgotten it.
+    /// The length that it certainly has. An open passes it, because the cache may have forgotten
+    /// it.
     length_bytes: u64,
 }
 
@@ -89,7 +90,7 @@ impl Table {
             self.open.push_back((number, file.clone()));
             file
         };
-        // No two have their stamp at one place, lest one be taken for the other.
+        // No two files have their stamp at one place, so that one cannot be taken for the other.
         let place = number as u64 * BYTES as u64;
         if let Some(stamp) = stamp {
             self.files[number].stamp = None;
@@ -110,7 +111,7 @@ impl Table {
         }
     }
 
-    /// Memory that is dropped while there is still something to give up.
+    /// Memory that is dropped while it still has pages to give up.
     async fn use_memory(&mut self, stamp: u8) {
         let made = self.world.cache.anonymous(MEMORY_PAGES * PAGE);
         let Some(memory) = self.opened(made) else {
@@ -125,7 +126,7 @@ impl Table {
         }
     }
 
-    /// What was opened. A table or a swap that is full is no violation, and makes room.
+    /// What was opened. A full table or swap is no violation; this then makes room.
     fn opened(&mut self, opened: Result<File, BuildError>) -> Option<File> {
         match opened {
             Ok(file) => Some(file),

@@ -1,4 +1,4 @@
-//! What a run has found.
+//! The verdict: what a run has found.
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::wait::WaitQueue;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 
-/// Who noticed that something is wrong.
+/// The oracle that noticed that something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Oracle {
@@ -14,27 +14,27 @@ pub enum Oracle {
     Bytes,
     /// A crash image that lacks what a returned sync promised.
     Crash,
-    /// Counters, lists and gauges that contradict each other or the store's own count.
+    /// Counters, lists and gauges that contradict each other or the stores' own counts.
     Books,
-    /// A declared bound that was passed.
+    /// A declared bound that was exceeded.
     Bounds,
-    /// A failure that a handle did not hear of, heard twice, or that never happened.
+    /// A failure that a handle did not hear of or heard of twice, or one that never happened.
     Errors,
     /// A call that does not return, or dirty pages that do not drain.
     Stuck,
-    /// Equal writers that get unequal shares, or a light one that is held back.
+    /// Equal writers that get unequal shares, or a light writer that is held back.
     Shares,
-    /// A store that idles while a writer of it waits and there is something to write.
+    /// A store that idles while one of its writers waits and there is something to write.
     Work,
     /// A sync that returned before the store had all that it promises.
     Sync,
     /// A page that stays dirty for too long.
     Age,
-    /// A failed write that is tried again before its time, or long after it.
+    /// A failed write that is tried again before it is due, or long after that.
     BackOff,
-    /// More dirty pages than there may be, or a writer that goes on at the limit.
+    /// More dirty pages than the limit allows, or a writer that goes on at the limit.
     Limit,
-    /// A store that is taken for much faster or slower than it is.
+    /// A store whose estimated rate is much faster or slower than the real one.
     Estimate,
     /// Two runs of one seed that differ.
     Twin,
@@ -52,17 +52,17 @@ impl fmt::Display for Oracle {
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Who noticed.
+    /// The oracle that noticed it.
     pub oracle: Oracle,
-    /// What, in one line.
+    /// What is wrong, in one line.
     pub what: String,
 }
 
-/// Keeps the first violation of a run: what follows from it is of no interest.
+/// Keeps the first violation of a run. What follows from it is of no interest.
 #[derive(Debug)]
 pub(super) struct Verdict {
     first: Mutex<Option<Violation>>,
-    /// Woken when there is one.
+    /// Woken when there is a violation.
     news: Arc<WaitQueue>,
 }
 

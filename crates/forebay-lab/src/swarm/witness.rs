@@ -1,8 +1,9 @@
-//! What somebody may see: the bytes at one moment, and all that was begun since.
+//! A witness: what a reader may see. It holds the bytes at one moment, and all changes that began
+//! since.
 //!
-//! The same structure judges a read (the moment is its start), a page held by a guard, and a crash
-//! image (the moment is the start of the last sync that returned): each byte has to be the one of
-//! that moment, or one that a change which was under way then, or begun later, put there.
+//! One structure judges a read (the moment is its start), a page held by a guard, and a crash image
+//! (the moment is the start of the last sync that returned). Each byte has to be the one of that
+//! moment, or one from a change that was under way then or began later.
 
 use super::pattern::byte_of_version;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ pub(super) struct Change {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) version: u64,
-    /// The length of the object, if this changes it: at least so much, or exactly.
+    /// The length of the object, if this changes it: at least this, or exactly this.
     pub(super) length: NewLength,
 }
 
@@ -46,15 +47,15 @@ pub(super) struct WrongByte {
 #[derive(Clone, Debug)]
 pub(super) struct Witness {
     start: u64,
-    /// Shared with the ledger as long as that does not change.
+    /// Shared with the ledger until the ledger's bytes change.
     bytes: Arc<Vec<u8>>,
     changes: Vec<Change>,
-    /// Shortest and longest that the object can be.
+    /// Shortest and longest length that the object can have.
     pub(super) length_bytes: (u64, u64),
 }
 
 impl Witness {
-    /// `bytes`, which lie from `start` on in an object of `length_bytes`.
+    /// A witness of `bytes`, which lie from `start` on in an object of `length_bytes`.
     pub(super) fn new(start: u64, bytes: impl Into<Arc<Vec<u8>>>, length_bytes: u64) -> Witness {
         Witness {
             start,
@@ -64,7 +65,7 @@ impl Witness {
         }
     }
 
-    /// A change is under way.
+    /// A change begins.
     pub(super) fn note(&mut self, change: Change) {
         match change.length {
             NewLength::Same => {}
@@ -96,7 +97,7 @@ impl Witness {
 
     /// The first of `found`, which lie from `offset_bytes` on, that nothing explains.
     pub(super) fn judge(&self, offset_bytes: u64, found: &[u8]) -> Result<(), WrongByte> {
-        // Most of it is as it was.
+        // Most bytes are as they were.
         const PIECE: usize = 4096;
         let pieces = (offset_bytes..).step_by(PIECE).zip(found.chunks(PIECE));
         let mut judged = pieces.map(|(offset, piece)| self.judge_piece(offset, piece));

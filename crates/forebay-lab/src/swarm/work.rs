@@ -1,8 +1,9 @@
-//! A store does not idle while a writer of it is held up and there is something to write
-//! (promise 6): whenever somebody waits, something below is busy.
+//! Work: a store does not idle while one of its writers is held up and there is something to write
+//! (promise 6). Whenever a writer waits, a store is busy.
 //!
-//! A world of its own, as for shares. It is judged from outside: what the stores were asked,
-//! whether calls have returned, and how much is dirty; not by the engine's own sums of idle time.
+//! A world of its own, as for shares. It is judged from outside: by the requests that the stores
+//! got, by the calls that have returned, and by how much is dirty. The engine's own sums of idle
+//! time are not used.
 
 use super::client::PAGE;
 use super::nowhere::Nowhere;
@@ -15,20 +16,20 @@ use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
 use forebay_store::{CountStore, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
-/// One seed in so many is judged, and not one that judges shares.
+/// One seed in this many is judged, and none that judges shares.
 const EVERY: u64 = 32;
 const TURN: u64 = 16;
-/// Between two looks.
+/// The time between two looks.
 const LOOK: Span = Span::from_millis(10);
-/// Looks before the first that counts: shares of stores beside each other are unknown at first.
+/// Looks before the first that counts, because the shares of the stores are unknown at first.
 const WARM_UP_LOOKS: u64 = 300;
-/// Looks at a world; halfway the rates of its stores change.
+/// Looks at a world. Halfway the rates of its stores change.
 const LOOKS: u64 = 2_300;
-/// Looks in a row that find a store idle: longer than the longest pause of its writers.
+/// Most looks in a row that may find a store idle: longer than the longest pause of its writers.
 const MOST_IN_A_ROW: u64 = 22;
-/// Looks that find it idle, of those that find a writer of it held up.
+/// Most looks that may find it idle, in percent of those that find one of its writers held up.
 const MOST_PERCENT: u64 = 1;
-/// So many prove nothing: rates change halfway.
+/// This many looks prove nothing, because rates change halfway.
 const FEW: u64 = 20;
 
 /// A store and its writers.
@@ -62,7 +63,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Whether it is in the call in which it was at the last look.
+    /// Whether it is still in the call in which it was at the last look.
     fn is_held_up(&mut self) -> bool {
         let before = std::mem::replace(&mut self.seen, self.call.load(Ordering::Relaxed));
         before == self.seen && before % 2 == 1
@@ -82,7 +83,7 @@ struct Watched {
     longest: u64,
 }
 
-/// Whether stores idle while their writers wait, if it is the turn of this seed.
+/// Judges whether stores idle while their writers wait, if it is the turn of this seed.
 pub(super) fn judge_work(seed: u64) -> Option<Violation> {
     if seed % EVERY != TURN {
         return None;
@@ -173,12 +174,12 @@ impl Watched {
         self.medium.set_rate(rate);
     }
 
-    /// `number` is that of the store among those of the cache.
+    /// `number` is the store's number in the cache.
     fn look(&mut self, statistics: &Statistics, number: usize) {
         let counts = self.counted.counts(IoKind::Write);
         let was_asked = counts.requests != std::mem::replace(&mut self.requests, counts.requests);
         let works = was_asked || counts.in_flight > 0;
-        // All are looked at: each notes in which call it is now.
+        // All are checked, because each notes in which call it is now.
         let held_up = self.writers.iter_mut().map(Writer::is_held_up);
         let is_held_up = held_up.fold(false, |any, this| any | this);
         let has_work = statistics.backings[number].reclaimable > 0

@@ -1,4 +1,4 @@
-//! What everybody in one run shares.
+//! The world: what all tasks of one run share.
 
 use super::abandon::abandon_after;
 use super::crash::{CrashSwitch, Image};
@@ -20,8 +20,8 @@ use std::panic::Location;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// A call that has not returned after so long, in virtual time, never will: far more than all
-/// time-outs that it can meet one after the other.
+/// A call that has not returned after this long, in virtual time, never will. It is far more than
+/// the sum of all time-outs that it can meet.
 const STUCK_AFTER: Span = Span::from_secs(3_600);
 
 /// What a run has done, in numbers.
@@ -68,9 +68,9 @@ pub(super) struct World {
     news: Arc<WaitQueue>,
     /// Tasks that have not ended.
     live: AtomicU64,
-    /// Writers that have not ended: the others go on as long as there is one.
+    /// Writers that have not ended. The other tasks go on as long as there is one.
     writers: AtomicU64,
-    /// Objects that are to keep their places in the table until the end.
+    /// Objects that keep their places in the table until the end.
     kept: Mutex<Vec<File>>,
     /// The highest dirty limit so far.
     highest_limit: AtomicU64,
@@ -78,7 +78,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A cache before the stores of `plan`, which hold `images`.
+    /// A cache over the stores of `plan`, which hold `images`.
     pub(super) fn furnish(plan: &Plan, rt: Rt, mut images: Vec<Image>) -> Arc<World> {
         let news = Arc::new(WaitQueue::new());
         let verdict = Arc::new(Verdict::new(news.clone()));
@@ -148,7 +148,7 @@ impl World {
         lock(&self.kept).push(file);
     }
 
-    /// Adds to what two runs of one seed must have in common.
+    /// Adds a value to the trace that two runs of one seed must have in common.
     pub(super) fn note(&self, value: u64) {
         lock(&self.state).trace.note(value);
     }
@@ -176,7 +176,7 @@ impl World {
         self.stores.iter().map(written).sum()
     }
 
-    /// Tells what happens, if anybody wants to know.
+    /// Prints what happens, if the run is loud.
     pub(super) fn tell(&self, what: impl FnOnce() -> String) {
         if self.plan.is_loud {
             let now = Span::from_nanos(self.rt.now().as_nanos());
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// Makes a call, under the eyes of the watchdog. None if it was dropped after `waits` waits.
+    /// Makes a call, with the watchdog looking on. None if it was dropped after `waits` waits.
     pub(super) async fn call<F: Future>(
         &self,
         what: &'static str,
@@ -206,7 +206,7 @@ impl World {
         };
         let mut call = pin!(abandon_after(future, waits));
         let output = poll_fn(|context| {
-            // What others left is forgotten.
+            // Forgets what earlier calls left there.
             let _ = waits_at();
             let polled = call.as_mut().poll(context);
             if polled.is_pending() {
@@ -255,7 +255,7 @@ impl World {
         self.writers.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether those who work beside the writers have anything left to do.
+    /// Whether tasks beside the writers have anything left to do.
     pub(super) fn goes_on(&self) -> bool {
         !self.is_over() && !self.writers_have_ended()
     }
@@ -278,8 +278,8 @@ impl World {
         self.verdict.is_broken() || self.switch.has_crashed()
     }
 
-    /// Waits until `is_reached` says so, for at most `longest`; looks after calls that do not
-    /// return. False if the time has passed or the run is over.
+    /// Waits until `is_reached` returns true, for at most `longest`. Meanwhile it looks for calls
+    /// that do not return. False if the time has passed or the run is over.
     pub(super) async fn wait_until(
         &self,
         longest: Span,

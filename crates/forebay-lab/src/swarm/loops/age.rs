@@ -1,15 +1,16 @@
-//! Nothing stays dirty for longer than expiry, interval and the time to write it, on a store that
-//! answers (spec/writeback.md 7.3 and 13.2, Q16).
+//! Age: on a store that answers, nothing stays dirty for longer than expiry, interval and the time
+//! to write it (spec/writeback.md 7.3 and 13.2, Q16).
 //!
-//! A flusher looks once an interval for what has been dirty since the expiry; what it finds then
-//! passes its store with all else that is dirty. What the store refused has times of its own and is
-//! left out.
+//! Once an interval a flusher looks for what has been dirty since the expiry. What it finds is then
+//! written together with all else that is dirty. Pages that the store refused have times of their
+//! own and are left out.
 
 use forebay_base::{Instant, Span};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Requests that are under way when a flusher looks, and the clock's whole milliseconds.
+/// Allows for requests that are under way when a flusher looks, and for the clock's whole
+/// milliseconds.
 const GRACE: Span = Span::from_millis(150);
 
 /// A page of an object.
@@ -37,7 +38,7 @@ impl Age {
         }
     }
 
-    /// Whether pages of an object are dirty that the store has not refused.
+    /// Whether an object has dirty pages that the store has not refused.
     pub(super) fn has_dirty(&self, object: u64) -> bool {
         let mut places = self.since.range((object, 0)..=(object, u64::MAX));
         places.next().is_some()
@@ -56,7 +57,7 @@ impl Age {
         self.most_dirty = self.most_dirty.max(self.since.len() as u64);
     }
 
-    /// A write of `pages` ended; what it was refused is nobody's affair here.
+    /// A write of `pages` ended. Refusals do not matter here.
     pub(super) fn written(&mut self, object: u64, pages: Range<u64>) {
         for page in pages {
             self.since.remove(&(object, page));

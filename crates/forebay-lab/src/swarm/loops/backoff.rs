@@ -1,11 +1,11 @@
-//! What a store refused is tried again when it is due, not before and not much later
+//! Back-off: what a store refused is tried again when it is due, not before and not much later
 //! (spec/writeback.md 7.9, Forebay; docs/decisions/0023).
 //!
 //! A request that fails is split down to single pages at once. A page that is refused alone waits
-//! for the next try of its object: a second after the first refusal of the last try, twice as long
-//! after each, a minute at the most. A try begins with the first write of such a page and is of
-//! all. A store that refused all for half a second and takes a write may have room again: then all
-//! is tried at once.
+//! for the next try of its object. That is a second after the first refusal of the last try, twice
+//! as long after each further one, and at most a minute. A try begins with the first write of such
+//! a page and covers all of them. A store that refused everything for half a second and then takes
+//! a write may have room again, so everything is tried at once.
 
 use super::age::Age;
 use forebay_base::{Instant, Span};
@@ -14,17 +14,15 @@ use std::ops::Range;
 
 /// The first wait, and the longest.
 const WAITS: (Span, Span) = (Span::from_secs(1), Span::from_secs(60));
-/// A store that has refused every write for so long is forgiven with the first that it takes, and
-/// so long after the refusal at the earliest.
+/// A store that has refused every write for this long is forgiven with the first write that it
+/// takes, and at the earliest this long after the refusal.
 const REFUSING: Span = Span::from_millis(499);
 const FORGIVEN: Span = Span::from_millis(200);
 /// Clocks are read in whole milliseconds.
 const EARLY: Span = Span::from_millis(2);
-/// A flusher that is at work ends its slice and waits for room in its store's queue before it
-/// looks.
+/// A flusher at work ends its slice and waits for room in its store's queue before it looks.
 const LATE: Span = Span::from_millis(400);
-/// An object with other dirty pages is not put off, and has its next turn when these are old
-/// enough.
+/// An object with other dirty pages is not put off. It has its next turn when these are old enough.
 const OTHERS: &str = "for the expiry and interval of its other dirty pages";
 
 /// One object.
@@ -32,14 +30,14 @@ const OTHERS: &str = "for the expiry and interval of its other dirty pages";
 struct Object {
     /// Pages whose last write failed.
     failed: BTreeSet<u64>,
-    /// Those of them that were refused alone, and are to wait.
+    /// Those of them that were refused alone and have to wait.
     refused: BTreeSet<u64>,
     /// When the first page of the last try was refused, and how long the next try has to wait.
     since: Option<Instant>,
     wait: Span,
     /// A try has begun since.
     is_tried: bool,
-    /// Other pages of it were dirty since.
+    /// It had other dirty pages since.
     has_others: bool,
     /// When its store was forgiven since.
     forgiven: Option<Instant>,
@@ -70,7 +68,7 @@ impl Object {
 #[derive(Debug)]
 pub(super) struct BackOff {
     objects: BTreeMap<u64, Object>,
-    /// How long other dirty pages of an object may keep it from its turn.
+    /// How long other dirty pages of an object may delay its turn.
     others: Span,
     /// Since when every write that ended has failed.
     refusing: Option<Instant>,
@@ -91,7 +89,7 @@ impl BackOff {
         object.is_some_and(|object| object.failed.contains(&page))
     }
 
-    /// `pages` get new bytes: whatever was refused, these are written in their turn.
+    /// `pages` get new bytes. They are written in their usual turn, whatever was refused.
     pub(super) fn dirtied(&mut self, object: u64, pages: Range<u64>) {
         if let Some(object) = self.objects.get_mut(&object) {
             object.refused.retain(|page| !pages.contains(page));
@@ -99,7 +97,7 @@ impl BackOff {
         }
     }
 
-    /// Objects of which something was refused: whether they have other dirty pages, by `age`.
+    /// Notes which objects with refused pages have other dirty pages, by `age`.
     pub(super) fn look(&mut self, age: &Age) {
         for (number, object) in &mut self.objects {
             object.has_others |= age.has_dirty(*number);
@@ -158,7 +156,7 @@ impl BackOff {
         }
     }
 
-    /// Whether something should have been tried by now.
+    /// What should have been tried by now and was not.
     pub(super) fn judge(&self, now: Instant) -> Option<String> {
         self.objects.iter().find_map(|(number, object)| {
             let due = object.since? + object.wait;

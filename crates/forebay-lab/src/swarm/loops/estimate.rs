@@ -1,20 +1,21 @@
-//! A store's rate is known to within a factor of two once it has had enough to do for some time,
-//! and again after each change of it (spec/writeback.md 3.2; docs/decisions/0004 and 0031).
+//! The estimate: a store's rate is known to within a factor of two once the store has had enough to
+//! do for some time, and again after each change of the rate (spec/writeback.md 3.2;
+//! docs/decisions/0004 and 0031).
 //!
-//! The first sixteen samples come 20 ms apart or, of a slow store, with each request that ends, and
-//! count by their number: twice as many requests are enough, and half a second. Later a moving
-//! average over four seconds is smoothed once more; three of its windows bring it to within a
-//! factor of two of a rate that fell to an eighth or rose to eight times what it was.
+//! The first sixteen samples come 20 ms apart or, if the store is slow, with each request that
+//! ends. They count by their number: twice as many requests are enough, and half a second. Later a
+//! moving average over four seconds is smoothed once more. Three of its windows bring it to within
+//! a factor of two of a rate that fell to an eighth or rose to eight times its value.
 
 use forebay_base::{Instant, Span};
 
-/// A new store is known after so much work, and so many requests of so many pages.
+/// A new store is known after this much work, and this many requests of this many pages.
 const NEW: Span = Span::from_millis(500);
 const NEW_REQUESTS: u64 = 32;
 const REQUEST_PAGES: u64 = 256;
-/// After so much work a known store is known again whose rate has changed by a factor of eight.
+/// After this much work a known store is known again whose rate has changed by a factor of eight.
 const CHANGED: Span = Span::from_secs(12);
-/// What the estimate may be off by.
+/// The factor by which the estimate may be off.
 const FACTOR: u64 = 2;
 /// Looks further apart than this prove nothing.
 const LONGEST_LOOK: Span = Span::from_millis(50);
@@ -30,7 +31,7 @@ fn of_a_new_store(pages_per_s: u64) -> Span {
 pub(super) struct Estimate {
     /// Its rate.
     pages_per_s: u64,
-    /// Work that is needed before the rate is known, and work that there was.
+    /// Work that is needed before the rate is known, and work done so far.
     needed: Span,
     worked: Span,
     until: Instant,
@@ -56,8 +57,8 @@ impl Estimate {
         self.pages_per_s = pages_per_s;
     }
 
-    /// The store is taken for `estimate`; `is_loaded` says whether its writers want more than it
-    /// takes.
+    /// The cache estimates the store's rate as `estimate`. `is_loaded` says whether its writers
+    /// want more than it takes.
     pub(super) fn note(&mut self, now: Instant, estimate: u64, is_loaded: bool) -> Option<String> {
         let passed = now.since(self.until);
         self.until = now;

@@ -1,11 +1,11 @@
-//! What is dirty stays below its limit, and a writer at the hard limit does not go on
+//! The limit: what is dirty stays below its limit, and a writer at the hard limit does not go on
 //! (spec/writeback.md 13.1, I15, and 5.5; docs/decisions/0030 and 0031).
 //!
-//! A writer is asked after each stretch of its call, and one that finds the hard limit reached does
-//! not go on. Nobody sees what all of them dirty together until it is their common quota. So what
-//! is dirty passes the limit by at most that quota and a stretch of each writer. While it stays
-//! above the limit each writer comes to the end of one stretch, and no further. A store that stands
-//! still adds what it has above its part, at most the limit once more.
+//! A writer is checked after each stretch of its call, and it does not go on if the hard limit is
+//! reached. What all writers dirty together is not seen until it fills their common quota. So what
+//! is dirty exceeds the limit by at most that quota and one stretch of each writer. While it stays
+//! above the limit, each writer reaches the end of one stretch and goes no further. A store that
+//! stands still adds what it has above its part, at most the limit once more.
 //!
 //! Whether it stayed above the limit is seen only at the ends of requests, where the pages of a
 //! stable store leave the level. Pages of an unstable store leave it after the end of a commit: the
@@ -15,12 +15,13 @@
 use super::load::Load;
 use forebay_base::{Instant, Span};
 
-/// Pages that a writer dirties before it is asked, at the most (decision 0030).
+/// Most pages that a writer dirties before it is checked (decision 0030).
 const STRETCH_PAGES: u64 = 64;
-/// The common quota: of the limit one part in so many, and not less than so many pages
+/// The common quota: the limit divided by the first number, and at least the second number of pages
 /// (spec/writeback.md 5.1).
 const COMMON_QUOTA: (u64, u64) = (32, 16);
-/// From then on what a silent store has is left out for the others (decision 0031).
+/// After this time the pages of a silent store are left out of account for the others (decision
+/// 0031).
 const STANDS_STILL: Span = Span::from_millis(500);
 
 /// What is dirty, seen at one instant.
@@ -32,7 +33,7 @@ pub(super) struct Level {
     pub(super) limit: u64,
     /// Pages that were dirtied so far.
     pub(super) dirtied: u64,
-    /// For how long a store has been silent, the one that has been so for longest.
+    /// For how long a store has been silent: the one that has been silent for longest.
     pub(super) silent: Span,
 }
 
@@ -43,9 +44,9 @@ pub(super) struct Limit {
     stores: u64,
     /// Each time that the level falls is seen: no store is unstable.
     sees_each_fall: bool,
-    /// Pages dirtied when the limit was reached, while it is.
+    /// Pages dirtied when the limit was reached, as long as it is.
     full_at: Option<u64>,
-    /// Something was left out, and has not been written since.
+    /// Pages were left out of account, and have not been written since.
     is_left_out: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What a seed decides of a stage: its stores, their writers, and what changes.
+//! The load: what a seed decides about a stage. That is its stores, their writers, and what
+//! changes.
 
 use super::refusal::Refused;
 use forebay_base::{Instant, Prng, Span};
@@ -21,9 +22,9 @@ pub(super) struct Side {
     pub(super) first_calls: u64,
     /// What it writes is durable once it is committed.
     pub(super) is_unstable: bool,
-    /// Files of its writers that somebody syncs on and on.
+    /// Files of its writers that a task syncs repeatedly.
     pub(super) synced: u64,
-    /// Pages of the first file that it refuses at first.
+    /// Pages of the first file that the store refuses at first.
     pub(super) refused: Option<Refused>,
 }
 
@@ -39,9 +40,9 @@ pub(super) struct Load {
     pub(super) is_light: bool,
 }
 
-/// Pages that a whole load may write: what a run may cost.
+/// Most pages that a whole load may write: this bounds the cost of a run.
 const MOST_PAGES: u64 = 40_000;
-/// Files grow without an end.
+/// Files that grow without end.
 const ENDLESS: u64 = u64::MAX >> 16;
 
 impl Load {
@@ -57,7 +58,7 @@ impl Load {
         };
         let mean = |side: &Side| (side.pages_per_s + 2 * side.later_pages_per_s) / 3;
         let pages_per_s: u64 = sides.iter().map(mean).sum();
-        // Fast stores show in a short time what slow ones need long for.
+        // Fast stores show in a short time what takes slow ones a long time.
         let span_s = (MOST_PAGES / pages_per_s.max(1)).clamp(2, 36);
         Load {
             memory_bytes,
@@ -83,7 +84,7 @@ impl Load {
 }
 
 impl Side {
-    /// One whose writers keep the limit full.
+    /// A slow store: its writers keep the limit full.
     fn draw_slow(chance: &mut Prng) -> Side {
         let pages_per_s = 300 << chance.below(3);
         Side {
@@ -93,7 +94,7 @@ impl Side {
         }
     }
 
-    /// One that has answered before its flusher looks again.
+    /// A fast store: it has answered before its flusher looks again.
     fn draw_fast(chance: &mut Prng) -> Side {
         let pages_per_s = 25_000 << chance.below(3);
         Side {
@@ -123,7 +124,7 @@ impl Side {
             writers: 1 + chance.below(3),
             call_pages: 1 + chance.below(4),
             rest: Span::from_millis(10 + chance.below(200)),
-            // What was refused gets no new bytes: these would be written in their own turn.
+            // Refused pages get no new bytes, because new bytes would be written in their own turn.
             file_pages: if refused.is_some() {
                 ENDLESS
             } else {

@@ -2,9 +2,9 @@
 //!
 //! Some seeds have a world of their own after their run, in which loops have something to do:
 //! writers that want more than their stores take, rates that change, a store that stops. A probe
-//! before each store tells when its writes begin and end, and the writers tell when they are in a
-//! call. No oracle calls code of the engine, and each says by which numbers it judged, so that a
-//! wrong oracle can be told from a wrong engine (docs/decisions/0043).
+//! before each store reports when its writes begin and end, and the writers report when they are in
+//! a call. No oracle calls code of the engine. Each reports the numbers by which it judged, so that
+//! a wrong oracle can be told from a wrong engine (docs/decisions/0043).
 
 mod age;
 mod backoff;

@@ -1,10 +1,10 @@
-//! A store that tells when its writes and commits begin and end.
+//! A probe: a store that reports when its writes and commits begin and end.
 
 use super::watch::Watch;
 use forebay_store::{Finish, FinishedIo, Geometry, Io, IoKind, Store};
 use std::sync::Arc;
 
-/// Before the store `number` of a stage.
+/// Stands before the store `number` of a stage.
 pub(super) struct Probe {
     pub(super) watch: Arc<Watch>,
     pub(super) number: usize,

@@ -1,4 +1,4 @@
-//! A world for the oracles of the loops.
+//! The stage: a world for the oracles of the loops.
 
 use super::super::client::PAGE;
 use super::super::nowhere::Nowhere;
@@ -15,10 +15,10 @@ use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
-/// One seed in so many is judged, and not one that judges shares or work.
+/// One seed in this many is judged, and none that judges shares or work.
 const EVERY: u64 = 8;
 const TURN: u64 = 4;
-/// Between two looks, if nothing happens.
+/// The time between two looks, if nothing happens.
 const LOOK: Span = Span::from_millis(10);
 
 /// What the oracles of the loops find, if it is the turn of this seed.
@@ -136,17 +136,17 @@ impl Site {
     }
 }
 
-/// Syncs on and on, with rests.
+/// Syncs repeatedly, with rests.
 async fn sync(rt: Rt, file: File, stop: Arc<AtomicBool>) {
     const REST: Span = Span::from_millis(70);
     while !stop.load(Ordering::Relaxed) {
         rt.sleep(REST).await;
-        // A slow store may need longer than a sync waits.
+        // With a slow store this may need longer than a sync waits.
         let _ = file.sync().await;
     }
 }
 
-/// Writes on and on.
+/// Writes repeatedly.
 async fn write(
     (rt, watch): (Rt, Arc<Watch>),
     (number, object): (usize, ObjectId),

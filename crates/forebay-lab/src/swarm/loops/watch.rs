@@ -1,4 +1,4 @@
-//! Who is told all that happens on a stage, and keeps what the oracles found.
+//! The watch: it receives all that happens on a stage, and keeps what the oracles found.
 
 use super::super::client::PAGE;
 use super::super::verdict::{Oracle, Violation};
@@ -21,10 +21,10 @@ use std::ops::Range;
 struct OfStore {
     work: Work,
     estimate: Estimate,
-    /// Where each page is followed.
+    /// Present where each page is followed.
     age: Option<Age>,
     back_off: BackOff,
-    /// When it ended a request last, or began the first of those under way.
+    /// When it last ended a request, or began the first of those under way.
     answered: Instant,
 }
 
@@ -40,7 +40,7 @@ impl OfStore {
         }
     }
 
-    /// For how long it has had requests and ended none.
+    /// For how long it has had requests and has ended none.
     fn silent(&self, now: Instant) -> Span {
         if self.work.has_requests() {
             now.since(self.answered)
@@ -126,7 +126,7 @@ impl Watch {
         *lock(&self.cache) = Some(cache.clone());
     }
 
-    /// What was found; nothing is looked at any more.
+    /// What was found. After this nothing is looked at any more.
     pub(super) fn take(&self) -> Option<Violation> {
         *lock(&self.cache) = None;
         lock(&self.state).found.take()
@@ -182,7 +182,7 @@ impl Watch {
         state.work(store, now, Work::call_begins);
         let OfStore { age, back_off, .. } = &mut state.stores[store];
         if let Some(age) = age {
-            // What was refused before has times of its own.
+            // Pages that were refused before have times of their own.
             let untried = pages
                 .clone()
                 .filter(|&page| !back_off.has_failed(object.0, page));
@@ -236,7 +236,7 @@ fn pages_of(request: Request) -> u64 {
     }
 }
 
-/// The pages that a write is of.
+/// The pages that a write covers.
 fn range_of(request: Request) -> Range<u64> {
     let first = request.offset_bytes / PAGE;
     first..first + pages_of(request)

@@ -1,20 +1,21 @@
-//! A store does not idle while a writer of it is held up and it has something to write
+//! Work: a store does not idle while one of its writers is held up and it has something to write
 //! (spec/writeback.md 7.3 and 13.2, Q2 and Q9; docs/decisions/0031).
 //!
-//! In virtual time a call that nothing holds up takes none, so whoever is in a call at two instants
-//! is held up between them. Something is to be done in the background if more is dirty, or waits
-//! for a commit, than the background threshold, and a part of that is the store's and not on its
+//! In virtual time a call that is not held up takes no time, so a writer that is in a call at two
+//! instants is held up between them. A store has something to do in the background if two things
+//! hold. First, more is dirty, or waits for a commit, than the background threshold. Second, a part
+//! of that belongs to the store and is not on its way.
 //! way.
 
 use forebay_base::{Instant, Span};
 
-/// A flusher whose last round was in vain rests for at most 100 ms (decision 0031); the rest ends
-/// when a writer asks, which it does at the end of a pause of at most 180 ms.
+/// A flusher whose last round was in vain rests for at most 100 ms (decision 0031). The rest ends
+/// when a writer asks, which a writer does at the end of a pause of at most 180 ms.
 const LONGEST: Span = Span::from_millis(200);
-/// The part of the time in which a writer is held up that a store may idle: spec/writeback.md 13.2,
-/// Q2.
+/// The share of the time in which a writer is held up that a store may idle, in percent:
+/// spec/writeback.md 13.2, Q2.
 const MOST_PERCENT: u64 = 1;
-/// What that part is not applied to: a rate that changes is learned.
+/// Idle time that is allowed beside that, while a changed rate is learned.
 const GRACE: Span = Span::from_millis(250);
 
 /// What is dirty, seen at one instant.
@@ -37,18 +38,18 @@ pub(super) struct Work {
     requests: u64,
     pages: u64,
     in_calls: u64,
-    /// There is something that it could be asked for.
+    /// There is something to ask the store for.
     is_due: bool,
-    /// Up to when the sums are.
+    /// The sums are complete up to this instant.
     until: Instant,
     held_up: Span,
     idle: Span,
-    /// Idle up to now, without a break.
+    /// How long it has been idle up to now, without a break.
     in_a_row: Span,
 }
 
 impl Work {
-    /// What is true from `now` on: requests, writers in a call, what is dirty.
+    /// What is true from `now` on: requests, writers in a call, and what is dirty.
     pub(super) fn note(&mut self, now: Instant, change: impl FnOnce(&mut Work)) -> Option<String> {
         let passed = now.since(self.until);
         self.until = now;
@@ -65,7 +66,7 @@ impl Work {
         self.verdict()
     }
 
-    /// A request begins, of a write for so many pages.
+    /// A request begins. If it is a write, it has this many pages.
     pub(super) fn begins(&mut self, pages: u64) {
         self.requests += 1;
         self.pages += pages;
@@ -80,7 +81,7 @@ impl Work {
         self.requests > 0
     }
 
-    /// Whether a writer is held up.
+    /// Whether one of its writers is held up.
     pub(super) fn is_wanted(&self) -> bool {
         self.in_calls > 0
     }
@@ -93,9 +94,9 @@ impl Work {
         self.in_calls -= 1;
     }
 
-    /// How much of it, and of all stores, is dirty.
+    /// How much of the store's pages, and of all stores' pages, is dirty.
     pub(super) fn sees(&mut self, seen: Dirty) {
-        // What is under writeback and not on its way waits for a commit.
+        // Pages that are under writeback and not on their way wait for a commit.
         let uncommitted = seen.writeback.saturating_sub(self.pages);
         let reclaimable = seen.reclaimable + uncommitted;
         self.is_due = reclaimable > 0 && seen.of_all + uncommitted > seen.background;
