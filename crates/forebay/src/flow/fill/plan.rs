@@ -83,7 +83,7 @@ impl Engine {
             let pages = page..(page + touch.request_pages.max(1)).min(end);
             return (!hit_marker).then(|| FillPlan::unmarked(pages));
         }
-        let usual = self.settle_reach(object, stream, touch);
+        let usual = self.settle_reach(object, (stream, &state), touch);
         let max_pages = self.longest_window(object, usual, touch.request_pages);
         let inputs = self.readahead_inputs(object, stream, touch, max_pages);
         match decide(state.window, &inputs) {
@@ -140,13 +140,17 @@ impl Engine {
     }
 
     /// How far ahead the stream reads from now on, if this touch continues its last window.
-    fn settle_reach(&self, object: &ObjectState, stream: &Stream, touch: Touch) -> u64 {
-        let state = stream.state();
+    fn settle_reach(
+        &self,
+        object: &ObjectState,
+        (stream, state): (&Stream, &StreamState),
+        touch: Touch,
+    ) -> u64 {
         if self.settings.policy.readahead == Readahead::Fixed || state.max_pages == 0 {
             return state.max_pages;
         }
         stream.change(|state| state.asked_end = touch.page + touch.request_pages.max(1));
-        let Some(has_lost) = goes_on(&state, touch) else {
+        let Some(has_lost) = goes_on(state, touch) else {
             return state.reach_pages.max(state.max_pages);
         };
         let backing = self.backing_of(object);
