@@ -65,8 +65,8 @@ impl File {
     #[inline]
     pub fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize, AccessError> {
         match self.inner.try_read(buffer, offset_bytes) {
-            Some(done) => Ok(done),
-            None => block_on(self.inner.read_at(buffer, offset_bytes)),
+            Ok(done) => Ok(done),
+            Err(begun) => block_on(self.inner.read_rest(buffer, offset_bytes, begun)),
         }
     }
 
@@ -80,8 +80,8 @@ impl File {
         offset_bytes: u64,
     ) -> Result<usize, AccessError> {
         match self.inner.try_read_vectored(buffers, offset_bytes) {
-            Some(done) => Ok(done),
-            None => block_on(self.inner.read_vectored_at(buffers, offset_bytes)),
+            Ok(done) => Ok(done),
+            Err(begun) => block_on(self.inner.read_vectored_rest(buffers, offset_bytes, begun)),
         }
     }
 

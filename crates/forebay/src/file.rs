@@ -120,7 +120,18 @@ impl File {
         buffer: &mut [u8],
         offset_bytes: u64,
     ) -> impl Future<Output = Result<usize, AccessError>> {
-        self.handle.engine.read(&self.handle, buffer, offset_bytes)
+        self.read_rest(buffer, offset_bytes, 0)
+    }
+
+    /// The same of a buffer whose first `done` bytes are read already.
+    pub(crate) fn read_rest(
+        &self,
+        buffer: &mut [u8],
+        offset_bytes: u64,
+        done: usize,
+    ) -> impl Future<Output = Result<usize, AccessError>> {
+        let engine = &self.handle.engine;
+        engine.read(&self.handle, (buffer, done), offset_bytes)
     }
 
     /// Reads into each of `buffers`, one after the other, from byte `offset_bytes` on.
@@ -132,9 +143,24 @@ impl File {
         buffers: &mut [IoSliceMut<'_>],
         offset_bytes: u64,
     ) -> Result<usize, AccessError> {
+        self.read_vectored_rest(buffers, offset_bytes, 0).await
+    }
+
+    /// The same of buffers whose first `begun` bytes together are read already.
+    pub(crate) async fn read_vectored_rest(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        offset_bytes: u64,
+        begun: usize,
+    ) -> Result<usize, AccessError> {
         let mut done = 0;
         for buffer in buffers {
-            let read = self.read_at(buffer, offset_bytes + done as u64).await?;
+            let (at, begun) = (offset_bytes + done as u64, begun.saturating_sub(done));
+            let read = if begun < buffer.len() {
+                self.read_rest(buffer, at, begun).await?
+            } else {
+                buffer.len()
+            };
             done += read;
             if read < buffer.len() {
                 break;
@@ -422,34 +448,40 @@ impl File {
         }
     }
 
-    /// What kept a read from being served at once, for the blocking face.
-    pub(crate) fn try_read(&self, buffer: &mut [u8], offset_bytes: u64) -> Option<usize> {
+    /// A read that needs no waiting, for the blocking face. Otherwise how many bytes are in the
+    /// buffer already.
+    pub(crate) fn try_read(&self, buffer: &mut [u8], offset_bytes: u64) -> Result<usize, usize> {
         let left = self.len().saturating_sub(offset_bytes);
         let wanted = left.min(buffer.len() as u64) as usize;
         let engine = &self.handle.engine;
         let (done, missing): (usize, Option<Missing>) =
             engine.read_resident(&self.handle, &mut buffer[..wanted], offset_bytes);
-        (missing.is_none() && !self.handle.stream.has_marker()).then_some(done)
+        if missing.is_none() && !self.handle.stream.has_marker() {
+            Ok(done)
+        } else {
+            Err(done)
+        }
     }
 
-    /// A vectored read that needs no waiting, for the blocking face. None if it would.
+    /// A vectored read that needs no waiting, for the blocking face. Otherwise how many bytes are
+    /// in the buffers already.
     pub(crate) fn try_read_vectored(
         &self,
         buffers: &mut [IoSliceMut<'_>],
         offset_bytes: u64,
-    ) -> Option<usize> {
+    ) -> Result<usize, usize> {
         let mut done = 0;
         for buffer in buffers {
             let at = offset_bytes + done as u64;
             let behind = at.saturating_add(buffer.len() as u64);
             self.handle.engine.prefetch_at(&self.handle.object, behind);
-            let read = self.try_read(buffer, at)?;
+            let read = self.try_read(buffer, at).map_err(|begun| done + begun)?;
             done += read;
             if read < buffer.len() {
                 break;
             }
         }
-        Some(done)
+        Ok(done)
     }
 
     /// A guard on a page that is resident, for the blocking face.

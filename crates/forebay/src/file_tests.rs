@@ -1,11 +1,14 @@
-//! Guards that are had at once, of pages that are being given up.
+//! Guards that are had at once, of pages that are being given up; reads that are had in part.
 
 use crate::cache::Cache;
-use crate::file::File;
+use crate::file::{Advice, File};
 use crate::settings::{Parts, Settings};
+use crate::state::frame::flag;
+use crate::state::index::key;
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{Fault, FaultAction, FaultStore, IoKind, MemoryStore, ObjectId};
+use std::io::IoSliceMut;
 use std::sync::Arc;
 
 /// A file of ten dirty pages before a store that answers no request of the kind `silent`.
@@ -103,4 +106,46 @@ fn a_long_object_with_few_pages_is_walked_in_few_steps() {
         file.truncate(0).await.expect("the store is well");
         assert_eq!([5, 1_000, 100_000, 1 << 40].map(steps), [0; 4]);
     });
+}
+
+/// Touched twice a page goes to the active list, where the pages of a reader in order have no place.
+#[test]
+fn a_blocking_read_that_misses_halfway_touches_each_page_once() {
+    for is_vectored in [false, true] {
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            prefault: false,
+            ..Settings::default()
+        };
+        let cache = Cache::new(settings).expect("the settings are good");
+        let memory = MemoryStore::new();
+        let bytes: Vec<u8> = (0..20).flat_map(|page| [page; PAGE_BYTES]).collect();
+        memory.fill(ObjectId(1), &bytes);
+        let store = cache.attach(Arc::new(memory)).expect("a store is attached");
+        let opened = cache.open(&store, ObjectId(1), at(20));
+        let file = opened.expect("it opens").blocking();
+        file.advise(Advice::Random, 0..at(20)).expect("it is heard");
+        let mut read = vec![0; 20 * PAGE_BYTES];
+        let (first, rest) = read.split_at_mut(10 * PAGE_BYTES);
+        assert_eq!(file.read_at(first, 0), Ok(10 * PAGE_BYTES));
+        let read_bytes = if is_vectored {
+            let (middle, last) = rest.split_at_mut(3 * PAGE_BYTES);
+            let buffers = [first, middle, last].map(IoSliceMut::new);
+            file.read_vectored_at(&mut { buffers }, 0)
+        } else {
+            file.read_at(&mut read, 0)
+        };
+        assert_eq!(read_bytes, Ok(20 * PAGE_BYTES));
+        assert!(read == bytes);
+        let inner = file.as_async();
+        let memory = &inner.handle.engine.memory;
+        let again = |page| {
+            let key = key(inner.handle.object.number, page);
+            let frame = memory.find_surely(key).expect("it was read just now");
+            memory.frames.word(frame) & flag::TOUCHED_AGAIN
+        };
+        let touched: Vec<u64> = (0..20).map(again).collect();
+        let expected = [[flag::PROMOTE; 10], [0; 10]].concat();
+        assert_eq!(touched, expected, "vectored: {is_vectored}");
+    }
 }

@@ -139,14 +139,14 @@ impl Engine {
         }
     }
 
-    /// Reads up to the object's end. Returns the bytes read.
+    /// Reads up to the object's end. The first `done` bytes of the buffer are read already: their
+    /// pages are neither copied again nor touched again. Returns the bytes read.
     pub(crate) async fn read(
         self: &Arc<Self>,
         handle: &Handle,
-        buffer: &mut [u8],
+        (buffer, mut done): (&mut [u8], usize),
         offset_bytes: u64,
     ) -> Result<usize, AccessError> {
-        let mut done = 0;
         loop {
             // Checked after each wait: what was cut off meanwhile will never be there.
             let left = handle.object.length_bytes().saturating_sub(offset_bytes);
