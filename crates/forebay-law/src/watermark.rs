@@ -213,7 +213,12 @@ pub fn effective_mark(mark: u64, relief: MarkRelief) -> u64 {
 
 /// Whether a zone with `free` pages may serve a request. Equality is not enough.
 pub fn is_above(free: u64, mark: u64, reserve: u64, relief: MarkRelief) -> bool {
-    free > effective_mark(mark, relief).saturating_add(reserve)
+    free > pages_left(mark, reserve, relief)
+}
+
+/// The free pages that requests of one page each, one after the other, leave in a zone.
+pub fn pages_left(mark: u64, reserve: u64, relief: MarkRelief) -> u64 {
+    effective_mark(mark, relief).saturating_add(reserve)
 }
 
 /// Whether background reclaim may rest: one zone that the class may use is above its high mark, or

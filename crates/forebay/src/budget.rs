@@ -5,7 +5,7 @@ use crate::error::{BuildError, MemoryError};
 use crate::lists::shadow;
 use crate::marks;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
-use crate::state::{dirty_index, frame, index};
+use crate::state::{dirty_index, frame, index, zone};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, show_bytes};
 
@@ -71,7 +71,7 @@ impl Budget {
             dirty_blocks: (frames * DIRTY_BLOCKS_OF_EIGHT / 8) as u32,
             io_vectors: (frames / 512).clamp(2, 128) as usize,
             io_vector_pages: (frames / 64).clamp(4, 256) as usize,
-            wait_queues: (frames / 512).clamp(4, 256) as usize,
+            wait_queues: (frames / 512).clamp(2, 256) as usize,
         };
         let overhead = budget.overhead_bytes();
         assert!(
@@ -154,7 +154,8 @@ impl Budget {
         let queues = self.wait_queues * frame::QUEUE_BYTES;
         let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
         let counts = counters::BYTES + marks::BYTES + index::stretch_bytes(self.frames);
-        (self.frames as usize * per_frame + vectors + queues + blocks + counts) as u64
+        let free = zone::free_bytes(self.frames);
+        (self.frames as usize * per_frame + vectors + queues + blocks + counts + free) as u64
     }
 }
 

@@ -55,7 +55,7 @@ impl Engine {
 
     fn check_lists(&self, places: &mut [u8], wrong: &mut Vec<String>) {
         for zone in &self.memory.zones {
-            let free = zone.free_members(&self.memory.frames);
+            let free = zone.free_members();
             if free.len() as u64 != zone.free_pages() {
                 wrong.push(format!(
                     "{}: {} free, {} counted",

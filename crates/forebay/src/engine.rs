@@ -80,7 +80,7 @@ impl Engine {
         let arena = Arena::new(budget.frames, settings.page_memory, settings.prefault)
             .map_err(no_memory)?;
         let frames = FrameTable::new(arena, budget.wait_queues);
-        let zones_and_nodes = lay_out(&settings, &budget, &frames);
+        let zones_and_nodes = lay_out(&settings, &budget);
         let records = Records::new(parts.sink);
         let memory = Memory::new(
             frames,

@@ -2,17 +2,12 @@
 
 use crate::budget::Budget;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
-use crate::state::frame::FrameTable;
 use crate::state::node::Node;
 use crate::state::zone::{Zone, ZonePlan, ZoneSize};
 use forebay_law::watermark::{self, Watermarks};
 
 /// Zones and nodes, with all frames free.
-pub(crate) fn lay_out(
-    settings: &Settings,
-    budget: &Budget,
-    frames: &FrameTable,
-) -> (Vec<Zone>, Vec<Node>) {
+pub(crate) fn lay_out(settings: &Settings, budget: &Budget) -> (Vec<Zone>, Vec<Node>) {
     let (mut zones, mut nodes) = (Vec::new(), Vec::new());
     let mut sizes = zone_sizes(settings, &budget.zone_pages).into_iter();
     let mut first_frame = 0;
@@ -28,7 +23,7 @@ pub(crate) fn lay_out(
                 size,
             };
             first_frame += managed_pages as u32;
-            zones.push(Zone::new(plan, frames));
+            zones.push(Zone::new(plan));
         }
         nodes.push(Node::new(number, first_zone..zones.len()));
     }

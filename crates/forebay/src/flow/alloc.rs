@@ -1,4 +1,4 @@
-//! One frame: from the free list, or with kswapd's help, or by reclaiming, or not at all.
+//! A frame, or a run of them: a free one, or with kswapd's help, or by reclaiming, or not at all.
 //!
 //! Spec/reclaim.md 1.7 and 1.8. The fast path checks the low marks and wakes nobody. Below them
 //! kswapd is woken, and below the min marks the caller reclaims for itself. A caller never writes
@@ -8,7 +8,7 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::marks::Mark;
-use crate::memory::FreshFrame;
+use crate::memory::{FreshFrame, FreshRun};
 use crate::state::node::Node;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
@@ -105,6 +105,16 @@ impl Engine {
     /// A frame without waiting, from the reserve if need be.
     pub(crate) fn frame_at_once(&self, want: Want) -> Option<FreshFrame<'_>> {
         self.try_frame(want).or_else(|| self.try_reserve(want))
+    }
+
+    /// Up to `wanted` frames of one zone to read pages into, without waiting: as many as the same
+    /// number of calls of [`Engine::frame_at_once`] would take from it.
+    pub(crate) fn run_at_once(&self, node: usize, wanted: usize) -> Option<FreshRun<'_>> {
+        let above_low = self.memory.run_above_low(node, wanted);
+        above_low.or_else(|| {
+            self.wake_kswapds(node);
+            self.memory.run_above_min(node, wanted)
+        })
     }
 
     /// A frame, whatever it takes except writing another's page.

@@ -13,7 +13,8 @@ use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::flow::alloc::Want;
 use crate::marks::Mark;
-use crate::memory::FreshFrame;
+use crate::memory::{FreshFrame, FreshRun};
+use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::key;
 use crate::state::object::{BatchGuard, ObjectState, Origin};
@@ -60,15 +61,42 @@ impl<'a> PendingRun<'a> {
         }
     }
 
-    /// Adds a page that was put in, or ends the run before a page that was already there.
-    fn add(&mut self, page: u64, empty: Option<ExclusiveHold<'_>>, is_ahead: bool) {
-        let Some(mut hold) = empty else {
-            return self.submit();
-        };
-        if is_ahead {
-            hold.set(flag::READAHEAD);
+    /// Puts pages in from `page` on, as many as there are fresh frames and none past the object's
+    /// end, and adds them to the run. A page that was there already ends the run before it.
+    /// Returns how many pages it has dealt with: none past the end.
+    fn put_in(
+        &mut self,
+        (page, marker): (u64, Option<u64>),
+        fresh: FreshRun<'_>,
+        _batch: &BatchGuard<'_>,
+    ) -> u64 {
+        let object = self.object;
+        let end = pages_for(object.length_bytes()).min(page + fresh.len() as u64);
+        let to_read = (page..end).take_while(|&page| !object.is_in_no_slot(page));
+        let count = to_read.count();
+        if count == 0 {
+            self.submit();
+            return u64::from(page < end);
         }
-        self.push(page, hold);
+        object.note_pages(page, page + count as u64 - 1);
+        let of_swap = object.is_anonymous();
+        let flags = if of_swap { flag::ANON } else { 0 };
+        let memory = &self.engine.memory;
+        let frames = fresh.into_frames(count);
+        let placed = memory.put_in(key(object.number, page), &frames, flags);
+        for (at, &frame) in frames.as_slice().iter().enumerate() {
+            if placed & 1 << at == 0 {
+                self.submit();
+                continue;
+            }
+            let page = page + at as u64;
+            let mut hold = memory.frames.adopt(frame);
+            if marker == Some(page) || of_swap && !self.needed.contains(&page) {
+                hold.set(flag::READAHEAD);
+            }
+            self.push(page, hold);
+        }
+        count as u64
     }
 
     /// Adds an empty page to the run, which is submitted first if the page cannot join it.
@@ -141,14 +169,19 @@ impl Engine {
         run.may_reclaim = plan.is_due;
         let mut page = plan.pages.start;
         while page < plan.pages.end {
-            let there = self.memory.find(key(object.number, page));
-            if there.is_some() {
+            let reach = page..plan.pages.end.min(page + Batch::LIMIT as u64);
+            let absent = self.memory.absent_pages(object.number, reach);
+            if absent == 0 {
                 run.submit();
                 page += 1;
                 continue;
             }
             let is_needed = needed.contains(&page);
-            let Some(fresh) = self.frame_to_fill(&mut run, want, is_needed).await? else {
+            let wanted = absent as usize;
+            let Some(fresh) = self
+                .frames_to_fill(&mut run, (want, wanted), is_needed)
+                .await?
+            else {
                 self.mark(Mark::FillShort);
                 run.submit();
                 if page >= needed.start {
@@ -168,20 +201,13 @@ impl Engine {
                 self.resize_ends(object).await?;
                 continue;
             };
-            if page >= pages_for(object.length_bytes()) {
+            let passed = run.put_in((page, plan.marker), fresh, &batch);
+            drop(batch);
+            if passed == 0 {
                 self.mark(Mark::FillCut);
                 break;
             }
-            if object.is_in_no_slot(page) {
-                run.submit();
-            } else {
-                let of_swap = object.is_anonymous();
-                let is_ahead = plan.marker == Some(page) || of_swap && !needed.contains(&page);
-                let empty = self.insert(object, page, fresh, &batch);
-                run.add(page, empty, is_ahead);
-            }
-            drop(batch);
-            page += 1;
+            page += passed;
         }
         run.submit();
         let (count, pages) = (run.requests, run.submitted_pages);
@@ -191,21 +217,22 @@ impl Engine {
         Ok(())
     }
 
-    /// A frame for the next page of `run`, which is submitted before any wait. None if memory is
-    /// short and the page is not needed.
-    async fn frame_to_fill(
+    /// Up to `wanted` frames for the next pages of `run`, which is submitted before any wait. None
+    /// if memory is short and the first of the pages is not needed.
+    async fn frames_to_fill(
         &self,
         run: &mut PendingRun<'_>,
-        want: Want,
+        (want, wanted): (Want, usize),
         is_needed: bool,
-    ) -> Result<Option<FreshFrame<'_>>, AccessError> {
+    ) -> Result<Option<FreshRun<'_>>, AccessError> {
         loop {
-            if let Some(fresh) = self.frame_at_once(want) {
+            if let Some(fresh) = self.run_at_once(want.node, wanted) {
                 return Ok(Some(fresh));
             }
             if is_needed {
                 run.submit();
-                return self.frame(want).await.map(Some);
+                let fresh = self.frame(want).await?;
+                return Ok(Some(fresh.into()));
             }
             if !run.may_reclaim {
                 return Ok(None);
@@ -244,7 +271,7 @@ impl Engine {
             self.memory.free_frame(frame);
             return None;
         }
-        self.memory.list_new(&mut hold);
+        self.memory.list_new(&[hold.frame()]);
         Some(hold)
     }
 
@@ -281,3 +308,7 @@ impl Engine {
             .submit(if is_awaited { io.awaited() } else { io });
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "fill_tests.rs"]
+mod tests;

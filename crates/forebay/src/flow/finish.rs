@@ -65,15 +65,16 @@ impl Engine {
             let first = index_of(first);
             object.note_read_failure(first..first + io.pages.len() as u64, error);
         }
+        let is_anonymous = object.is_anonymous();
         for &page in &io.pages {
-            let mut hold = self.memory.frames.adopt(self.memory.frames.frame_at(page));
+            let frame = self.memory.frames.frame_at(page);
             if io.result.is_ok() {
-                hold.set(flag::UPTODATE);
-                if object.is_anonymous() {
+                if is_anonymous {
                     self.memory.anonymous_is_clean();
                 }
+                self.memory.frames.end_fill(frame);
             } else {
-                self.memory.release_page(hold);
+                self.memory.release_page(self.memory.frames.adopt(frame));
             }
         }
     }

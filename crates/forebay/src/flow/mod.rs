@@ -6,7 +6,7 @@
 //! | `daemons` | starts the keepers of nodes and stores |
 //! | `read` | a hit copies; a miss fills and comes back |
 //! | `fill` | brings a range in: window, frames, requests |
-//! | `alloc` | one frame: free list, kswapd, direct reclaim, refusal |
+//! | `alloc` | a frame, or a run of them: free ones, kswapd, direct reclaim, refusal |
 //! | `reclaim`, `judge` | one pass over the lists; what becomes of each page |
 //! | `reclaim/caches` | what it asks of caches beside the pages |
 //! | `kswapd` | a node's keeper |

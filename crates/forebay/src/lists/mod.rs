@@ -72,35 +72,57 @@ impl Lists {
         &self.zones[zone]
     }
 
-    /// Puts a new page on a list of its zone. A page that was evicted not long ago may go to the
-    /// active list at once (spec/reclaim.md 2.8).
+    /// Puts held new pages of a zone on its lists, in their order. A page that was evicted not long
+    /// ago may go to the active list at once (spec/reclaim.md 2.8); `returned` hears of those that
+    /// are remembered.
     pub(crate) fn arrive(
         &self,
         frames: &FrameTable,
         zone: usize,
-        hold: &mut ExclusiveHold<'_>,
-        swap_has_room: impl FnOnce() -> bool,
-    ) -> Option<Refault> {
-        let is_anon = hold.word() & flag::ANON != 0;
-        let flags = self.rule.newcomer(is_anon);
-        if flags != 0 {
-            hold.set(flags);
+        run: &[u32],
+        swap_has_room: impl Fn() -> bool,
+        mut returned: impl FnMut(&ExclusiveHold<'_>, Refault),
+    ) {
+        if run.len() > 1 {
+            for &frame in run {
+                self.prefetch_shadow(frames.owner(frame));
+            }
         }
-        let shadow = self.shadows.take(hold.owner());
-        let refault = shadow.map(|shadow| self.settle_refault(shadow, hold, swap_has_room));
+        let mut listed = 0;
+        for (at, &frame) in run.iter().enumerate() {
+            let mut hold = frames.adopt(frame);
+            let flags = self.rule.newcomer(hold.word() & flag::ANON != 0);
+            if flags != 0 {
+                hold.set(flags);
+            }
+            if let Some(shadow) = self.shadows.take(hold.owner()) {
+                // The law looks at the lengths of the lists with the pages before this one.
+                self.list(frames, zone, &run[listed..at]);
+                listed = at;
+                let refault = self.settle_refault(shadow, &mut hold, &swap_has_room);
+                returned(&hold, refault);
+            }
+            hold.leave();
+        }
+        self.list(frames, zone, &run[listed..]);
+    }
+
+    fn list(&self, frames: &FrameTable, zone: usize, run: &[u32]) {
+        if run.is_empty() {
+            return;
+        }
         if self.rule.counts_rotations() {
-            self.of(zone).list_scanned(frames, hold.frame());
+            self.of(zone).list_run_scanned(frames, run);
         } else {
-            self.of(zone).list(frames, hold.frame());
+            self.of(zone).list_run(frames, run);
         }
-        refault
     }
 
     fn settle_refault(
         &self,
         shadow: Shadow,
         hold: &mut ExclusiveHold<'_>,
-        swap_has_room: impl FnOnce() -> bool,
+        swap_has_room: impl Fn() -> bool,
     ) -> Refault {
         let mut refault = Refault {
             activated_for: None,
@@ -247,3 +269,7 @@ pub(crate) struct Effort {
     /// Pages looked at and kept.
     pub(crate) put_back: u64,
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "arrival_tests.rs"]
+mod arrival_tests;

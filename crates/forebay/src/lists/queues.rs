@@ -141,18 +141,22 @@ impl ZoneLists {
         lock(&self.chains).rotations
     }
 
-    /// Links a mapped frame at the head of the list that its flags name.
-    pub(crate) fn list(&self, frames: &FrameTable, frame: u32) {
+    /// Links mapped frames at the heads of the lists that their flags name, in their order.
+    pub(crate) fn list_run(&self, frames: &FrameTable, run: &[u32]) {
         let mut chains = lock(&self.chains);
-        self.link_newest(&mut chains, frames, frame);
+        for &frame in run {
+            self.link_newest(&mut chains, frames, frame);
+        }
     }
 
-    /// The same, of a frame that counts as looked at, and as put back if its list is active.
-    pub(crate) fn list_scanned(&self, frames: &FrameTable, frame: u32) {
+    /// The same, of frames that count as looked at, and as put back if their list is active.
+    pub(crate) fn list_run_scanned(&self, frames: &FrameTable, run: &[u32]) {
         let mut chains = lock(&self.chains);
-        let list = self.link_newest(&mut chains, frames, frame);
-        let rotated = u64::from(list.is_active());
-        self.add_rotations(&mut chains, list.is_file(), 1, rotated);
+        for &frame in run {
+            let list = self.link_newest(&mut chains, frames, frame);
+            let rotated = u64::from(list.is_active());
+            self.add_rotations(&mut chains, list.is_file(), 1, rotated);
+        }
     }
 
     /// Takes up to `wanted` frames off the old end of `list`. They count as isolated.

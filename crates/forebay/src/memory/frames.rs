@@ -1,12 +1,13 @@
-//! Frames: one from a free list, and back.
+//! Frames: from a zone, one or a run of them, and back.
 
 use crate::counters::Counter;
 use crate::memory::Memory;
+use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, HOLDS, flag};
 use crate::state::zone::Zone;
-use forebay_law::watermark::{MarkRelief, is_above};
+use forebay_law::watermark::{MarkRelief, Watermarks, is_above, pages_left};
 
-/// A free frame that was taken for a page. It goes back to its free list if it is dropped.
+/// A free frame that was taken for a page. It goes back to its zone if it is dropped.
 pub(crate) struct FreshFrame<'a> {
     memory: &'a Memory,
     hold: Option<ExclusiveHold<'a>>,
@@ -29,10 +30,94 @@ impl Drop for FreshFrame<'_> {
     }
 }
 
+/// Free frames of one zone that were taken together. Those that are left go back when this is dropped.
+pub(crate) struct FreshRun<'a> {
+    memory: &'a Memory,
+    frames: Batch,
+}
+
+impl<'a> FreshRun<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The first `count` frames, to put pages into them. The others are given back. Whoever takes
+    /// them has them held.
+    pub(crate) fn into_frames(mut self, count: usize) -> Batch {
+        let (used, left) = self.frames.split_at(count);
+        self.frames = left;
+        used
+    }
+}
+
+impl<'a> From<FreshFrame<'a>> for FreshRun<'a> {
+    fn from(fresh: FreshFrame<'a>) -> FreshRun<'a> {
+        let memory = fresh.memory;
+        let mut frames = Batch::new();
+        frames.push(fresh.into_hold().leave());
+        FreshRun { memory, frames }
+    }
+}
+
+impl Drop for FreshRun<'_> {
+    fn drop(&mut self) {
+        let Some(&first) = self.frames.as_slice().first() else {
+            return;
+        };
+        for &frame in self.frames.as_slice() {
+            self.memory.frames.adopt(frame).blank();
+        }
+        let zone = self.memory.zone_of(first);
+        self.memory.free_frames(zone, self.frames.as_slice());
+    }
+}
+
 impl Memory {
+    /// Up to `wanted` free frames of the zone, which keeps `kept` of those that it has.
+    fn take_run(&self, zone: &Zone, wanted: usize, kept: u64) -> Option<FreshRun<'_>> {
+        let frames = zone.take_free_run(wanted, kept);
+        if frames.is_empty() {
+            return None;
+        }
+        self.counters.add(Counter::Pgalloc, frames.len() as u64);
+        let run = frames.as_slice();
+        run.iter()
+            .for_each(|&frame| self.frames.prefetch_frame(frame));
+        for &frame in run {
+            self.frames.exclude_free(frame).leave();
+        }
+        Some(FreshRun {
+            memory: self,
+            frames,
+        })
+    }
+
+    /// Up to `wanted` free frames of a zone that a request of `node` may use down to its low mark.
+    pub(crate) fn run_above_low(&self, node: usize, wanted: usize) -> Option<FreshRun<'_>> {
+        self.run_above(node, wanted, |marks| marks.low)
+    }
+
+    /// The same, down to the min mark.
+    pub(crate) fn run_above_min(&self, node: usize, wanted: usize) -> Option<FreshRun<'_>> {
+        self.run_above(node, wanted, |marks| marks.min)
+    }
+
+    fn run_above(
+        &self,
+        node: usize,
+        wanted: usize,
+        mark: impl Fn(Watermarks) -> u64,
+    ) -> Option<FreshRun<'_>> {
+        self.zone_list(node).find_map(|(_, zone, class)| {
+            let reserve = zone.lowmem_reserve(class);
+            let kept = pages_left(mark(zone.marks()), reserve, MarkRelief::default());
+            self.take_run(zone, wanted, kept)
+        })
+    }
+
     /// A free frame of the zone, if it has one.
     pub(crate) fn take_frame(&self, zone: &Zone) -> Option<FreshFrame<'_>> {
-        let frame = zone.take_free(&self.frames)?;
+        let frame = zone.take_free()?;
         self.counters.add(Counter::Pgalloc, 1);
         Some(FreshFrame {
             memory: self,
@@ -58,10 +143,22 @@ impl Memory {
     /// Gives blank frames of one zone back and wakes the callers that wait for some.
     pub(crate) fn free_frames(&self, zone: &Zone, blank: &[u32]) {
         if !blank.is_empty() {
-            zone.put_free(&self.frames, blank);
-            self.counters.add(Counter::Pgfree, blank.len() as u64);
-            self.nodes[zone.node].freed.wake_all();
+            zone.put_free(blank);
+            self.frames_are_free(zone, blank.len());
         }
+    }
+
+    /// The same of frames whose pages were evicted.
+    pub(crate) fn free_evicted(&self, zone: &Zone, blank: &[u32]) {
+        if !blank.is_empty() {
+            zone.put_evicted(blank);
+            self.frames_are_free(zone, blank.len());
+        }
+    }
+
+    fn frames_are_free(&self, zone: &Zone, count: usize) {
+        self.counters.add(Counter::Pgfree, count as u64);
+        self.nodes[zone.node].freed.wake_all();
     }
 
     /// Pages that somebody holds, counted over all frames: for a message, never for a decision.

@@ -7,7 +7,7 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `zones` | which zones a request may use, what they have to give, what may be dirtied |
-//! | `frames` | a frame from a free list, and back |
+//! | `frames` | a frame from a zone, or a run of them, and back |
 //! | `isolated` | frames off their list, and back |
 //! | `pages` | the pages of an object; a page that leaves the cache |
 //! | `swap` | which anonymous page has a slot, and whether one can be had |
@@ -18,7 +18,7 @@ mod pages;
 mod swap;
 mod zones;
 
-pub(crate) use self::frames::FreshFrame;
+pub(crate) use self::frames::{FreshFrame, FreshRun};
 pub(crate) use self::isolated::Isolated;
 pub(crate) use self::swap::Swap;
 

@@ -1,7 +1,9 @@
 //! Pages: which of an object's may be resident, and how one leaves the cache.
 
 use crate::counters::Counter;
+use crate::lists::Refault;
 use crate::memory::Memory;
+use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
 use crate::state::index::{STRETCH, key, object_of, page_of};
 use crate::state::object::ObjectState;
@@ -64,14 +66,57 @@ impl Memory {
         of_frames.chain(of_stretches)
     }
 
-    /// Puts a page that is new in the index on a list.
-    pub(crate) fn list_new(&self, hold: &mut ExclusiveHold<'_>) {
-        let zone = self.zone_of(hold.frame());
-        let has_room = || self.swap_has_room();
-        let Some(refault) = self.lists.arrive(&self.frames, zone.number, hold, has_room) else {
+    /// How many of `pages` are not there, from the first on, as far as the lookups can tell
+    /// ([`Index::find`]).
+    pub(crate) fn absent_pages(&self, object: u32, pages: Range<u64>) -> u64 {
+        let keys = || pages.clone().map(|page| key(object, page));
+        if pages.is_empty() || self.find(key(object, pages.start)).is_some() {
+            return 0;
+        }
+        keys().for_each(|key| self.index.prefetch(key));
+        for frame in keys().filter_map(|key| self.index.candidate(key)) {
+            self.frames.prefetch_frame(frame);
+        }
+        keys().take_while(|&key| self.find(key).is_none()).count() as u64
+    }
+
+    /// Puts empty pages in, from `first` on, each into a frame of `run` and with `flags`. Frames
+    /// whose pages are there already go back. Returns a bit for each page, from the lowest on: it
+    /// is set if the page is in.
+    pub(crate) fn put_in(&self, first: u64, run: &Batch, flags: u64) -> u32 {
+        let placed = self
+            .index
+            .insert_run(&self.frames, first, run.as_slice(), flags);
+        let is_in = |&at: &usize| placed & 1 << at != 0;
+        let frames_at = |places: &mut dyn Iterator<Item = usize>| {
+            let mut frames = Batch::new();
+            places.for_each(|at| frames.push(run.as_slice()[at]));
+            frames
+        };
+        let new = frames_at(&mut (0..run.len()).filter(is_in));
+        self.list_new(new.as_slice());
+        let unused = frames_at(&mut (0..run.len()).filter(|at| !is_in(at)));
+        for &frame in unused.as_slice() {
+            self.frames.adopt(frame).blank();
+            self.free_frame(frame);
+        }
+        placed
+    }
+
+    /// Puts held pages of one zone that are new in the index on a list.
+    pub(crate) fn list_new(&self, run: &[u32]) {
+        let Some(&first) = run.first() else {
             return;
         };
-        let is_file = hold.word() & flag::ANON == 0;
+        let zone = self.zone_of(first).number;
+        let has_room = || self.swap_has_room();
+        self.lists
+            .arrive(&self.frames, zone, run, has_room, |hold, refault| {
+                self.count_refault(hold.word() & flag::ANON == 0, refault);
+            });
+    }
+
+    fn count_refault(&self, is_file: bool, refault: Refault) {
         let [refaults, activations, restores] = if is_file {
             [
                 Counter::WorkingsetRefaultFile,

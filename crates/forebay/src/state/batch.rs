@@ -25,6 +25,19 @@ impl Batch {
         self.len += 1;
     }
 
+    /// The first `count` frames, and the others.
+    pub(crate) fn split_at(&self, count: usize) -> (Batch, Batch) {
+        let (mut first, mut others) = (Batch::new(), Batch::new());
+        for (at, &frame) in self.as_slice().iter().enumerate() {
+            if at < count {
+                first.push(frame);
+            } else {
+                others.push(frame);
+            }
+        }
+        (first, others)
+    }
+
     pub(crate) fn as_slice(&self) -> &[u32] {
         &self.frames[..self.len]
     }

@@ -283,7 +283,7 @@ impl FrameTable {
         Ok(hold)
     }
 
-    /// Takes a frame off a free list's hands: nobody else knows of it but lookups that back off.
+    /// Holds a frame that was free: nobody else knows of it but lookups that back off.
     pub(crate) fn exclude_free(&self, frame: u32) -> ExclusiveHold<'_> {
         let before = self.set(frame, flag::EXCLUSIVE);
         assert_eq!(
@@ -302,6 +302,21 @@ impl FrameTable {
             "a fill holds its frames"
         );
         ExclusiveHold { table: self, frame }
+    }
+
+    /// Ends the fill of a page: it has its content, and its exclusive hold is over. One step, because
+    /// most pages come in this way and each step costs as much as a miss of the cache.
+    pub(crate) fn end_fill(&self, frame: u32) {
+        const _: () = assert!(flag::UPTODATE == flag::EXCLUSIVE << 1, "the carry sets it");
+        // Adding the lower bit to itself clears it and sets the next one.
+        let word = &self.frame(frame).word;
+        let before = word.fetch_add(flag::EXCLUSIVE, Ordering::Release);
+        assert_eq!(
+            before & (flag::EXCLUSIVE | flag::UPTODATE),
+            flag::EXCLUSIVE,
+            "a fill holds its page, which has no content before"
+        );
+        self.wake(frame, before);
     }
 
     /// Claims a dirty page for writing: dirty and untouched becomes under writeback.
@@ -448,7 +463,7 @@ impl ExclusiveHold<'_> {
             .store(key, Ordering::Release);
     }
 
-    /// Makes a blank frame of it, which nobody holds; the caller gives it back to its free list.
+    /// Makes a blank frame of it, which nobody holds; the caller gives it back to its zone.
     pub(crate) fn blank(mut self) -> u32 {
         const KEPT: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE | flag::LISTED;
         self.set_owner(0);

@@ -184,14 +184,45 @@ impl Index {
             return Err(other);
         }
         self.stretch(key).fetch_add(1, Ordering::SeqCst);
-        hold.set_owner(key);
-        hold.set(flag::MAPPED);
-        frames
-            .frame(hold.frame())
-            .chain
-            .store(bucket.first, Ordering::Release);
-        bucket.unlock(hold.frame());
+        link(frames, bucket, (key, flag::MAPPED), hold);
         Ok(())
+    }
+
+    /// Puts held frames in as the pages from `first` on, with `flags`. Returns a bit for each page,
+    /// from the lowest on: it is set if the page is in, and not if it was there already.
+    pub(crate) fn insert_run(
+        &self,
+        frames: &FrameTable,
+        first: u64,
+        run: &[u32],
+        flags: u64,
+    ) -> u32 {
+        let mut placed = 0_u32;
+        let mut at = 0;
+        while at < run.len() {
+            let key = first + at as u64;
+            let end = run.len().min(at + (STRETCH - key % STRETCH) as usize);
+            // All of them before the first is linked (invariant X3).
+            let stretch = self.stretch(key);
+            stretch.fetch_add((end - at) as u32, Ordering::SeqCst);
+            let before = placed;
+            for place in at..end {
+                let key = first + place as u64;
+                let bucket = self.lock(key);
+                if walk_locked(frames, &bucket, key).is_none() {
+                    let mut hold = frames.adopt(run[place]);
+                    link(frames, bucket, (key, flag::MAPPED | flags), &mut hold);
+                    hold.leave();
+                    placed |= 1 << place;
+                }
+            }
+            let refused = (end - at) as u32 - (placed ^ before).count_ones();
+            if refused > 0 {
+                stretch.fetch_sub(refused, Ordering::SeqCst);
+            }
+            at = end;
+        }
+        placed
     }
 
     /// Takes the held frame out of its bucket. It stays marked as mapped until it is blanked.
@@ -276,6 +307,22 @@ impl Drop for Bucket<'_> {
     }
 }
 
+/// Puts a held frame into its bucket, which has no frame of that page.
+fn link(
+    frames: &FrameTable,
+    bucket: Bucket<'_>,
+    (key, flags): (u64, u64),
+    hold: &mut ExclusiveHold<'_>,
+) {
+    hold.set_owner(key);
+    hold.set(flags);
+    frames
+        .frame(hold.frame())
+        .chain
+        .store(bucket.first, Ordering::Release);
+    bucket.unlock(hold.frame());
+}
+
 /// A bucket is locked for some tens of nanoseconds; a holder that lost its processor is let run.
 fn relax(spins: u32) {
     #[cfg(loom)]
@@ -311,3 +358,7 @@ fn walk(frames: &FrameTable, first: u32, key: u64, hops: u32) -> Result<Option<u
 fn walk_locked(frames: &FrameTable, bucket: &Bucket<'_>, key: u64) -> Option<u32> {
     walk(frames, bucket.first, key, u32::MAX).unwrap_or(None)
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "index_tests.rs"]
+mod tests;

@@ -79,7 +79,7 @@ impl World {
             return false;
         }
         self.bytes[frame as usize].write(page);
-        hold.set(flag::UPTODATE);
+        self.frames.end_fill(hold.leave());
         true
     }
 
@@ -205,6 +205,35 @@ fn settle(world: &World, busy: u64) {
     });
 }
 
+/// A run of two pages is put in while somebody else puts in the second one.
+#[test]
+fn invariant_x2_a_run_and_a_page_of_it_are_put_in_once() {
+    explore(|| {
+        let world = world(3);
+        let (first, second) = (PAGES[0], PAGES[3]);
+        let other = world.clone();
+        let other = thread::spawn(move || other.bring_in(2, second));
+        for frame in [0, 1] {
+            world.frames.exclude_free(frame).leave();
+        }
+        let placed = world.index.insert_run(&world.frames, first, &[0, 1], 0);
+        for frame in [0, 1] {
+            if placed & 1 << frame == 0 {
+                world.frames.adopt(frame).blank();
+            } else {
+                world.bytes[frame as usize].write(first + u64::from(frame));
+                world.frames.end_fill(frame);
+            }
+        }
+        let is_others = other.join().unwrap();
+        assert_eq!(placed, if is_others { 0b01 } else { 0b11 });
+        assert_eq!(world.read(first), Some(first));
+        assert_eq!(world.read(second), Some(second));
+        assert!([0, 1, 2].into_iter().all(|frame| world.is_at_rest(frame)));
+        assert_eq!(world.index.stretches_off([first, second].into_iter()), 0);
+    });
+}
+
 #[test]
 fn invariant_f5_who_waits_for_a_fill_is_woken() {
     explore(|| {
@@ -219,9 +248,8 @@ fn invariant_f5_who_waits_for_a_fill_is_woken() {
         hold.leave();
         let (store, other) = (world.clone(), world.clone());
         let store = thread::spawn(move || {
-            let mut hold = store.frames.adopt(0);
             store.bytes[0].write(PAGES[0]);
-            hold.set(flag::UPTODATE);
+            store.frames.end_fill(0);
         });
         // One whose hold is refused: it changes the word too.
         let other = thread::spawn(move || other.read(PAGES[0]));

@@ -188,6 +188,12 @@ impl ObjectState {
         }
     }
 
+    /// The pages from `first` to `last` are about to be put in.
+    pub(crate) fn note_pages(&self, first: u64, last: u64) {
+        self.note_page(first);
+        self.note_page(last);
+    }
+
     /// The part of `pages` of which some may ever have been in.
     pub(crate) fn pages_had(&self, pages: &Range<u64>) -> Range<u64> {
         let from = self.pages_from.load(Ordering::SeqCst).max(pages.start);

@@ -77,10 +77,10 @@ impl Twin<'_> {
             self.zones[zone].lists[List::of(*flags) as usize].push_front(frame);
         }
         self.zones[zone].isolated[usize::from(is_file)] -= taken.len() as u64;
-        for blank in [freed, orphans] {
-            zones[zone].put_free(frames, blank.as_slice());
-            self.zones[zone].free.extend(blank.as_slice());
-        }
+        zones[zone].put_evicted(freed.as_slice());
+        self.zones[zone].free.extend(freed.as_slice());
+        zones[zone].put_free(orphans.as_slice());
+        self.zones[zone].put_free(orphans.as_slice());
     }
 
     /// As reclaim ages an active list: without a hold, though the page may be gone by now.

@@ -10,7 +10,7 @@ use crate::state::frame::{FrameTable, Refused, SharedHold, claimable, flag};
 use crate::state::index::{Index, key};
 use crate::state::zone::{Zone, ZonePlan, ZoneSize};
 use forebay_base::Prng;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const ZONE_PAGES: [u64; 2] = [13, 7];
 pub(super) const FRAMES: u32 = 20;
@@ -45,7 +45,7 @@ impl Machine {
                 },
             };
             first_frame += managed_pages as u32;
-            Zone::new(plan, &frames)
+            Zone::new(plan)
         };
         let zones = ZONE_PAGES.into_iter().enumerate().map(zone).collect();
         Machine {
@@ -65,11 +65,29 @@ impl Machine {
 /// What a naive program would remember of a zone.
 #[derive(Default)]
 pub(super) struct TwinZone {
-    /// The last one is taken first.
-    pub(super) free: Vec<u32>,
+    pub(super) free: BTreeSet<u32>,
+    /// Where the next one is taken, or after it.
+    pub(super) next: u32,
     /// Newest in front.
     pub(super) lists: [VecDeque<u32>; 4],
     pub(super) isolated: [u64; 2],
+}
+
+impl TwinZone {
+    /// Takes the next free frame.
+    pub(super) fn take_free(&mut self) -> Option<u32> {
+        let ahead = self.free.range(self.next..).next();
+        let frame = ahead.or(self.free.first()).copied()?;
+        self.free.remove(&frame);
+        self.next = frame + 1;
+        Some(frame)
+    }
+
+    /// Frees `blank`, the first of which is taken next.
+    pub(super) fn put_free(&mut self, blank: &[u32]) {
+        self.free.extend(blank);
+        self.next = blank.first().copied().unwrap_or(self.next);
+    }
 }
 
 /// What a naive program would remember of a frame.
@@ -103,8 +121,8 @@ pub(super) struct Twin<'a> {
 impl<'a> Twin<'a> {
     pub(super) fn new(machine: &'a Machine, seed: u64) -> Twin<'a> {
         let mut zones: [TwinZone; 2] = Default::default();
-        zones[0].free = (0..ZONE_PAGES[0] as u32).rev().collect();
-        zones[1].free = (ZONE_PAGES[0] as u32..FRAMES).rev().collect();
+        zones[0].free = (0..ZONE_PAGES[0] as u32).collect();
+        zones[1].free = (ZONE_PAGES[0] as u32..FRAMES).collect();
         Twin {
             machine,
             prng: Prng::from_seed(seed),
@@ -163,33 +181,45 @@ impl<'a> Twin<'a> {
             lists,
         } = self.machine;
         let zone = self.prng.below(2) as usize;
-        let key = self.draw_key();
-        let taken = zones[zone].take_free(frames);
-        assert_eq!(taken, self.zones[zone].free.pop());
-        let Some(frame) = taken else { return };
-        let mut hold = frames.exclude_free(frame);
+        // Pages in a row, some of which may be there, and fewer frames if there are not enough.
+        let (first, wanted) = (self.draw_key(), 1 + self.prng.below(4) as usize);
+        let kept = self.prng.below(3);
+        let room = (self.zones[zone].free.len() as u64).saturating_sub(kept);
+        let expected: Vec<u32> = (0..room.min(wanted as u64))
+            .filter_map(|_| self.zones[zone].take_free())
+            .collect();
+        let run = zones[zone].take_free_run(wanted, kept);
+        assert_eq!(run.as_slice(), expected);
         let marks = (flag::ANON * self.prng.below(2)) | (flag::ACTIVE * self.prng.below(2));
-        hold.set(marks);
-        let known = self.pages.get(&key).copied();
-        assert_eq!(index.insert(frames, key, &mut hold).err(), known, "X2");
-        if known.is_some() {
-            assert_eq!(hold.blank(), frame);
-            zones[zone].put_free(frames, &[frame]);
-            self.zones[zone].free.push(frame);
-            return;
+        for &frame in run.as_slice() {
+            frames.exclude_free(frame).leave();
         }
-        let shadow = shadows.take(key);
-        let remembered = self.shadows.remove(&key);
-        assert!(shadow.is_none() || shadow == remembered, "{shadow:?}");
-        lists[zone].list(frames, frame);
-        hold.leave();
-        self.pages.insert(key, frame);
-        *self.twin(frame) = TwinFrame {
-            owner: key,
-            flags: marks | flag::MAPPED | flag::LISTED | flag::EXCLUSIVE,
-            ..TwinFrame::default()
-        };
-        self.zones[zone].lists[List::of(marks) as usize].push_front(frame);
+        let placed = index.insert_run(frames, first, run.as_slice(), marks);
+        let (mut new, mut refused) = (Vec::new(), Vec::new());
+        for (at, &frame) in run.as_slice().iter().enumerate() {
+            let key = first + at as u64;
+            let is_new = !self.pages.contains_key(&key);
+            assert_eq!(placed & 1 << at != 0, is_new, "X2");
+            if !is_new {
+                assert_eq!(frames.adopt(frame).blank(), frame);
+                refused.push(frame);
+                continue;
+            }
+            new.push(frame);
+            let shadow = shadows.take(key);
+            let remembered = self.shadows.remove(&key);
+            assert!(shadow.is_none() || shadow == remembered, "{shadow:?}");
+            self.pages.insert(key, frame);
+            *self.twin(frame) = TwinFrame {
+                owner: key,
+                flags: marks | flag::MAPPED | flag::LISTED | flag::EXCLUSIVE,
+                ..TwinFrame::default()
+            };
+            self.zones[zone].lists[List::of(marks) as usize].push_front(frame);
+        }
+        lists[zone].list_run(frames, &new);
+        zones[zone].put_free(&refused);
+        self.zones[zone].put_free(&refused);
     }
 
     /// Ends the oldest fill, which fails now and then.
@@ -213,7 +243,7 @@ impl<'a> Twin<'a> {
         let stamp = self.stamps;
         let arena = self.machine.frames.arena();
         arena.copy_in(&mut hold, 8, &stamp.to_le_bytes());
-        hold.set(flag::UPTODATE);
+        self.machine.frames.end_fill(hold.leave());
         self.twin(frame).stamp = stamp;
         self.twin(frame).flags |= flag::UPTODATE;
     }
@@ -357,7 +387,7 @@ impl<'a> Twin<'a> {
         }
         let zone = Machine::zone_of(frame);
         self.zones[zone].lists[List::of(flags) as usize].retain(|&other| other != frame);
-        self.machine.zones[zone].put_free(&self.machine.frames, &[frame]);
-        self.zones[zone].free.push(frame);
+        self.machine.zones[zone].put_free(&[frame]);
+        self.zones[zone].put_free(&[frame]);
     }
 }

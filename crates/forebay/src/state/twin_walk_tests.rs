@@ -31,8 +31,8 @@ impl Twin<'_> {
 
     fn walk_free(&self, number: usize, places: &mut [u32]) {
         let Machine { frames, zones, .. } = self.machine;
-        let free = zones[number].free_members(frames);
-        let expected: Vec<u32> = self.zones[number].free.iter().rev().copied().collect();
+        let free = zones[number].free_members();
+        let expected: Vec<u32> = self.zones[number].free.iter().copied().collect();
         assert_eq!(free, expected);
         assert_eq!(zones[number].free_pages(), free.len() as u64);
         for frame in free {

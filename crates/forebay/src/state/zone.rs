@@ -1,15 +1,17 @@
-//! A zone: a run of frames with its own free list, watermarks and dirty accounts. Its lists of
+//! A zone: a run of frames with its own free frames, watermarks and dirty accounts. Its lists of
 //! pages are in the room `lists`.
 //!
-//! invariant Z1: every frame of a zone is in exactly one place: on the free list, on one LRU
+//! invariant Z1: every frame of a zone is in exactly one place: free, on one LRU
 //! list, isolated by a reclaimer, held exclusively while it is allocated or released, or in the
 //! zone's balloon (zone/size.rs).
 
 mod balloon;
+mod free;
 mod size;
 
 pub(crate) use size::ZoneSize;
 
+use crate::state::batch::Batch;
 use crate::state::frame::{FrameTable, NO_FRAME};
 use crate::state::gauge::Gauge;
 use crate::state::node::ReclaimFlags;
@@ -18,12 +20,8 @@ use forebay_base::sync::{
     atomic::{AtomicU64, Ordering},
     lock,
 };
+use free::FreeFrames;
 use size::Size;
-
-#[derive(Debug)]
-struct FreeList {
-    first: u32,
-}
 
 /// Frames of one kind of memory.
 #[derive(Debug)]
@@ -36,8 +34,8 @@ pub(crate) struct Zone {
     /// Frames of the zone, with those that it has given up.
     pub(crate) spanned_pages: u64,
     size: Size,
-    free: Mutex<FreeList>,
-    free_pages: Gauge<FreeList>,
+    free: Mutex<FreeFrames>,
+    free_pages: Gauge<FreeFrames>,
     /// Dirty file pages, and pages under writeback or unstable.
     pub(crate) dirty: AtomicU64,
     pub(crate) writeback: AtomicU64,
@@ -59,22 +57,8 @@ pub(crate) struct ZonePlan {
 
 impl Zone {
     /// The zone of `plan`, with all of its frames free.
-    pub(crate) fn new(plan: ZonePlan, frames: &FrameTable) -> Zone {
+    pub(crate) fn new(plan: ZonePlan) -> Zone {
         let spanned_pages = plan.size.managed_pages;
-        let end = plan.first_frame + spanned_pages as u32;
-        for frame in plan.first_frame..end {
-            let next = if frame + 1 == end {
-                NO_FRAME
-            } else {
-                frame + 1
-            };
-            frames.frame(frame).older.store(next, Ordering::Relaxed);
-        }
-        let first = if spanned_pages == 0 {
-            NO_FRAME
-        } else {
-            plan.first_frame
-        };
         Zone {
             number: plan.number,
             name: plan.name,
@@ -82,7 +66,7 @@ impl Zone {
             first_frame: plan.first_frame,
             spanned_pages,
             size: Size::new(&plan.size),
-            free: Mutex::new(FreeList { first }),
+            free: Mutex::new(FreeFrames::all(spanned_pages as u32)),
             free_pages: Gauge::new(spanned_pages),
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
@@ -99,34 +83,53 @@ impl Zone {
         self.free_pages.get()
     }
 
-    /// Takes one frame off the free list.
-    pub(crate) fn take_free(&self, frames: &FrameTable) -> Option<u32> {
+    /// Takes one of the free frames.
+    pub(crate) fn take_free(&self) -> Option<u32> {
         let mut free = lock(&self.free);
-        let frame = free.first;
-        if frame == NO_FRAME {
-            return None;
-        }
-        free.first = frames.frame(frame).older.load(Ordering::Relaxed);
-        // The next caller follows its link.
-        frames.prefetch_frame(free.first);
+        let place = free.take()?;
         self.free_pages.less(&mut free, 1);
-        Some(frame)
+        Some(self.first_frame + place)
     }
 
-    /// Puts blank frames on the free list.
-    pub(crate) fn put_free(&self, frames: &FrameTable, blank: &[u32]) {
-        if blank.is_empty() {
-            return;
+    /// Takes up to `wanted` of the free frames in one step, and leaves `kept`.
+    pub(crate) fn take_free_run(&self, wanted: usize, kept: u64) -> Batch {
+        let mut run = Batch::new();
+        if self.free_pages() <= kept {
+            return run;
         }
+        let mut free = lock(&self.free);
+        let room = self.free_pages().saturating_sub(kept);
+        let wanted = room.min(wanted.min(Batch::LIMIT) as u64);
+        for _ in 0..wanted {
+            let place = free.take();
+            let place = place.expect("a zone has as many free frames as it counts");
+            run.push(self.first_frame + place);
+        }
+        self.free_pages.less(&mut free, wanted);
+        run
+    }
+
+    /// Frees blank frames, the first of which is taken next: it may still be in the processor's
+    /// cache, and memory that was never touched stays so.
+    pub(crate) fn put_free(&self, blank: &[u32]) {
+        self.put(blank, |free, first| free.go_on_at(first));
+    }
+
+    /// Frees blank frames whose pages were evicted. They are taken when it is their turn.
+    pub(crate) fn put_evicted(&self, blank: &[u32]) {
+        self.put(blank, |_, _| {});
+    }
+
+    fn put(&self, blank: &[u32], then: impl FnOnce(&mut FreeFrames, u32)) {
+        let Some(&first) = blank.first() else {
+            return;
+        };
         self.scanned_in_vain.store(0, Ordering::Relaxed);
         let mut free = lock(&self.free);
         for &frame in blank {
-            frames
-                .frame(frame)
-                .older
-                .store(free.first, Ordering::Relaxed);
-            free.first = frame;
+            free.put(frame - self.first_frame);
         }
+        then(&mut free, first - self.first_frame);
         self.free_pages.more(&mut free, blank.len() as u64);
     }
 
@@ -135,10 +138,11 @@ impl Zone {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }
 
-    /// The frames of the free list, for the consistency walk.
-    pub(crate) fn free_members(&self, frames: &FrameTable) -> Vec<u32> {
+    /// The free frames in order, for the consistency walk.
+    pub(crate) fn free_members(&self) -> Vec<u32> {
         let free = lock(&self.free);
-        self.chain(frames, free.first)
+        let members = free.members();
+        members.map(|place| self.first_frame + place).collect()
     }
 
     /// The frames that follow `first` by their links, itself first.
@@ -151,4 +155,9 @@ impl Zone {
         }
         members
     }
+}
+
+/// Bytes of what a zone of so many frames remembers of its free ones.
+pub(crate) fn free_bytes(frames: u32) -> usize {
+    free::bytes(frames)
 }

@@ -40,9 +40,10 @@ fn machine_of(sleep: KswapdSleep, managed: [u64; 3], free: [u64; 3]) -> (Virtual
     let engine = Engine::new(settings, parts).expect("the settings are good");
     for (zone, free) in engine.memory.zones.iter().zip(free) {
         while zone.free_pages() > free {
-            let frame = zone.take_free(&engine.memory.frames);
+            let frame = zone.take_free();
             let lists = engine.memory.lists.of(zone.number);
-            lists.list(&engine.memory.frames, frame.expect("it counts as free"));
+            let run = [frame.expect("it counts as free")];
+            lists.list_run(&engine.memory.frames, &run);
         }
     }
     (world, engine)
@@ -169,11 +170,7 @@ fn the_first_kswapd_was_woken_below_a_low_mark() {
     let (_world, engine) = machine(KswapdSleep::EveryZone, [12, 2_427, 396]);
     let node = &engine.memory.nodes[0];
     assert!(engine.need_not_wake(node, 2));
-    assert!(
-        engine.memory.zones[2]
-            .take_free(&engine.memory.frames)
-            .is_some()
-    );
+    assert!(engine.memory.zones[2].take_free().is_some());
     assert!(!engine.need_not_wake(node, 2));
 }
 

@@ -107,7 +107,7 @@ impl Engine {
         };
         self.memory.lists.note_effort(zone.number, is_file, effort);
         zone.scanned_in_vain.fetch_add(scanned, Ordering::Relaxed);
-        self.memory.free_frames(zone, judged.freed.as_slice());
+        self.memory.free_evicted(zone, judged.freed.as_slice());
         control.scanned += judged.looked_at;
         control.reclaimed += reclaimed;
         control.tally.add(tally);

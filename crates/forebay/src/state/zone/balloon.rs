@@ -79,7 +79,7 @@ impl Zone {
         let wanted = self.pages_over().min(Batch::LIMIT as u64);
         let mut taken = 0;
         while taken < wanted && self.free_pages() > low {
-            let Some(frame) = self.take_free(frames) else {
+            let Some(frame) = self.take_free() else {
                 break;
             };
             let mut hold = frames.exclude_free(frame);
@@ -94,7 +94,7 @@ impl Zone {
     }
 
     /// Takes up to a batch of frames out of the balloon, as far as the zone may have them, and
-    /// puts them on the free list. Returns how many.
+    /// frees them. Returns how many.
     pub(crate) fn empty_balloon(&self, frames: &FrameTable) -> u64 {
         let mut first = lock(&self.size.balloon);
         let mut free = Batch::new();
@@ -106,7 +106,7 @@ impl Zone {
             *first = frames.frame(*first).older.load(Ordering::Relaxed);
             self.size.balloon_pages.fetch_sub(1, Ordering::Relaxed);
         }
-        self.put_free(frames, free.as_slice());
+        self.put_free(free.as_slice());
         free.len() as u64
     }
 
@@ -151,7 +151,7 @@ mod tests {
             first_frame: 0,
             size: size(PAGES),
         };
-        (Zone::new(plan, &frames), frames)
+        (Zone::new(plan), frames)
     }
 
     #[test]
@@ -161,10 +161,10 @@ mod tests {
         let mut used = Vec::new();
         for _ in 0..5_000 {
             match chance.below(5) {
-                0 => used.extend(zone.take_free(&frames)),
+                0 => used.extend(zone.take_free()),
                 1 if !used.is_empty() => {
                     let at = chance.below(used.len() as u64) as usize;
-                    zone.put_free(&frames, &[used.swap_remove(at)]);
+                    zone.put_free(&[used.swap_remove(at)]);
                 }
                 2 => zone.set_size(&size(chance.below(PAGES + 1))),
                 3 => {
@@ -177,7 +177,7 @@ mod tests {
                     assert_eq!(zone.empty_balloon(&frames), missing.min(32));
                 }
             }
-            let free = zone.free_members(&frames);
+            let free = zone.free_members();
             let balloon = zone.balloon_members(&frames);
             assert_eq!(balloon.len() as u64, PAGES - zone.present_pages());
             let all: BTreeSet<u32> = free
@@ -192,13 +192,13 @@ mod tests {
     #[test]
     fn a_page_comes_back_from_the_balloon_as_zeros() {
         let (zone, frames) = zone();
-        let all: Vec<u32> = (0..PAGES).filter_map(|_| zone.take_free(&frames)).collect();
+        let all: Vec<u32> = (0..PAGES).filter_map(|_| zone.take_free()).collect();
         for &frame in &all {
             frames
                 .arena()
                 .copy_in(&mut frames.exclude_free(frame), 0, &[9]);
         }
-        zone.put_free(&frames, &all);
+        zone.put_free(&all);
         zone.set_size(&size(PAGES / 2));
         while zone.fill_balloon(&frames) > 0 {}
         assert_eq!(zone.balloon_members(&frames).len() as u64, PAGES / 2);

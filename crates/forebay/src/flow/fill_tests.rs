@@ -1,0 +1,172 @@
+//! Runs of pages that are brought in, in whole and in part.
+
+use super::*;
+use crate::cache::Cache;
+use crate::file::{Advice, File};
+use crate::settings::{Parts, Settings};
+use forebay_base::Span;
+use forebay_rt::{Rt, Virtual, VirtualSettings};
+use forebay_store::{Fault, FaultAction, FaultStore, MemoryStore, ObjectId};
+
+const PAGES: u64 = 40;
+
+struct World {
+    rt: Rt,
+    cache: Cache,
+    file: File,
+    faults: Arc<FaultStore>,
+}
+
+impl World {
+    /// A file of 40 pages, each of which is full of its number.
+    fn new(rt: &Rt) -> World {
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            prefault: false,
+            ..Settings::default()
+        };
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: None,
+        };
+        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let memory = MemoryStore::new();
+        let bytes: Vec<u8> = (0..PAGES)
+            .flat_map(|page| [page as u8; PAGE_BYTES])
+            .collect();
+        memory.fill(ObjectId(1), &bytes);
+        let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(memory)));
+        let store = cache.attach(faults.clone()).expect("a store is attached");
+        let length_bytes = bytes.len() as u64;
+        let file = cache.open(&store, ObjectId(1), length_bytes);
+        World {
+            rt: rt.clone(),
+            file: file.expect("it opens"),
+            cache,
+            faults,
+        }
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        &self.file.handle.engine
+    }
+
+    fn free_pages(&self) -> u64 {
+        self.engine()
+            .memory
+            .zones
+            .iter()
+            .map(|zone| zone.free_pages())
+            .sum()
+    }
+
+    /// The pages that are in the index.
+    fn there(&self) -> Vec<u64> {
+        let memory = &self.engine().memory;
+        let number = self.file.handle.object.number;
+        let is_there = |&page: &u64| memory.find_surely(key(number, page)).is_some();
+        (0..2 * PAGES).filter(is_there).collect()
+    }
+
+    /// Fills all pages and some more, none of which anybody waits for. The store answers nothing.
+    async fn fill_all(&self) -> u32 {
+        let object = &*self.file.handle.object;
+        self.faults
+            .inject(Fault::each(IoKind::Read, FaultAction::NeverAnswer));
+        let plan = FillPlan::unmarked(0..PAGES + 9);
+        self.engine()
+            .fill(object, plan, 0..0, 0)
+            .await
+            .expect("nobody waits");
+        object.requests_in_flight.load(Ordering::Acquire)
+    }
+
+    /// Lets the store answer, and sees that every page is what it is to be.
+    async fn settle(&self) {
+        self.faults.clear();
+        self.faults.release();
+        let mut page = [0; PAGE_BYTES];
+        for number in 0..self.file.len() / PAGE_BYTES as u64 {
+            let read = self.file.read_at(&mut page, byte_of(number)).await;
+            assert_eq!(read, Ok(PAGE_BYTES));
+            assert_eq!(page, [number as u8; PAGE_BYTES], "page {number}");
+        }
+        assert_eq!(self.cache.check(), Vec::<String>::new());
+    }
+}
+
+fn simulate<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    let world = Virtual::new(VirtualSettings::default());
+    world.run(test(World::new(&world.rt())));
+}
+
+#[test]
+fn a_run_goes_round_the_pages_that_are_there() {
+    simulate(|world| async move {
+        let all = 0..byte_of(PAGES);
+        world
+            .file
+            .advise(Advice::Random, all)
+            .await
+            .expect("it is heard");
+        let mut byte = [0];
+        for page in [5, 17] {
+            let read = world.file.read_at(&mut byte, byte_of(page)).await;
+            assert_eq!(read, Ok(1));
+        }
+        let free = world.free_pages();
+        assert_eq!(world.fill_all().await, 3, "before, between and behind them");
+        assert!(world.there().into_iter().eq(0..PAGES));
+        assert_eq!(free - world.free_pages(), PAGES - 2, "no frame is lost");
+        assert_eq!(world.cache.times_reached(Mark::FillCut), 1);
+        world.settle().await;
+    });
+}
+
+#[test]
+fn a_run_ends_where_memory_ends() {
+    const LEFT: usize = 37;
+    simulate(|world| async move {
+        let memory = &world.engine().memory;
+        let mut taken = Vec::new();
+        while let Some(run) = memory.run_above_min(0, 1) {
+            taken.push(run);
+        }
+        assert_eq!(memory.run_above_min(0, 9).map(|run| run.len()), None);
+        taken.truncate(taken.len() - LEFT);
+        let free = world.free_pages();
+        world.fill_all().await;
+        assert!(world.there().into_iter().eq(0..LEFT as u64));
+        assert_eq!(free - world.free_pages(), LEFT as u64);
+        assert_eq!(world.cache.times_reached(Mark::FillShort), 1);
+        drop(taken);
+        world.settle().await;
+    });
+}
+
+#[test]
+fn no_page_is_put_in_while_its_object_is_cut() {
+    simulate(|world| async move {
+        world
+            .faults
+            .inject(Fault::each(IoKind::SetLength, FaultAction::NeverAnswer));
+        let cutter = world.file.clone();
+        let cutting = world.rt.spawn("cutter", async move {
+            assert_eq!(cutter.truncate(byte_of(33)).await, Ok(()));
+        });
+        world.rt.sleep(Span::from_millis(10)).await;
+        let free = world.free_pages();
+        assert_eq!(world.fill_all().await, 1, "the cut's own request");
+        assert_eq!((world.there(), world.free_pages()), (Vec::new(), free));
+        assert_eq!(world.cache.times_reached(Mark::FillMetResize), 1);
+        world.faults.release();
+        cutting.join().await;
+        world.fill_all().await;
+        assert!(
+            world.there().into_iter().eq(0..33),
+            "the end is in the second run"
+        );
+        assert_eq!(free - world.free_pages(), 33);
+        world.settle().await;
+    });
+}
