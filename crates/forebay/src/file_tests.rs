@@ -108,7 +108,8 @@ fn a_long_object_with_few_pages_is_walked_in_few_steps() {
     });
 }
 
-/// Touched twice a page goes to the active list, where the pages of a reader in order have no place.
+/// Touched twice a page goes to the active list, where the pages of a reader in order have no
+/// place.
 #[test]
 fn a_blocking_read_that_misses_halfway_touches_each_page_once() {
     for is_vectored in [false, true] {

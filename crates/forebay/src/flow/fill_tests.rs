@@ -4,6 +4,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::file::{Advice, File};
 use crate::settings::{Parts, Settings};
+use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{Fault, FaultAction, FaultStore, MemoryStore, ObjectId};
@@ -56,7 +57,7 @@ impl World {
             .memory
             .zones
             .iter()
-            .map(|zone| zone.free_pages())
+            .map(Zone::free_pages)
             .sum()
     }
 

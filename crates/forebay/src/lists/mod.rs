@@ -78,8 +78,7 @@ impl Lists {
     pub(crate) fn arrive(
         &self,
         frames: &FrameTable,
-        zone: usize,
-        run: &[u32],
+        (zone, run): (usize, &[u32]),
         swap_has_room: impl Fn() -> bool,
         mut returned: impl FnMut(&ExclusiveHold<'_>, Refault),
     ) {

@@ -30,13 +30,14 @@ impl Drop for FreshFrame<'_> {
     }
 }
 
-/// Free frames of one zone that were taken together. Those that are left go back when this is dropped.
+/// Free frames of one zone that were taken together. Those that are left go back when this is
+/// dropped.
 pub(crate) struct FreshRun<'a> {
     memory: &'a Memory,
     frames: Batch,
 }
 
-impl<'a> FreshRun<'a> {
+impl FreshRun<'_> {
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }
@@ -81,8 +82,9 @@ impl Memory {
         }
         self.counters.add(Counter::Pgalloc, frames.len() as u64);
         let run = frames.as_slice();
-        run.iter()
-            .for_each(|&frame| self.frames.prefetch_frame(frame));
+        for &frame in run {
+            self.frames.prefetch_frame(frame);
+        }
         for &frame in run {
             self.frames.exclude_free(frame).leave();
         }

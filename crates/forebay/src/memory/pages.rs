@@ -111,7 +111,7 @@ impl Memory {
         let zone = self.zone_of(first).number;
         let has_room = || self.swap_has_room();
         self.lists
-            .arrive(&self.frames, zone, run, has_room, |hold, refault| {
+            .arrive(&self.frames, (zone, run), has_room, |hold, refault| {
                 self.count_refault(hold.word() & flag::ANON == 0, refault);
             });
     }

@@ -304,8 +304,8 @@ impl FrameTable {
         ExclusiveHold { table: self, frame }
     }
 
-    /// Ends the fill of a page: it has its content, and its exclusive hold is over. One step, because
-    /// most pages come in this way and each step costs as much as a miss of the cache.
+    /// Ends the fill of a page: it has its content, and its exclusive hold is over. It is one step
+    /// of the word, because most pages come in this way.
     pub(crate) fn end_fill(&self, frame: u32) {
         const _: () = assert!(flag::UPTODATE == flag::EXCLUSIVE << 1, "the carry sets it");
         // Adding the lower bit to itself clears it and sets the next one.

@@ -206,11 +206,11 @@ impl Index {
             let stretch = self.stretch(key);
             stretch.fetch_add((end - at) as u32, Ordering::SeqCst);
             let before = placed;
-            for place in at..end {
+            for (place, &frame) in run.iter().enumerate().take(end).skip(at) {
                 let key = first + place as u64;
                 let bucket = self.lock(key);
                 if walk_locked(frames, &bucket, key).is_none() {
-                    let mut hold = frames.adopt(run[place]);
+                    let mut hold = frames.adopt(frame);
                     link(frames, bucket, (key, flag::MAPPED | flags), &mut hold);
                     hold.leave();
                     placed |= 1 << place;

@@ -2,9 +2,9 @@
 //!
 //! invariant Z5: a bit of the upper row is set exactly where a word of the lower row is not zero.
 //!
-//! Frames are taken in the order of their addresses, on and on around the zone. What is evicted in a
-//! row lies in a row, or nearly: two reclaimers take turns, pages in use stay behind. Taken in order
-//! it becomes a row again, and a store reads a row of pages into it in one piece.
+//! Frames are taken in the order of their addresses, on and on around the zone. What is evicted in
+//! a row lies in a row, or nearly: two reclaimers take turns, and pages in use stay behind. Taken
+//! in order it is a row again, and a store reads a row of pages into it in one piece.
 
 /// Frames that one word tells of.
 const WORD_BITS: u32 = u64::BITS;
