@@ -1,4 +1,4 @@
-//! What can go wrong in a command, as one line for a person.
+//! Why a command failed, as one line for people.
 
 use forebay_bench::BenchError;
 use std::io;
@@ -31,16 +31,16 @@ pub(crate) enum CommandError {
     /// An image cannot be served.
     #[error("{}: {reason}", path.display())]
     Image { path: PathBuf, reason: String },
-    /// An image cannot be opened; the text says which and why.
+    /// An image cannot be opened; the text says which one and why.
     #[error("{0}")]
     Opened(String),
     /// A server cannot be started; the text says where and why.
     #[error("{0}")]
     Served(String),
-    /// Work in the lab failed, or a test of it does not hold; the text says which.
+    /// Work in the lab failed, or one of its tests does not hold; the text says which.
     #[error("{0}")]
     Lab(String),
-    /// What was asked for cannot be, as only the work itself could tell.
+    /// The call asks for something impossible, which only the work itself could find out.
     #[error("{0}")]
     BadCall(String),
     /// A bench or the demo cannot go on.
@@ -49,7 +49,7 @@ pub(crate) enum CommandError {
 }
 
 impl CommandError {
-    /// The exit status that tells it.
+    /// The exit status for this error.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             CommandError::BadCall(_) => 2,
