@@ -35,7 +35,7 @@ impl Interrupts {
     /// waits for one of them; the second ends the program.
     ///
     /// # Errors
-    /// [`BenchError::System`] if the system refuses to have signals heard.
+    /// [`BenchError::Step`] if the system refuses to have signals heard.
     pub fn listen() -> Result<Interrupts, BenchError> {
         let interrupts = Interrupts::none();
         let failed = || BenchError::system("listen for signals");

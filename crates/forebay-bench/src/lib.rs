@@ -61,6 +61,7 @@ mod progress;
 mod results;
 mod rounds;
 mod scratch;
+mod step_error;
 mod table;
 mod titles;
 mod worker;
@@ -74,6 +75,7 @@ pub use loop_disk::LoopDisk;
 pub use measure::Times;
 pub use process::{Process, end_with_parent};
 pub use scratch::Scratch;
+pub use step_error::StepError;
 pub use worker::{CONTENDER_COMMAND, serve_contender};
 
 /// Runs a bench and prints its table to standard output; its progress goes to standard error.

@@ -88,7 +88,7 @@ impl LoopDisk {
     /// Lets the device run at its own speed until a contender throttles it again.
     ///
     /// # Errors
-    /// [`BenchError::Path`] if the kernel refuses.
+    /// [`BenchError::Step`] if the kernel refuses.
     pub fn release(&self) -> Result<(), BenchError> {
         self.slow.lift()
     }

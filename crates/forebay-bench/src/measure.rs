@@ -166,10 +166,8 @@ impl<T> Background<T> {
             .lock()
             .expect("nothing panics while it holds this");
         result.take().unwrap_or_else(|| {
-            Err(BenchError::System {
-                action: "finish a load",
-                source: io::Error::other("its thread panicked"),
-            })
+            let source = io::Error::other("its thread panicked");
+            Err(BenchError::system("finish a load")(source))
         })
     }
 }

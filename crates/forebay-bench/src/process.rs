@@ -59,7 +59,7 @@ impl Process {
     /// ```
     ///
     /// # Errors
-    /// [`BenchError::System`] if the system does not say where the program lies.
+    /// [`BenchError::Step`] if the system does not say where the program lies.
     pub fn ourselves() -> Result<Command, BenchError> {
         std::env::current_exe()
             .map(Command::new)
@@ -84,7 +84,7 @@ impl Process {
     /// Whether it has ended; does not wait.
     ///
     /// # Errors
-    /// [`BenchError::System`] if the system does not say.
+    /// [`BenchError::Step`] if the system does not say.
     pub fn has_ended(&mut self) -> Result<bool, BenchError> {
         let status = self.child.try_wait();
         let status = status.map_err(BenchError::system("look after a process"))?;
@@ -126,7 +126,7 @@ impl Drop for Process {
 /// not leave contenders behind.
 ///
 /// # Errors
-/// [`BenchError::System`] if the system refuses.
+/// [`BenchError::Step`] if the system refuses.
 ///
 /// # Examples
 /// ```no_run

@@ -38,7 +38,7 @@ impl Scratch {
     /// Makes a folder in `parent`, after removing those that killed benches left there.
     ///
     /// # Errors
-    /// [`BenchError::Path`] if the system refuses it.
+    /// [`BenchError::Step`] if the system refuses it.
     pub fn create(parent: &Path) -> Result<Scratch, BenchError> {
         let parent = parent
             .canonicalize()

@@ -1,33 +1,15 @@
 //! Why a command failed, as one line for people.
 
-use forebay_bench::BenchError;
+use forebay_bench::{BenchError, StepError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why a command failed. Its text is one line: what failed, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// The operating system refused something on a path.
-    #[error("cannot {action} {}: {source}{advice}", path.display())]
-    Path {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-        /// What a person can do about it, to be put behind it; may be empty.
-        advice: &'static str,
-    },
-    /// The operating system refused something that has no path.
-    #[error("cannot {action}: {source}")]
-    System {
-        action: &'static str,
-        source: io::Error,
-    },
-    /// The cache refused or failed.
-    #[error("the cache failed to {action}: {reason}")]
-    Cache {
-        action: &'static str,
-        reason: String,
-    },
+    /// The system or the cache refused a step.
+    #[error(transparent)]
+    Step(#[from] StepError),
     /// An image cannot be served.
     #[error("{}: {reason}", path.display())]
     Image { path: PathBuf, reason: String },
@@ -57,28 +39,24 @@ impl CommandError {
         }
     }
 
-    /// A maker of [`CommandError::Path`] for `map_err`, where there is nothing to advise.
+    /// Makes a [`StepError::Path`] for `map_err`, without advice.
     pub(crate) fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CommandError {
         CommandError::advised(action, path, |_| "")
     }
 
-    /// The same with what `advice` says about the error.
+    /// The same with the text that `advice` gives for the error.
     pub(crate) fn advised(
         action: &'static str,
         path: &Path,
         advice: fn(&io::Error) -> &'static str,
     ) -> impl FnOnce(io::Error) -> CommandError {
-        let path = path.to_owned();
-        move |source| CommandError::Path {
-            action,
-            path,
-            advice: advice(&source),
-            source,
-        }
+        let step = StepError::advised(action, path, advice);
+        move |source| step(source).into()
     }
 
-    /// A maker of [`CommandError::System`] for `map_err`.
+    /// Makes a [`StepError::System`] for `map_err`.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> CommandError {
-        move |source| CommandError::System { action, source }
+        let step = StepError::system(action);
+        move |source| step(source).into()
     }
 }

@@ -276,7 +276,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         Ok(number) => number,
         Err(reason) => return shared.refuse(reason),
     };
-    let place = Place {
+    let place = ClientPlace {
         shared: shared.clone(),
         number,
     };
@@ -338,12 +338,12 @@ impl Shared {
 }
 
 /// A client's place. It is given back when the client's thread ends, for whatever reason.
-struct Place {
+struct ClientPlace {
     shared: Arc<Shared>,
     number: usize,
 }
 
-impl Place {
+impl ClientPlace {
     /// Turns a stranger that showed its certificate into a client, or returns the reason why not.
     fn welcome(&self) -> Result<(), String> {
         let limit = self.shared.settings.connections_limit;
@@ -386,7 +386,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientPlace {
     fn drop(&mut self) {
         lock(&self.shared.clients).leave(self.number);
         self.shared.left.wake_all();

@@ -1,7 +1,7 @@
-//! Reads the files of the crates into a [`World`]: tests are left out.
+//! Reads the files of the crates into a [`Definitions`]: tests are left out.
 
 use super::define::{Read, define, is_test};
-use super::world::{CodeFile, Module, World};
+use super::definitions::{CodeFile, Definitions, Module};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The sources of one crate.
@@ -15,26 +15,31 @@ pub(crate) struct Crate {
 }
 
 /// What the crates define, given the text of each file; the error says which is no Rust.
-pub(crate) fn collect(crates: &[Crate], texts: &BTreeMap<String, String>) -> Result<World, String> {
+pub(crate) fn collect(
+    crates: &[Crate],
+    texts: &BTreeMap<String, String>,
+) -> Result<Definitions, String> {
     let mut reader = Reader {
         texts,
-        world: World::default(),
+        definitions: Definitions::default(),
         read: Read::default(),
     };
     for krate in crates {
         let own = krate.name.replace('-', "_");
         let mut sees: BTreeSet<String> = krate.uses.iter().map(|n| n.replace('-', "_")).collect();
         sees.insert(own.clone());
-        reader.world.sees.insert(own.clone(), sees);
+        reader.definitions.sees.insert(own.clone(), sees);
         reader.file(&krate.name, &own, &krate.root)?;
     }
-    let Reader { world, read, .. } = reader;
-    Ok(define(world, &read))
+    let Reader {
+        definitions, read, ..
+    } = reader;
+    Ok(define(definitions, &read))
 }
 
 struct Reader<'a> {
     texts: &'a BTreeMap<String, String>,
-    world: World,
+    definitions: Definitions,
     read: Read,
 }
 
@@ -44,11 +49,11 @@ impl Reader<'_> {
             return Err(format!("{path} is missing: it is module {module}"));
         };
         let parsed = syn::parse_file(text).map_err(|error| format!("{path}: {error}"))?;
-        self.world.files.push(CodeFile {
+        self.definitions.files.push(CodeFile {
             path: path.to_owned(),
             krate: krate.to_owned(),
         });
-        let file = self.world.files.len() - 1;
+        let file = self.definitions.files.len() - 1;
         self.module(file, module, parsed.items)
     }
 
@@ -57,7 +62,7 @@ impl Reader<'_> {
             file,
             ..Module::default()
         };
-        self.world.modules.insert(module.to_owned(), new);
+        self.definitions.modules.insert(module.to_owned(), new);
         for item in items {
             self.item(file, module, item)?;
         }
@@ -103,8 +108,10 @@ impl Reader<'_> {
                 let words: Vec<&str> = text.split_whitespace().collect();
                 for pair in words.windows(2).filter(|pair| pair[0] == "fn") {
                     let name = pair[1].split('(').next().unwrap_or_default();
-                    let krate = World::crate_of(module);
-                    self.world.from_macros.insert(format!("{krate} {name}"));
+                    let krate = Definitions::crate_of(module);
+                    self.definitions
+                        .from_macros
+                        .insert(format!("{krate} {name}"));
                 }
             }
             _ => {}
@@ -125,7 +132,7 @@ impl Reader<'_> {
         if let Some((_, items)) = item.content {
             return self.module(file, &path, items);
         }
-        let own = &self.world.files[file];
+        let own = &self.definitions.files[file];
         let (krate, here) = (own.krate.clone(), own.path.clone());
         let (folder, stem) = here.rsplit_once('/').unwrap_or(("", &here));
         if let Some(named) = named_path(&item.attrs) {
@@ -144,7 +151,7 @@ impl Reader<'_> {
     fn imports(&mut self, module: &str, tree: &syn::UseTree) {
         let mut found = Vec::new();
         flatten(tree, &mut Vec::new(), &mut found);
-        let Some(module) = self.world.modules.get_mut(module) else {
+        let Some(module) = self.definitions.modules.get_mut(module) else {
             return;
         };
         for (name, path) in found {

@@ -1,7 +1,7 @@
 //! The calls between the files of a crate: circles, what would open them, and the order.
 
+use super::definitions::Definitions;
 use super::walk::Calls;
-use super::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call: who calls whom, as indices of functions.
@@ -9,7 +9,7 @@ pub(crate) type Call = (usize, usize);
 
 /// The files of one crate and the calls between them.
 pub(crate) struct Graph {
-    /// The files, as indices of the world's.
+    /// The files, as indices of the definitions's.
     pub(crate) files: Vec<usize>,
     /// The calls from a file to another one of the crate.
     pub(crate) edges: BTreeMap<(usize, usize), Vec<Call>>,
@@ -17,14 +17,14 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// The calls between the files of `krate`.
-    pub(crate) fn of(world: &World, calls: &[Calls], krate: &str) -> Graph {
-        let own = |file: &usize| world.files[*file].krate == krate;
-        let files = (0..world.files.len()).filter(own).collect();
+    pub(crate) fn of(definitions: &Definitions, calls: &[Calls], krate: &str) -> Graph {
+        let own = |file: &usize| definitions.files[*file].krate == krate;
+        let files = (0..definitions.files.len()).filter(own).collect();
         let mut edges: BTreeMap<(usize, usize), Vec<Call>> = BTreeMap::new();
         for (caller, calls) in calls.iter().enumerate() {
             for &callee in &calls.known {
-                let from = world.functions[caller].file;
-                let to = world.functions[callee].file;
+                let from = definitions.functions[caller].file;
+                let to = definitions.functions[callee].file;
                 if from != to && own(&from) && own(&to) {
                     edges.entry((from, to)).or_default().push((caller, callee));
                 }

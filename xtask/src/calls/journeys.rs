@@ -109,8 +109,10 @@ impl Code {
         let start = self.function(&plan.from)?;
         let ends = plan.up_to.iter().map(|name| self.function(name));
         let ends = ends.collect::<Result<BTreeSet<usize>, String>>()?;
-        let (world, own) = (&self.world, |index: usize| self.world.krate(index) == CRATE);
-        let functions = &world.functions;
+        let (definitions, own) = (&self.definitions, |index: usize| {
+            self.definitions.krate(index) == CRATE
+        });
+        let functions = &definitions.functions;
         let mut met = BTreeSet::new();
         let is_past = |index: usize| {
             own(index) && self.short_path(functions[index].file).starts_with(HISTORY)
@@ -135,7 +137,7 @@ impl Code {
             let file = self.short_path(functions[index].file);
             let name = &functions[index].name;
             if !own(index) {
-                let krate = world.krate(index).strip_prefix("forebay-");
+                let krate = definitions.krate(index).strip_prefix("forebay-");
                 files.extend(krate.map(|krate| format!("{krate}/{file}")));
                 continue;
             }

@@ -1,8 +1,8 @@
 //! What is known of fields, methods and elements of a type.
 
+use super::definitions::{Definitions, Scope};
 use super::foreign;
 use super::types::Ty;
-use super::world::{Scope, World};
 
 /// What came of a look for a method.
 pub(crate) enum Found {
@@ -14,7 +14,7 @@ pub(crate) enum Found {
     Several,
 }
 
-impl World {
+impl Definitions {
     /// Method `name` of `ty`, called in `scope`.
     pub(crate) fn method_in(&self, scope: &Scope, ty: &Ty, name: &str) -> Found {
         let found = |on: &Ty| Some((self.method(on, name)?, on.clone()));
@@ -34,13 +34,13 @@ impl World {
         if foreign::COMMON.contains(&name) {
             return Found::None;
         }
-        let own = World::crate_of(&scope.module);
+        let own = Definitions::crate_of(&scope.module);
         let (Some(seen), Some(all)) = (self.sees.get(own), self.owners.get(name)) else {
             return Found::None;
         };
         let owners = all
             .iter()
-            .filter(|head| seen.contains(World::crate_of(head)));
+            .filter(|head| seen.contains(Definitions::crate_of(head)));
         let owners: Vec<&String> = owners.collect();
         let from_macro = self.from_macros.contains(&format!("{own} {name}"));
         match owners.as_slice() {

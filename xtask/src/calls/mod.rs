@@ -12,6 +12,7 @@
 mod code;
 mod collect;
 mod define;
+mod definitions;
 mod foreign;
 mod graph;
 pub(crate) mod journeys;
@@ -23,7 +24,6 @@ mod report;
 mod tests;
 mod types;
 mod walk;
-mod world;
 
 use crate::error::TaskError;
 use crate::source::{Source, load, repository};

@@ -1,7 +1,7 @@
 //! What a path means where it is read: `use`, modules, types of ours and of others.
 
+use super::definitions::{Definitions, Scope};
 use super::types::Ty;
-use super::world::{Scope, World};
 use syn::punctuated::Punctuated;
 
 /// Imports of imports that are followed; more is a circle.
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     Value,
 }
 
-impl World {
+impl Definitions {
     /// What `names` leads to from `scope`.
     pub(crate) fn find(&self, scope: &Scope, names: &[String], kind: Kind) -> Option<Item> {
         if names.first().is_some_and(|first| first == "Self") {
@@ -60,7 +60,7 @@ impl World {
         let depth = depth.checked_sub(1)?;
         let (first, rest) = names.split_first()?;
         let mut at = match first.as_str() {
-            "crate" => Item::Module(World::crate_of(module).to_owned()),
+            "crate" => Item::Module(Definitions::crate_of(module).to_owned()),
             "self" => Item::Module(module.to_owned()),
             "super" => Item::Module(parent(module)),
             name => {
@@ -96,7 +96,7 @@ impl World {
     }
 
     fn sees(&self, module: &str, name: &str) -> bool {
-        let own = World::crate_of(module);
+        let own = Definitions::crate_of(module);
         self.sees.get(own).is_some_and(|seen| seen.contains(name))
     }
 

@@ -251,9 +251,9 @@ struct SlowKernelDisk(SlowDevice);
 
 impl SlowDisk for SlowKernelDisk {
     fn level(&mut self) -> Result<DirtyLevel, BenchError> {
-        let failed = || BenchError::System {
-            action: "read the dirty pages of the cgroup",
-            source: io::ErrorKind::Unsupported.into(),
+        let failed = || {
+            let action = "read the dirty pages of the cgroup";
+            BenchError::system(action)(io::ErrorKind::Unsupported.into())
         };
         Ok(DirtyLevel {
             dirty_pages: own_dirty_pages().ok_or_else(failed)?,

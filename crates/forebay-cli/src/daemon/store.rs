@@ -3,6 +3,7 @@
 use crate::error::CommandError;
 use forebay::{AttachedStore, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
+use forebay_bench::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 
@@ -38,8 +39,5 @@ pub(crate) fn cache_with_files(
 }
 
 fn failed(action: &'static str, error: &dyn std::error::Error) -> CommandError {
-    CommandError::Cache {
-        action,
-        reason: error.to_string(),
-    }
+    StepError::cache(action, error).into()
 }

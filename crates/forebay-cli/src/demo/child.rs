@@ -7,7 +7,7 @@ use super::writers::{BLOCK_BYTES, Shared, start};
 use crate::error::CommandError;
 use forebay::{Cache, Counter, Settings};
 use forebay_base::Span;
-use forebay_bench::{BenchError, end_with_parent};
+use forebay_bench::{BenchError, StepError, end_with_parent};
 use forebay_rt::thread::{Joiner, pause_current};
 use forebay_rt::{Rt, block_on};
 use forebay_store::{FileStore, FileStoreSettings, OpenMode, Rate, RateStore};
@@ -38,10 +38,7 @@ pub(crate) fn be_contender(assignment: &str) -> Result<(), CommandError> {
 }
 
 fn cache_failed<E: std::fmt::Display>(action: &'static str) -> impl FnOnce(E) -> CommandError {
-    move |reason| CommandError::Cache {
-        action,
-        reason: reason.to_string(),
-    }
+    move |reason| StepError::cache(action, reason).into()
 }
 
 fn as_forebay(assignment: &Assignment, path: &Path, board: Board) -> Result<Summary, CommandError> {

@@ -87,7 +87,7 @@ struct TypedTls {
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ListenAddress {
     /// A unix socket.
     Unix(PathBuf),
     /// A TCP address.
@@ -120,7 +120,7 @@ pub(crate) struct ImageArguments {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServeArguments {
     pub(crate) images: Vec<ImageArguments>,
-    pub(crate) place: Place,
+    pub(crate) listen: ListenAddress,
     pub(crate) memory_bytes: u64,
     pub(crate) read_only: bool,
     /// Length of images that do not exist yet.
@@ -139,14 +139,14 @@ impl TypedServe {
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<ServeArguments, clap::Error> {
         let TypedFront::Nbd(typed) = self.front;
         let refuse = |kind, text: &str| refusal::<C>(&["serve", "nbd"], kind, text);
-        let place = match (typed.socket, typed.listen, typed.tls.files()) {
-            (_, Some(address), Some(files)) => Place::Tls(address, files),
-            (_, Some(address), None) => Place::Tcp(address),
+        let listen = match (typed.socket, typed.listen, typed.tls.files()) {
+            (_, Some(address), Some(files)) => ListenAddress::Tls(address, files),
+            (_, Some(address), None) => ListenAddress::Tcp(address),
             (Some(_), None, Some(_)) => {
                 let text = "TLS is for --listen; a unix socket is protected by its mode";
                 return Err(refuse(ErrorKind::ArgumentConflict, text));
             }
-            (Some(path), None, None) => Place::Unix(path),
+            (Some(path), None, None) => ListenAddress::Unix(path),
             (None, None, _) => {
                 let text = "give --socket or --listen";
                 return Err(refuse(ErrorKind::MissingRequiredArgument, text));
@@ -156,7 +156,7 @@ impl TypedServe {
             .map_err(|text| refuse(ErrorKind::WrongNumberOfValues, &text))?;
         Ok(ServeArguments {
             images,
-            place,
+            listen,
             memory_bytes: typed.memory,
             read_only: typed.read_only,
             create_bytes: typed.create,
@@ -239,7 +239,7 @@ mod tests {
                 path: "disk.img".into(),
                 name: String::new(),
             }],
-            place: Place::Unix("s".into()),
+            listen: ListenAddress::Unix("s".into()),
             memory_bytes: 64 << 20,
             read_only: false,
             create_bytes: None,
@@ -277,13 +277,13 @@ mod tests {
     fn credentials_for_tls_are_a_folder_or_single_files() {
         let place = |more: &[&str]| {
             let common = ["a", "--listen", "[::]:10809", "--memory", "64M"];
-            typed(&[&common, more].concat()).map(|arguments| arguments.place)
+            typed(&[&common, more].concat()).map(|arguments| arguments.listen)
         };
         let address = "[::]:10809".parse().unwrap();
         let folder = TlsFiles::Folder("pki".into());
         assert_eq!(
             place(&["--tls-certificates", "pki"]).unwrap(),
-            Place::Tls(address, folder)
+            ListenAddress::Tls(address, folder)
         );
         let each = ["--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a"];
         let files = TlsFiles::Each {
@@ -291,7 +291,7 @@ mod tests {
             key: "k".into(),
             client_authority: "a".into(),
         };
-        assert_eq!(place(&each).unwrap(), Place::Tls(address, files));
+        assert_eq!(place(&each).unwrap(), ListenAddress::Tls(address, files));
         assert_eq!(place(&each[..4]).unwrap_err().exit_code(), 2);
         let both = [&each[..], &["--tls-certificates", "pki"]].concat();
         assert_eq!(place(&both).unwrap_err().exit_code(), 2);

@@ -1,7 +1,7 @@
 //! Images in memory and in files, as the command opens them.
 
 use super::*;
-use crate::serve::arguments::Place;
+use crate::serve::arguments::ListenAddress;
 use crate::serve::losses::Losses;
 use forebay::Settings;
 use forebay_store::MemoryStore;
@@ -24,7 +24,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
     };
     ServeArguments {
         images: paths.iter().map(image).collect(),
-        place: Place::Unix(PathBuf::from("s")),
+        listen: ListenAddress::Unix(PathBuf::from("s")),
         memory_bytes: 64 << 20,
         read_only: false,
         create_bytes,

@@ -1,6 +1,6 @@
 //! `forebay serve nbd`: images, served through a cache over a socket.
 
-use super::arguments::{Place, ServeArguments, TlsFiles};
+use super::arguments::{ListenAddress, ServeArguments, TlsFiles};
 use super::images;
 use super::losses::Losses;
 use super::memory::{Plan, code_bytes};
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let plan = plan(arguments)?;
     heap::bound();
     let unmarked = memory::become_flusher();
-    let listener = listen(&arguments.place)?;
+    let listener = listen(&arguments.listen)?;
     let uri = listener.uri();
     let rt = Rt::real();
     let (cache, exports, losses) = build(arguments, &plan, &rt)?;
@@ -70,11 +70,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn listen(place: &Place) -> Result<Listener, CommandError> {
+fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
     let listener = match place {
-        Place::Unix(path) => Listener::unix(path),
-        Place::Tcp(address) => Listener::tcp(*address),
-        Place::Tls(address, files) => Listener::tls(*address, credentials(files)?),
+        ListenAddress::Unix(path) => Listener::unix(path),
+        ListenAddress::Tcp(address) => Listener::tcp(*address),
+        ListenAddress::Tls(address, files) => Listener::tls(*address, credentials(files)?),
     };
     listener.map_err(|error| match error {
         ListenError::NotLoopback { address } => CommandError::Served(format!(
@@ -98,7 +98,7 @@ fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
 }
 
 fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
-    let has_tls = matches!(arguments.place, Place::Tls(..));
+    let has_tls = matches!(arguments.listen, ListenAddress::Tls(..));
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     Plan::new(
         arguments.memory_bytes,

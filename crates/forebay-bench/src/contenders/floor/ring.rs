@@ -140,11 +140,11 @@ impl RawRing {
         let bytes = &self.buffers[slot];
         if result < 0 {
             let source = io::Error::from_raw_os_error(-result);
-            return Err(BenchError::System { action, source });
+            return Err(BenchError::system(action)(source));
         }
         if result as usize != bytes.len() {
             let source = io::Error::other(format!("{result} bytes of {}", bytes.len()));
-            return Err(BenchError::System { action, source });
+            return Err(BenchError::system(action)(source));
         }
         let flight = self.flights[slot];
         done(

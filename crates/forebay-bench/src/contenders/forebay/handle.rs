@@ -4,6 +4,7 @@ use crate::contender::{PagedFile, RUN_PAGES, page_slices};
 use crate::error::BenchError;
 use crate::phases::cached::sum_of_line;
 use crate::phases::commit::DurableFile;
+use crate::step_error::StepError;
 use forebay::{File, ReadRequest, blocking};
 use forebay_base::PAGE_BYTES;
 use std::fmt::Display;
@@ -38,10 +39,7 @@ impl DurableFile for Handle {
 /// An error of the cache.
 #[cold]
 pub(crate) fn failed(action: &'static str, reason: impl Display) -> BenchError {
-    BenchError::Cache {
-        action,
-        reason: reason.to_string(),
-    }
+    StepError::cache(action, reason).into()
 }
 
 /// Sees that a read gave all that it was asked for.

@@ -62,7 +62,7 @@ pub(crate) struct Function {
 
 /// Everything that the crates define.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct Definitions {
     pub(crate) files: Vec<CodeFile>,
     /// By path; a crate's own is its name.
     pub(crate) modules: BTreeMap<String, Module>,
@@ -90,7 +90,7 @@ pub(crate) struct World {
     pub(crate) functions: Vec<Function>,
 }
 
-impl World {
+impl Definitions {
     /// The crate that a path leads into, by its name in paths.
     pub(crate) fn crate_of(path: &str) -> &str {
         path.split("::").next().unwrap_or(path)
