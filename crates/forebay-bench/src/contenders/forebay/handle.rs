@@ -9,8 +9,8 @@ use forebay::{File, ReadRequest, blocking};
 use forebay_base::PAGE_BYTES;
 use std::fmt::Display;
 
-/// A handle of its own, as every thread is to have: its readahead and its place among the writers
-/// are its own.
+/// A separate handle, as every thread should have: it has its own readahead and its own place among
+/// the writers.
 pub(crate) struct Handle {
     file: blocking::File,
 }
@@ -42,7 +42,7 @@ pub(crate) fn failed(action: &'static str, reason: impl Display) -> BenchError {
     StepError::cache(action, reason).into()
 }
 
-/// Sees that a read gave all that it was asked for.
+/// Checks that a read returned everything that it asked for.
 fn whole(read: usize, wanted: usize) -> Result<(), BenchError> {
     if read == wanted {
         return Ok(());
