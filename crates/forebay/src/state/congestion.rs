@@ -7,12 +7,12 @@ use forebay_rt::wait::WaitQueue;
 #[derive(Debug, Default)]
 pub(crate) struct Congestion {
     stores: AtomicUsize,
-    /// Told whenever a store ceases to be congested.
+    /// Notified whenever a store ceases to be congested.
     pub(crate) over: WaitQueue,
 }
 
 impl Congestion {
-    /// Whether any store is.
+    /// Whether any store is congested.
     pub(crate) fn is_anywhere(&self) -> bool {
         self.stores.load(Ordering::Relaxed) > 0
     }

@@ -19,7 +19,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-/// One more than a lost wake-up or a doubled page needs.
+/// One more than is needed for a lost wake-up or a doubled page.
 const PREEMPTIONS: usize = 3;
 
 fn explore(body: impl Fn() + Sync + Send + 'static) {
@@ -28,7 +28,7 @@ fn explore(body: impl Fn() + Sync + Send + 'static) {
     model.check(body);
 }
 
-/// The bytes of one page, as far as the explorer cares.
+/// The bytes of one page, for the explorer.
 struct Bytes {
     watched: UnsafeCell<()>,
     content: AtomicU64,
@@ -45,7 +45,7 @@ impl Bytes {
     }
 }
 
-/// A cache of a few frames, each with the bytes beside it.
+/// A cache of a few frames, each with its bytes.
 struct World {
     frames: FrameTable,
     index: Index,
@@ -94,7 +94,7 @@ impl World {
         true
     }
 
-    /// Reads the page if it can be had at once.
+    /// Reads the page if it is available at once.
     fn read(&self, page: u64) -> Option<u64> {
         let frame = self.index.find(&self.frames, page)?;
         let hold = self.frames.hold(frame, page).ok()?;
@@ -223,7 +223,7 @@ fn invariant_f5_who_waits_for_a_fill_is_woken() {
             store.bytes[0].write(PAGES[0]);
             hold.set(flag::UPTODATE);
         });
-        // One whose hold is refused: it changes the word too.
+        // A hold that is refused: it changes the word too.
         let other = thread::spawn(move || other.read(PAGES[0]));
         settle(&world, flag::EXCLUSIVE);
         assert_eq!(world.read(PAGES[0]), Some(PAGES[0]));
@@ -339,8 +339,8 @@ fn invariant_o1_nobody_puts_pages_in_while_an_object_is_cut() {
     });
 }
 
-/// Two cuts are in line, and a writer comes after them: both have ended when it writes, and
-/// whoever waits for its turn or for their end is woken.
+/// Two cuts are in line, and a writer comes after them: both have ended when it writes, and every
+/// caller that waits for its turn or for their end is woken.
 #[test]
 fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
     explore(|| {
@@ -384,7 +384,7 @@ fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
     });
 }
 
-/// A writer's turn, and what only the one who has it may touch.
+/// A writer's turn, and what only the call that has it may touch.
 struct Writer {
     turn: PauseTurn,
     pausing: UnsafeCell<()>,
@@ -398,8 +398,8 @@ fn writer() -> Arc<Writer> {
 }
 
 impl Writer {
-    /// One call that used the quota up: it pauses, or until the pause of another is over. True if
-    /// it paused itself.
+    /// One call that used the quota up: it pauses, or waits until the pause of another call is
+    /// over. True if it paused itself.
     fn pay(&self) -> bool {
         if let Some(_pause) = self.turn.take() {
             self.pausing.with_mut(|_| ());
@@ -432,7 +432,7 @@ fn invariant_p2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
         let writer = writer();
         let (pauses, given_up) = (writer.clone(), writer.clone());
         let pauses = thread::spawn(move || {
-            // As a call that is dropped in its pause.
+            // Like a call that is dropped during its pause.
             drop(pauses.turn.take());
         });
         let given_up = thread::spawn(move || drop(given_up.turn.listen()));
