@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(retry.due_ms(0), 1_100, "a sync tried it meanwhile");
         retry.begin_try();
         retry.write_refused(4_000, 9, 20, 0);
-        assert_eq!(retry.due_ms(0), 1_100, "it is late and belongs to the try before");
+        assert_eq!(retry.due_ms(0), 1_100, "it is late, of an earlier try");
         for sequence in 11..19 {
             retry.write_refused(1_100, sequence, 19, 0);
         }
