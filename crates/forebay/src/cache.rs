@@ -159,8 +159,9 @@ impl Cache {
     /// Call it once for a cache, and not with a store that is [`Durability::Unstable`]: once
     /// anonymous pages are written to swap they are nowhere else, and nothing commits them.
     ///
-    /// # Errors [`BuildError::BadSetting`] if there is swap already, if the room is less than two
-    /// pages, or if the store may forget what it has written.
+    /// # Errors
+    /// [`BuildError::BadSetting`] if there is swap already, if the room is less than two pages, or
+    /// if the store may forget what it has written.
     pub fn set_swap(
         &self,
         store: &AttachedStore,
@@ -200,8 +201,9 @@ impl Cache {
     /// Anonymous memory of `length_bytes`, all zeros at first: for sorts, hashes, temporary pages.
     /// It is written to swap when memory is short, and is gone with its last handle.
     ///
-    /// # Errors [`BuildError::NoSwap`] if there is no swap, or if this is more than swap and memory
-    /// can hold; `TooManyObjects`, `Closed`.
+    /// # Errors
+    /// [`BuildError::NoSwap`] if there is no swap, or if this is more than swap and memory can
+    /// hold; `TooManyObjects`, `Closed`.
     ///
     /// ```
     /// # forebay_rt::block_on(async {
@@ -266,7 +268,8 @@ impl Cache {
 
     /// Writes everything that is dirty in every object and makes it durable.
     ///
-    /// # Errors The first [`SyncError`]; the other objects are synced nevertheless.
+    /// # Errors
+    /// The first [`SyncError`]; the other objects are synced nevertheless.
     pub async fn sync(&self) -> Result<(), SyncError> {
         self.engine.sync_all().await
     }

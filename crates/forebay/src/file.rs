@@ -109,9 +109,10 @@ impl File {
     /// Reads into `buffer` from byte `offset_bytes` on, and returns how many bytes there were:
     /// fewer than the buffer only at the object's end.
     ///
-    /// # Errors [`AccessError::Store`] if the store failed, `NotAnswering` if it gave no answer in
-    /// time, `NoFrames` if no frame came free, `Held` if a page already has 65 280 guards. What was
-    /// read before the failure is in the buffer.
+    /// # Errors
+    /// [`AccessError::Store`] if the store failed, `NotAnswering` if it gave no answer in time,
+    /// `NoFrames` if no frame came free, `Held` if a page already has 65 280 guards. What was read
+    /// before the failure is in the buffer.
     // Here and in `write_at` the engine's own future is returned: a future around it would move it
     // twice more in each call.
     pub fn read_at(
@@ -195,8 +196,9 @@ impl File {
     /// when the bytes are in the cache and the writer has paid for them by its pause;
     /// [`File::sync`] makes them durable.
     ///
-    /// # Errors [`AccessError::NoFrames`], `Held`, `NotAnswering`, `Store` (a page that is written
-    /// in part had to be read first), `TooManyFailed`, `TooFar`, `ReadOnly`, `Closed`.
+    /// # Errors
+    /// [`AccessError::NoFrames`], `Held`, `NotAnswering`, `Store` (a page that is written in part
+    /// had to be read first), `TooManyFailed`, `TooFar`, `ReadOnly`, `Closed`.
     pub fn write_at(
         &self,
         bytes: &[u8],
@@ -225,7 +227,8 @@ impl File {
     /// The page `page_index` itself, without a copy. While the guard lives, the page is neither
     /// written nor evicted. Bytes past the object's end are zeros.
     ///
-    /// # Errors As [`File::read_at`]; [`AccessError::TooFar`] if the page is past the end.
+    /// # Errors
+    /// As [`File::read_at`]; [`AccessError::TooFar`] if the page is past the end.
     pub async fn page(&self, page_index: u64) -> Result<PageGuard<'_>, AccessError> {
         let limit_bytes = self.len();
         if page_index >= LONGEST_BYTES / PAGE_BYTES as u64 || byte_of(page_index) >= limit_bytes {
@@ -242,9 +245,9 @@ impl File {
 
     /// Returns when everything that was written before the call is durable, with the length.
     ///
-    /// # Errors [`SyncError::Store`] if a write or the commit has failed since this handle last
-    /// asked. What could not be written is kept and tried again. `NotAnswering` if the store is
-    /// silent.
+    /// # Errors
+    /// [`SyncError::Store`] if a write or the commit has failed since this handle last asked. What
+    /// could not be written is kept and tried again. `NotAnswering` if the store is silent.
     pub async fn sync(&self) -> Result<(), SyncError> {
         self.sync_pages(ALL_PAGES).await
     }
@@ -266,7 +269,8 @@ impl File {
     /// # }).unwrap();
     /// ```
     ///
-    /// # Errors As [`File::sync`], also for failures of pages outside the range.
+    /// # Errors
+    /// As [`File::sync`], also for failures of pages outside the range.
     pub async fn sync_range(&self, range: Range<u64>) -> Result<(), SyncError> {
         self.sync_pages(page_of(range.start)..pages_for(range.end))
             .await
@@ -286,8 +290,9 @@ impl File {
     /// call is dropped, it may still be carried out, but before anything that is written to that
     /// part afterwards.
     ///
-    /// # Errors [`AccessError::Store`] if the store cannot, `Held` if a page past the new end is
-    /// held by a guard, `TooFar`, `ReadOnly`, `NotAnswering`, `Closed`.
+    /// # Errors
+    /// [`AccessError::Store`] if the store cannot, `Held` if a page past the new end is held by a
+    /// guard, `TooFar`, `ReadOnly`, `NotAnswering`, `Closed`.
     pub async fn truncate(&self, length_bytes: u64) -> Result<(), AccessError> {
         self.handle
             .engine
@@ -329,15 +334,16 @@ impl File {
     /// carried out. So may a discard whose call is dropped, but before anything that is written
     /// there afterwards.
     ///
-    /// # Errors As [`File::truncate`], and as [`File::write_at`] for the partial pages at both
-    /// ends.
+    /// # Errors
+    /// As [`File::truncate`], and as [`File::write_at`] for the partial pages at both ends.
     pub async fn discard(&self, range: Range<u64>) -> Result<(), AccessError> {
         self.handle.engine.discard(&self.handle, range).await
     }
 
     /// Announces what the program is about to do with a range of bytes.
     ///
-    /// # Errors As [`File::read_at`] for `WillNeed`; none for the others.
+    /// # Errors
+    /// As [`File::read_at`] for `WillNeed`; none for the others.
     pub async fn advise(&self, advice: Advice, range: Range<u64>) -> Result<(), AccessError> {
         let Handle { engine, stream, .. } = &*self.handle;
         let usual = engine.settings.readahead_pages;
@@ -407,7 +413,8 @@ impl File {
     /// sync through another copy still has to report the failure. What could not be written is kept
     /// and tried again.
     ///
-    /// # Errors [`SyncError::Store`] until a sync of this handle has reported it.
+    /// # Errors
+    /// [`SyncError::Store`] until a sync of this handle has reported it.
     pub fn untold_failure(&self) -> Result<(), SyncError> {
         let Handle { object, cursor, .. } = &*self.handle;
         match object.errors.check(*lock(cursor)) {

@@ -56,7 +56,7 @@ fn no_page_is_at_hand_that_is_being_discarded() {
         assert_eq!(at_hand(&file), [0, 1, 2, 8, 9]);
         faults.release();
         giving.join().await;
-        assert_eq!(at_hand(&file), [0, 1, 2, 8, 9], "the others are not available");
+        assert_eq!(at_hand(&file), [0, 1, 2, 8, 9], "the others are given up");
     });
 }
 

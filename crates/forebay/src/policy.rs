@@ -141,7 +141,8 @@ policy! {
 impl Policy {
     /// Sets a knob, given as `knob=value`.
     ///
-    /// # Errors [`KnobError`], which names the knobs or values that exist.
+    /// # Errors
+    /// [`KnobError`], which names the knobs or values that exist.
     pub fn set(&mut self, setting: &str) -> Result<(), KnobError> {
         let Some((knob, value)) = setting.split_once('=') else {
             return Err(KnobError::NoValue {

@@ -1,4 +1,4 @@
-//! What is read back from swap together with the page that is wanted.
+//! What is read back from swap together with the requested page.
 
 mod support;
 
@@ -10,7 +10,8 @@ use support::{Bench, OfSize, has_page, simulate, write_pages};
 
 const MEMORY_PAGES: u64 = 4_000;
 
-/// A cache of 8 MiB, anonymous memory of twice that, written once, and what counts requests.
+/// A cache of 8 MiB, anonymous memory of twice that, written once, and the store that counts
+/// requests.
 async fn swapped(rt: forebay_rt::Rt) -> (Bench, Arc<CountStore>, File) {
     let memory = Arc::new(MemoryStore::new());
     let counts = Arc::new(CountStore::new(rt.clone(), memory.clone()));
