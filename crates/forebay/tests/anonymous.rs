@@ -264,7 +264,7 @@ fn anonymous_memory_grows_no_further_than_it_was_made() {
 }
 
 #[test]
-fn who_writes_anonymous_memory_pays_for_nobodys_dirty_files() {
+fn a_writer_of_anonymous_memory_does_not_pay_for_dirty_files() {
     simulate(1, |rt| async move {
         let slow = Rate::bytes(100 * PAGE as u64);
         let bench = Bench::new(rt.clone(), 16, |rt, memory| {

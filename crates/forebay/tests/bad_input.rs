@@ -26,7 +26,7 @@ fn refusal(settings: Settings) -> BuildError {
 }
 
 #[test]
-fn a_budget_too_small_is_told_with_the_one_that_works() {
+fn a_budget_that_is_too_small_is_refused_with_one_that_works() {
     for nodes in [1, 3] {
         let settings = |memory_bytes| Settings {
             memory_bytes,
@@ -202,7 +202,7 @@ fn written_objects_make_room_once_they_are_durable() {
 /// A call that reads a page with the most guards that it may have fails, and so does a sync that
 /// cannot hold it.
 #[test]
-fn a_page_has_so_many_guards_and_no_more() {
+fn a_page_has_a_limit_of_guards() {
     simulate(1, |rt| async move {
         let bench = Bench::plain(rt.clone(), 8);
         let file = bench.open(0);
@@ -319,7 +319,7 @@ fn a_store_that_shrinks_reads_as_zeros_and_is_written_again() {
 }
 
 #[test]
-fn when_all_frames_are_held_callers_are_told_and_then_served() {
+fn when_all_frames_are_held_callers_fail_and_are_served_later() {
     simulate(7, |rt| async move {
         let bench = Bench::plain(rt, 2);
         bench.memory.fill(FILE, &pages(0..1_000));

@@ -113,7 +113,7 @@ fn a_sync_shares_a_commit_that_covers_its_writes() {
 }
 
 #[test]
-fn each_handle_hears_once_of_a_commit_that_many_share() {
+fn each_handle_reports_a_shared_failed_commit_once() {
     simulate(3, |rt| async move {
         let (bench, faults, counted) = bench(&rt);
         let file = bench.open(0);

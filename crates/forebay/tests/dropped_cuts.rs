@@ -272,7 +272,7 @@ fn a_write_beside_a_discard_that_takes_long_goes_on() {
 }
 
 #[test]
-fn who_waits_behind_a_cut_of_a_silent_store_is_told() {
+fn a_call_that_waits_for_a_cut_of_a_silent_store_fails() {
     simulate(4, |rt| async move {
         let (bench, faults) = Bench::faulty(rt.clone(), 8);
         let file = bench.open(0);

@@ -62,7 +62,7 @@ fn pages_whose_write_failed_stay_dirty_and_are_written_after_the_repair() {
 }
 
 #[test]
-fn every_open_handle_hears_of_a_failure_once() {
+fn every_open_handle_reports_a_failure_once() {
     simulate(2, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let (first, second) = (bench.open(0), bench.open(0));
@@ -82,7 +82,7 @@ fn every_open_handle_hears_of_a_failure_once() {
 }
 
 #[test]
-fn a_handle_that_closes_is_told_of_a_failure_without_taking_it() {
+fn a_handle_that_closes_sees_a_failure_without_taking_it() {
     simulate(2, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let (writer, other) = (bench.open(0), bench.open(0));
@@ -106,7 +106,7 @@ fn a_handle_that_closes_is_told_of_a_failure_without_taking_it() {
 }
 
 #[test]
-fn a_failure_that_nobody_heard_of_waits_for_the_next_who_opens() {
+fn an_unreported_failure_waits_for_the_next_handle() {
     simulate(3, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let writer = bench.open(0);
@@ -211,7 +211,7 @@ fn one_bad_page_does_not_keep_its_neighbours_from_the_store() {
 }
 
 #[test]
-fn a_failed_commit_is_told_and_asked_for_again() {
+fn a_failed_commit_is_reported_and_tried_again() {
     for durability in [Durability::OnCommit, Durability::Unstable] {
         simulate(7, |rt| async move {
             let geometry = MemoryStore::new().geometry();
@@ -269,7 +269,7 @@ fn a_truncate_that_the_store_refuses_can_be_repeated() {
 }
 
 #[test]
-fn a_failed_read_costs_only_whoever_wanted_that_page() {
+fn a_failed_read_fails_only_the_callers_of_that_page() {
     simulate(9, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         bench.memory.fill(FILE, &pages(0..200));
@@ -385,7 +385,7 @@ fn stores_that_fail_forever_refuse_writers_and_hang_none() {
 }
 
 #[test]
-fn a_writer_that_is_refused_hears_why_the_store_failed() {
+fn a_refused_writer_learns_why_the_store_failed() {
     for failure in [Failure::NoSpace, BROKEN] {
         simulate(13, |rt| async move {
             let (bench, faults) = Bench::faulty(rt, 8);
@@ -442,7 +442,7 @@ fn a_read_of_many_requests_that_all_fail_at_once_ends() {
 }
 
 #[test]
-fn a_read_of_swap_that_fails_is_told() {
+fn a_failed_read_of_swap_is_reported() {
     simulate(1, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 2);
         let swap = bench.cache.set_swap(&bench.store, ObjectId(9), 8 << 20);

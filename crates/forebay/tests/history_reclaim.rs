@@ -146,7 +146,7 @@ async fn press(rt: Rt, run: Run) -> Bench {
 }
 
 #[test]
-fn who_writes_file_pages_changes_from_stage_to_stage() {
+fn which_reclaimer_writes_file_pages_changes_from_stage_to_stage() {
     let seen = |stage: &str| {
         Run::of("linux-3.0")
             .with(&format!("reclaim_writeback={stage}"))

@@ -253,7 +253,7 @@ fn a_run_of_foreground_writers_repeats_itself() {
 }
 
 #[test]
-fn what_a_writer_that_gave_up_leaves_behind_is_written_by_the_flusher() {
+fn what_a_writer_leaves_when_it_gives_up_is_written_by_the_flusher() {
     for name in ["linux-2.6.36", "linux-3.0", "linux-3.2+foreground"] {
         simulate(4, |rt| async move {
             let settings = Settings {

@@ -98,7 +98,7 @@ fn a_smaller_budget_is_met_under_load_and_a_larger_one_is_there_at_once() {
 }
 
 #[test]
-fn what_is_pinned_is_told_in_bounded_time_and_follows_later() {
+fn pinned_pages_are_reported_in_bounded_time_and_follow_later() {
     simulate(2, |rt| async move {
         let bench = Bench::plain(rt.clone(), 8);
         let count = 1_800;

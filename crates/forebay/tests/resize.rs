@@ -72,7 +72,7 @@ fn what_is_extended_after_a_cut_reads_as_zeros() {
 }
 
 #[test]
-fn a_cut_waits_for_writes_in_flight_and_none_lands_behind_it() {
+fn a_cut_waits_for_writes_in_flight_and_none_lands_past_it() {
     for delay_ms in 0..12 {
         simulate(2, |rt| async move {
             let bench = slow(rt, 8);
@@ -341,7 +341,7 @@ fn nobody_gets_hold_of_a_page_that_is_being_cut_off() {
 }
 
 #[test]
-fn who_holds_a_page_reads_nothing_ahead_while_it_is_given_up() {
+fn a_holder_of_a_page_reads_nothing_ahead_while_it_is_given_up() {
     for page in 1..24 {
         simulate(5, |rt| async move {
             let bench = Bench::plain(rt.clone(), 8);

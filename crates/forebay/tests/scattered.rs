@@ -64,7 +64,7 @@ fn a_writer_waits_for_the_pages_of_any_store() {
 
 /// Writes that fail again and again end, but free no room: in the end the writer gets an error.
 #[test]
-fn a_writer_behind_pages_that_cannot_be_written_is_told() {
+fn a_writer_that_waits_for_pages_that_cannot_be_written_fails() {
     simulate(2, async |rt| {
         let (bench, faults) = Bench::faulty_over(rt.clone(), unlimited(), MemoryStore::new());
         faults.inject(Fault::each(

@@ -289,7 +289,7 @@ fn a_truncate_that_is_never_answered_ends_and_cuts_nothing_that_came_later() {
 }
 
 #[test]
-fn a_reader_behind_writes_that_are_never_committed_is_told() {
+fn a_reader_that_waits_for_writes_that_are_never_committed_fails() {
     simulate(7, |rt| async move {
         let memory = MemoryStore::with(Geometry {
             durability: Durability::Unstable,
@@ -330,7 +330,7 @@ fn a_reader_behind_writes_that_are_never_committed_is_told() {
 }
 
 #[test]
-fn reclaim_behind_a_full_queue_that_is_never_emptied_gives_up_and_says_so() {
+fn reclaim_that_waits_for_a_full_queue_gives_up_and_reports_it() {
     simulate(8, |rt| async move {
         let settings = Settings {
             policy: Policy::preset("linux-3.0").expect("it is one of the presets"),

@@ -30,7 +30,7 @@ fn anonymous(cache: &Cache, bench: &Bench) -> File {
 }
 
 #[test]
-fn who_walks_through_memory_reads_several_pages_at_a_time() {
+fn a_walk_through_memory_reads_several_pages_at_a_time() {
     simulate(1, |rt| async move {
         let (bench, counts, file) = swapped(rt).await;
         for _ in 0..2 {
@@ -50,7 +50,7 @@ fn who_walks_through_memory_reads_several_pages_at_a_time() {
 }
 
 #[test]
-fn who_jumps_about_reads_little_more_than_what_was_wanted() {
+fn random_reads_read_little_more_than_what_was_wanted() {
     simulate(1, |rt| async move {
         let (bench, _, file) = swapped(rt).await;
         let mut chance = Prng::from_seed(7);

@@ -109,7 +109,7 @@ fn a_write_of_the_range_that_is_under_way_is_waited_for() {
 }
 
 #[test]
-fn a_failure_of_the_range_is_told_and_the_pages_kept() {
+fn a_failure_in_the_range_is_reported_and_the_pages_are_kept() {
     simulate(4, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let (file, other) = (bench.open(0), bench.open(0));
@@ -137,7 +137,7 @@ fn a_failure_of_the_range_is_told_and_the_pages_kept() {
 }
 
 #[test]
-fn two_syncs_of_one_handle_are_both_told_of_their_failures() {
+fn two_syncs_of_one_handle_both_report_their_failures() {
     simulate(5, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let file = bench.open(0);
@@ -171,7 +171,7 @@ fn two_syncs_of_one_handle_are_both_told_of_their_failures() {
 }
 
 #[test]
-fn a_commit_that_fails_is_told_and_asked_for_again() {
+fn a_failed_commit_is_reported_and_tried_again() {
     for durability in [Durability::OnCommit, Durability::Unstable] {
         simulate(6, |rt| async move {
             let geometry = MemoryStore::new().geometry();

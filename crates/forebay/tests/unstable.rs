@@ -394,7 +394,7 @@ fn writers_are_not_stopped_by_pages_for_whose_commit_nobody_comes() {
 /// A file that was forgotten while it waited for its turn has a number that may now belong to
 /// another file.
 #[test]
-fn a_flusher_waits_for_no_writes_of_whoever_has_the_number_of_a_forgotten_file() {
+fn a_flusher_does_not_wait_for_writes_of_the_next_file_with_a_forgotten_number() {
     simulate(14, |rt| async move {
         let settings = Settings {
             objects_limit: 2,

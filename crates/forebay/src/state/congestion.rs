@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_each_stores_congestion_wakes_who_waits() {
+    fn the_end_of_each_stores_congestion_wakes_the_waiters() {
         let congestion = Congestion::default();
         let stores = [AtomicBool::new(false), AtomicBool::new(false)];
         for store in &stores {

@@ -217,7 +217,7 @@ fn a_run_crosses_blocks_and_stops_at_the_limit() {
 }
 
 #[test]
-fn a_look_for_pages_of_a_range_meets_no_block_behind_it() {
+fn a_search_in_a_range_visits_no_block_past_it() {
     let slab = BlockSlab::new(1_000);
     let mut index = DirtyIndex::default();
     for number in 0..1_000 {

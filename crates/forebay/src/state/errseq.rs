@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unseen_error_reaches_who_opens_later() {
+    fn an_unseen_error_reaches_a_handle_opened_later() {
         let sequence = ErrorSequence::default();
         sequence.set(error(5));
         let mut late = sequence.sample();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn two_syncs_of_one_handle_are_both_told_of_what_failed_meanwhile() {
+    fn two_syncs_of_one_handle_both_report_what_failed_meanwhile() {
         let sequence = ErrorSequence::default();
         let mut cursor = sequence.sample();
         let (first, second) = (sequence.mark(), sequence.mark());

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_put_off_is_in_no_round_before_its_time() {
+    fn an_object_that_is_put_off_is_in_no_round_before_its_time() {
         let mut lists = FlusherLists::new();
         let (early, late) = (object(1), object(2));
         for (object, until_ms) in [(&late, 900), (&early, 500)] {

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_who_ask_are_heeded_after_a_round_in_vain_and_reclaim_waits() {
+    fn writers_that_ask_are_served_after_a_round_in_vain_and_reclaim_waits() {
         let requests = FlusherRequests::new();
         assert_eq!(requests.after_round(true), AfterRound::Rest);
         requests.ask(FlusherWork {

@@ -206,7 +206,7 @@ fn settle(world: &World, busy: u64) {
 }
 
 #[test]
-fn invariant_f5_who_waits_for_a_fill_is_woken() {
+fn invariant_f5_a_waiter_for_a_fill_is_woken() {
     explore(|| {
         let world = world(1);
         let mut hold = world.frames.exclude_free(0);
@@ -233,7 +233,7 @@ fn invariant_f5_who_waits_for_a_fill_is_woken() {
 }
 
 #[test]
-fn invariant_f5_who_waits_for_holds_and_for_writeback_is_woken() {
+fn invariant_f5_waiters_for_holds_and_for_writeback_are_woken() {
     explore(|| {
         let world = world(1);
         world.bring_in(0, PAGES[0]);
@@ -248,7 +248,7 @@ fn invariant_f5_who_waits_for_holds_and_for_writeback_is_woken() {
 }
 
 #[test]
-fn invariant_x2_one_of_two_inserts_wins_and_the_other_is_told() {
+fn invariant_x2_one_of_two_inserts_wins_and_the_other_learns_it() {
     explore(|| {
         let world = world(2);
         let insert = |world: &World, frame| {

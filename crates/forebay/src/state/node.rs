@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_writeback_is_woken_by_enough_of_it() {
+    fn enough_writes_wake_a_waiter_for_writeback() {
         let node = Node::new(0, 0..1);
         node.note_written(1_000);
         let queue = node.queue(ThrottleReason::Writeback);

@@ -15,7 +15,7 @@ const STORES: u64 = 2;
 const ENOUGH: u64 = 33;
 
 #[test]
-fn invariant_k1_enough_that_is_written_wakes_who_waits_for_it() {
+fn invariant_k1_enough_writes_wake_the_reclaimers_that_wait() {
     explore(3_000, Clock::Waits, |_| {
         let node = Arc::new(Node::new(0, 0..1));
         let all_wait = Arc::new(Gate::new(false));
