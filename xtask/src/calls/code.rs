@@ -1,4 +1,4 @@
-//! The crates among the sources, read: what they define and what calls what.
+//! The sources of the crates, parsed: what they define and which function calls which.
 
 use super::collect::{self, Crate};
 use super::definitions::Definitions;
@@ -16,7 +16,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Reads the crates among `sources`; the error says what cannot be read.
+    /// Parses the crates among `sources`; the error names the file that cannot be parsed.
     pub(crate) fn read(sources: &[Source]) -> Result<Code, String> {
         let texts: BTreeMap<String, String> = sources
             .iter()
@@ -43,7 +43,7 @@ impl Code {
         Graph::of(&self.definitions, &self.calls, krate)
     }
 
-    /// The path of `file` below `src` of its crate.
+    /// The path of `file` relative to `src` of its crate.
     pub(crate) fn short_path(&self, file: usize) -> &str {
         let path = &self.definitions.files[file].path;
         path.split_once("/src/")

@@ -1,4 +1,4 @@
-//! Reads the files of the crates into a [`Definitions`]: tests are left out.
+//! Reads the files of the crates into [`Definitions`]. Tests are left out.
 
 use super::define::{Read, define, is_test};
 use super::definitions::{CodeFile, Definitions, Module};
@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Crate {
     /// Its name, as in its manifest.
     pub(crate) name: String,
-    /// The crates of ours that it uses.
+    /// The crates of this workspace that it uses.
     pub(crate) uses: Vec<String>,
-    /// The path of the file that it begins with.
+    /// The path of its root file.
     pub(crate) root: String,
 }
 
-/// What the crates define, given the text of each file; the error says which is no Rust.
+/// The definitions of the crates, from the text of each file; the error names the file that is not
+/// valid Rust.
 pub(crate) fn collect(
     crates: &[Crate],
     texts: &BTreeMap<String, String>,
@@ -119,7 +120,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What a function brings into scope for itself is taken as the module's.
+    /// An import inside a function counts as an import of its module.
     fn inside(&mut self, module: &str, statement: &syn::Stmt) {
         if let syn::Stmt::Item(syn::Item::Use(item)) = statement {
             self.imports(module, &item.tree);

@@ -1,4 +1,4 @@
-//! Gives what was read its meaning: names, types, methods.
+//! Resolves the definitions that were read: names, types, methods.
 
 use super::definitions::{Bounds, Definitions, Function, Scope, TypeDef};
 use super::names::{Item, Kind, names};
@@ -6,10 +6,10 @@ use super::types::Ty;
 use crate::rust_text::closing;
 use std::collections::BTreeMap;
 
-/// What was read and waits until every name is known.
+/// Definitions that wait until every name is known.
 #[derive(Default)]
 pub(super) struct Read {
-    // Each with its module and, where it has one, its path.
+    // Each with its module and, if it has one, its path.
     pub(super) structs: Vec<(String, String, syn::ItemStruct)>,
     pub(super) enums: Vec<(String, String, syn::ItemEnum)>,
     pub(super) aliases: Vec<(String, String, syn::ItemType)>,
@@ -19,7 +19,7 @@ pub(super) struct Read {
     pub(super) impls: Vec<(String, syn::ItemImpl)>,
 }
 
-/// Gives every name its meaning, in the order in which they need each other.
+/// Resolves all names, in the order of their dependencies.
 pub(super) fn define(mut definitions: Definitions, read: &Read) -> Definitions {
     for (_, path, item) in &read.structs {
         definitions
@@ -40,7 +40,7 @@ pub(super) fn define(mut definitions: Definitions, read: &Read) -> Definitions {
             .aliases
             .insert(path.clone(), (parameters, Ty::Unknown));
     }
-    // An alias of an alias needs a second look.
+    // An alias of an alias needs a second pass.
     for _ in 0..2 {
         for (module, path, item) in &read.aliases {
             let ty = definitions.convert(
@@ -176,7 +176,7 @@ fn fields_of(
     named.collect()
 }
 
-/// What an `impl` says apart from its methods: which trait a type has, and what it names.
+/// The facts of an `impl` apart from its methods: the trait of the type, and its associated types.
 fn heading(definitions: &mut Definitions, module: &str, item: &syn::ItemImpl) {
     let mut scope = scope(definitions, module, None, &[&item.generics]);
     let self_ty = definitions.convert(&scope, &item.self_ty);
@@ -243,7 +243,7 @@ fn define_impl(definitions: &mut Definitions, module: &str, item: &syn::ItemImpl
         let index = add(definitions, &name, &method.sig, &method.block.stmts, scope);
         if let Some(head) = &head {
             let key = (head.clone(), method.sig.ident.to_string());
-            // What a type says itself goes before what it says for a trait.
+            // A type's own method takes precedence over one of a trait.
             if item.trait_.is_none() || !definitions.methods.contains_key(&key) {
                 file_method(definitions, head, &method.sig.ident, index);
             }
@@ -296,7 +296,7 @@ fn short(path: &str) -> String {
     }
 }
 
-/// Whether attributes say that something is for tests or for a schedule explorer alone.
+/// Whether attributes restrict an item to tests or to a schedule explorer.
 pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
@@ -310,7 +310,7 @@ pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// A condition without what stands in its `not(..)`.
+/// A condition without the parts inside `not(..)`.
 fn without_denied(condition: &str) -> String {
     let condition = condition.replace("not (", "not(");
     let Some(at) = condition.find("not(") else {

@@ -1,4 +1,4 @@
-//! Reads the bodies of functions: which call of which, as far as the types can be seen.
+//! Reads the bodies of functions to find the calls in them, as far as the types can be inferred.
 
 use super::definitions::{Definitions, Function, Scope};
 use super::foreign;
@@ -8,20 +8,20 @@ use super::types::Ty;
 use syn::parse::{Parse as _, Parser as _};
 use syn::punctuated::Punctuated;
 
-/// What one function calls.
+/// The calls of one function.
 #[derive(Default)]
 pub(crate) struct Calls {
     /// The functions that it calls, once for each call.
     pub(crate) known: Vec<usize>,
-    /// The methods that may be those of several types of ours.
+    /// Methods that several types of ours have.
     pub(crate) unknown: Vec<String>,
     /// The constants that it reads, as the functions that compute them.
     constants: Vec<usize>,
-    /// It has a function or a closure as a value.
+    /// It uses a function or a closure as a value.
     holds: bool,
 }
 
-/// What every function of the definitions calls, in their order.
+/// The calls of every function of the definitions, in their order.
 pub(crate) fn calls(definitions: &Definitions) -> Vec<Calls> {
     let of = |function| {
         let mut walker = Walker::new(definitions, function);
@@ -33,7 +33,7 @@ pub(crate) fn calls(definitions: &Definitions) -> Vec<Calls> {
     all
 }
 
-/// Reading a constant that holds functions, a table of them, is taken for a call of it.
+/// Reading a constant that contains functions, such as a table, counts as a call of it.
 fn call_tables(all: &mut [Calls]) {
     // A table of tables holds what they hold.
     loop {
@@ -55,11 +55,11 @@ fn call_tables(all: &mut [Calls]) {
     }
 }
 
-/// One function that is read.
+/// The function that is being read.
 pub(super) struct Walker<'w> {
     pub(super) definitions: &'w Definitions,
     pub(super) scope: &'w Scope,
-    /// The variables, the latest last.
+    /// The variables, the latest one last.
     pub(super) variables: Vec<(String, Ty)>,
     calls: Calls,
 }
@@ -81,7 +81,7 @@ impl<'w> Walker<'w> {
         walker
     }
 
-    /// What a block gives.
+    /// The type of a block's value.
     fn block(&mut self, statements: &[syn::Stmt]) -> Ty {
         let before = self.variables.len();
         let mut last = Ty::Tuple(Vec::new());
@@ -112,7 +112,7 @@ impl<'w> Walker<'w> {
         self.bind(&local.pat, &given);
     }
 
-    /// The type of an expression; what it calls is noted on the way.
+    /// The type of an expression; the calls in it are recorded on the way.
     fn ty(&mut self, expression: &syn::Expr) -> Ty {
         match expression {
             syn::Expr::Path(path) => self.path(path),
@@ -150,7 +150,7 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// The type of an expression that puts others together.
+    /// The type of an expression that combines others.
     fn of_parts(&mut self, expression: &syn::Expr) -> Ty {
         match expression {
             syn::Expr::Tuple(inner) => {
@@ -183,14 +183,14 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// The type of an expression that decides what comes next.
+    /// The type of an expression that controls the flow.
     fn of_branches(&mut self, expression: &syn::Expr) -> Ty {
         let before = self.variables.len();
         match expression {
             syn::Expr::If(inner) => return self.condition(inner),
             syn::Expr::Match(inner) => return self.choice(inner),
             syn::Expr::Let(inner) => {
-                // Its variables last as long as what it is the condition of.
+                // Its variables live as long as the expression whose condition it is.
                 let given = self.ty(&inner.expr);
                 self.bind(&inner.pat, &given);
                 return Ty::Unknown;
@@ -280,7 +280,7 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// A closure that is given `given`: what it gives.
+    /// The result of a closure with the arguments `given`.
     fn closure(&mut self, closure: &syn::ExprClosure, given: &[Ty]) -> Ty {
         self.calls.holds = true;
         let before = self.variables.len();
@@ -366,7 +366,7 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// The types of arguments; closures among them are given `given`.
+    /// The types of arguments; closures among them get `given`.
     fn arguments(&mut self, all: &Punctuated<syn::Expr, syn::Token![,]>, given: &[Ty]) -> Vec<Ty> {
         let of = |argument: &syn::Expr| match argument {
             syn::Expr::Closure(closure) => Ty::of("Closure", self.closure(closure, given)),
