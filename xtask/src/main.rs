@@ -5,7 +5,7 @@
 //!   `--journey Type::method` what a method reaches; `--journeys` what those of the code map pass.
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
 //! - `cargo xtask mutations [--blind] [NAME..]`: makes small wrong changes to the engine in a copy
-//! of the tree, and checks whether the swarm notices each one.
+//!   of the tree, and checks whether the swarm notices each one.
 //!
 //! Exit status: 0 means clean, 1 means that something was found or failed, 2 means a bad call.
 
