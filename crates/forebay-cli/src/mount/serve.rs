@@ -84,8 +84,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         end(&mount, &cache, &rt).await;
     });
     mount.settle();
-    // A program that was cut off may still cause requests of the kernel, which would make us wait
-    // for ourselves.
+    // A program that was cut off may still cause kernel requests, which we would wait for.
     mount.abort();
     *lock(&is_written) = true;
     let losses = mount.losses();
