@@ -6,9 +6,9 @@
 //!
 //! | file | what it answers |
 //! |---|---|
-//! | `zones` | which zones a request may use, what they have to give, what may be dirtied |
-//! | `frames` | a frame from a zone, or a run of them, and back |
-//! | `isolated` | frames off their list, and back |
+//! | `zones` | which zones a request may use, what can be freed there, what may be dirtied |
+//! | `frames` | taking a frame from a zone, or a run of them, and giving it back |
+//! | `isolated` | taking frames off their list and putting them back |
 //! | `pages` | the pages of an object; a page that leaves the cache |
 //! | `swap` | which anonymous pages have a slot, and whether one is available |
 

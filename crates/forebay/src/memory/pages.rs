@@ -5,7 +5,7 @@ use crate::lists::Refault;
 use crate::memory::Memory;
 use crate::state::batch::Batch;
 use crate::state::frame::{ExclusiveHold, flag};
-use crate::state::index::{STRETCH, key, object_of, page_of};
+use crate::state::index::{NEIGHBOURS, STRETCH, key, object_of, page_of};
 use crate::state::object::ObjectState;
 use crate::state::zone::Zone;
 use forebay_store::PagePointer;
@@ -73,9 +73,8 @@ impl Memory {
         if pages.is_empty() || self.find(key(object, pages.start)).is_some() {
             return 0;
         }
-        keys().for_each(|key| self.index.prefetch(key));
-        for frame in keys().filter_map(|key| self.index.candidate(key)) {
-            self.frames.prefetch_frame(frame);
+        for key in keys().step_by(NEIGHBOURS as usize).skip(1) {
+            self.index.prefetch(key);
         }
         keys().take_while(|&key| self.find(key).is_none()).count() as u64
     }

@@ -284,7 +284,8 @@ impl FrameTable {
         Ok(hold)
     }
 
-    /// Holds a frame that was free: nobody else knows of it but lookups that back off.
+    /// Exclusively holds a frame that was free until now: nothing else touches it, except lookups
+    /// that back off.
     pub(crate) fn exclude_free(&self, frame: u32) -> ExclusiveHold<'_> {
         let before = self.set(frame, flag::EXCLUSIVE);
         assert_eq!(
@@ -464,7 +465,7 @@ impl ExclusiveHold<'_> {
             .store(key, Ordering::Release);
     }
 
-    /// Makes a blank frame of it, which nobody holds; the caller gives it back to its zone.
+    /// Turns it into a blank frame without holds. The caller gives the frame back to its zone.
     pub(crate) fn blank(mut self) -> u32 {
         const KEPT: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE | flag::LISTED;
         self.set_owner(0);

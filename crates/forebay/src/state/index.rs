@@ -46,7 +46,8 @@ pub(crate) fn page_of(key: u64) -> u64 {
 const LOCKED: u32 = 1 << 31;
 /// The end of a chain, and an unlocked empty bucket; frames are numbered below it.
 const EMPTY: u32 = LOCKED - 1;
-const NEIGHBOURS: u64 = 16;
+/// Pages that share a line of buckets.
+pub(crate) const NEIGHBOURS: u64 = 16;
 /// Pages of an object that are counted together: where none of them is resident, a walk skips them
 /// all at once.
 pub(crate) const STRETCH: u64 = 256;

@@ -197,7 +197,7 @@ impl ObjectState {
         self.note_page(last);
     }
 
-    /// The part of `pages` of which some may ever have been in.
+    /// The part of `pages` that may ever have been resident.
     pub(crate) fn pages_had(&self, pages: &Range<u64>) -> Range<u64> {
         let from = self.pages_from.load(Ordering::SeqCst).max(pages.start);
         let to = self.pages_to.load(Ordering::SeqCst).min(pages.end);

@@ -93,7 +93,7 @@ impl Zone {
         taken
     }
 
-    /// Takes up to a batch of frames out of the balloon, as far as the zone may have them, and
+    /// Takes up to a batch of frames out of the balloon, as long as the zone may have them, and
     /// frees them. Returns how many.
     pub(crate) fn empty_balloon(&self, frames: &FrameTable) -> u64 {
         let mut first = lock(&self.size.balloon);
