@@ -32,6 +32,11 @@ impl Commits {
         lock(&self.state).failure
     }
 
+    /// A write could not be made durable, though it could be made.
+    pub(crate) fn note_failure(&self, failure: Failure) {
+        lock(&self.state).failure.get_or_insert(failure);
+    }
+
     /// One more commit is to be asked for; refused if one has failed.
     pub(crate) fn begin(&self) -> Result<(), Failure> {
         let mut state = lock(&self.state);

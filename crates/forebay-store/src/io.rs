@@ -119,6 +119,8 @@ pub struct FinishedIo {
     pub token: u64,
     /// Done, or why not.
     pub result: Result<(), StoreError>,
+    /// What this write wrote is durable, so that it needs no commit ([`Io::durable`]).
+    pub is_durable: bool,
 }
 
 /// One request. Page `i` holds the bytes from `offset_bytes + i * PAGE_BYTES`; the last page may
@@ -137,6 +139,7 @@ struct Parts {
     finisher: Arc<dyn Finish>,
     has_bytes: bool,
     is_awaited: bool,
+    asks_durable: bool,
 }
 
 /// The address of pages without bytes: aligned, and used by nobody.
@@ -180,6 +183,7 @@ impl Io {
                 finisher,
                 has_bytes: true,
                 is_awaited: false,
+                asks_durable: false,
             }),
         }
     }
@@ -228,6 +232,46 @@ impl Io {
     /// Whether the call that submits it will wait for its end.
     pub fn is_awaited(&self) -> bool {
         self.parts().is_awaited
+    }
+
+    /// The same write, which a commit of its object would follow. If the store can make just this
+    /// write durable in the same step, it may do that and say so ([`Io::succeed_durably`]); then
+    /// the write needs no commit. A store that does not know of this leaves it to the commit.
+    ///
+    /// ```
+    /// use forebay_store::{Finish, FinishedIo, Io, IoKind, MemoryStore, ObjectId, Request, Store};
+    /// struct Done;
+    /// impl Finish for Done {
+    ///     fn finished(&self, io: FinishedIo) {
+    ///         assert!(io.result.is_ok() && !io.is_durable);
+    ///     }
+    /// }
+    /// let request = Request {
+    ///     kind: IoKind::Write,
+    ///     object: ObjectId(1),
+    ///     offset_bytes: 0,
+    ///     length_bytes: 4096,
+    /// };
+    /// let io = Io::phantom(request, std::sync::Arc::new(Done), 0).durable();
+    /// assert!(io.asks_durable());
+    /// MemoryStore::new().submit(io);
+    /// ```
+    #[must_use]
+    pub fn durable(mut self) -> Io {
+        self.parts.as_mut().expect(UNFINISHED).asks_durable = true;
+        self
+    }
+
+    /// The same write, which is not to be made durable in the same step.
+    #[must_use]
+    pub fn without_durability(mut self) -> Io {
+        self.parts.as_mut().expect(UNFINISHED).asks_durable = false;
+        self
+    }
+
+    /// Whether the store may make this write durable in the same step.
+    pub fn asks_durable(&self) -> bool {
+        self.parts().asks_durable
     }
 
     /// The request `request` for as many pages as it needs, none of which has bytes.
@@ -349,7 +393,11 @@ impl Io {
     }
 
     /// Ends the request with `result` and calls its finisher.
-    pub fn finish(mut self, result: Result<(), StoreError>) {
+    pub fn finish(self, result: Result<(), StoreError>) {
+        self.end(result, false);
+    }
+
+    fn end(mut self, result: Result<(), StoreError>, is_durable: bool) {
         let parts = self.parts.take().expect(UNFINISHED);
         let Parts {
             request,
@@ -363,12 +411,22 @@ impl Io {
             pages,
             token,
             result,
+            is_durable,
         });
     }
 
     /// Ends the request as done.
     pub fn succeed(self) {
         self.finish(Ok(()));
+    }
+
+    /// Ends a write as done and durable, whether or not that was asked for.
+    ///
+    /// # Panics
+    /// If this is not a write.
+    pub fn succeed_durably(self) {
+        assert_eq!(self.request().kind, IoKind::Write, "a write is durable");
+        self.end(Ok(()), true);
     }
 
     /// Ends the request as failed for the reason `failure`.

@@ -80,6 +80,10 @@ pub(crate) struct Transfer {
     wanted_bytes: u64,
     done_bytes: u64,
     direct: bool,
+    /// The system is asked to make what it writes durable in the same step.
+    durable: bool,
+    /// Why it could not, perhaps: the write or what makes it durable has failed.
+    durable_errno: Option<Errno>,
 }
 
 impl Transfer {
@@ -115,7 +119,24 @@ impl Transfer {
             wanted_bytes,
             done_bytes: 0,
             direct,
+            durable: false,
+            durable_errno: None,
         })
+    }
+
+    /// The caller asks the system as [`Transfer::is_durable`] says. So a write is made durable in
+    /// the same step if that is wanted, and if it passes by the kernel's cache: there the sync of
+    /// one write may be told of the failure of another one, which no commit is told of again.
+    pub(crate) fn or_durable(mut self) -> Transfer {
+        let is_write = self.request().kind == IoKind::Write;
+        let is_possible = self.direct && self.file.commits().failure().is_none();
+        self.durable = is_write && is_possible && self.io.asks_durable();
+        self
+    }
+
+    /// Whether the system is asked to make what it writes durable in the same step.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
     }
 
     pub(crate) fn request(&self) -> Request {
@@ -171,6 +192,13 @@ impl Transfer {
         let is_read = self.io.request().kind == IoKind::Read;
         match answer {
             Err(Errno::INTR | Errno::AGAIN) => Step::Again,
+            Err(errno) if self.durable => {
+                self.durable = false;
+                if !matches!(errno, Errno::INVAL | Errno::OPNOTSUPP) {
+                    self.durable_errno = Some(errno);
+                }
+                Step::Again
+            }
             Err(Errno::INVAL) if self.direct => {
                 // The file system takes direct requests, but not this one.
                 self.direct = false;
@@ -185,6 +213,7 @@ impl Transfer {
                     return Step::Done(Ok(()));
                 }
                 self.direct &= self.done_bytes.is_multiple_of(PAGE);
+                self.durable &= self.direct;
                 Step::Again
             }
         }
@@ -195,9 +224,24 @@ impl Transfer {
         match self.io.request().kind {
             IoKind::Read if result.is_ok() => self.fill_the_rest(),
             IoKind::Commit => return self.finish_commit(result),
+            IoKind::Write if result.is_ok() => return self.finish_write(),
             _ => {}
         }
         self.tell(result);
+    }
+
+    /// If the write itself goes well after it failed with being made durable, it was the latter
+    /// that failed. Then the commits of the file fail from now on (invariant C1).
+    fn finish_write(self) {
+        if let Some(errno) = self.durable_errno {
+            let failure = Failure::from_errno(errno.raw_os_error());
+            self.file.commits().note_failure(failure);
+        }
+        if self.durable && self.file.commits().failure().is_none() {
+            self.io.succeed_durably();
+        } else {
+            self.io.succeed();
+        }
     }
 
     fn finish_commit(self, answer: Result<(), Failure>) {

@@ -41,6 +41,87 @@ fn address(page: PagePointer) -> usize {
     page.address().as_ptr() as usize
 }
 
+/// Notes whether a write was made durable.
+#[derive(Default)]
+struct HowDurable(forebay_rt::wait::Slot<bool>);
+
+impl Finish for HowDurable {
+    fn finished(&self, io: FinishedIo) {
+        assert_eq!(io.result, Ok(()));
+        self.0.set(io.is_durable);
+    }
+}
+
+/// A write of a page that is to be durable, of the file of a folder, and how it ended.
+fn durable_write(folder: &tempfile::TempDir, direct: bool) -> (Transfer, Arc<HowDurable>) {
+    let files = Files::default();
+    let mode = OpenMode::Create { length_bytes: None };
+    let opened = files
+        .open(&folder.path().join("file"), mode, direct)
+        .expect("the file opens");
+    let request = Request {
+        kind: IoKind::Write,
+        object: opened.object,
+        offset_bytes: 0,
+        length_bytes: 4096,
+    };
+    let told = Arc::new(HowDurable::default());
+    let io = Io::new(request, leaked_pages(1), told.clone(), 0).durable();
+    let transfer = Addressed::look_up(io, &files)
+        .and_then(Transfer::start)
+        .expect("there is something to write");
+    (transfer.or_durable(), told)
+}
+
+fn how_durable(told: &HowDurable) -> bool {
+    forebay_rt::block_on(told.0.take())
+}
+
+#[test]
+fn a_write_past_the_kernels_cache_is_durable_if_it_is_wanted() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (buffered, told) = durable_write(&folder, false);
+    assert!(!buffered.is_durable(), "it may hear of others' failures");
+    buffered.finish(Ok(()));
+    assert!(!how_durable(&told));
+    let (mut direct, told) = durable_write(&folder, true);
+    if !direct.direct {
+        return direct.finish(Ok(()));
+    }
+    assert!(direct.is_durable());
+    assert_eq!(direct.advance(Ok(4096)), Step::Done(Ok(())));
+    direct.finish(Ok(()));
+    assert!(how_durable(&told));
+}
+
+#[test]
+fn a_write_that_cannot_be_made_durable_is_made_and_its_commits_fail() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    for (errno, stays) in [(Errno::OPNOTSUPP, false), (Errno::IO, true)] {
+        let (mut transfer, told) = durable_write(&folder, true);
+        if !transfer.direct {
+            return transfer.finish(Ok(()));
+        }
+        assert_eq!(transfer.advance(Err(errno)), Step::Again);
+        assert!(!transfer.is_durable(), "it is asked for plainly");
+        assert_eq!(transfer.advance(Ok(4096)), Step::Done(Ok(())));
+        let file = transfer.file.clone();
+        transfer.finish(Ok(()));
+        assert!(!how_durable(&told));
+        assert_eq!(file.commits().failure().is_some(), stays, "{errno}");
+    }
+}
+
+#[test]
+fn invariant_c1_no_write_is_called_durable_once_a_commit_has_failed() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (transfer, told) = durable_write(&folder, true);
+    let failure = Failure::from_errno(Errno::IO.raw_os_error());
+    transfer.file.commits().note_failure(failure);
+    transfer.finish(Ok(()));
+    assert!(!how_durable(&told));
+}
+
 #[test]
 fn neighbours_are_joined_and_strangers_are_not() {
     let pages = leaked_pages(4);

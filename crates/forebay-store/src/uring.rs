@@ -186,7 +186,7 @@ impl RingThread {
             if request.request().kind == IoKind::SetLength {
                 self.parts.helper.push(request);
             } else if let Some(transfer) = Transfer::start(request) {
-                self.lane.start(transfer);
+                self.lane.start(transfer.or_durable());
             }
         }
     }

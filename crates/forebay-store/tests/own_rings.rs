@@ -10,7 +10,9 @@ use forebay_rt::{block_on, thread};
 use forebay_store::{
     FileStore, Finish, FinishedIo, Io, IoKind, Method, ObjectId, OpenMode, Request, Store,
 };
+use rustix::fs::{Mode, OFlags};
 use std::sync::Arc;
+use std::thread::ThreadId;
 use support::fixtures::settings;
 use support::{Desk, Driver, FinishingThread};
 use tempfile::TempDir;
@@ -22,7 +24,7 @@ struct Bench {
     driver: Driver,
     store: Arc<FileStore>,
     object: ObjectId,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// A file over io_uring, for which all who submit wait; none if the system has no io_uring.
@@ -45,8 +47,16 @@ fn bench() -> Option<Bench> {
         driver,
         store,
         object: opened.object,
-        _folder: folder,
+        folder,
     })
+}
+
+impl Bench {
+    /// Whether the file is written past the kernel's cache.
+    fn is_direct(&self) -> bool {
+        let path = self.folder.path().join("data");
+        rustix::fs::open(&path, OFlags::RDWR | OFlags::DIRECT, Mode::empty()).is_ok()
+    }
 }
 
 fn commit_of(object: ObjectId) -> Request {
@@ -146,6 +156,70 @@ fn another_thread_hears_of_a_request_while_its_thread_waits_for_something_else()
         block_on(bench.driver.finish(token)).expect("the disk is well");
         over.set(());
         joiner.expect("a thread").join();
+    }
+}
+
+/// Notes whether a write was made durable, and on which thread it was finished.
+#[derive(Default)]
+struct Durably(Slot<(bool, ThreadId)>);
+
+impl Finish for Durably {
+    fn finished(&self, io: FinishedIo) {
+        assert_eq!(io.result, Ok(()));
+        self.0.set((io.is_durable, std::thread::current().id()));
+    }
+}
+
+#[test]
+fn a_write_that_is_to_be_durable_is_so_in_any_ring() {
+    let Some(bench) = bench() else { return };
+    let here = std::thread::current().id();
+    let request = Request {
+        kind: IoKind::Write,
+        object: bench.object,
+        offset_bytes: 0,
+        length_bytes: PAGE,
+    };
+    for is_awaited in [true, false] {
+        let told = Arc::new(Durably::default());
+        let pages = bench.driver.arena.lend(1, 7);
+        let (durable, thread) = block_on(async {
+            let io = Io::new(request, pages, told.clone(), 0).durable();
+            bench
+                .store
+                .submit(if is_awaited { io.awaited() } else { io });
+            told.0.take().await
+        });
+        assert_eq!(thread == here, is_awaited);
+        // Where the file system takes no direct writes it is left to a commit.
+        assert!(durable || !bench.is_direct());
+        assert_eq!(bench.store.commit_failure(bench.object), None);
+        assert!(bench.driver.read(bench.object, 0, PAGE) == [7; PAGE_BYTES]);
+    }
+}
+
+#[test]
+fn durable_writes_of_a_thread_that_has_ended_are_finished() {
+    let Some(bench) = bench() else { return };
+    for round in 0..ROUNDS {
+        let told = Arc::new(Durably::default());
+        let (store, object, tells) = (bench.store.clone(), bench.object, told.clone());
+        let pages = bench.driver.arena.lend(1, round as u8);
+        let joiner = thread::spawn("gives up", move || {
+            block_on(async {
+                let request = Request {
+                    kind: IoKind::Write,
+                    object,
+                    offset_bytes: 0,
+                    length_bytes: PAGE,
+                };
+                store.submit(Io::new(request, pages, tells, 0).durable().awaited());
+            });
+        });
+        joiner.expect("a thread").join();
+        block_on(told.0.take());
+        let read = bench.driver.read(bench.object, 0, PAGE);
+        assert!(read == [round as u8; PAGE_BYTES], "round {round}");
     }
 }
 

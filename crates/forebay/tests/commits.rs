@@ -8,7 +8,8 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_rt::Rt;
 use forebay_store::{
     CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
-    FileStore, FileStoreSettings, Geometry, IoKind, MemoryStore, OpenMode, Store,
+    FileStore, FileStoreSettings, Finish, FinishedIo, Geometry, Io, IoKind, MemoryStore, OpenMode,
+    PagePointer, Store,
 };
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -48,6 +49,36 @@ fn failure(result: Result<(), SyncError>) -> Option<Failure> {
         Ok(()) => None,
         Err(SyncError::Store(error)) => Some(error.failure),
         Err(other) => panic!("{other}"),
+    }
+}
+
+/// A store in memory that makes each write durable that may be so.
+#[derive(Debug)]
+struct DurableStore(Arc<MemoryStore>);
+
+impl Store for DurableStore {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, mut io: Io) {
+        if io.asks_durable() {
+            io.intercept_with(|told| Arc::new(Durably(told)));
+        }
+        self.0.submit(io);
+    }
+
+    fn register_memory(&self, _base: PagePointer, _length_bytes: usize) {}
+}
+
+struct Durably(Arc<dyn Finish>);
+
+impl Finish for Durably {
+    fn finished(&self, io: FinishedIo) {
+        self.0.finished(FinishedIo {
+            is_durable: true,
+            ..io
+        });
     }
 }
 
@@ -119,7 +150,9 @@ fn each_handle_reports_a_shared_failed_commit_once() {
         let file = bench.open(0);
         let first = file.clone();
         let task = rt.spawn("first", async move {
-            assert_eq!(write_and_sync(&first, 0).await, Ok(()));
+            // The next commit fails in the moment in which the first ends: it may hear of that too.
+            let heard = failure(write_and_sync(&first, 0).await);
+            assert!(heard.is_none() || heard == Some(BROKEN));
         });
         faults.inject(Fault {
             when: FaultWhen::Nth(2),
@@ -216,6 +249,41 @@ fn a_caller_that_waits_for_the_next_commit_and_gives_up_holds_up_nobody() {
             bench.assert_consistent();
         });
     }
+}
+
+#[test]
+fn a_sync_that_is_one_durable_write_needs_no_commit() {
+    simulate(9, |rt| async move {
+        let memory = Arc::new(MemoryStore::with(Geometry {
+            durability: Durability::OnCommit,
+            ..MemoryStore::new().geometry()
+        }));
+        let durable = Arc::new(DurableStore(memory.clone()));
+        let counted = Arc::new(CountStore::new(rt.clone(), durable));
+        let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
+        let file = bench.open(32);
+        let commits = || counted.counts(IoKind::Commit).requests;
+        for page in [3, 3, 9] {
+            assert_eq!(write_and_sync(&file, page).await, Ok(()));
+        }
+        assert_eq!(commits(), 0, "each was made durable by itself");
+        // Two runs are cheaper with a commit than durable one by one.
+        let written = file.write_at(&page_of(1), PAGE as u64).await;
+        assert_eq!(written, Ok(()));
+        assert_eq!(write_and_sync(&file, 20).await, Ok(()));
+        assert_eq!(commits(), 1);
+        // What the flusher has written needs a commit, and so does a sync after it.
+        let written = file.write_at(&page_of(5), 5 * PAGE as u64).await;
+        assert_eq!(written, Ok(()));
+        rt.sleep(Span::from_secs(40)).await;
+        assert!(bench.has_stored(5..6));
+        assert_eq!(write_and_sync(&file, 6).await, Ok(()));
+        assert_eq!(commits(), 2);
+        assert_eq!(file.sync().await, Ok(()));
+        assert_eq!(write_and_sync(&file, 7).await, Ok(()));
+        assert_eq!(commits(), 2);
+        bench.assert_consistent();
+    });
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! passes, it is in a pause that a law made or in a wait that was not ended by its event.
 #![cfg(shuttle)]
 
+#[path = "schedules/armed.rs"]
+mod armed;
 #[path = "schedules/bench.rs"]
 mod bench;
 #[path = "schedules/callers.rs"]

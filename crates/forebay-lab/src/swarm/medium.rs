@@ -148,6 +148,17 @@ impl Medium {
         }
     }
 
+    /// As [`Medium::done`]. True if the act is durable at once, because nothing else waits for a
+    /// commit.
+    pub(super) fn done_durably(&mut self, sequence: u64, act: Act) -> bool {
+        let is_alone = self.unsettled.is_empty() && self.forgotten.is_empty();
+        self.done(sequence, act);
+        if is_alone {
+            self.settle(self.unsettled.len());
+        }
+        is_alone
+    }
+
     /// Makes the first `count` acts durable.
     fn settle(&mut self, count: usize) {
         for Unsettled { act, .. } in self.unsettled.drain(..count) {
@@ -230,6 +241,18 @@ mod tests {
             assert_eq!(image.len(), 1024);
             assert!(image.iter().all(|byte| (1..=3).contains(byte)));
         }
+    }
+
+    #[test]
+    fn an_act_is_durable_at_once_if_nothing_waits_for_a_commit() {
+        let mut medium = Medium::holding(Vec::new(), false);
+        assert!(medium.done_durably(1, write(1)));
+        assert_eq!(medium.durable(), [1; 1024]);
+        medium.done(2, write(2));
+        assert!(!medium.done_durably(3, write(3)));
+        assert_eq!(medium.durable(), [1; 1024]);
+        assert!(medium.commit(4));
+        assert_eq!(medium.durable(), [3; 1024]);
     }
 
     #[test]

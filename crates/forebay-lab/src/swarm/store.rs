@@ -73,7 +73,16 @@ struct State {
     failures: BTreeMap<ObjectId, Failures>,
     /// Pages may not change while they are written.
     stable_pages: bool,
+    /// Writes that may be made durable by themselves are, if nothing else waits for a commit.
+    makes_durable: bool,
     is_ended: bool,
+}
+
+/// A request at its end.
+struct CarriedOut {
+    io: Io,
+    failure: Option<Failure>,
+    is_durable: bool,
 }
 
 /// See above.
@@ -106,6 +115,7 @@ impl CrashStore {
         image: Image,
     ) -> Arc<CrashStore> {
         let is_solid = geometry.durability == Durability::OnFinish;
+        let makes_durable = chance.child("writes made durable").chance(1, 2);
         let hold = |(object, bytes)| (object, Medium::holding(bytes, is_solid));
         let store = Arc::new_cyclic(|me| CrashStore {
             me: me.clone(),
@@ -125,6 +135,7 @@ impl CrashStore {
                 tally: Tally::default(),
                 failures: BTreeMap::new(),
                 stable_pages: geometry.stable_pages,
+                makes_durable,
                 is_ended: false,
             }),
         });
@@ -247,7 +258,12 @@ impl CrashStore {
 
     fn carry_out(&self, number: u64) {
         self.switch.tick();
-        let Some((io, failure)) = lock(&self.state).carry_out(number, self.geometry.durability)
+        let done = lock(&self.state).carry_out(number, self.geometry.durability);
+        let Some(CarriedOut {
+            io,
+            failure,
+            is_durable,
+        }) = done
         else {
             return;
         };
@@ -255,6 +271,7 @@ impl CrashStore {
         self.switch.tick();
         // The engine may submit again at once, so no lock may be held here.
         match failure {
+            None if is_durable => io.succeed_durably(),
             None => io.succeed(),
             Some(failure) => io.fail(failure),
         }
@@ -367,8 +384,8 @@ impl State {
         }
     }
 
-    /// Carries out a request, unless the run is over. Returns it, and why it failed if it did.
-    fn carry_out(&mut self, number: u64, durability: Durability) -> Option<(Io, Option<Failure>)> {
+    /// Carries out a request, unless the run is over.
+    fn carry_out(&mut self, number: u64, durability: Durability) -> Option<CarriedOut> {
         let Waiting {
             mut io,
             sequence,
@@ -397,9 +414,11 @@ impl State {
         }
         let medium = self.objects.entry(request.object);
         let medium = medium.or_insert_with(|| Medium::holding(Vec::new(), is_solid));
+        let asks_durable = self.makes_durable && io.asks_durable();
+        let mut is_durable = false;
         let failure = match effect {
             None | Some(Effect::Restart) => {
-                perform(medium, &mut io, now);
+                is_durable = perform(medium, &mut io, now, asks_durable);
                 let forgot = request.kind == IoKind::Commit && !medium.commit(sequence);
                 forgot.then_some(Failure::Device(116))
             }
@@ -415,7 +434,11 @@ impl State {
             Some(_) => None,
         };
         self.count(&io, failure);
-        Some((io, failure))
+        Some(CarriedOut {
+            io,
+            failure,
+            is_durable,
+        })
     }
 
     fn count(&mut self, io: &Io, failure: Option<Failure>) {
@@ -467,13 +490,18 @@ fn bytes_of(io: &Io) -> Vec<u8> {
     bytes
 }
 
-/// Carries out any request except a commit. `now` is the moment at which it is finished.
-fn perform(medium: &mut Medium, io: &mut Io, now: u64) {
+/// Carries out any request except a commit. `now` is the moment at which it is finished. True if it
+/// is a write that was made durable by itself.
+fn perform(medium: &mut Medium, io: &mut Io, now: u64, asks_durable: bool) -> bool {
     if io.request().kind == IoKind::Read {
         read(medium, io, 0);
     } else if let Some(act) = act_of(io) {
+        if asks_durable {
+            return medium.done_durably(now, act);
+        }
         medium.done(now, act);
     }
+    false
 }
 
 /// Fills the pages of a read, each with the bytes of the page `shift` pages further on.

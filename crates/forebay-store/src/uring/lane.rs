@@ -11,7 +11,7 @@ use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::event::PollFlags;
 use rustix::fd::{AsRawFd, BorrowedFd};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use std::os::fd::AsFd;
 
 /// With this many requests in flight the thread waits for one more of them at once.
@@ -252,12 +252,20 @@ fn move_entry(
     let fd = Fd(transfer.descriptor().as_raw_fd());
     let offset = transfer.offset_bytes();
     let is_read = transfer.request().kind == IoKind::Read;
+    let flags = if transfer.is_durable() {
+        ReadWriteFlags::DSYNC.bits().cast_signed()
+    } else {
+        0
+    };
     let &[IoVector { base, length_bytes }] = vectors else {
         let (first, count) = (vectors.as_ptr().cast(), vectors.len() as u32);
         return if is_read {
             opcode::Readv::new(fd, first, count).offset(offset).build()
         } else {
-            opcode::Writev::new(fd, first, count).offset(offset).build()
+            opcode::Writev::new(fd, first, count)
+                .offset(offset)
+                .rw_flags(flags)
+                .build()
         };
     };
     let length = length_bytes as u32;
@@ -269,7 +277,11 @@ fn move_entry(
         (true, None) => opcode::Read::new(fd, base, length).offset(offset).build(),
         (false, Some(place)) => opcode::WriteFixed::new(fd, base, length, place)
             .offset(offset)
+            .rw_flags(flags)
             .build(),
-        (false, None) => opcode::Write::new(fd, base, length).offset(offset).build(),
+        (false, None) => opcode::Write::new(fd, base, length)
+            .offset(offset)
+            .rw_flags(flags)
+            .build(),
     }
 }

@@ -163,7 +163,7 @@ impl OwnLanes {
         }
         // A request that ends at once may submit more, so the lane must be free here.
         if let Some(transfer) = Transfer::start(request)
-            && let Err(transfer) = self.start(transfer)
+            && let Err(transfer) = self.start(transfer.or_durable())
         {
             self.inbox.push_begun(transfer);
         }

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::marks::Mark;
 use crate::state::activity::Part;
-use crate::state::backing::Backing;
+use crate::state::backing::{Backing, Enqueued};
 use crate::state::commit_line::Committed;
 use crate::state::dirty_index::Tag;
 use crate::state::flusher_requests::FlusherWork;
@@ -136,8 +136,11 @@ impl Engine {
             // Before the pages are marked: a commit that sees them takes them out of the books.
             self.account_uncommitted(backing, io.pages.len() as u64);
         } else {
-            // Before the pages count as written: a sync that finds them written has to commit them.
-            object.changed();
+            if !io.is_durable {
+                // Before the pages count as written: a sync that finds them written has to commit
+                // them.
+                object.changed();
+            }
             let mut dirty = lock(&object.dirty);
             for page in first..first + io.pages.len() as u64 {
                 dirty.landed(&self.slab, page);
@@ -244,7 +247,7 @@ impl Engine {
             .objects
             .get(object.number)
             .expect("an object with dirty pages is known");
-        if backing.enqueue(&object, || self.now_ms()) {
+        if backing.enqueue(&object, || self.now_ms()) != Enqueued::NotFirst {
             backing.requests.wake();
         }
     }

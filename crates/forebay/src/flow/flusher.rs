@@ -102,7 +102,8 @@ impl Engine {
         }
         let interval = self.settings.writeback_interval;
         let now = self.rt.now();
-        if interval != Span::ZERO && now.since(*last_old_flush) >= interval {
+        let is_due = interval != Span::ZERO && now.since(*last_old_flush) >= interval;
+        if is_due && !lock(&backing.lists).is_empty() {
             *last_old_flush = now;
             progress += self
                 .flush_round(backing, WritebackReason::Periodic, u64::MAX)
@@ -126,7 +127,7 @@ impl Engine {
     async fn flusher_rests(&self, backing: &Backing, last_old_flush: Instant, rounds: &Rounds) {
         let ended = backing.write_ended.listen();
         let asked = backing.requests.listen();
-        self.drop_written(backing);
+        let had_objects = self.drop_written(backing) || rounds.in_vain == 0;
         if self.is_closing() {
             return;
         }
@@ -138,7 +139,13 @@ impl Engine {
             }
             AfterRound::Rest => {}
         }
-        if lock(&backing.lists).is_empty() {
+        // If it had objects lately it looks again at the next interval, though it has none now. So
+        // the first object of that time need not wake it: the file of a caller that writes and
+        // syncs over and over is dirty for the first time each time.
+        let next = last_old_flush + self.settings.writeback_interval;
+        let looks_again = had_objects && next > self.rt.now();
+        let is_empty = lock(&backing.lists).arm(looks_again);
+        if is_empty && !looks_again {
             asked.await;
         } else if self.is_over_background(backing) && rounds.in_vain == 0 {
             self.rt.yield_now().await;
@@ -147,7 +154,7 @@ impl Engine {
         } else if self.settings.writeback_interval == Span::ZERO {
             asked.await;
         } else {
-            let mut next = last_old_flush + self.settings.writeback_interval;
+            let mut next = next;
             if let Some(due_ms) = lock(&backing.lists).first_due_ms() {
                 next = next.min(Instant::ZERO + Span::from_millis(due_ms));
             }
@@ -374,15 +381,19 @@ impl Engine {
     }
 
     /// Takes objects that others have written off the lists, so that nobody looks at them again.
-    fn drop_written(&self, backing: &Backing) {
+    /// True if there were any.
+    fn drop_written(&self, backing: &Backing) -> bool {
+        let mut has_dropped = false;
         let first = || lock(&backing.lists).first().cloned();
         while let Some(object) = first() {
             if has_work_left(backing, &object) || !lock(&backing.lists).take_first(&object) {
-                return;
+                break;
             }
             lock(&object.queueing).place = QueuePlace::Taken;
             self.requeue(backing, &object, Turn::Clean);
+            has_dropped = true;
         }
+        has_dropped
     }
 
     /// Puts an object back where its turn left it.
@@ -460,6 +471,7 @@ fn dirty(pages: Range<u64>, limit: u64) -> Selection {
         pages,
         limit,
         is_awaited: false,
+        is_synced: false,
     }
 }
 

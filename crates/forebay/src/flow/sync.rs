@@ -109,7 +109,7 @@ impl Engine {
         let backing = self.backing_of(object);
         let longest = self.settings.answer_timeout;
         loop {
-            let tagged = Selection::all(Tag::ToWrite, pages.clone()).awaited();
+            let tagged = Selection::all(Tag::ToWrite, pages.clone()).synced();
             let put_back = || lock(&object.dirty).put_back();
             let written = pin!(async {
                 let before = put_back();

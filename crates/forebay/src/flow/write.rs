@@ -8,6 +8,7 @@ use crate::flow::read::Missing;
 use crate::handle::Handle;
 use crate::marks::Mark;
 use crate::memory::FreshFrame;
+use crate::state::backing::Enqueued;
 use crate::state::dirtier::OwedPause;
 use crate::state::dirty_index::SlabFull;
 use crate::state::flusher_requests::FlusherWork;
@@ -343,9 +344,16 @@ impl Engine {
     /// by now, so the flusher, which learns of them last, finds them.
     fn pages_are_dirty(&self, handle: &Handle, pages: u64) {
         self.account_written_to(&handle.backing, pages);
-        if handle.backing.enqueue(&handle.object, || self.now_ms()) {
+        let backing = &handle.backing;
+        let wakes = match backing.enqueue(&handle.object, || self.now_ms()) {
+            Enqueued::NotFirst => false,
+            // The flusher's clock runs, but it may have to write at once.
+            Enqueued::FirstOfArmed => self.is_over_background(backing),
             // The first dirty object starts the flusher's clock.
-            handle.backing.requests.wake();
+            Enqueued::First => true,
+        };
+        if wakes {
+            backing.requests.wake();
         }
     }
 

@@ -17,7 +17,7 @@ use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::byte_of;
 use forebay_rt::Work;
-use forebay_store::{IoKind, PagePointer, Request};
+use forebay_store::{Durability, IoKind, PagePointer, Request};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -52,6 +52,16 @@ pub(crate) struct Selection {
     pub(crate) limit: u64,
     /// The caller waits until they are written.
     pub(crate) is_awaited: bool,
+    /// The caller makes them durable then.
+    pub(crate) is_synced: bool,
+}
+
+/// How a run is submitted.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    sequence: u64,
+    is_awaited: bool,
+    asks_durable: bool,
 }
 
 impl Selection {
@@ -62,6 +72,7 @@ impl Selection {
             pages,
             limit: u64::MAX,
             is_awaited: false,
+            is_synced: false,
         }
     }
 
@@ -70,6 +81,14 @@ impl Selection {
         Selection {
             is_awaited: true,
             ..self
+        }
+    }
+
+    /// The same for a caller that waits, and makes durable what was written.
+    pub(crate) fn synced(self) -> Selection {
+        Selection {
+            is_synced: true,
+            ..self.awaited()
         }
     }
 }
@@ -88,6 +107,7 @@ impl Engine {
             mut pages,
             limit,
             is_awaited,
+            is_synced,
         } = selection;
         let unit_pages = u64::from(backing.geometry.write_unit_pages);
         let most = (self.vectors.pages() as u64).min(u64::from(backing.geometry.max_io_pages));
@@ -112,9 +132,20 @@ impl Engine {
             // have taken it.
             let sequence = backing.write_begins(object.number);
             let (end, range) = (|first| cut.end(first), from..pages.end);
-            let taken = lock(&object.dirty).take_run(&self.slab, tag, range, end);
-            let number = (sequence, is_awaited);
-            let done = taken.map(|run| self.submit_run(backing, object, run, number));
+            let (taken, is_last) = {
+                let mut dirty = lock(&object.dirty);
+                let taken = dirty.take_run(&self.slab, tag, range, end);
+                let all = pages.clone();
+                let is_last = is_synced && dirty.next_tagged(&self.slab, tag, all).is_none();
+                (taken, is_last)
+            };
+            let is_only = is_last && submitted == 0;
+            let manner = Manner {
+                sequence,
+                is_awaited,
+                asks_durable: is_only && owes_no_commit(backing, object),
+            };
+            let done = taken.map(|run| self.submit_run(backing, object, run, manner));
             let oldest = backing.write_ends(object.number, sequence);
             object.written.wake_up_to(oldest);
             let Some((count, next)) = done else {
@@ -165,7 +196,12 @@ impl Engine {
         let sequence = backing.write_begins(object.number);
         let taken =
             lock(&object.dirty).take_run(&self.slab, Tag::Dirty, page..page + 1, |_| page + 1);
-        let done = taken.map(|run| self.submit_run(backing, object, run, (sequence, false)));
+        let manner = Manner {
+            sequence,
+            is_awaited: false,
+            asks_durable: false,
+        };
+        let done = taken.map(|run| self.submit_run(backing, object, run, manner));
         let oldest = backing.write_ends(object.number, sequence);
         object.written.wake_up_to(oldest);
         let is_submitted = done.is_some_and(|(submitted, _)| submitted > 0);
@@ -176,14 +212,14 @@ impl Engine {
     }
 
     /// Claims the pages of a taken run and submits those that it could claim, in as few requests as
-    /// the gaps and the vectors allow. `number` holds their sequence, and whether the caller waits
-    /// for them. Returns how many, and the first page for which there was no vector.
+    /// the gaps and the vectors allow. Returns how many, and the first page for which there was no
+    /// vector.
     fn submit_run(
         self: &Arc<Self>,
         backing: &Backing,
         object: &ObjectState,
         run: Run,
-        number: (u64, bool),
+        mut manner: Manner,
     ) -> (u64, u64) {
         let mut submitted = 0;
         let mut left = run.first..run.first + run.pages;
@@ -201,7 +237,8 @@ impl Engine {
             if claimed.pages.is_empty() {
                 self.give_back(backing, claimed.pages);
             } else {
-                self.submit_write(backing, object, claimed, number);
+                manner.asks_durable &= claimed.pages.len() as u64 == run.pages;
+                self.submit_write(backing, object, claimed, manner);
             }
         }
         (submitted, left.start)
@@ -344,7 +381,7 @@ impl Engine {
         backing: &Backing,
         object: &ObjectState,
         claimed: Claimed,
-        (sequence, is_awaited): (u64, bool),
+        manner: Manner,
     ) {
         let Claimed {
             first,
@@ -366,6 +403,11 @@ impl Engine {
             offset_bytes,
             length_bytes,
         };
+        let Manner {
+            sequence,
+            is_awaited,
+            asks_durable,
+        } = manner;
         self.account_claimed(backing, &pages);
         backing.write_joins(sequence);
         backing.writes_in_flight.fetch_add(1, Ordering::AcqRel);
@@ -378,7 +420,18 @@ impl Engine {
         let stored = first + whole_bytes / PAGE_BYTES as u64;
         object.stored_pages.fetch_max(stored, Ordering::Relaxed);
         let io = if is_awaited { io.awaited() } else { io };
+        let io = if asks_durable { io.durable() } else { io };
         backing.store.submit(io);
         backing.queue_changed();
     }
+}
+
+/// Whether nothing of `object` waits for a commit, and none is under way that may be shared.
+/// Then a sync that is a single write needs none either, if that write is made durable by
+/// itself.
+fn owes_no_commit(backing: &Backing, object: &ObjectState) -> bool {
+    backing.geometry.durability == Durability::OnCommit
+        && !object.length_unsynced.load(Ordering::Acquire)
+        && backing.changes_to_commit(object).is_none()
+        && !object.commits.is_under_way()
 }

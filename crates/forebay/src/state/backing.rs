@@ -57,6 +57,18 @@ pub(crate) struct AddedLeft {
     pub(crate) is_put_off: bool,
 }
 
+/// Whether the flusher has to hear of an object that was put on its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Enqueued {
+    /// It is the first, and the flusher may sleep without a bound.
+    First,
+    /// It is the first. The flusher looks again by itself, at its next interval at the latest
+    /// (invariant B3).
+    FirstOfArmed,
+    /// There are others, or it was on a list.
+    NotFirst,
+}
+
 /// A store that has refused everything for this long and then takes one write counts as recovered,
 /// ms.
 const REFUSING_MS: u64 = 500;
@@ -280,26 +292,38 @@ impl Backing {
             + self.pages_in_flight.load(Ordering::Acquire)
     }
 
-    /// Puts an object that has become dirty on the flusher's list, if it is on none. True if it
-    /// is the first.
-    pub(crate) fn enqueue(&self, object: &Arc<ObjectState>, now_ms: impl FnOnce() -> u64) -> bool {
+    /// Puts an object that has become dirty on the flusher's list, if it is on none.
+    pub(crate) fn enqueue(
+        &self,
+        object: &Arc<ObjectState>,
+        now_ms: impl FnOnce() -> u64,
+    ) -> Enqueued {
         let mut queueing = lock(&object.queueing);
         if queueing.place != QueuePlace::None {
             if queueing.retry.is_on() && !self.waits(&queueing, object, now_ms()) {
                 // The object now has other pages beside those that wait for their next try.
                 lock(&self.lists).hurry(&queueing, object.number);
             }
-            return false;
+            return Enqueued::NotFirst;
         }
         queueing.place = QueuePlace::Queued;
         if queueing.retry.is_on() {
             // A failed write waits until its retry is due, not until the page is old again.
-            return self.add_left(&mut queueing, object, now_ms()).was_idle;
+            let added = self.add_left(&mut queueing, object, now_ms());
+            return if added.was_idle {
+                Enqueued::First
+            } else {
+                Enqueued::NotFirst
+            };
         }
         let mut lists = lock(&self.lists);
-        let was_idle = lists.is_empty();
+        let enqueued = match (lists.is_empty(), lists.is_armed()) {
+            (true, false) => Enqueued::First,
+            (true, true) => Enqueued::FirstOfArmed,
+            (false, _) => Enqueued::NotFirst,
+        };
         lists.add_dirty(now_ms(), object.clone());
-        was_idle
+        enqueued
     }
 
     /// Whether `object` has nothing to write before its next try.

@@ -2,6 +2,9 @@
 //! are not due again yet.
 //!
 //! An object is on one of the lists if and only if its place is `Queued` (B2).
+//!
+//! invariant B3: a flusher that sleeps without a bound has said so here, in one step with its last
+//! look at empty lists. So the first object wakes it, or it looks again by itself.
 
 use crate::state::object::{ObjectState, Queueing};
 use std::collections::{BTreeMap, VecDeque};
@@ -22,6 +25,8 @@ pub(crate) struct FlusherLists {
     /// Objects with failed writes, by the time (ms) of the next try and by their number. No round
     /// looks at one before its time, however many there are.
     put_off: BTreeMap<(u64, u32), Arc<ObjectState>>,
+    /// Whether the flusher looks at the lists again by itself, at its next interval at the latest.
+    is_armed: bool,
 }
 
 impl FlusherLists {
@@ -31,6 +36,7 @@ impl FlusherLists {
             io: VecDeque::with_capacity(ROOM),
             more_io: VecDeque::with_capacity(ROOM),
             put_off: BTreeMap::new(),
+            is_armed: false,
         }
     }
 
@@ -104,6 +110,18 @@ impl FlusherLists {
         self.first().is_none()
     }
 
+    /// The flusher is about to sleep: until its next interval at the longest, or without a bound.
+    /// True if the lists are empty, so that it may.
+    pub(crate) fn arm(&mut self, is_armed: bool) -> bool {
+        self.is_armed = is_armed;
+        self.is_empty()
+    }
+
+    /// Whether the flusher needs no wake-up to find what is added now.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.is_armed
+    }
+
     /// The object whose turn is next: one of this round, else one left of the last round, else the
     /// one that has been dirty for the longest time, else the first of those put off.
     pub(crate) fn first(&self) -> Option<&Arc<ObjectState>> {
@@ -162,6 +180,16 @@ mod tests {
         assert_eq!(round(&mut lists, 30, None), []);
         assert_eq!(round(&mut lists, 30, Some(20)), [2]);
         assert!(lists.is_empty());
+    }
+
+    #[test]
+    fn invariant_b3_who_goes_to_sleep_says_how_and_sees_what_came_before() {
+        let mut lists = FlusherLists::new();
+        assert!(!lists.is_armed(), "it has not looked yet");
+        assert!(lists.arm(true) && lists.is_armed());
+        lists.add_dirty(10, object(1));
+        assert!(!lists.arm(false), "it may not sleep without a bound");
+        assert!(!lists.is_armed());
     }
 
     #[test]

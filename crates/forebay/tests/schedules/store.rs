@@ -1,11 +1,14 @@
 //! A store with a thread of its own, on which its requests end, in order or out of order. It knows
 //! what would be left of an object after a power failure.
 
+use crate::PAGE;
 use forebay_base::Prng;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::wait::WaitQueue;
 use forebay_rt::{block_on, thread};
-use forebay_store::{Durability, Geometry, Io, IoKind, MemoryStore, ObjectId, PagePointer, Store};
+use forebay_store::{
+    Durability, Finish, FinishedIo, Geometry, Io, IoKind, MemoryStore, ObjectId, PagePointer, Store,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,13 +17,36 @@ pub(crate) struct BesideStore {
     queue: Mutex<Queue>,
     /// Each object as it was when the last commit of it that has ended began.
     durable: Mutex<BTreeMap<ObjectId, Vec<u8>>>,
+    /// Writes that were made durable by themselves, in their order.
+    durable_writes: Mutex<Vec<DurableWrite>>,
     changed: WaitQueue,
+}
+
+struct DurableWrite {
+    object: ObjectId,
+    start: usize,
+    bytes: Vec<u8>,
+}
+
+impl DurableWrite {
+    fn put(&self, image: &mut Vec<u8>) {
+        let end = self.start + self.bytes.len();
+        image.resize(image.len().max(end), 0);
+        image[self.start..end].copy_from_slice(&self.bytes);
+    }
+}
+
+/// What a commit makes durable: an image, and the durable writes after the first so many.
+#[derive(Default)]
+struct Committed {
+    image: Vec<u8>,
+    writes_before: usize,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// Requests, and for each commit the content that it makes durable.
-    waiting: Vec<(Io, Vec<u8>)>,
+    /// Requests, and for each commit what it makes durable.
+    waiting: Vec<(Io, Committed)>,
     is_ending: bool,
 }
 
@@ -37,6 +63,7 @@ impl BesideStore {
             memory: MemoryStore::with(geometry),
             queue: Mutex::default(),
             durable: Mutex::default(),
+            durable_writes: Mutex::default(),
             changed: WaitQueue::new(),
         });
         let own = Arc::clone(&store);
@@ -73,13 +100,47 @@ impl BesideStore {
         while let Some((io, committed)) = block_on(self.next(&mut chance)) {
             let request = io.request();
             if request.kind == IoKind::Commit {
-                lock(&self.durable).insert(request.object, committed);
+                self.commit(request.object, committed);
             }
-            self.memory.submit(io);
+            if io.asks_durable() && chance.chance(1, 2) {
+                self.write_durably(io);
+            } else {
+                self.memory.submit(io);
+            }
         }
     }
 
-    async fn next(&self, chance: &mut Prng) -> Option<(Io, Vec<u8>)> {
+    fn write_durably(&self, mut io: Io) {
+        let request = io.request();
+        let mut write = DurableWrite {
+            object: request.object,
+            start: request.offset_bytes as usize,
+            bytes: vec![0; request.length_bytes as usize],
+        };
+        for (page, bytes) in write.bytes.chunks_mut(PAGE).enumerate() {
+            io.copy_page(page, 0, bytes);
+        }
+        write.put(lock(&self.durable).entry(request.object).or_default());
+        lock(&self.durable_writes).push(write);
+        io.intercept_with(|told| Arc::new(Durably(told)));
+        self.memory.submit(io);
+    }
+
+    /// No commit takes back what was made durable after it began.
+    fn commit(&self, object: ObjectId, committed: Committed) {
+        let Committed {
+            mut image,
+            writes_before,
+        } = committed;
+        for write in &lock(&self.durable_writes)[writes_before..] {
+            if write.object == object {
+                write.put(&mut image);
+            }
+        }
+        lock(&self.durable).insert(object, image);
+    }
+
+    async fn next(&self, chance: &mut Prng) -> Option<(Io, Committed)> {
         loop {
             let changed = self.changed.listen();
             {
@@ -97,6 +158,18 @@ impl BesideStore {
     }
 }
 
+/// Says that a write was made durable by itself.
+struct Durably(Arc<dyn Finish>);
+
+impl Finish for Durably {
+    fn finished(&self, io: FinishedIo) {
+        self.0.finished(FinishedIo {
+            is_durable: true,
+            ..io
+        });
+    }
+}
+
 impl Store for BesideStore {
     fn geometry(&self) -> Geometry {
         self.memory.geometry()
@@ -106,9 +179,14 @@ impl Store for BesideStore {
         let request = io.request();
         let is_commit = request.kind == IoKind::Commit;
         let committed = if is_commit {
-            self.written(request.object)
+            // In this order: what comes between is in both.
+            let writes_before = lock(&self.durable_writes).len();
+            Committed {
+                image: self.written(request.object),
+                writes_before,
+            }
         } else {
-            Vec::new()
+            Committed::default()
         };
         lock(&self.queue).waiting.push((io, committed));
         self.changed.wake_all();
