@@ -104,7 +104,10 @@ fn a_sync_whose_pages_another_commit_made_dirty_again_writes_them() {
             });
             rt.sleep(Span::from_millis(delay_ms)).await;
             write_pages(&file, 10..12).await.expect("memory takes it");
-            assert_eq!(file.sync_range(10 * PAGE as u64..12 * PAGE as u64).await, Ok(()));
+            assert_eq!(
+                file.sync_range(10 * PAGE as u64..12 * PAGE as u64).await,
+                Ok(())
+            );
             assert!(bench.has_stored(10..12), "after {delay_ms} ms");
             assert_eq!(file.sync().await, Ok(()));
             assert!(bench.has_stored(0..12), "after {delay_ms} ms");

@@ -27,6 +27,15 @@ fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
         .with("nbd+unix", servers))
 }
 
+/// How many of the images lie in another server.
+pub(super) fn in_servers(arguments: &ServeArguments) -> u64 {
+    let begins = |image: &&ImageArguments| {
+        let address = image.path.as_os_str().as_encoded_bytes();
+        address.starts_with(b"nbd://") || address.starts_with(b"nbd+unix://")
+    };
+    arguments.images.iter().filter(begins).count() as u64
+}
+
 /// Opens every image of `arguments` through `cache`, in order.
 pub(super) fn open(
     arguments: &ServeArguments,

@@ -85,7 +85,7 @@ pub(crate) struct BackOff {
 
 impl BackOff {
     /// Before the next try. The first one after an answer is made at once.
-    pub(crate) fn wait(&self) -> Span {
+    pub(crate) fn wait(self) -> Span {
         self.wait
     }
 

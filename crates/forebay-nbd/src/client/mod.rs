@@ -6,9 +6,9 @@
 //! moves the bytes of all its connections, so that they begin and end together.
 //!
 //! What the server answered may be in its memory alone until a FLUSH. So the store is
-//! [`forebay_store::Durability::Unstable`]: a cache keeps what it wrote until a commit, and a commit
-//! after a restart of the server ends with [`forebay_store::Failure::Forgotten`], which asks for the
-//! writes again.
+//! [`forebay_store::Durability::Unstable`]: a cache keeps what it wrote until a commit. A commit
+//! after a restart of the server ends with [`forebay_store::Failure::Forgotten`], which asks for
+//! the writes again.
 
 mod address;
 mod connecting;

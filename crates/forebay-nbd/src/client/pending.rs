@@ -85,7 +85,7 @@ impl Pending {
         let inside = facts.length_bytes.saturating_sub(offset).min(length);
         let block = u64::from(facts.least_block_bytes);
         // The last block may be cut short by the end of the export.
-        let is_whole = |end: u64| end % block == 0 || end == facts.length_bytes;
+        let is_whole = |end: u64| end.is_multiple_of(block) || end == facts.length_bytes;
         let ask = |kind, flags, offset_bytes, length_bytes: u64| {
             Next::Ask(Question {
                 kind,
@@ -108,20 +108,19 @@ impl Pending {
             IoKind::Write => ask(command::WRITE, 0, offset, length),
             IoKind::Commit => ask(command::FLUSH, 0, 0, 0),
             IoKind::SetLength if offset == facts.length_bytes => Next::Done,
-            IoKind::SetLength => Next::Fail(Failure::Unsupported),
             IoKind::Discard if self.done_bytes >= inside => Next::Done,
             // It is durable at once: nobody would ask for it again after a restart.
             IoKind::Discard
                 if facts
                     .can(transmission_flag::SEND_WRITE_ZEROES | transmission_flag::SEND_FUA)
-                    && offset % block == 0
+                    && offset.is_multiple_of(block)
                     && is_whole(offset + inside) =>
             {
                 let left = (inside - self.done_bytes).min(RANGE_LIMIT_BYTES);
                 let at = offset + self.done_bytes;
                 ask(command::WRITE_ZEROES, command_flag::FUA, at, left)
             }
-            IoKind::Discard => Next::Fail(Failure::Unsupported),
+            IoKind::SetLength | IoKind::Discard => Next::Fail(Failure::Unsupported),
         }
     }
 

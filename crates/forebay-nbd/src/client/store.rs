@@ -64,9 +64,9 @@ impl Default for ClientSettings {
 /// let length_bytes = store.length_bytes();
 /// let near = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
 /// let attached = near.attach(store)?;
-/// let file = near.open(&attached, NbdStore::OBJECT, length_bytes)?;
-/// forebay::blocking::write_at(&file, b"far away", 4096)?;
-/// forebay::blocking::sync(&file)?;
+/// let file = near.open(&attached, NbdStore::OBJECT, length_bytes)?.blocking();
+/// file.write_at(b"far away", 4096)?;
+/// file.sync()?;
 /// # drop((file, attached, near));
 /// # server.drain();
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -27,6 +27,9 @@ use std::sync::Arc;
 /// long are told so then.
 const LOOK: Span = Span::from_millis(200);
 
+/// A server that is away for less is only said to be back.
+const SAID_AFTER: Span = Span::from_secs(2);
+
 /// See above.
 pub(crate) struct Worker {
     mail: Arc<Mail>,
@@ -279,6 +282,10 @@ impl Worker {
     }
 
     fn say_refused(&mut self, error: &ClientError) {
+        let away = self.clock.elapsed().saturating_sub(self.away_since);
+        if matches!(error, ClientError::Away(_)) && away < SAID_AFTER {
+            return;
+        }
         let text = error.to_string();
         if self.said.as_ref() != Some(&text) {
             say(format_args!("{}: {text}; requests wait", self.address));

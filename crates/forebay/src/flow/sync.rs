@@ -15,9 +15,9 @@ use crate::state::errseq::{Cursor, Mark as ErrorMark};
 use crate::state::frame::{flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
-use forebay_base::{Instant, Span};
 use forebay_base::sync::{Mutex, atomic::Ordering, lock};
 use forebay_base::units::pages_for;
+use forebay_base::{Instant, Span};
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl Engine {
         if object.is_anonymous() {
             return Ok(());
         }
-        // Before the pages are tagged: those that a commit makes dirty again are tagged, or the number
-        // changes.
+        // Before the pages are tagged: those that a commit makes dirty again are tagged, or the
+        // number changes.
         let forgotten = object.commits.forgotten();
         let mark = {
             // In one step: a write that fails also reports it and makes its pages dirty again in
