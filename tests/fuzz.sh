@@ -9,7 +9,7 @@ unset CDPATH
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
 seconds=${1:?usage: fuzz.sh SECONDS}
-targets=(operations nbd_wire lab_text)
+targets=(operations nbd_wire nbd_client lab_text)
 folder=$(realpath -m -- "${CARGO_TARGET_DIR:-target}/fuzz")
 
 if ! rustc +nightly --version >/dev/null 2>&1; then

@@ -46,6 +46,7 @@ mod tls;
 mod trouble;
 mod writes;
 
+pub mod client;
 pub mod handshake;
 pub mod session;
 pub mod wire;

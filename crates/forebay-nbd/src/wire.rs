@@ -153,12 +153,16 @@ pub mod chunk {
     pub const NONE: u16 = 0;
     /// Bytes of a READ.
     pub const OFFSET_DATA: u16 = 1;
+    /// A range of a READ that is zeros. This server sends none.
+    pub const OFFSET_HOLE: u16 = 2;
     /// Extents of one metadata context.
     pub const BLOCK_STATUS: u16 = 5;
     /// Something failed.
     pub const ERROR: u16 = (1 << 15) + 1;
     /// Something failed at a known offset.
     pub const ERROR_OFFSET: u16 = (1 << 15) + 2;
+    /// Flag in a kind: something failed, whatever else the chunk says.
+    pub const IS_ERROR: u16 = 1 << 15;
 }
 
 /// The metadata context that is served.

@@ -20,6 +20,10 @@ pub enum Failure {
     Unsupported,
     /// The store gave no answer in time; what became of the range is not known.
     NoAnswer,
+    /// Of a commit: the store started anew, and may have forgotten writes that it had finished and
+    /// not made durable. Only a store that is [`crate::Durability::Unstable`] says so. Whoever kept
+    /// those writes writes them again, and nothing is lost.
+    Forgotten,
 }
 
 impl Failure {
@@ -59,6 +63,7 @@ impl Failure {
             Failure::OutOfRange => 27,
             Failure::Unsupported => 95,
             Failure::NoAnswer => 110,
+            Failure::Forgotten => 5,
         }
     }
 
@@ -66,7 +71,7 @@ impl Failure {
     pub fn is_transient(self) -> bool {
         matches!(
             self,
-            Failure::NoSpace | Failure::Device(_) | Failure::NoAnswer
+            Failure::NoSpace | Failure::Device(_) | Failure::NoAnswer | Failure::Forgotten
         )
     }
 }
@@ -99,9 +104,16 @@ impl fmt::Display for StoreError {
                 "the store did not answer in time".into(),
                 "look at the device or the network",
             ),
+            Failure::Forgotten => (
+                "the store started anew and may have forgotten it".into(),
+                "write it again",
+            ),
         };
         let at = self.request;
-        let may_have_lost = !matches!(self.failure, Failure::Gone | Failure::NoAnswer);
+        let may_have_lost = !matches!(
+            self.failure,
+            Failure::Gone | Failure::NoAnswer | Failure::Forgotten
+        );
         let advice = if at.kind == IoKind::Commit && may_have_lost {
             "what was written since the last good sync may be lost; open it anew and write it again"
         } else {
@@ -150,6 +162,22 @@ mod tests {
             "Commit of 0 bytes at 0 of object 3: the device answered with error 5; what was \
              written since the last good sync may be lost; open it anew and write it again"
         );
+    }
+
+    #[test]
+    fn a_store_that_started_anew_asks_for_the_writes_again() {
+        let request = Request {
+            kind: IoKind::Commit,
+            object: ObjectId(3),
+            offset_bytes: 0,
+            length_bytes: 0,
+        };
+        assert_eq!(
+            request.error(Failure::Forgotten).to_string(),
+            "Commit of 0 bytes at 0 of object 3: the store started anew and may have forgotten it; \
+             write it again"
+        );
+        assert!(Failure::Forgotten.is_transient());
     }
 
     #[test]

@@ -41,6 +41,8 @@ marks! {
     CommitLengthFailed => "commit_length_failed",
     /// The store refused a commit.
     CommitFailed => "commit_failed",
+    /// A commit ended because the store had started anew.
+    CommitForgotten => "commit_forgotten",
     /// Unstable pages are dirty again.
     CommitRedirtied => "commit_redirtied",
     /// A commit waited for a page that was held.
@@ -105,6 +107,8 @@ marks! {
     SyncWritesUnanswered => "sync_writes_unanswered",
     /// The commit of a sync was not answered in time.
     SyncCommitUnanswered => "sync_commit_unanswered",
+    /// The store started anew so often that a sync gave up.
+    SyncForgottenTooOften => "sync_forgotten_too_often",
     /// A page of a sync was not let go in time.
     SyncPageUnanswered => "sync_page_unanswered",
     /// A sync waited for a page that is being cut off.

@@ -31,7 +31,8 @@ enum TypedFront {
 
 #[derive(Args)]
 struct TypedNbd {
-    /// Image files or block devices, as paths or file:// addresses; the first is the default export
+    /// Image files or block devices, as paths or file:// addresses, or exports of other servers, as
+    /// nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=SOCK; the first is the default export
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Listen on a unix socket that only this user may connect to

@@ -3,20 +3,37 @@
 use super::arguments::{ImageArguments, ServeArguments};
 use super::losses::Image;
 use crate::daemon::say::say;
+use crate::daemon::silence::answer_timeout;
 use crate::daemon::store::{file_store, taken};
 use crate::error::CommandError;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::AtomicBool;
 use forebay_block::Disk;
 use forebay_nbd::Export;
+use forebay_nbd::client::{ClientSettings, NbdOpener};
 use forebay_store::{Opener, Openers, Store, VolumeError, VolumeMode, VolumeUser};
 use std::io;
 use std::sync::Arc;
 
 /// Openers for every form of PATH.
-fn openers() -> Result<Openers, CommandError> {
+fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
     let files = Arc::new(file_store()?);
-    Ok(Openers::new(files.clone()).with("file", files))
+    let servers = Arc::new(NbdOpener::new(ClientSettings {
+        answer_timeout: answer_timeout(arguments.answer_timeout),
+    }));
+    Ok(Openers::new(files.clone())
+        .with("file", files)
+        .with("nbd", servers.clone())
+        .with("nbd+unix", servers))
+}
+
+/// How many of the images lie in another server.
+pub(super) fn in_servers(arguments: &ServeArguments) -> u64 {
+    let begins = |image: &&ImageArguments| {
+        let address = image.path.as_os_str().as_encoded_bytes();
+        address.starts_with(b"nbd://") || address.starts_with(b"nbd+unix://")
+    };
+    arguments.images.iter().filter(begins).count() as u64
 }
 
 /// Opens every image of `arguments` through `cache`, in order.
@@ -24,7 +41,7 @@ pub(super) fn open(
     arguments: &ServeArguments,
     cache: &Cache,
 ) -> Result<(Vec<Export>, Vec<Image>), CommandError> {
-    open_by(&openers()?, arguments, cache)
+    open_by(&openers(arguments)?, arguments, cache)
 }
 
 fn open_by(

@@ -3,6 +3,7 @@
 use crate::daemon::scrape::CREW;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
+use forebay_nbd::client::SERVER_BYTES;
 use forebay_nbd::{CONNECTION_BYTES, REQUESTS_BYTES, STRANGERS_BYTES, TLS_BYTES};
 use forebay_rt::thread::SMALL_STACK_BYTES;
 
@@ -37,7 +38,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Divides `memory_bytes` on a machine with this many processors.
+    /// Divides `memory_bytes` on a machine with this many processors, before this many volumes that
+    /// lie in other servers.
     ///
     /// # Errors
     /// A bad call if it is too little, with the least that is enough.
@@ -46,10 +48,11 @@ impl Plan {
         clients: Option<u64>,
         has_tls: bool,
         processors: u64,
+        servers: u64,
     ) -> Result<Plan, CommandError> {
         let stack_bytes = SMALL_STACK_BYTES as u64;
         let threads = processors.max(2) + THREADS;
-        let mut program_bytes = HEAP_BYTES + threads * stack_bytes;
+        let mut program_bytes = HEAP_BYTES + threads * stack_bytes + servers * SERVER_BYTES as u64;
         let mut client_bytes = CONNECTION_BYTES as u64;
         if has_tls {
             program_bytes += STRANGERS_BYTES as u64;
@@ -114,25 +117,39 @@ mod tests {
     fn every_byte_has_an_owner() {
         for (mib, clients, has_tls) in [(64, None, false), (64, Some(4), true), (4096, None, true)]
         {
-            let plan = Plan::new(mib * MIB, clients, has_tls, 2).unwrap();
+            let plan = Plan::new(mib * MIB, clients, has_tls, 2, 0).unwrap();
             assert_eq!(sum(&plan), mib * MIB);
             assert!(plan.cache_bytes > mib * MIB / 2, "{plan:?}");
         }
     }
 
     #[test]
+    fn what_the_clients_of_other_servers_take_is_counted() {
+        let [without, with] = [0, 2].map(|servers| Plan::new(64 * MIB, None, false, 2, servers));
+        let (without, with) = (without.unwrap(), with.unwrap());
+        assert_eq!(
+            with.program_bytes - without.program_bytes,
+            2 * SERVER_BYTES as u64
+        );
+        assert_eq!(sum(&with), 64 * MIB);
+    }
+
+    #[test]
     fn little_memory_means_fewer_clients_unless_their_number_is_given() {
-        let plan = Plan::new(64 * MIB, None, false, 2).unwrap();
+        let plan = Plan::new(64 * MIB, None, false, 2, 0).unwrap();
         assert_eq!(plan.clients, 16);
-        let plan = Plan::new(16 * MIB, None, false, 2).unwrap();
+        let plan = Plan::new(16 * MIB, None, false, 2, 0).unwrap();
         assert!((1..16).contains(&plan.clients), "{plan:?}");
-        assert_eq!(Plan::new(64 * MIB, Some(20), false, 2).unwrap().clients, 20);
+        assert_eq!(
+            Plan::new(64 * MIB, Some(20), false, 2, 0).unwrap().clients,
+            20
+        );
     }
 
     #[test]
     fn too_little_is_refused_with_the_least_that_is_enough() {
         for (clients, has_tls, processors) in [(16, false, 2), (16, true, 2), (1000, true, 64)] {
-            let plan = |mib: u64| Plan::new(mib * MIB, Some(clients), has_tls, processors);
+            let plan = |mib: u64| Plan::new(mib * MIB, Some(clients), has_tls, processors, 0);
             let least = (1..100_000).find(|&mib| plan(mib).is_ok()).unwrap();
             let text = plan(least - 1).unwrap_err().to_string();
             let told = format!("give {} at least", show_bytes(least * MIB));

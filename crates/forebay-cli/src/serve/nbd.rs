@@ -105,6 +105,7 @@ fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
         arguments.clients,
         has_tls,
         processors,
+        images::in_servers(arguments),
     )
 }
 

@@ -10,7 +10,7 @@ use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings};
 use forebay::settings::{ReclaimWrites, ZoneSettings};
 use forebay::{AccessError, Policy, Settings};
 use forebay_base::{PAGE_BYTES, Prng, Span};
-use forebay_store::{Durability, Geometry, IoKind};
+use forebay_store::{Durability, Failure, Geometry, IoKind};
 use std::collections::BTreeSet;
 
 /// A part of a plan that can be left out, to make a failure smaller.
@@ -363,7 +363,8 @@ impl Plan {
     /// Whether a sync may end with this error. What failed is judged elsewhere.
     pub(super) fn allows_of_sync(&self, error: &SyncError) -> bool {
         match error {
-            SyncError::Store(_) => self.may_fail(),
+            // Of what a store forgot no handle hears: it is written again.
+            SyncError::Store(error) => self.may_fail() && error.failure != Failure::Forgotten,
             SyncError::NotAnswering { .. } => {
                 self.may_hang() || self.may_fail() || self.may_be_held()
             }

@@ -420,7 +420,11 @@ impl State {
             None | Some(Effect::Restart) => {
                 is_durable = perform(medium, &mut io, now, asks_durable);
                 let forgot = request.kind == IoKind::Commit && !medium.commit(sequence);
-                forgot.then_some(Failure::Device(116))
+                forgot.then_some(if request.object.0 % 2 == 0 {
+                    Failure::Forgotten
+                } else {
+                    Failure::Device(116)
+                })
             }
             Some(Effect::Fail(failure)) => Some(failure),
             Some(Effect::Torn(failure)) => {
@@ -453,7 +457,8 @@ impl State {
             }
             IoKind::Commit | IoKind::Discard | IoKind::SetLength => {}
         }
-        if failure.is_some() {
+        // Of what was forgotten no handle hears.
+        if failure.is_some_and(|failure| failure != Failure::Forgotten) {
             let failures = self.failures.entry(request.object).or_default();
             match request.kind {
                 IoKind::Write | IoKind::Commit => failures.surely += 1,

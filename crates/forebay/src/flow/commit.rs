@@ -1,7 +1,9 @@
 //! Making what was written durable: the store's commit, and the unstable pages that wait for it.
 //!
 //! The pages of an unstable store stay in memory, counted as under writeback, until a commit has
-//! finished without error; if it fails they are dirty again (spec/writeback.md 1.2, T8 and T9).
+//! finished without error; if it fails they are dirty again (spec/writeback.md 1.2, T8 and T9). If
+//! the store says that it started anew, nothing has failed: the pages are written again, and no
+//! handle hears of it.
 
 use crate::engine::Engine;
 use crate::flow::ticket::{Ticket, answer};
@@ -16,7 +18,7 @@ use crate::state::object::ObjectState;
 use crate::state::outstanding::token;
 use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
-use forebay_store::{Durability, Io, IoKind, StoreError};
+use forebay_store::{Durability, Failure, Io, IoKind, StoreError};
 use std::sync::Arc;
 
 impl Engine {
@@ -134,7 +136,8 @@ impl Engine {
         let Some(changes) = backing.changes_to_commit(object) else {
             return Committed::Durable;
         };
-        if backing.geometry.durability == Durability::Unstable {
+        let is_unstable = backing.geometry.durability == Durability::Unstable;
+        if is_unstable {
             self.for_unstable(object, |engine, frame, _| {
                 engine.memory.frames.set(frame, flag::COMMITTING);
             })
@@ -146,12 +149,17 @@ impl Engine {
         drop(at_work);
         let result = match answered {
             Ok(()) => Committed::Durable,
+            // Of other stores nobody has the pages any more: then it is a failure.
+            Err(error) if is_unstable && error.failure == Failure::Forgotten => {
+                self.mark(Mark::CommitForgotten);
+                Committed::Forgotten
+            }
             Err(error) => {
                 self.mark(Mark::CommitFailed);
                 Committed::Failed(error)
             }
         };
-        if backing.geometry.durability == Durability::Unstable {
+        if is_unstable {
             self.settle_unstable(backing, object, result).await;
         }
         match result {
@@ -159,7 +167,7 @@ impl Engine {
             // Set once its pages are dirty again: a sync that begins meanwhile finds them dirty, or
             // gets the failure.
             Committed::Failed(error) => object.errors.set(error),
-            Committed::NoAnswer => {}
+            Committed::Forgotten | Committed::NoAnswer => {}
         }
         result
     }
@@ -200,7 +208,7 @@ impl Engine {
                     lock(&object.dirty).landed(&engine.slab, page);
                     engine.memory.rotate_reclaimable(frame);
                 }
-                Committed::Failed(_) => {
+                Committed::Failed(_) | Committed::Forgotten => {
                     engine.mark(Mark::CommitRedirtied);
                     // The flag first: a flusher that takes a tagged page without the flag believes
                     // it clean.
@@ -223,6 +231,8 @@ impl Engine {
         .await;
         if matches!(result, Committed::Failed(_)) {
             self.put_off(object, backing);
+        }
+        if matches!(result, Committed::Failed(_) | Committed::Forgotten) {
             self.requeue_dirty(object, backing);
         }
         object.written.wake_all();

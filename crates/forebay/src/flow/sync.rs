@@ -15,9 +15,9 @@ use crate::state::errseq::{Cursor, Mark as ErrorMark};
 use crate::state::frame::{flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
-use forebay_base::Span;
 use forebay_base::sync::{Mutex, atomic::Ordering, lock};
 use forebay_base::units::pages_for;
+use forebay_base::{Instant, Span};
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,6 +27,14 @@ const HALVINGS: u32 = 16;
 
 /// Objects that `Cache::sync` syncs at a time.
 const SYNCS: usize = 16;
+
+/// What a sync knows of commits that ended because the store had started anew.
+struct Repeats {
+    /// How many there were at the last look.
+    forgotten: u64,
+    /// When the sync gives up; set at the first one.
+    ends: Option<Instant>,
+}
 
 /// All pages of an object.
 pub(crate) const ALL_PAGES: Range<u64> = 0..u64::MAX;
@@ -43,6 +51,9 @@ impl Engine {
         if object.is_anonymous() {
             return Ok(());
         }
+        // Before the pages are tagged: those that a commit makes dirty again are tagged, or the
+        // number changes.
+        let forgotten = object.commits.forgotten();
         let mark = {
             // In one step: a write that fails also reports it and makes its pages dirty again in
             // one step, so the write is either tagged here or reported below.
@@ -55,7 +66,7 @@ impl Engine {
             // time: the length is reported separately, before the commit.
             object.length_unsynced.store(true, Ordering::Release);
         }
-        self.sync_tagged(object, &pages).await?;
+        self.sync_tagged(object, &pages, forgotten).await?;
         self.try_halves(object, &pages, mark).await?;
         match object.errors.check_and_advance(&mut lock(cursor), mark) {
             None => Ok(()),
@@ -100,14 +111,20 @@ impl Engine {
     }
 
     /// Writes the tagged pages and commits them. Errors of writes go to the object's sequence.
-    /// Fails only if the store does not answer.
+    /// Fails only if the store does not answer. `forgotten` is the number of forgotten commits from
+    /// before the pages were tagged.
     async fn sync_tagged(
         self: &Arc<Self>,
         object: &Arc<ObjectState>,
         pages: &Range<u64>,
+        forgotten: u64,
     ) -> Result<(), SyncError> {
         let backing = self.backing_of(object);
         let longest = self.settings.answer_timeout;
+        let mut repeats = Repeats {
+            forgotten,
+            ends: None,
+        };
         loop {
             let tagged = Selection::all(Tag::ToWrite, pages.clone()).synced();
             let put_back = || lock(&object.dirty).put_back();
@@ -124,12 +141,15 @@ impl Engine {
                 return Err(unanswered(object, longest));
             };
             match self.commit(&backing, object, longest).await {
-                Committed::Durable => {}
+                Committed::Durable | Committed::Forgotten => {}
                 Committed::Failed(_) => return Ok(()),
                 Committed::NoAnswer => {
                     self.mark(Mark::SyncCommitUnanswered);
                     return Err(unanswered(object, longest));
                 }
+            }
+            if self.is_forgotten(object, pages, &mut repeats)? {
+                continue;
             }
             // Checked before the commit: the commit covers nothing that a flusher has taken since,
             // nor a cut that has ended since.
@@ -144,6 +164,29 @@ impl Engine {
                 return Err(unanswered(object, longest));
             }
         }
+    }
+
+    /// Whether a commit since the last look has ended because the store had started anew. Then the
+    /// pages are tagged again: some of them are dirty again, and no later commit covers them before
+    /// they are written. Fails if the store goes on like that for too long.
+    fn is_forgotten(
+        &self,
+        object: &ObjectState,
+        pages: &Range<u64>,
+        repeats: &mut Repeats,
+    ) -> Result<bool, SyncError> {
+        let forgotten = object.commits.forgotten();
+        if forgotten == repeats.forgotten {
+            return Ok(false);
+        }
+        let (now, longest) = (self.rt.now(), self.settings.answer_timeout);
+        if now > *repeats.ends.get_or_insert(now + longest) {
+            self.mark(Mark::SyncForgottenTooOften);
+            return Err(unanswered(object, longest));
+        }
+        repeats.forgotten = forgotten;
+        lock(&object.dirty).tag_for_writing(&self.slab, pages.clone());
+        Ok(true)
     }
 
     /// Syncs every object. The first failure is returned. The others are synced all the same.

@@ -22,6 +22,9 @@ pub(crate) enum Committed {
     Durable,
     /// The store refused; what was unstable is dirty again.
     Failed(StoreError),
+    /// The store started anew and may have forgotten what it had finished; what was unstable is
+    /// dirty again, and no handle needs to hear of it.
+    Forgotten,
     /// The store gave no answer in time; nothing is known.
     NoAnswer,
 }
@@ -63,6 +66,8 @@ struct Turns {
     covers: u64,
     /// How the last commit ended.
     last: Committed,
+    /// How many ended as [`Committed::Forgotten`].
+    forgotten: u64,
 }
 
 impl Default for CommitLine {
@@ -74,6 +79,7 @@ impl Default for CommitLine {
                 wanted: 0,
                 covers: 0,
                 last: Committed::NoAnswer,
+                forgotten: 0,
             }),
             ended: [WaitQueue::with_room(2), WaitQueue::with_room(2)],
         }
@@ -87,6 +93,13 @@ impl CommitLine {
         let turns = lock(&self.turns);
         let shares = turns.is_under_way() && changes <= turns.covers;
         if shares { turns.begun } else { turns.begun + 1 }
+    }
+
+    /// How many commits have ended because the store forgot what they were to cover. If the number
+    /// is another one than before, pages that were written since may have to be written again: a
+    /// commit that ends well afterwards does not cover them.
+    pub(crate) fn forgotten(&self) -> u64 {
+        lock(&self.turns).forgotten
     }
 
     /// Whether a commit is under way.
@@ -134,6 +147,7 @@ impl CommitLine {
             assert!(turns.is_under_way(), "a commit ends once (invariant G1)");
             turns.ended = turns.begun;
             turns.last = result;
+            turns.forgotten += u64::from(result == Committed::Forgotten);
             (turns.ended, turns.wanted > turns.ended)
         };
         self.queue(number).wake_all();

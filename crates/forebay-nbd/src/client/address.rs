@@ -1,0 +1,216 @@
+//! Addresses of servers as people write them.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// The port of NBD, if none is said.
+const PORT: u16 = 10_809;
+
+/// Where a server is, and which of its exports is meant.
+///
+/// ```
+/// use forebay_nbd::client::Address;
+/// let address: Address = "nbd://storage/disk%201".parse()?;
+/// assert_eq!(address.export(), "disk 1");
+/// assert_eq!(address.to_string(), "disk 1 of storage:10809");
+/// let local: Address = "nbd+unix:///?socket=/run/nbd.sock".parse()?;
+/// assert_eq!(local.to_string(), "the default export of /run/nbd.sock");
+/// # Ok::<(), forebay_nbd::client::AddressError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    pub(crate) place: Place,
+    export: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Unix(PathBuf),
+    Tcp { host: String, port: u16 },
+}
+
+/// Why an address cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// It does not begin as one.
+    #[error("it must begin with nbd:// or nbd+unix://")]
+    Scheme,
+    /// It has no host where one belongs.
+    #[error("it names no host; write nbd://HOST[:PORT]/EXPORT")]
+    NoHost,
+    /// The port is no number of a port.
+    #[error("{0} is no port; write nbd://HOST[:PORT]/EXPORT")]
+    Port(String),
+    /// It has no socket where one belongs.
+    #[error("it names no socket; write nbd+unix:///EXPORT?socket=PATH")]
+    NoSocket,
+    /// It asks for something that is not known here.
+    #[error("{0} is not known here; what follows ? can be socket=PATH after nbd+unix://")]
+    Unknown(String),
+    /// A percent sign is not followed by two hexadecimal digits, or the name is no text.
+    #[error("{0} is no text; write a special letter as % and two hexadecimal digits")]
+    Text(String),
+}
+
+impl Address {
+    /// The name of the export; empty for the server's default one.
+    pub fn export(&self) -> &str {
+        &self.export
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.export.as_str() {
+            "" => f.write_str("the default export")?,
+            export => f.write_str(export)?,
+        }
+        write!(f, " of {}", self.place)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Unix(path) => write!(f, "{}", path.display()),
+            Place::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Place::Tcp { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        let (scheme, rest) = text.split_once("://").ok_or(AddressError::Scheme)?;
+        let (rest, query) = rest
+            .split_once('?')
+            .map_or((rest, None), |(a, b)| (a, Some(b)));
+        let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
+        let place = match scheme {
+            "nbd" if query.is_some() => {
+                return Err(AddressError::Unknown(query.unwrap_or_default().to_owned()));
+            }
+            "nbd" => tcp_place(host)?,
+            "nbd+unix" if !host.is_empty() => return Err(AddressError::NoSocket),
+            "nbd+unix" => unix_place(query)?,
+            _ => return Err(AddressError::Scheme),
+        };
+        let export = String::from_utf8(decoded(export)?);
+        Ok(Address {
+            place,
+            export: export.map_err(|_| AddressError::Text(rest.to_owned()))?,
+        })
+    }
+}
+
+fn tcp_place(host: &str) -> Result<Place, AddressError> {
+    let (host, port) = if let Some(bracketed) = host.strip_prefix('[') {
+        let (host, after) = bracketed.split_once(']').ok_or(AddressError::NoHost)?;
+        (host, after.strip_prefix(':'))
+    } else {
+        host.split_once(':')
+            .map_or((host, None), |(a, b)| (a, Some(b)))
+    };
+    if host.is_empty() {
+        return Err(AddressError::NoHost);
+    }
+    let port = port.map_or(Ok(PORT), |port| {
+        port.parse()
+            .map_err(|_| AddressError::Port(port.to_owned()))
+    });
+    Ok(Place::Tcp {
+        host: host.to_owned(),
+        port: port?,
+    })
+}
+
+fn unix_place(query: Option<&str>) -> Result<Place, AddressError> {
+    let query = query.ok_or(AddressError::NoSocket)?;
+    let Some(path) = query.strip_prefix("socket=") else {
+        return Err(AddressError::Unknown(query.to_owned()));
+    };
+    if path.is_empty() {
+        return Err(AddressError::NoSocket);
+    }
+    Ok(Place::Unix(OsString::from_vec(decoded(path)?).into()))
+}
+
+/// `text` with its percent signs resolved.
+fn decoded(text: &str) -> Result<Vec<u8>, AddressError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || (rest.next().map(char::from)).and_then(|digit| digit.to_digit(16));
+        match (digit(), digit()) {
+            (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
+            _ => return Err(AddressError::Text(text.to_owned())),
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_libnbd_reads_them() {
+        let tcp = |host: &str, port| Place::Tcp {
+            host: host.to_owned(),
+            port,
+        };
+        for (text, place, export) in [
+            ("nbd://host", tcp("host", 10_809), ""),
+            ("nbd://host/", tcp("host", 10_809), ""),
+            ("nbd://host:1/a/b", tcp("host", 1), "a/b"),
+            ("nbd://[::1]:7/x", tcp("::1", 7), "x"),
+            ("nbd+unix:///?socket=/s", Place::Unix("/s".into()), ""),
+            (
+                "nbd+unix:///e%2F?socket=a%20b",
+                Place::Unix("a b".into()),
+                "e/",
+            ),
+        ] {
+            let expected = Address {
+                place,
+                export: export.to_owned(),
+            };
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_by_name() {
+        let unknown = |what: &str| AddressError::Unknown(what.to_owned());
+        for (text, error) in [
+            ("nbd:///disk", AddressError::NoHost),
+            ("nbd://:1/disk", AddressError::NoHost),
+            (
+                "nbd://host:port/disk",
+                AddressError::Port("port".to_owned()),
+            ),
+            ("nbd://host:65536/", AddressError::Port("65536".to_owned())),
+            ("nbd+unix:///disk", AddressError::NoSocket),
+            ("nbd+unix:///disk?socket=", AddressError::NoSocket),
+            ("nbd+unix://host/disk?socket=/s", AddressError::NoSocket),
+            ("nbd+unix:///?tls=1", unknown("tls=1")),
+            ("nbd://host/?socket=/s", unknown("socket=/s")),
+            ("nbd://host/%4", AddressError::Text("%4".to_owned())),
+            ("nbd://host/%xy", AddressError::Text("%xy".to_owned())),
+            ("nbds://host/", AddressError::Scheme),
+            ("host", AddressError::Scheme),
+        ] {
+            assert_eq!(text.parse::<Address>(), Err(error), "{text}");
+        }
+    }
+}

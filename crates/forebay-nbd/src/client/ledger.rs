@@ -1,0 +1,88 @@
+//! Which finished writes no flush has covered, over restarts of the server: the write verifier of
+//! the NFS client, with numbers.
+//!
+//! Writes are numbered in the order in which they finish. A flush that the server answers covers
+//! all writes that had finished before it was sent, if the server has not started anew since.
+//!
+//! invariant V1: a commit that ends well covers no write that was answered before a restart which
+//! the flush of that commit came after.
+//! invariant V2: a forgotten write is reported by a commit that was submitted after its submitter
+//! had heard of the write; a commit that came sooner reports it too, and settles nothing.
+
+/// The books of one server.
+///
+/// ```
+/// use forebay_nbd::client::ledger::Ledger;
+/// let mut ledger = Ledger::default();
+/// ledger.write_finished();
+/// let told = 1;
+/// ledger.started_anew();
+/// let commit = ledger.covers(told);
+/// assert!(ledger.is_forgotten(&commit));
+/// ledger.reported(&commit);
+/// let next = ledger.covers(told);
+/// assert!(!ledger.is_forgotten(&next));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Writes that have finished.
+    finished: u64,
+    /// The server may have forgotten what of the first so many writes is not settled.
+    forgotten: u64,
+    /// The first so many writes are durable, or were reported as forgotten.
+    settled: u64,
+}
+
+/// What a commit covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Covered {
+    /// Writes of whose end the submitter had surely heard when it submitted the commit.
+    told: u64,
+    /// Writes that had finished when the flush was about to be sent; at least as many.
+    finished: u64,
+}
+
+impl Ledger {
+    /// One more write has finished.
+    pub fn write_finished(&mut self) {
+        self.finished += 1;
+    }
+
+    /// The server started anew, or a flush has failed: what it had not made durable may be gone.
+    pub fn started_anew(&mut self) {
+        self.forgotten = self.finished;
+    }
+
+    /// What a commit covers whose flush is sent now, if its submitter had heard of the end of
+    /// `told` writes when it submitted it.
+    pub fn covers(&self, told: u64) -> Covered {
+        Covered {
+            told: told.min(self.finished),
+            finished: self.finished,
+        }
+    }
+
+    /// Whether writes that the commit covers may be forgotten: then it must not end well.
+    pub fn is_forgotten(&self, commit: &Covered) -> bool {
+        self.forgotten.min(commit.finished) > self.settled
+    }
+
+    /// How many finished writes are neither durable nor reported.
+    pub fn unsettled(&self) -> u64 {
+        self.finished - self.settled
+    }
+
+    /// The server has answered the flush of `commit`.
+    pub fn flushed(&mut self, commit: &Covered) {
+        self.settled = self.settled.max(commit.finished);
+    }
+
+    /// `commit` has failed, and its submitter makes again what it had heard of.
+    pub fn reported(&mut self, commit: &Covered) {
+        self.settled = self.settled.max(commit.told);
+    }
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

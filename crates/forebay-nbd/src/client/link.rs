@@ -1,0 +1,278 @@
+//! One connection to a server: its socket, its requests under way, its bytes on their way.
+
+use super::address::{Address, Place};
+use super::conversation::{Conversation, Event, INPUT_BYTES};
+use super::greeting::{Facts, Greeting};
+use super::pending::{Pending, Question};
+use super::refusal::ClientError;
+use crate::socket::{Moved, Socket};
+use crate::wire::{Errno, REQUEST_BYTES, Request, command};
+use forebay_base::{PAGE_BYTES, Span};
+use forebay_rt::thread::Stopwatch;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Pages of one request at most: larger requests gain little, and others wait for them.
+pub(crate) const PAGES_LIMIT: u32 = 64;
+/// Requests under way on one connection at most.
+pub(crate) const SLOTS: usize = 32;
+/// A request and its payload, at most.
+const LONGEST_REQUEST_BYTES: usize = REQUEST_BYTES + (PAGES_LIMIT as usize) * PAGE_BYTES;
+/// No request is added while so many bytes wait to be sent.
+const UNSENT_LIMIT_BYTES: usize = 256 << 10;
+/// Bytes that are received at once at most, beside a chunk that must be there as a whole.
+const RECEIVED_BYTES: usize = 256 << 10;
+/// So long a server may take for its handshake, and for a connection.
+const PATIENCE: Span = Span::from_secs(10);
+/// A host that answers nothing for so long, while bytes are on their way to it, is gone.
+const SILENCE_MS: u32 = 20_000;
+
+/// Memory of one connection: the most that is on its way in and out.
+pub(crate) const LINK_BYTES: usize =
+    INPUT_BYTES + RECEIVED_BYTES + UNSENT_LIMIT_BYTES + LONGEST_REQUEST_BYTES;
+
+/// A request under way and what was asked for it.
+type UnderWay = Option<(Pending, Question)>;
+
+/// See above.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) socket: Socket,
+    pub(crate) facts: Facts,
+    conversation: Conversation,
+    under_way: Vec<UnderWay>,
+    output: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    /// The part of `input` that is filled and not used.
+    filled: std::ops::Range<usize>,
+}
+
+/// The connection is of no use any more.
+#[derive(Debug)]
+pub(crate) struct Broken(pub(crate) Option<ClientError>);
+
+/// A request that the server has answered.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) pending: Pending,
+    pub(crate) question: Question,
+    pub(crate) error: Option<u32>,
+}
+
+impl Link {
+    /// Connects to `address` and comes to terms.
+    pub(crate) fn open(address: &Address) -> Result<Link, ClientError> {
+        let socket = connect(&address.place).map_err(ClientError::Away)?;
+        let mut input = Vec::with_capacity(INPUT_BYTES);
+        let facts = greet(&socket, address.export(), &mut input)?;
+        let filled = 0..input.len();
+        input.resize(INPUT_BYTES + RECEIVED_BYTES, 0);
+        Ok(Link {
+            socket,
+            facts,
+            conversation: Conversation::new(facts.is_structured, SLOTS),
+            under_way: (0..SLOTS).map(|_| None).collect(),
+            output: Vec::with_capacity(UNSENT_LIMIT_BYTES + LONGEST_REQUEST_BYTES),
+            sent: 0,
+            input,
+            filled,
+        })
+    }
+
+    /// How many requests it has; none if it takes no more.
+    pub(crate) fn load(&self) -> Option<usize> {
+        let has_room = self.output.len() - self.sent < UNSENT_LIMIT_BYTES;
+        let room = self.conversation.room();
+        (has_room && room > 0).then_some(SLOTS - room)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.conversation.room() == SLOTS
+    }
+
+    /// Puts `question` on its way. The link has room.
+    pub(crate) fn ask(&mut self, pending: Pending, question: Question) {
+        let Question {
+            kind,
+            flags,
+            offset_bytes,
+            length_bytes,
+        } = question;
+        let asked = self
+            .conversation
+            .ask(kind, flags, offset_bytes, length_bytes);
+        let (slot, head) = asked.expect("a link with room was chosen");
+        self.output.extend(head);
+        pending.push_payload(&mut self.output);
+        self.under_way[slot] = Some((pending, question));
+    }
+
+    /// Takes back what was asked and not answered.
+    pub(crate) fn take_back(&mut self) -> impl Iterator<Item = Pending> + '_ {
+        let taken = self.under_way.iter_mut().filter_map(Option::take);
+        taken.map(|(pending, _)| pending)
+    }
+
+    /// What is waited for on the socket.
+    pub(crate) fn interest(&self) -> PollFlags {
+        let mut wanted = PollFlags::IN;
+        wanted.set(PollFlags::OUT, self.sent < self.output.len());
+        wanted
+    }
+
+    /// Sends as much as the server takes. True if something was sent.
+    pub(crate) fn send(&mut self) -> Result<bool, Broken> {
+        let mut has_moved = false;
+        while self.sent < self.output.len() {
+            match self.socket.send(&self.output[self.sent..]) {
+                Moved::Bytes(count) => self.sent += count,
+                Moved::NotNow => return Ok(has_moved),
+                Moved::Closed | Moved::Broken => return Err(Broken(None)),
+            }
+            has_moved = true;
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(has_moved)
+    }
+
+    /// Receives once, and passes what has ended to `ended`. True if something came.
+    pub(crate) fn receive(&mut self, mut ended: impl FnMut(Answered)) -> Result<bool, Broken> {
+        if self.filled.start > 0 {
+            self.input.copy_within(self.filled.clone(), 0);
+            self.filled = 0..self.filled.len();
+        }
+        let had = self.filled.end;
+        let moved = self.socket.receive(&mut self.input[had..]);
+        match moved {
+            Moved::Bytes(count) => self.filled.end += count,
+            Moved::NotNow if had == 0 => return Ok(false),
+            Moved::NotNow => {}
+            Moved::Closed | Moved::Broken => return Err(Broken(None)),
+        }
+        self.listen(&mut ended)?;
+        Ok(matches!(moved, Moved::Bytes(_)))
+    }
+
+    fn listen(&mut self, ended: &mut impl FnMut(Answered)) -> Result<(), Broken> {
+        loop {
+            let heard = self.conversation.advance(&self.input[self.filled.clone()]);
+            let (taken, event) = heard.map_err(|error| Broken(Some(error.into())))?;
+            self.filled.start += taken;
+            match event {
+                Event::More => return Ok(()),
+                Event::Noted => {}
+                Event::Ended {
+                    error: Some(error), ..
+                } if error == Errno::Shutdown as u32 => {
+                    // It is about to end. The request stays, for the server that comes after it.
+                    return Err(Broken(None));
+                }
+                Event::Ended { slot, error } => {
+                    let (pending, question) =
+                        self.under_way[slot].take().expect("it was under way");
+                    ended(Answered {
+                        pending,
+                        question,
+                        error,
+                    });
+                }
+                Event::Data { slot, .. }
+                | Event::Zeros { slot, .. }
+                | Event::Extents { slot, .. } => {
+                    if let Some((pending, _)) = &mut self.under_way[slot] {
+                        pending.take(&event);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says goodbye. The server may be gone already.
+    pub(crate) fn leave(&self) {
+        let request = Request {
+            flags: 0,
+            kind: command::DISC,
+            cookie: 0,
+            offset_bytes: 0,
+            length_bytes: 0,
+        };
+        self.socket.send(&request.encode());
+    }
+}
+
+fn connect(place: &Place) -> io::Result<Socket> {
+    let (host, port) = match place {
+        Place::Unix(path) => return UnixStream::connect(path).map(Socket::Unix),
+        Place::Tcp { host, port } => (host.as_str(), *port),
+    };
+    let patience = Duration::from_nanos(PATIENCE.as_nanos());
+    let mut refused = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, patience) {
+            Ok(stream) => {
+                watch_over(&stream)?;
+                return Ok(Socket::Tcp(stream));
+            }
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+/// A host that vanishes without a word is noticed: nobody else would say that requests which it has
+/// not answered should be sent again.
+fn watch_over(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    sockopt::set_tcp_user_timeout(stream, SILENCE_MS)?;
+    Ok(())
+}
+
+/// The handshake. What the server sent behind it is left in `input`.
+fn greet(socket: &Socket, export: &str, input: &mut Vec<u8>) -> Result<Facts, ClientError> {
+    let mut greeting = Greeting::new(export);
+    let (mut output, mut room) = (Vec::new(), vec![0; INPUT_BYTES]);
+    let clock = Stopwatch::start();
+    loop {
+        let (taken, facts) = greeting.advance(input, &mut output)?;
+        input.drain(..taken);
+        if let Some(facts) = facts {
+            return Ok(facts);
+        }
+        if taken > 0 {
+            continue;
+        }
+        if clock.elapsed() > PATIENCE {
+            return Err(ClientError::Away(io::ErrorKind::TimedOut.into()));
+        }
+        let mut wanted = PollFlags::IN;
+        wanted.set(PollFlags::OUT, !output.is_empty());
+        let second = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        // A signal is no reason to give up: the sockets are asked all the same.
+        let _ = poll(&mut [PollFd::new(socket, wanted)], Some(&second));
+        let lost = || ClientError::Away(io::ErrorKind::ConnectionReset.into());
+        match socket.send(&output) {
+            _ if output.is_empty() => {}
+            Moved::Bytes(count) => drop(output.drain(..count)),
+            Moved::NotNow => {}
+            Moved::Closed | Moved::Broken => return Err(lost()),
+        }
+        match socket.receive(&mut room) {
+            Moved::Bytes(count) => input.extend(&room[..count]),
+            Moved::NotNow => {}
+            Moved::Closed | Moved::Broken => return Err(lost()),
+        }
+    }
+}

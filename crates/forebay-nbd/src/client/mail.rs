@@ -1,0 +1,62 @@
+//! What is left for the thread of a server, and how it is woken.
+
+use super::pending::Pending;
+use forebay_base::Span;
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use forebay_base::sync::{Mutex, lock};
+use forebay_block::Alarm;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Requests that came and that the thread has not looked at.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    letters: Mutex<VecDeque<Pending>>,
+    pub(crate) alarm: Arc<Alarm>,
+    bell: Waker,
+    /// Writes of whose end their submitter has surely heard.
+    pub(crate) told: AtomicU64,
+    is_stopped: AtomicBool,
+}
+
+impl Mail {
+    pub(crate) fn new(capacity: usize) -> Result<Mail, Errno> {
+        let alarm = Arc::new(Alarm::new()?);
+        Ok(Mail {
+            letters: Mutex::new(VecDeque::with_capacity(capacity)),
+            bell: alarm.bell(0),
+            alarm,
+            told: AtomicU64::new(0),
+            is_stopped: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn post(&self, pending: Pending) {
+        lock(&self.letters).push_back(pending);
+        self.bell.wake_by_ref();
+    }
+
+    /// Moves what came to the end of `backlog`; it came at `now`.
+    pub(crate) fn take(&self, backlog: &mut VecDeque<Pending>, now: Span) {
+        if self.alarm.take() == 0 {
+            return;
+        }
+        let mut letters = lock(&self.letters);
+        for letter in &mut *letters {
+            letter.since = now;
+        }
+        backlog.append(&mut letters);
+    }
+
+    /// Lets the thread end once it has finished everything.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.bell.wake_by_ref();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+}

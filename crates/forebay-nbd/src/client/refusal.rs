@@ -1,0 +1,49 @@
+//! Why a server cannot be used.
+
+use super::conversation::ConversationError;
+use super::greeting::GreetingError;
+use std::io;
+use thiserror::Error;
+
+/// Why a server cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// It cannot be reached, or leaves during its handshake.
+    #[error("the server cannot be reached ({0})")]
+    Away(io::Error),
+    /// The two did not come to terms.
+    #[error("the server cannot be used: {0}")]
+    Greeting(#[from] GreetingError),
+    /// It said something that has no meaning.
+    #[error("the server is not understood: {0}")]
+    Conversation(#[from] ConversationError),
+    /// It may not be written.
+    #[error("the server lets nobody write the export: it is read-only")]
+    ReadOnly,
+    /// It cannot make anything durable.
+    #[error("the server offers no FLUSH, so nothing that is written there would be safe")]
+    NoFlush,
+    /// Its export has no bytes.
+    #[error("the export has no bytes")]
+    Empty,
+    /// It came back as another one.
+    #[error(
+        "the export has {found_bytes} bytes now and had {known_bytes}; nothing is written there"
+    )]
+    Length {
+        /// Its length now.
+        found_bytes: u64,
+        /// Its length when it was opened.
+        known_bytes: u64,
+    },
+    /// It came back with other limits.
+    #[error("the server takes other blocks than before; nothing is written there")]
+    Blocks,
+    /// Its connections led to different servers.
+    #[error("the server is being replaced by another one")]
+    Changing,
+    /// This machine has no thread or descriptor left.
+    #[error("the system refused: {0}")]
+    System(io::Error),
+}
