@@ -8,11 +8,11 @@ const FRAMES: u32 = 64;
 /// Enough to have more than one count of stretches.
 const INDEX_FRAMES: u32 = 4_096;
 
-fn put_in(index: &Index, frames: &FrameTable, first: u64, run: Vec<u32>) -> u32 {
-    for &frame in &run {
+fn put_in(index: &Index, frames: &FrameTable, first: u64, run: &[u32]) -> u32 {
+    for &frame in run {
         frames.exclude_free(frame).leave();
     }
-    index.insert_run(frames, first, &run, flag::ANON)
+    index.insert_run(frames, first, run, flag::ANON)
 }
 
 #[test]
@@ -22,10 +22,10 @@ fn invariants_x2_and_x3_hold_for_a_run_over_two_stretches() {
     let index = Index::new(INDEX_FRAMES);
     let page = |page: u64| key(1, STRETCH + page);
     // Pages 3 before and 2 behind the border are there already.
-    assert_eq!(put_in(&index, &frames, page(0) - 3, vec![40]), 1);
-    assert_eq!(put_in(&index, &frames, page(2), vec![41]), 1);
+    assert_eq!(put_in(&index, &frames, page(0) - 3, &[40]), 1);
+    assert_eq!(put_in(&index, &frames, page(2), &[41]), 1);
     assert_eq!(
-        put_in(&index, &frames, page(0) - 4, (0..8).collect()),
+        put_in(&index, &frames, page(0) - 4, &[0, 1, 2, 3, 4, 5, 6, 7]),
         0b1011_1101
     );
     let expected = [0, 40, 2, 3, 4, 5, 41, 7];

@@ -112,7 +112,7 @@ impl Zone {
     /// Frees blank frames, the first of which is taken next: it may still be in the processor's
     /// cache, and memory that was never touched stays so.
     pub(crate) fn put_free(&self, blank: &[u32]) {
-        self.put(blank, |free, first| free.go_on_at(first));
+        self.put(blank, FreeFrames::go_on_at);
     }
 
     /// Frees blank frames whose pages were evicted. They are taken when it is their turn.
