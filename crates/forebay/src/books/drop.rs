@@ -36,8 +36,11 @@ impl Engine {
                     dropped.freed += 1;
                 }
                 Err(Refused::Busy) => {
-                    // The hold keeps the mark from a frame that was freed meanwhile.
-                    if let Ok(hold) = self.memory.frames.hold(frame, key) {
+                    // The hold keeps the mark from a frame that was freed meanwhile. A page that is
+                    // only held has no write whose end would take the mark away.
+                    if let Ok(hold) = self.memory.frames.hold(frame, key)
+                        && hold.word() & KEPT != 0
+                    {
                         self.memory.frames.set(hold.frame(), flag::RECLAIM);
                     }
                     dropped.kept += 1;

@@ -60,7 +60,14 @@ impl Memory {
         if !blank.is_empty() {
             zone.put_free(&self.frames, blank);
             self.counters.add(Counter::Pgfree, blank.len() as u64);
-            self.nodes[zone.node].freed.wake_all();
+            self.tell_freed();
+        }
+    }
+
+    /// Wakes the callers that wait for frames: those of each node may take the frames of all.
+    pub(crate) fn tell_freed(&self) {
+        for node in &self.nodes {
+            node.freed.wake_all();
         }
     }
 
