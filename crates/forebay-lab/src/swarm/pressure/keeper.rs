@@ -97,33 +97,35 @@ impl Keeper {
     }
 }
 
+/// A zone with so many free frames, for tests.
+#[cfg(test)]
+pub(super) fn zone(free: u64) -> ZoneStatistics {
+    ZoneStatistics {
+        name: "Normal".into(),
+        node: 0,
+        managed: 1_000,
+        free,
+        min: 40,
+        low: 50,
+        high: 60,
+        inactive_anon: 0,
+        active_anon: 0,
+        inactive_file: 0,
+        active_file: 0,
+        isolated_anon: 0,
+        isolated_file: 0,
+        lowmem_reserve: vec![0, 5],
+        dirty_limit: 0,
+        dirtyable: 0,
+        dirty: 0,
+        writeback: 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use forebay_base::Span;
-
-    fn zone(free: u64) -> ZoneStatistics {
-        ZoneStatistics {
-            name: "Normal".into(),
-            node: 0,
-            managed: 1_000,
-            free,
-            min: 40,
-            low: 50,
-            high: 60,
-            inactive_anon: 0,
-            active_anon: 0,
-            inactive_file: 0,
-            active_file: 0,
-            isolated_anon: 0,
-            isolated_file: 0,
-            lowmem_reserve: vec![0, 5],
-            dirty_limit: 0,
-            dirtyable: 0,
-            dirty: 0,
-            writeback: 0,
-        }
-    }
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Span::from_millis(ms)

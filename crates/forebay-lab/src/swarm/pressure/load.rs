@@ -10,6 +10,8 @@ pub(super) struct Load {
     pub(super) memory_bytes: u64,
     pub(super) nodes: Vec<NodeSettings>,
     pub(super) dirty: DirtyKnobs,
+    /// The distance of the marks: reclaim frees 32 pages at a time, and may pass near ones at once.
+    pub(super) watermark_scale_factor: u64,
     pub(super) eviction: Eviction,
     pub(super) pages_per_s: u64,
     /// What it writes is durable once it is committed.
@@ -21,6 +23,8 @@ pub(super) struct Load {
     pub(super) hot_pages: u64,
     pub(super) call_pages: u64,
     pub(super) rest: Span,
+    /// Readers rest together for a part of each second, so that kswapd comes to sleep.
+    pub(super) is_calm_at_times: bool,
     /// Anonymous pages, slots of swap, and what swap takes in a second.
     pub(super) anonymous: Option<(u64, u64, u64)>,
     /// Most of memory is held for a while now and then. Callers that need a frame look through all
@@ -50,6 +54,7 @@ impl Load {
             } else {
                 Eviction::TwoLists
             },
+            watermark_scale_factor: [10, 100, 500][chance.below(3) as usize],
             pages_per_s,
             is_unstable: chance.chance(1, 4),
             writers: chance.below(4),
@@ -58,6 +63,7 @@ impl Load {
             hot_pages: frames / 8 + chance.below(frames),
             call_pages: 1 << (2 * chance.below(3)),
             rest: Span::from_micros(500 << chance.below(5)),
+            is_calm_at_times: chance.chance(1, 2),
             anonymous: chance.chance(1, 2).then(|| {
                 let pages = frames / 2 + chance.below(frames / 2);
                 (

@@ -21,6 +21,9 @@ const LOOK: Span = Span::from_millis(10);
 const LOOKS_AT_MARKS: u64 = 8;
 /// Pages are held for at most this long.
 const HELD_MOST_US: u64 = 60_000;
+/// In each period there is a calm, if a load has them: longer than kswapd naps before it sleeps.
+const PERIOD: Span = Span::from_millis(1_000);
+const CALM: Span = Span::from_millis(350);
 /// Objects: of scanners, of rereaders, the held one, swap. Writers come first.
 const SCANNED: u64 = 100;
 const REREAD: u64 = 200;
@@ -86,6 +89,7 @@ fn open_cache(rt: &Rt, load: &Load, watch: &Arc<Watch>) -> Cache {
         memory_bytes: load.memory_bytes,
         nodes: load.nodes.clone(),
         dirty: load.dirty,
+        watermark_scale_factor: load.watermark_scale_factor,
         page_memory: PageMemory::Phantom,
         policy: Policy {
             eviction: load.eviction,
@@ -183,7 +187,7 @@ impl Stage {
         while self.goes_on() {
             self.read(&file, &mut bytes, at, reader).await;
             at = (at + bytes.len() as u64) % file.len();
-            self.rt.sleep(self.load.rest).await;
+            self.rest().await;
         }
     }
 
@@ -193,7 +197,17 @@ impl Stage {
         while self.goes_on() {
             let page = chance.below(self.load.hot_pages);
             self.read(&file, &mut bytes, page * PAGE, reader).await;
-            self.rt.sleep(self.load.rest).await;
+            self.rest().await;
+        }
+    }
+
+    /// A rest between two calls, or until a calm is over.
+    async fn rest(&self) {
+        self.rt.sleep(self.load.rest).await;
+        let into_period_ms = self.rt.now().as_millis() % PERIOD.as_millis();
+        if self.load.is_calm_at_times && into_period_ms < CALM.as_millis() {
+            let left_ms = CALM.as_millis() - into_period_ms;
+            self.rt.sleep(Span::from_millis(left_ms)).await;
         }
     }
 
@@ -233,7 +247,7 @@ impl Stage {
             } else {
                 let _ = memory.write_at(&bytes, at).await;
             }
-            self.rt.sleep(self.load.rest).await;
+            self.rest().await;
         }
     }
 }

@@ -100,7 +100,7 @@ impl Watch {
             }
         }
         let is_swapping = swap.is_some_and(|swap| seen.backings[swap].writes_in_flight > 0);
-        let what = state.callers.look(now, &seen, is_swapping);
+        let what = state.callers.look(now, &seen.zones, is_swapping);
         state.keep(what);
     }
 
