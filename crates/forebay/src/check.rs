@@ -356,9 +356,3 @@ fn compare(wrong: &mut Vec<String>, what: &str, counted: u64, found: u64) {
         ));
     }
 }
-
-fn compare_most(wrong: &mut Vec<String>, what: &str, found: u64, most: u64) {
-    if found > most {
-        wrong.push(format!("{what}: there are {found}, and {most} may be"));
-    }
-}

@@ -3,7 +3,6 @@
 //! They may be walked while callers and daemons are under way, as long as no thread is between two
 //! waits.
 
-use super::compare_most;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::policy::Eviction;
@@ -88,6 +87,12 @@ impl Engine {
                 )
             })
             .collect()
+    }
+}
+
+fn compare_most(wrong: &mut Vec<String>, what: &str, found: u64, most: u64) {
+    if found > most {
+        wrong.push(format!("{what}: there are {found}, and {most} may be"));
     }
 }
 
