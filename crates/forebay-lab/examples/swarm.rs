@@ -2,10 +2,11 @@
 //! the check of the mutations builds again and again.
 //!
 //! `cargo run --release -p forebay-lab --example swarm -- 0 2000` runs the seeds below 2000 and
-//! ends with status 1 at the first violation,
-//! or at the so-manyth if a third number says so.
+//! ends with status 1 at the first violation, or at the so-manyth if a third number says so. With
+//! the word `worlds` only those worlds are played that seeds have beside their runs: for shares,
+//! control loops and reclaim.
 
-use forebay_lab::swarm::{Campaign, Reduction};
+use forebay_lab::swarm::{Campaign, Reduction, run_worlds};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -21,6 +22,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if std::env::args().any(|word| word == "worlds") {
+        return worlds(first..end, most_violations);
+    }
     let campaign = Campaign {
         kept: Vec::new(),
         seeds: first..end,
@@ -55,5 +59,20 @@ fn main() -> ExitCode {
             eprintln!("swarm: no threads: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Plays the worlds of `seeds` alone, one after the other.
+fn worlds(seeds: std::ops::Range<u64>, most_violations: usize) -> ExitCode {
+    let found = seeds.filter_map(|seed| Some((seed, run_worlds(seed).violation?)));
+    let mut count = 0;
+    for (seed, violation) in found.take(most_violations) {
+        println!("seed {seed} {}: {}", violation.oracle, violation.what);
+        count += 1;
+    }
+    if count == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

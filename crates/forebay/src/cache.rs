@@ -302,4 +302,16 @@ impl Cache {
     pub fn check_ends(&self) -> Vec<String> {
         self.engine.check_ends()
     }
+
+    /// Says which marks pages have that they may not have, a sentence each: a part of
+    /// [`Cache::check`] that holds as long as no thread is between two waits.
+    pub fn check_marks(&self) -> Vec<String> {
+        self.engine.check_marks()
+    }
+
+    /// Says which nodes keep flags of reclaim though their kswapd sleeps, a sentence each. One that
+    /// was given up while a store hung may keep them.
+    pub fn check_flags(&self) -> Vec<String> {
+        self.engine.check_flags()
+    }
 }

@@ -3,6 +3,8 @@
 //!
 //! It cites the invariants by number and calls none of the code that maintains them.
 
+mod marks;
+
 use crate::engine::Engine;
 use crate::lists::List;
 use crate::state::backing::Backing;
@@ -35,6 +37,7 @@ impl Engine {
         self.check_books(&mut wrong);
         self.check_queues(&mut wrong);
         self.check_slots(&mut wrong);
+        wrong.extend(self.check_marks());
         wrong
     }
 

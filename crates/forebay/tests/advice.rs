@@ -33,3 +33,20 @@ fn a_range_that_is_not_needed_is_all_that_is_written() {
         bench.assert_consistent();
     });
 }
+
+/// A page that is held and clean has no write whose end would take the mark of reclaim away.
+#[test]
+fn a_page_that_is_held_and_not_needed_gets_no_mark_that_stays() {
+    simulate(2, |rt| async move {
+        let bench = Bench::plain(rt.clone(), 8);
+        let file = bench.open(0);
+        write_pages(&file, 0..4).await.expect("memory takes it");
+        file.sync().await.expect("the store is well");
+        let guard = file.page(1).await.expect("it is there");
+        let at = |page: u64| page * PAGE as u64;
+        assert_eq!(file.advise(Advice::DontNeed, 0..at(4)).await, Ok(()));
+        drop(guard);
+        assert_eq!(bench.cache.check_marks(), Vec::<String>::new());
+        bench.assert_consistent();
+    });
+}

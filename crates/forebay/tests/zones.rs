@@ -257,3 +257,42 @@ fn kswapd_sleeps_by_the_zones_that_are_asked_for() {
     assert_eq!(kept_awake, 0, "the smallest zone is always balanced");
     assert!(lowest.free <= lowest.low, "{lowest:?}");
 }
+
+/// A caller may take the frames of every node, so it is told of those that another node got back.
+#[test]
+fn a_caller_that_waits_for_a_frame_hears_of_one_in_another_node() {
+    simulate(11, |rt| async move {
+        let nodes = vec![NodeSettings::default(), NodeSettings::default()];
+        let settings = Settings {
+            nodes,
+            ..Settings::of_mib(4)
+        };
+        let bench = Bench::with(rt.clone(), settings, |_, _| Arc::new(Void));
+        let file = bench.open(64 << 20);
+        let far = file.on_node(1);
+        let mut guards = Vec::new();
+        let mut pages = 0..;
+        // The last one finds no frame.
+        while let Ok(guard) = far.page(pages.next().expect("without end")).await {
+            guards.push(guard);
+        }
+        let near = file.on_node(0);
+        let waits = rt.spawn("reader", async move {
+            let mut byte = [0];
+            near.read_at(&mut byte, 8_000 * PAGE as u64)
+                .await
+                .expect("there is room by then");
+        });
+        // By then it has looked through all of memory and waits for an event.
+        rt.sleep(Span::from_millis(90)).await;
+        assert!(!waits.is_finished());
+        let on_far = guards.drain(..400).count() as u64;
+        let freed = far.advise(forebay::Advice::DontNeed, 0..on_far * PAGE as u64);
+        freed.await.expect("they are clean");
+        for _ in 0..10 {
+            rt.yield_now().await;
+        }
+        assert!(waits.is_finished(), "it sleeps on beside free frames");
+        drop(guards);
+    });
+}

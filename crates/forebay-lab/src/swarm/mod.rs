@@ -8,8 +8,8 @@
 //! `reopen`). The judges call no code of the engine: bytes follow from a version and a place
 //! (`pattern`), and sums follow from the stores' own counts (`books`).
 //!
-//! Some seeds have additional worlds of their own, for shares (`shares`), work (`work`) and the
-//! other control loops (`loops`).
+//! Some seeds have additional worlds of their own, for shares (`shares`), work (`work`), the
+//! other control loops (`loops`) and reclaim (`pressure`).
 
 mod abandon;
 mod books;
@@ -31,6 +31,7 @@ mod nowhere;
 mod observer;
 mod pattern;
 mod plan;
+mod pressure;
 mod reopen;
 mod roles;
 mod run;
@@ -49,6 +50,6 @@ mod world;
 pub use campaign::{Campaign, Failed, Reached, Report};
 pub use kept::{KeptSeed, kept_seeds};
 pub use plan::{Part, Reduction};
-pub use run::{Outcome, run_seed, run_twin};
+pub use run::{Outcome, run_seed, run_twin, run_worlds};
 pub use shrink::shrink;
 pub use verdict::{Oracle, Violation};

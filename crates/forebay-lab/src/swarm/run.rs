@@ -6,6 +6,7 @@ use super::client::{Client, PAGE, read_only};
 use super::ledger::Ledger;
 use super::loops::judge_loops;
 use super::plan::{Part, Plan, Reduction};
+use super::pressure::judge_pressure;
 use super::reopen::judge_images;
 use super::roles;
 use super::scatter::scatter;
@@ -85,12 +86,25 @@ pub(super) type Ended = Arc<Mutex<Vec<Client>>>;
 pub fn run_seed(seed: u64, reduction: &Reduction) -> Outcome {
     caught(|| {
         let mut outcome = run(&Plan::draw(seed, reduction));
-        outcome.violation = outcome
-            .violation
-            .or_else(|| judge_shares(seed))
-            .or_else(|| judge_work(seed))
-            .or_else(|| judge_loops(seed));
+        outcome.violation = outcome.violation.or_else(|| judge_worlds(seed));
         outcome
+    })
+}
+
+/// What the worlds that `seed` has beside its run find.
+fn judge_worlds(seed: u64) -> Option<Violation> {
+    judge_shares(seed)
+        .or_else(|| judge_work(seed))
+        .or_else(|| judge_loops(seed))
+        .or_else(|| judge_pressure(seed))
+}
+
+/// Plays the worlds that `seed` has beside its run, and not the run: what takes time in a search
+/// for what their oracles find.
+pub fn run_worlds(seed: u64) -> Outcome {
+    caught(|| Outcome {
+        violation: judge_worlds(seed),
+        ..Outcome::default()
     })
 }
 

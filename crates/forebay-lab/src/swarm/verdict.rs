@@ -36,6 +36,9 @@ pub enum Oracle {
     Limit,
     /// A store whose estimated rate is much faster or slower than the real one.
     Estimate,
+    /// A kswapd that sleeps where it should not, a flag or mark that is left, or a reclaimer that
+    /// is not woken by what it waits for.
+    Reclaim,
     /// Two runs of one seed that differ.
     Twin,
     /// The program stopped itself.

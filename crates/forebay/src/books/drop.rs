@@ -39,8 +39,11 @@ impl Engine {
                 }
                 Err(Refused::Busy) => {
                     // The hold makes sure that the mark is not set on a frame that was freed
-                    // meanwhile.
-                    if let Ok(hold) = self.memory.frames.hold(frame, key) {
+                    // meanwhile. A page that is only held gets none: it has no write whose end would
+                    // take the mark away.
+                    if let Ok(hold) = self.memory.frames.hold(frame, key)
+                        && hold.word() & KEPT != 0
+                    {
                         self.memory.frames.set(hold.frame(), flag::RECLAIM);
                     }
                     dropped.kept += 1;

@@ -75,7 +75,7 @@ impl Engine {
                     break;
                 }
                 self.count(Counter::BalloonDeflate, freed);
-                self.memory.nodes[zone.node].freed.wake_all();
+                self.memory.wake_frame_waiters();
             }
         }
     }

@@ -146,7 +146,7 @@ impl Memory {
     pub(crate) fn free_frames(&self, zone: &Zone, blank: &[u32]) {
         if !blank.is_empty() {
             zone.put_free(blank);
-            self.frames_are_free(zone, blank.len());
+            self.frames_are_free(blank.len());
         }
     }
 
@@ -154,13 +154,20 @@ impl Memory {
     pub(crate) fn free_evicted(&self, zone: &Zone, blank: &[u32]) {
         if !blank.is_empty() {
             zone.put_evicted(blank);
-            self.frames_are_free(zone, blank.len());
+            self.frames_are_free(blank.len());
         }
     }
 
-    fn frames_are_free(&self, zone: &Zone, count: usize) {
+    fn frames_are_free(&self, count: usize) {
         self.counters.add(Counter::Pgfree, count as u64);
-        self.nodes[zone.node].freed.wake_all();
+        self.wake_frame_waiters();
+    }
+
+    /// Wakes the callers that wait for frames. Those of each node may take the frames of all.
+    pub(crate) fn wake_frame_waiters(&self) {
+        for node in &self.nodes {
+            node.freed.wake_all();
+        }
     }
 
     /// Pages that somebody holds, counted over all frames: for a message, never for a decision.

@@ -49,7 +49,8 @@ pub(crate) struct Node {
     writeback_throttled: AtomicUsize,
     written: AtomicU64,
     written_at_first_wait: AtomicU64,
-    /// Notified when frames of the node were freed.
+    /// Notified when frames were freed, of this node or of another whose frames its callers may
+    /// take.
     pub(crate) freed: WaitQueue,
     /// Workingset activations at the end of the last run, anon and file.
     refaults_noted: [AtomicU64; 2],
