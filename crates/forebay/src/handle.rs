@@ -1,5 +1,6 @@
 //! What a handle remembers beside its object; the last one that goes lets the object go.
 
+use crate::caller::{CallerKey, CallerKind};
 use crate::engine::Engine;
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
@@ -18,6 +19,8 @@ pub(crate) struct Handle {
     pub(crate) backing: Arc<Backing>,
     pub(crate) stream: Stream,
     pub(crate) dirtier: Dirtier,
+    /// Whose it is.
+    pub(crate) caller: CallerKey,
     pub(crate) node: usize,
     /// Reading alone is allowed.
     pub(crate) is_read_only: bool,
@@ -33,6 +36,7 @@ impl Handle {
         object: Arc<ObjectState>,
         node: usize,
         is_read_only: bool,
+        caller: CallerKey,
     ) -> Handle {
         let backing = engine.backing_of(&object);
         Handle {
@@ -41,8 +45,9 @@ impl Handle {
             } else {
                 0
             },
-            stream: Stream::new(engine.settings.readahead_pages),
+            stream: Stream::new(engine.knobs.readahead_pages()),
             dirtier: Dirtier::default(),
+            caller,
             cursor: Mutex::new(object.errors.sample()),
             is_read_only,
             backing,
@@ -52,11 +57,21 @@ impl Handle {
         }
     }
 
-    /// Another one on the same object, for node `node`.
+    /// Another one on the same object, for node `node`. It belongs to the same caller, or is a
+    /// handle of its own if nobody said whose this is.
     pub(crate) fn beside(&self, node: usize) -> Handle {
+        let caller = match self.caller.kind() {
+            CallerKind::Handle => self.engine.ledger.next_handle(),
+            _ => self.caller,
+        };
+        self.beside_for(node, caller)
+    }
+
+    /// The same for `caller`.
+    pub(crate) fn beside_for(&self, node: usize, caller: CallerKey) -> Handle {
         self.object.handles.fetch_add(1, Ordering::AcqRel);
         let (engine, object) = (self.engine.clone(), self.object.clone());
-        Handle::new(engine, object, node, self.is_read_only)
+        Handle::new(engine, object, node, self.is_read_only, caller)
     }
 }
 

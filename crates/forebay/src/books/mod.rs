@@ -9,13 +9,17 @@
 //! | `activity` | who is at work for a store, and who pauses for it |
 //! | `size` | what the budget gives the zones, once objects have taken their part |
 //! | `drop` | clean pages that go before reclaim comes to them |
+//! | `calls` | what a call waits for, and what its end tells |
+//! | `why` | whom the ledger blames |
 //! | `objects` | what objects take, and which are forgotten |
 
 pub(crate) mod accounts;
 pub(crate) mod activity;
+pub(crate) mod calls;
 pub(crate) mod drop;
 pub(crate) mod limits;
 pub(crate) mod objects;
 pub(crate) mod rates;
 pub(crate) mod records;
 pub(crate) mod size;
+pub(crate) mod why;

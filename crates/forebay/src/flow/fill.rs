@@ -8,6 +8,7 @@ mod plan;
 
 pub(crate) use self::plan::{FillPlan, Touch};
 
+use crate::books::calls::Call;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
@@ -22,6 +23,7 @@ use crate::state::read_meter::MEASURED;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, pages_for};
+use forebay_law::blame::Cause;
 use forebay_rt::Work;
 use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
@@ -131,6 +133,7 @@ impl Engine {
     /// reclaim frees nothing.
     pub(crate) async fn fill(
         self: &Arc<Self>,
+        call: &Call<'_>,
         object: &ObjectState,
         plan: FillPlan,
         needed: Range<u64>,
@@ -148,7 +151,7 @@ impl Engine {
                 continue;
             }
             let is_needed = needed.contains(&page);
-            let Some(fresh) = self.frame_to_fill(&mut run, want, is_needed).await? else {
+            let Some(fresh) = self.frame_to_fill(call, &mut run, want, is_needed).await? else {
                 self.mark(Mark::FillShort);
                 run.submit();
                 if page >= needed.start {
@@ -165,6 +168,7 @@ impl Engine {
                     // A caller that reads ahead may hold a page that the resize waits for.
                     break;
                 }
+                let _waiting = self.waiting(&call.waits, Cause::Resize);
                 self.resize_ends(object).await?;
                 continue;
             };
@@ -195,6 +199,7 @@ impl Engine {
     /// short and the page is not needed.
     async fn frame_to_fill(
         &self,
+        call: &Call<'_>,
         run: &mut PendingRun<'_>,
         want: Want,
         is_needed: bool,
@@ -205,13 +210,17 @@ impl Engine {
             }
             if is_needed {
                 run.submit();
-                return self.frame(want).await.map(Some);
+                return self.frame(call, want).await.map(Some);
             }
             if !run.may_reclaim {
                 return Ok(None);
             }
             run.submit();
-            run.may_reclaim = Box::pin(self.direct_reclaim(want)).await > 0;
+            let waiting = self
+                .waiting(&call.waits, Cause::DirectReclaim)
+                .counted(Counter::AllocstallUs);
+            run.may_reclaim = Box::pin(self.direct_reclaim(call, want)).await > 0;
+            drop(waiting);
         }
     }
 

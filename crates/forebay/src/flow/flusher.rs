@@ -100,7 +100,7 @@ impl Engine {
                 .flush_round(backing, WritebackReason::Periodic, u64::MAX)
                 .await;
         }
-        let interval = self.settings.writeback_interval;
+        let interval = self.knobs.writeback_interval();
         let now = self.rt.now();
         if interval != Span::ZERO && now.since(*last_old_flush) >= interval {
             *last_old_flush = now;
@@ -144,10 +144,10 @@ impl Engine {
             self.rt.yield_now().await;
         } else if self.is_over_background(backing) {
             let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
-        } else if self.settings.writeback_interval == Span::ZERO {
+        } else if self.knobs.writeback_interval() == Span::ZERO {
             asked.await;
         } else {
-            let mut next = last_old_flush + self.settings.writeback_interval;
+            let mut next = last_old_flush + self.knobs.writeback_interval();
             if let Some(due_ms) = lock(&backing.lists).first_due_ms() {
                 next = next.min(Instant::ZERO + Span::from_millis(due_ms));
             }
@@ -177,7 +177,7 @@ impl Engine {
             },
             dirty_since_ms: match reason {
                 WritebackReason::Periodic => {
-                    now_ms.checked_sub(self.settings.dirty_expire.as_millis())
+                    now_ms.checked_sub(self.knobs.dirty_expire().as_millis())
                 }
                 _ => Some(now_ms),
             },

@@ -14,7 +14,8 @@
 //! 5. a bucket of the index
 //! 6. a zone's balloon, `ZoneLists::chains`, `Zone::free`
 //! 7. `Backing::rates`, what is measured of its reads, the cache's limits, a store's activity,
-//!    counters, the error sequence of an object, the lines of its cuts and of its commits
+//!    counters, the error sequence of an object, the lines of its cuts and of its commits, the
+//!    ledger, the heaviest writers, the last pause of a call, the change of knobs
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
 //! is waited for under one.
@@ -35,7 +36,10 @@ pub(crate) mod flusher_requests;
 pub(crate) mod frame;
 pub(crate) mod gauge;
 pub(crate) mod global;
+pub(crate) mod heaviest;
 pub(crate) mod index;
+pub(crate) mod knobs;
+pub(crate) mod ledger;
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod objects;
@@ -49,6 +53,7 @@ pub(crate) mod swap;
 pub(crate) mod swap_ahead;
 pub(crate) mod unused_files;
 pub(crate) mod vectors;
+pub(crate) mod waits;
 pub(crate) mod write_cut;
 pub(crate) mod zone;
 
