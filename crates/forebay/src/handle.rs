@@ -1,4 +1,5 @@
-//! What a handle remembers beside its object; the last one that goes lets the object go.
+//! What a handle remembers beside its object. The last handle lets the object go when it is
+//! dropped.
 
 use crate::caller::{CallerKey, CallerKind};
 use crate::engine::Engine;
@@ -22,11 +23,11 @@ pub(crate) struct Handle {
     /// Whose it is.
     pub(crate) caller: CallerKey,
     pub(crate) node: usize,
-    /// Reading alone is allowed.
+    /// Only reading is allowed.
     pub(crate) is_read_only: bool,
-    /// Flags of a page that must not be written now.
+    /// Flags of a page whose content must not be changed now.
     pub(crate) unwritable: u64,
-    /// What of the failures of the object this handle has heard.
+    /// Which failures of the object were reported to this handle.
     pub(crate) cursor: Mutex<Cursor>,
 }
 
@@ -57,8 +58,8 @@ impl Handle {
         }
     }
 
-    /// Another one on the same object, for node `node`. It belongs to the same caller, or is a
-    /// handle of its own if nobody said whose this is.
+    /// Another handle on the same object, for node `node`. It belongs to the same caller. If the
+    /// program did not name one, it is a caller of its own.
     pub(crate) fn beside(&self, node: usize) -> Handle {
         let caller = match self.caller.kind() {
             CallerKind::Handle => self.engine.ledger.next_handle(),
@@ -79,8 +80,8 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.engine.dirtier_gone(&self.dirtier);
         let is_last = self.engine.objects.let_go(&self.object);
-        // That is one call alone: two tasks that drop one memory's pages would drop those of
-        // whoever gets its number after the first.
+        // This happens in one call only. If two tasks dropped the pages of the same memory, the
+        // second would drop those of the object that gets its number after the first.
         if is_last && self.object.is_anonymous() {
             self.engine.drop_anonymous(&self.object);
         } else if is_last {

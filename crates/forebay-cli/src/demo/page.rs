@@ -19,7 +19,7 @@ pub(super) fn render(records: &[Record]) -> String {
 
 /// The first picture as a file of its own.
 pub(super) fn picture(records: &[Record]) -> String {
-    page::standalone(&longest_writes(records).render())
+    longest_writes(records).standalone()
 }
 
 fn points(record: &Record, value: impl Fn(&Tick) -> Option<f64>) -> Vec<(f64, f64)> {

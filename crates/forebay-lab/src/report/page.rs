@@ -6,7 +6,8 @@ use super::pictures::{Gallery, galleries};
 use super::table::{number, of_runs_with_it};
 use crate::outcome::{ExpectationResult, Outcome};
 
-const STYLE: &str = include_str!("page.css");
+/// The style of the page; that of its pictures follows it.
+const STYLE: &str = concat!(include_str!("page.css"), include_str!("chart/chart.css"));
 
 /// The page of one comparison: tables first, then the pictures.
 pub fn of_runs(title: &str, outcomes: &[Outcome]) -> String {
@@ -48,32 +49,6 @@ fn expectations(outcomes: &[Outcome]) -> String {
         return String::new();
     }
     format!("<h2>What was found</h2>\n{}", table(&head, &rows, 5))
-}
-
-/// A picture that needs no page: its style is inside, in the light colours, because a viewer may
-/// support neither variables nor colour schemes.
-pub fn standalone(svg: &str) -> String {
-    let Some((open, rest)) = svg.split_once('>') else {
-        return svg.to_owned();
-    };
-    let rules = STYLE.find(".title").map_or("", |at| &STYLE[at..]);
-    let paper = "<rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
-    let font = "font: 12px sans-serif";
-    let mut picture = format!("{open} style=\"{font}\">\n<style>\n{rules}</style>\n{paper}{rest}");
-    for (name, colour) in light_colours() {
-        picture = picture.replace(&format!("var({name})"), colour);
-    }
-    picture
-}
-
-/// The variables of the style that are colours, with their light values.
-fn light_colours() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let light = STYLE.split('}').next().unwrap_or_default();
-    let declared = light
-        .split([';', '{'])
-        .filter_map(|line| line.split_once(':'));
-    let trimmed = declared.map(|(name, value)| (name.trim(), value.trim()));
-    trimmed.filter(|(name, _)| name.starts_with("--"))
 }
 
 /// A whole page around `body`.

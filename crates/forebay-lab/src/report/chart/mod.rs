@@ -16,6 +16,7 @@ mod axis;
 mod envelope;
 mod frame;
 mod layer;
+mod standalone;
 
 pub use axis::{Axis, Scale};
 pub use envelope::{Bucket, envelope};

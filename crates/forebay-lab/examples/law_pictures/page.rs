@@ -11,8 +11,8 @@ The head of each source file has the same nine items, from the question to the l
 `cargo doc -p forebay-law --open` shows them with these pictures.
 ";
 
-const ORIGIN: &str =
-    "Written by `cargo run -p forebay-law --example pictures`; change the sources, not this page.";
+const ORIGIN: &str = "\
+Written by `cargo run -p forebay-lab --example law_pictures`; change the sources, not this page.";
 
 /// Every law with its subject and its picture.
 pub(crate) fn gallery(laws: &[Law]) -> String {

@@ -18,7 +18,7 @@ use forebay_law::swapahead::{SwapaheadInputs, window_pages};
 use forebay_law::throttle::wakes_writeback_waiters;
 use forebay_law::watermark::{MarkSpacing, Watermarks, min_free_kib, watermarks};
 
-use crate::svg::{Axis, Curve, Knee, Picture};
+use crate::picture::{Axis, Curve, Knee, Picture};
 
 /// A law: its file and its picture.
 pub(crate) struct Law {
@@ -31,7 +31,7 @@ macro_rules! laws {
     ($($name:ident),* $(,)?) => {
         [$(Law {
             name: stringify!($name),
-            source: include_str!(concat!("../../src/", stringify!($name), ".rs")),
+            source: include_str!(concat!("../../../forebay-law/src/", stringify!($name), ".rs")),
             picture: $name,
         }),*]
     };
@@ -70,8 +70,8 @@ fn watermark() -> Picture {
         |name, mark: fn(Watermarks) -> u64| even(name, (0, 4_096), 256, |mib| mark(marks(mib)));
     Picture {
         title: "Marks of a zone that is alone",
-        x: Axis::even("size of the zone (MiB)", 0, 4_096, 512, 1),
-        y: Axis::even("free pages", 0, 4_500, 500, 1),
+        x: Axis::even("size of the zone (MiB)", (0, 4_096), 1),
+        y: Axis::even("free pages", (0, 4_500), 1),
         curves: vec![
             of("high", |marks| marks.high),
             of("low", |marks| marks.low),
@@ -94,8 +94,8 @@ fn scan() -> Picture {
     };
     Picture {
         title: "What a pass takes from anonymous pages",
-        x: Axis::even("cost of anonymous pages", 0, 10_000, 1_000, 1),
-        y: Axis::even("part of the pass (percent)", 0, 1_000, 100, 10),
+        x: Axis::even("cost of anonymous pages", (0, 10_000), 1),
+        y: Axis::even("part of the pass (percent)", (0, 1_000), 10),
         curves: vec![
             part("swappiness 140", 140),
             part("swappiness 100", 100),
@@ -126,8 +126,8 @@ fn shrink() -> Picture {
     };
     Picture {
         title: "What a pass asks back of a cache of objects",
-        x: Axis::even("how pressing it is (12 - priority)", 0, 12, 1, 1),
-        y: Axis::even("part of the cache (percent)", 0, 2_000, 200, 10),
+        x: Axis::even("how pressing it is (12 - priority)", (0, 12), 1),
+        y: Axis::even("part of the cache (percent)", (0, 2_000), 10),
         curves: vec![
             asked("2 seeks", 2),
             asked("4 seeks", 4),
@@ -156,8 +156,8 @@ fn refault() -> Picture {
     let range = (0, 400_000);
     Picture {
         title: "The longest absence after which a file page is activated at once",
-        x: Axis::even("active file pages (thousands)", 0, 400_000, 50_000, 1_000),
-        y: Axis::even("refault distance (thousands)", 0, 500_000, 100_000, 1_000),
+        x: Axis::even("active file pages (thousands)", (0, 400_000), 1_000),
+        y: Axis::even("refault distance (thousands)", (0, 500_000), 1_000),
         curves: vec![
             even("with swap", range, 80, |active| longest(active, true)),
             even("without swap", range, 80, |active| longest(active, false)),
@@ -191,8 +191,8 @@ fn s3_fifo() -> Picture {
     };
     Picture {
         title: "Looks before a page is evicted",
-        x: Axis::even("touches after the first", 0, 6, 1, 1),
-        y: Axis::even("looks", 0, 5, 1, 1),
+        x: Axis::even("touches after the first", (0, 6), 1),
+        y: Axis::even("looks", (0, 5), 1),
         curves: vec![
             of("a page of main", Queue::Main),
             of("a page of the small queue", Queue::Small),
@@ -214,8 +214,8 @@ fn readahead() -> Picture {
     };
     Picture {
         title: "The window that follows",
-        x: Axis::even("last window (pages)", 0, 128, 16, 1),
-        y: Axis::even("next window (pages)", 0, 128, 16, 1),
+        x: Axis::even("last window (pages)", (0, 128), 1),
+        y: Axis::even("next window (pages)", (0, 128), 1),
         curves: vec![sizes("max 128", 128), sizes("max 32", 32)],
         knees: vec![
             Knee {
@@ -263,8 +263,8 @@ fn reach() -> Picture {
     };
     Picture {
         title: "The reach of a reader that waits",
-        x: Axis::even("windows read", 0, 12, 1, 1),
-        y: Axis::even("pages", 0, 4_000, 500, 1),
+        x: Axis::even("windows read", (0, 12), 1),
+        y: Axis::even("pages", (0, 4_000), 1),
         curves: vec![
             of("100 ms away", 100_000),
             of("20 ms away", 20_000),
@@ -293,8 +293,8 @@ fn swapahead() -> Picture {
     };
     Picture {
         title: "Slots read with a swapped page",
-        x: Axis::even("pages of the last window that were used", 0, 32, 4, 1),
-        y: Axis::even("window (pages)", 0, 36, 4, 1),
+        x: Axis::even("pages of the last window that were used", (0, 32), 1),
+        y: Axis::even("window (pages)", (0, 36), 1),
         curves: vec![pages("max 32", 32), pages("max 8", 8)],
         knees: vec![],
         levels: vec![],
@@ -309,8 +309,8 @@ fn throttle() -> Picture {
     };
     Picture {
         title: "Pages to be written before the waiters are woken",
-        x: Axis::even("waiters", 0, 64, 8, 1),
-        y: Axis::even("pages written since the first came", 0, 2_250, 250, 1),
+        x: Axis::even("waiters", (0, 64), 1),
+        y: Axis::even("pages written since the first came", (0, 2_250), 1),
         curves: vec![even("all are woken", (1, 64), 63, needed)],
         knees: vec![],
         levels: vec![],
@@ -327,8 +327,8 @@ fn limits() -> Picture {
     });
     Picture {
         title: "The hard limit after the threshold fell",
-        x: Axis::even("time (s)", 0, 60_000, 10_000, 1_000),
-        y: Axis::even("pages (thousands)", 100_000, 200_000, 20_000, 1_000),
+        x: Axis::even("time (s)", (0, 60_000), 1_000),
+        y: Axis::even("pages (thousands)", (100_000, 200_000), 1_000),
         curves: vec![curve(
             "hard limit",
             steps.take(301).map(|limit| (limit.updated_ms, limit.limit)),
@@ -360,8 +360,8 @@ fn share() -> Picture {
     }
     Picture {
         title: "A store begins to write beside another of the same speed",
-        x: Axis::even("time (s)", 0, 20_000, 2_000, 1_000),
-        y: Axis::even("share (percent)", 0, 1_000, 100, 10),
+        x: Axis::even("time (s)", (0, 20_000), 1_000),
+        y: Axis::even("share (percent)", (0, 1_000), 10),
         curves: vec![curve("the busy one", of_busy), curve("the new one", of_new)],
         knees: vec![Knee {
             name: "one period",
@@ -381,8 +381,8 @@ fn bandwidth() -> Picture {
     };
     Picture {
         title: "A store falls to half its speed",
-        x: Axis::even("time (s)", 0, 20_000, 2_000, 1_000),
-        y: Axis::even("pages per second", 10_000, 26_000, 2_000, 1),
+        x: Axis::even("time (s)", (0, 20_000), 1_000),
+        y: Axis::even("pages per second", (10_000, 26_000), 1),
         curves: vec![
             curve(
                 "average",
@@ -407,8 +407,8 @@ fn position() -> Picture {
     let law = |dirty| polynomial(aim, dirty, limits.thresh) * 1_000 / 1_024;
     Picture {
         title: "By how much a writer's rate is scaled",
-        x: Axis::even("dirty pages (thousands)", 140_000, 210_000, 10_000, 1_000),
-        y: Axis::even("polynomial (percent)", 0, 2_000, 250, 10),
+        x: Axis::even("dirty pages (thousands)", (140_000, 210_000), 1_000),
+        y: Axis::even("polynomial (percent)", (0, 2_000), 10),
         curves: vec![even("polynomial", (140_000, 210_000), 280, law)],
         knees: vec![
             Knee {
@@ -436,8 +436,8 @@ fn rate() -> Picture {
     let samples = closed_loop(limits, 10, 25_600).take(151);
     Picture {
         title: "Ten writers find their rate",
-        x: Axis::even("time (s)", 0, 30_000, 5_000, 1_000),
-        y: Axis::even("pages per second", 0, 30_000, 5_000, 1),
+        x: Axis::even("time (s)", (0, 30_000), 1_000),
+        y: Axis::even("pages per second", (0, 30_000), 1),
         curves: vec![curve(
             "ratelimit",
             samples.map(|sample| (sample.now_ms, sample.ratelimit)),
@@ -458,13 +458,13 @@ fn pause() -> Picture {
     let of = |name, value: fn(PauseSizing) -> u64| {
         curve(
             name,
-            (0..=10).map(|doublings| (doublings, value(sized(doublings)))),
+            (0..=10).map(|doublings| (1 << doublings, value(sized(doublings)))),
         )
     };
     Picture {
         title: "How writers that share a store are paused",
-        x: Axis::doubling("writers", 10),
-        y: Axis::even("ms, or pages", 0, 250, 50, 1),
+        x: Axis::log("writers", (1, 1_024)),
+        y: Axis::even("ms, or pages", (0, 250), 1),
         curves: vec![
             of("target (ms)", |sizing| sizing.target_ms),
             of("quota (pages)", |sizing| sizing.next_quota_pages),
@@ -490,8 +490,8 @@ fn pace() -> Picture {
     };
     Picture {
         title: "The sleep after a write of 1 MiB",
-        x: Axis::even("rate of the writer (MB/s)", 0, 1_000, 100, 256),
-        y: Axis::even("ms", 0, 60, 10, 1_000),
+        x: Axis::even("rate of the writer (MB/s)", (0, 1_000), 256),
+        y: Axis::even("ms", (0, 60), 1_000),
         curves: vec![even("sleep", (5_120, 256_000), 250, sleep_us)],
         knees: vec![Knee {
             name: "30 MB/s",
@@ -505,14 +505,8 @@ fn chunk() -> Picture {
     let law = |average| write_chunk(average, 200_000, u64::MAX);
     Picture {
         title: "Pages of one file in one turn",
-        x: Axis::even(
-            "bandwidth (thousand pages per second)",
-            0,
-            80_000,
-            10_000,
-            1_000,
-        ),
-        y: Axis::even("chunk (pages)", 0, 30_000, 5_000, 1),
+        x: Axis::even("bandwidth (thousand pages per second)", (0, 80_000), 1_000),
+        y: Axis::even("chunk (pages)", (0, 30_000), 1),
         curves: vec![even("chunk", (0, 80_000), 800, law)],
         knees: vec![Knee {
             name: "average / 2 = dirty_limit / 8",

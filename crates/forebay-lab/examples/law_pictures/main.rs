@@ -1,13 +1,13 @@
 //! Draws the pictures of the laws, `docs/laws`, from the laws themselves, so that no picture can
 //! drift from the code, and a page that shows them all.
 //!
-//! `cargo run -p forebay-law --example pictures` writes them. With `--check` nothing is written,
-//! and the exit status is 1 if a file on disk is not what would be written, or if a law does not
-//! include its picture.
+//! `cargo run -p forebay-lab --example law_pictures` writes them. With `--check` nothing is
+//! written, and the exit status is 1 if a file on disk is not what would be written, or if a law
+//! does not include its picture.
 
 mod curves;
 mod page;
-mod svg;
+mod picture;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         [] => write_files(),
         [only] if only == "--check" => check_files(),
         _ => {
-            eprintln!("usage: pictures [--check]");
+            eprintln!("usage: law_pictures [--check]");
             return ExitCode::from(2);
         }
     };
@@ -35,7 +35,7 @@ fn files() -> Vec<(PathBuf, String)> {
     let mut files = vec![(folder.join("README.md"), page::gallery(&curves::LAWS))];
     for law in &curves::LAWS {
         let path = folder.join(law.name).with_extension("svg");
-        files.push((path, svg::drawn(&(law.picture)())));
+        files.push((path, picture::drawn(&(law.picture)())));
     }
     files
 }
@@ -58,8 +58,8 @@ fn check_files() -> io::Result<ExitCode> {
         if on_disk != content {
             let name = path.file_name().unwrap_or_default().display();
             eprintln!(
-                "docs/laws/{name} differs from the law: run `cargo run -p forebay-law --example \
-                 pictures` and look at the change"
+                "docs/laws/{name} differs from the law: run `cargo run -p forebay-lab --example \
+                 law_pictures` and look at the change"
             );
             status = ExitCode::FAILURE;
         }
