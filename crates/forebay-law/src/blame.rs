@@ -138,7 +138,7 @@ pub enum Cause {
     StoreRead,
     /// A page that a guard or another call holds.
     PageHeld,
-    /// Writes that a sync asked for.
+    /// Writes that a sync asked for, or a writer of an old policy.
     SyncWrites,
     /// The store's commit.
     Commit,
