@@ -12,7 +12,7 @@
 //! | `waited_us` | us, by cause | 0 and up | the ledger |
 //! | `elapsed_us` | us | 0 and up | the window of the ledger |
 //! | `own_pages`, `dirty_pages` | pages | 0 and up | the heaviest writers; the counters |
-//! | `own_pages_per_s`, `fair_pages_per_s` | pages/s | 0 and up | the writer's clock; the base rate |
+//! | `own_pages_per_s`, `fair_pages_per_s` | pages/s | 0 and up | the writer's clock; base rate |
 //! | `is_at_hard_limit` | | | the position law |
 //! | `is_store_silent`, `is_unmeasured` | | | the store's answers; the bandwidth law |
 //! | `failed_pages` | pages | 0 and up | the counters |
@@ -28,7 +28,7 @@
 //! cause of a pause = failed pages     if they are more than half of what is dirty
 //!                    silent store     if the store has requests and answers none
 //!                    unmeasured store if its rate is not known yet
-//!                    another's dirty  if own < dirty / 4, and at the hard limit, or own rate <= fair
+//!                    another's dirty  if own < dirty / 4, and at the limit or own rate <= fair
 //!                    own rate         otherwise
 //!
 //! paused   = own rate + another's dirty + along
@@ -89,7 +89,7 @@
 //! # Why not the simpler one
 //!
 //! The cause with most of the time is not yet a culprit: every pause looks like the writer's own
-//! rate, also when the store has become slow or somebody has turned a limit down. Blame by shares of the
+//! rate, also when the store has become slow or a limit was turned down. Blame by shares of the
 //! dirty pages alone would accuse the writer with most pages even if all others write as fast as it
 //! does. So the time is divided: first what would not have been waited with the store and the limit
 //! of a minute ago, then the rest by what was measured at each pause.
