@@ -16,6 +16,7 @@
 mod arithmetic;
 
 pub mod bandwidth;
+pub mod blame;
 pub mod chunk;
 pub mod history;
 pub mod limits;

@@ -5,7 +5,7 @@ use crate::error::{BuildError, MemoryError};
 use crate::lists::shadow;
 use crate::marks;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
-use crate::state::{dirty_index, frame, index, zone};
+use crate::state::{dirty_index, frame, index, ledger, zone};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, show_bytes};
 
@@ -24,7 +24,7 @@ const SMALLEST_ZONE_PAGES: u64 = 128;
 const PAGE_PRICE_BYTES: u64 = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
 
 /// Costs that do not grow with the number of pages are at most the price of this many pages.
-const FIXED_PAGES: u64 = 4;
+const FIXED_PAGES: u64 = 6;
 
 /// The memory of objects is taken off the pages in steps of this part of the budget, and of at
 /// least this many bytes, so that a few objects change nothing.
@@ -52,16 +52,17 @@ impl Budget {
         if are_given(settings) {
             return Ok(Budget::of(given_pages(settings)?));
         }
-        let budget = Budget::of(pages_by_weight(settings, settings.memory_bytes)?);
-        // In a small budget, costs that do not grow with the pages are more than the pages' share
-        // of them.
-        let excess = budget.memory_bytes().saturating_sub(settings.memory_bytes);
-        if excess == 0 {
-            return Ok(budget);
+        let mut left = settings.memory_bytes;
+        loop {
+            let budget = Budget::of(pages_by_weight(settings, left)?);
+            // The ledger is beside what a page may cost, and what does not grow with the pages is
+            // more than their share of it in a small budget.
+            let excess = budget.memory_bytes().saturating_sub(settings.memory_bytes);
+            if excess == 0 {
+                return Ok(budget);
+            }
+            left = left.saturating_sub(excess.next_multiple_of(PAGE_PRICE_BYTES));
         }
-        let whole_pages = excess.next_multiple_of(PAGE_PRICE_BYTES);
-        let left = settings.memory_bytes.saturating_sub(whole_pages);
-        Ok(Budget::of(pages_by_weight(settings, left)?))
     }
 
     fn of(zone_pages: Vec<Vec<u64>>) -> Budget {
@@ -74,7 +75,7 @@ impl Budget {
             io_vector_pages: (frames / 64).clamp(4, 256) as usize,
             wait_queues: (frames / 512).clamp(2, 256) as usize,
         };
-        let overhead = budget.overhead_bytes();
+        let overhead = budget.overhead_bytes() - budget.ledger_bytes();
         assert!(
             overhead <= frames * OVERHEAD_LIMIT_BYTES || frames < 1 << 10,
             "{overhead} bytes beside {frames} pages exceed the promise"
@@ -156,7 +157,13 @@ impl Budget {
         let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
         let counts = counters::BYTES + marks::BYTES + index::stretch_bytes(self.frames);
         let free = zone::free_bytes(self.frames);
-        (self.frames as usize * per_frame + vectors + queues + blocks + counts + free) as u64
+        let beside = self.frames as usize * per_frame + vectors + queues + blocks + counts + free;
+        beside as u64 + self.ledger_bytes()
+    }
+
+    /// Bytes of the ledger, which is no page's: it stops growing at a mebibyte.
+    fn ledger_bytes(&self) -> u64 {
+        ledger::bytes_for(self.frames) as u64
     }
 }
 
@@ -281,7 +288,8 @@ mod tests {
     fn a_page_costs_at_most_64_bytes_more_than_its_own() {
         for mib in [4, 16, 64, 256, 1024, 16_384] {
             let budget = plan(mib << 20).expect("the budget is large enough");
-            let per_page = budget.overhead_bytes().div_ceil(u64::from(budget.frames));
+            let of_pages = budget.overhead_bytes() - budget.ledger_bytes();
+            let per_page = of_pages.div_ceil(u64::from(budget.frames));
             assert!(
                 per_page <= OVERHEAD_LIMIT_BYTES,
                 "{mib} MiB: {per_page} bytes a page"

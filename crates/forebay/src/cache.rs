@@ -1,11 +1,14 @@
 //! The cache: built once, shared by its clones, closed explicitly.
 
+use crate::caller::{Caller, CallerKey};
 use crate::engine::Engine;
 use crate::error::{BuildError, MemoryError, SyncError};
+use crate::event::{CallKind, WaitedCall};
 use crate::file::File;
 use crate::marks::Mark;
 use crate::memory::Swap;
 use crate::policy::ScanBalance;
+use crate::retune::Changes;
 use crate::settings::{BackingSettings, Parts, Settings};
 use crate::shrinker::Shrinker;
 use crate::state::backing::Backing;
@@ -13,7 +16,10 @@ use crate::state::object::Origin;
 use crate::state::swap::{SwapRetry, SwapSlots};
 use crate::state::swap_ahead::SwapAhead;
 use crate::state::vectors::IoVectors;
+use crate::state::waits::CallOf;
 use crate::statistics::Statistics;
+use crate::why::{Cause, WaitRow, Why};
+use forebay_base::Span;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
 use forebay_base::units::{byte_of, pages_for};
 use forebay_store::{Durability, ObjectId, Store};
@@ -140,6 +146,20 @@ impl Cache {
         self.open_as(store, object, length_bytes, true)
     }
 
+    /// As [`Cache::open`], with a handle that belongs to `caller`: [`Cache::why`] tells its name.
+    ///
+    /// # Errors
+    /// As [`Cache::open`].
+    pub fn open_for(
+        &self,
+        store: &AttachedStore,
+        object: ObjectId,
+        length_bytes: u64,
+        caller: &Caller,
+    ) -> Result<File, BuildError> {
+        Ok(self.open(store, object, length_bytes)?.for_caller(caller))
+    }
+
     fn open_as(
         &self,
         store: &AttachedStore,
@@ -152,7 +172,8 @@ impl Cache {
             object,
         };
         let object = self.engine.open(origin, length_bytes)?;
-        Ok(File::new(self.engine.clone(), object, is_read_only))
+        let caller = self.engine.ledger.next_handle();
+        Ok(File::new(self.engine.clone(), object, is_read_only, caller))
     }
 
     /// Names the object of a store to which anonymous pages are written: `length_bytes` of room.
@@ -219,7 +240,8 @@ impl Cache {
     /// ```
     pub fn anonymous(&self, length_bytes: u64) -> Result<File, BuildError> {
         let object = self.engine.anonymous(pages_for(length_bytes))?;
-        Ok(File::new(self.engine.clone(), object, false))
+        let caller = self.engine.ledger.next_handle();
+        Ok(File::new(self.engine.clone(), object, false, caller))
     }
 
     /// Changes the memory budget while the cache runs. The budget cannot exceed the memory taken at
@@ -251,6 +273,14 @@ impl Cache {
     /// # }).unwrap();
     /// ```
     pub async fn set_memory(&self, memory_bytes: u64) -> Result<u64, MemoryError> {
+        let call = self.engine.call_of(CallOf {
+            caller: CallerKey::CACHE,
+            bdi: None,
+            kind: CallKind::Memory,
+            offset_bytes: 0,
+            bytes: memory_bytes,
+        });
+        let _waiting = self.engine.waiting(&call.waits, Cause::Memory);
         let pages_over = self.engine.set_memory(memory_bytes).await?;
         Ok(byte_of(pages_over))
     }
@@ -264,6 +294,53 @@ impl Cache {
     /// Counters, gauges and limits at this instant.
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics()
+    }
+
+    /// Who waited, for what and who is to blame: in the last `last`, rounded up to minutes. If
+    /// none is given, or more than nine minutes, it is since the start.
+    pub fn why(&self, last: Option<Span>) -> Why {
+        self.engine.why(last)
+    }
+
+    /// How long each caller waited for each store and cause, in the same window.
+    pub fn wait_rows(&self, last: Option<Span>) -> Vec<WaitRow> {
+        self.engine.wait_rows(last)
+    }
+
+    /// The latest calls that took [`Settings::stall_threshold`] or longer from their first wait on,
+    /// of those that ended in the last `last`, or of all that are kept. The newest first.
+    pub fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
+        self.engine.stalls(last)
+    }
+
+    /// The caller whom events call `key`.
+    pub fn caller(&self, key: CallerKey) -> Caller {
+        self.engine.ledger.caller(key)
+    }
+
+    /// The callers that dirtied most lately, at most eight, with their parts of what is dirty, in
+    /// pages. Heaviest first.
+    pub fn heaviest_callers(&self) -> Vec<(Caller, u64)> {
+        self.engine.heaviest_callers()
+    }
+
+    /// Turns knobs while the cache runs, and returns their old values. If one is refused, nothing
+    /// changes.
+    ///
+    /// # Errors
+    /// [`BuildError::BadSetting`] with what is allowed, `Memory`, `Closed`.
+    pub fn retune(&self, changes: &Changes) -> Result<Changes, BuildError> {
+        self.engine.retune(changes)
+    }
+
+    /// Every knob that [`Cache::retune`] can turn, as it is now.
+    pub fn tuned(&self) -> Changes {
+        self.engine.tuned()
+    }
+
+    /// How often knobs were turned: whoever shows them asks again only when this has changed.
+    pub fn times_tuned(&self) -> u64 {
+        self.engine.knobs.version()
     }
 
     /// Writes everything that is dirty in every object and makes it durable.

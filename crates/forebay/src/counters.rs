@@ -142,6 +142,10 @@ counters! {
     ThrottledCongested => "reclaim_throttled_congested",
     /// Time that reclaimers waited for any of these reasons (microseconds).
     ThrottledUs => "reclaim_throttled_us",
+    /// Time that callers took to get a frame, with the reclaim that they did for it (microseconds).
+    AllocstallUs => "allocstall_us",
+    /// Time that syncs waited for writes and commits (microseconds).
+    SyncWaitedUs => "sync_waited_us",
     /// Waits that lasted longer than their bound and were reported (events).
     WaitsOverdue => "waits_overdue",
 }

@@ -17,6 +17,9 @@ use crate::state::congestion::Congestion;
 use crate::state::dirty_index::BlockSlab;
 use crate::state::frame::FrameTable;
 use crate::state::global::GlobalDirty;
+use crate::state::heaviest::Heaviest;
+use crate::state::knobs::{KnobValues, Knobs};
+use crate::state::ledger::Ledger;
 use crate::state::object::{ObjectState, Origin};
 use crate::state::objects::ObjectTable;
 use crate::state::shrinkers::Shrinkers;
@@ -38,12 +41,16 @@ const PAUSES: usize = 64;
 /// All of a cache. Flows borrow it; the daemons and the requests in flight share it.
 pub(crate) struct Engine {
     me: Weak<Engine>,
+    /// As they were at start. What changes since then is in `knobs`.
     pub(crate) settings: Settings,
+    pub(crate) knobs: Knobs,
     /// What the policy takes over from older kernels.
     pub(crate) past: Past,
     pub(crate) budget: Budget,
     pub(crate) rt: Rt,
     pub(crate) records: Records,
+    pub(crate) ledger: Ledger,
+    pub(crate) heaviest: Heaviest,
     pub(crate) memory: Memory,
     pub(crate) slab: BlockSlab,
     pub(crate) balloon: Balloon,
@@ -100,6 +107,9 @@ impl Engine {
             vectors: IoVectors::new(budget.io_vectors, budget.io_vector_pages),
             rt: parts.rt,
             records,
+            ledger: Ledger::for_frames(budget.frames),
+            heaviest: Heaviest::default(),
+            knobs: Knobs::new(&KnobValues::of(&settings)),
             balloon: Balloon {
                 memory_bytes: Mutex::new(budget.limit_bytes(&settings)),
                 ..Balloon::default()

@@ -61,6 +61,9 @@ pub enum BuildError {
         /// Pages asked for.
         pages: u64,
     },
+    /// A memory budget was refused.
+    #[error("{0}")]
+    Memory(#[from] MemoryError),
     /// The cache was closed.
     #[error("the cache is closed; build another one")]
     Closed,

@@ -1,9 +1,11 @@
 //! Trace events by the names and fields of the kernel's tracepoints (spec/writeback.md 12,
 //! spec/reclaim.md 8.3), and where they go.
 
+use crate::caller::CallerKey;
 use crate::policy::DirtyThrottle;
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
+use forebay_law::blame::Cause;
 use forebay_law::pause::{DirtierClock, PauseSizing};
 use forebay_law::position::PositionInputs;
 use forebay_law::rate::RateInputs;
@@ -55,6 +57,120 @@ pub struct PauseRecord {
     pub now_us: u64,
     /// Length of the pause.
     pub pause_us: u64,
+}
+
+/// What a call was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A guard on a page.
+    Page,
+    /// A sync; its bytes are those that were dirty before it.
+    Sync,
+    /// A cut, or a longer object.
+    Truncate,
+    /// A discard, or an object that was given up.
+    Discard,
+    /// Advice.
+    Advise,
+    /// Another budget; its bytes are the budget.
+    Memory,
+}
+
+impl CallKind {
+    /// Its name for people and for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            CallKind::Read => "read",
+            CallKind::Write => "write",
+            CallKind::Page => "page",
+            CallKind::Sync => "sync",
+            CallKind::Truncate => "truncate",
+            CallKind::Discard => "discard",
+            CallKind::Advise => "advise",
+            CallKind::Memory => "memory",
+        }
+    }
+}
+
+/// Causes that a call tells of: those for which it waited longest.
+const CAUSES_TOLD: usize = 6;
+
+/// How long a call waited for what, the longest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CauseTimes([Option<(Cause, u32)>; CAUSES_TOLD]);
+
+impl CauseTimes {
+    /// The longest of the times that `us` gives.
+    pub(crate) fn of(us: impl Fn(Cause) -> u64) -> CauseTimes {
+        let mut times = CauseTimes::default();
+        for cause in Cause::ALL {
+            let us = u32::try_from(us(cause)).unwrap_or(u32::MAX);
+            let is_shorter = |known: &Option<(Cause, u32)>| known.is_none_or(|(_, it)| it < us);
+            let Some(at) = times.0.iter().position(is_shorter).filter(|_| us > 0) else {
+                continue;
+            };
+            times.0[at..].rotate_right(1);
+            times.0[at] = Some((cause, us));
+        }
+        times
+    }
+
+    /// Each cause and how long it was waited for.
+    pub fn iter(&self) -> impl Iterator<Item = (Cause, Span)> + '_ {
+        let known = self.0.iter().flatten();
+        known.map(|&(cause, us)| (cause, Span::from_micros(u64::from(us))))
+    }
+}
+
+/// The decision that let a call pause last: the part of its [`PauseRecord`] that people read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseView {
+    /// Which limit.
+    pub limit: PauseLimit,
+    /// Dirty pages and pages under writeback.
+    pub dirty: u64,
+    /// The level at which the laws hold them.
+    pub setpoint: u64,
+    /// The level at which writers stop.
+    pub hard_limit: u64,
+    /// The position ratio, 1024 for 1.
+    pub pos_ratio: u64,
+    /// What the writer was allowed, pages/s; 0: nothing, or not known.
+    pub task_ratelimit: u64,
+    /// Pages that it had dirtied since its last evaluation.
+    pub dirtied: u64,
+    /// What of the dirty pages was its own, about.
+    pub own_dirty: u64,
+    /// Who had dirtied most lately, of the others.
+    pub heaviest_other: Option<CallerKey>,
+}
+
+/// A call that waited, as its end tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitedCall {
+    /// Who called.
+    pub caller: CallerKey,
+    /// Number of the store, if it was about one.
+    pub bdi: Option<usize>,
+    /// What it did.
+    pub kind: CallKind,
+    /// The first byte that it was about.
+    pub offset_bytes: u64,
+    /// How many bytes it was about.
+    pub bytes: u64,
+    /// When it first waited.
+    pub began: Instant,
+    /// How long it took from then on, with all that it did between its waits.
+    pub took: Span,
+    /// What it waited for.
+    pub causes: CauseTimes,
+    /// The decision that let it pause last, if one did.
+    pub pause: Option<PauseView>,
 }
 
 /// Pages of a zone, or of all zones, at the time of an event.
@@ -257,6 +373,11 @@ pub enum Event {
         pages: u64,
         /// The failure as an `errno` value.
         errno: i32,
+    },
+    /// A call that waited at all has ended, or was dropped.
+    CallWaited {
+        /// Who, for what and how long.
+        call: WaitedCall,
     },
     /// A wait lasted longer than its bound.
     WaitOverdue {

@@ -1,7 +1,9 @@
 //! A handle on an object: what a program reads and writes.
 
+use crate::caller::{Caller, CallerKey};
 use crate::engine::Engine;
 use crate::error::{AccessError, SyncError};
+use crate::event::CallKind;
 use crate::flow::Missing;
 use crate::flow::sync::ALL_PAGES;
 use crate::guard::PageGuard;
@@ -77,10 +79,42 @@ impl Clone for File {
 
 impl File {
     /// A handle that owns one count of `object.handles`.
-    pub(crate) fn new(engine: Arc<Engine>, object: Arc<ObjectState>, is_read_only: bool) -> File {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        object: Arc<ObjectState>,
+        is_read_only: bool,
+        caller: CallerKey,
+    ) -> File {
         File {
-            handle: Arc::new(Handle::new(engine, object, 0, is_read_only)),
+            handle: Arc::new(Handle::new(engine, object, 0, is_read_only, caller)),
         }
+    }
+
+    /// Another handle on the same object that belongs to `caller`: who asks why a caller waited
+    /// ([`crate::Cache::why`]) is told its name.
+    ///
+    /// ```
+    /// # forebay_rt::block_on(async {
+    /// # use forebay::{Cache, Caller, Settings};
+    /// # use forebay_store::{MemoryStore, ObjectId};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let store = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+    /// let backup = cache.open(&store, ObjectId(1), 0)?.for_caller(&Caller::named("backup"));
+    /// backup.write_at(b"all of it", 0).await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn for_caller(&self, caller: &Caller) -> File {
+        self.handle.engine.ledger.remember(caller);
+        File {
+            handle: Arc::new(self.handle.beside_for(self.handle.node, caller.key())),
+        }
+    }
+
+    /// Whose handle it is.
+    pub fn caller(&self) -> CallerKey {
+        self.handle.caller
     }
 
     /// Another handle on the same object, whose frames come from node `node` if that has any.
@@ -309,7 +343,8 @@ impl File {
             cursor,
             ..
         } = &*self.handle;
-        engine.sync_pages(object, pages, cursor).await
+        let call = engine.call(&self.handle, CallKind::Sync, byte_of(pages.start), 0);
+        engine.sync_pages(&call, object, pages, cursor).await
     }
 
     /// Makes the object `length_bytes` long; what lies past that is dropped, dirty or not. If the
@@ -372,7 +407,7 @@ impl File {
     /// As [`File::read_at`] for `WillNeed`; none for the others.
     pub async fn advise(&self, advice: Advice, range: Range<u64>) -> Result<(), AccessError> {
         let Handle { engine, stream, .. } = &*self.handle;
-        let usual = engine.settings.readahead_pages;
+        let usual = engine.knobs.readahead_pages();
         match advice {
             Advice::Normal => stream.change(|state| {
                 (state.max_pages, state.is_random) = (usual, false);

@@ -1,6 +1,7 @@
 //! What a handle remembers beside its object. The last handle lets the object go when it is
 //! dropped.
 
+use crate::caller::{CallerKey, CallerKind};
 use crate::engine::Engine;
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
@@ -19,6 +20,8 @@ pub(crate) struct Handle {
     pub(crate) backing: Arc<Backing>,
     pub(crate) stream: Stream,
     pub(crate) dirtier: Dirtier,
+    /// Whose it is.
+    pub(crate) caller: CallerKey,
     pub(crate) node: usize,
     /// Only reading is allowed.
     pub(crate) is_read_only: bool,
@@ -34,6 +37,7 @@ impl Handle {
         object: Arc<ObjectState>,
         node: usize,
         is_read_only: bool,
+        caller: CallerKey,
     ) -> Handle {
         let backing = engine.backing_of(&object);
         Handle {
@@ -42,8 +46,9 @@ impl Handle {
             } else {
                 0
             },
-            stream: Stream::new(engine.settings.readahead_pages),
+            stream: Stream::new(engine.knobs.readahead_pages()),
             dirtier: Dirtier::default(),
+            caller,
             cursor: Mutex::new(object.errors.sample()),
             is_read_only,
             backing,
@@ -53,11 +58,21 @@ impl Handle {
         }
     }
 
-    /// Another handle on the same object, for node `node`.
+    /// Another handle on the same object, for node `node`. It belongs to the same caller. If the
+    /// program did not name one, it is a caller of its own.
     pub(crate) fn beside(&self, node: usize) -> Handle {
+        let caller = match self.caller.kind() {
+            CallerKind::Handle => self.engine.ledger.next_handle(),
+            _ => self.caller,
+        };
+        self.beside_for(node, caller)
+    }
+
+    /// The same for `caller`.
+    pub(crate) fn beside_for(&self, node: usize, caller: CallerKey) -> Handle {
         self.object.handles.fetch_add(1, Ordering::AcqRel);
         let (engine, object) = (self.engine.clone(), self.object.clone());
-        Handle::new(engine, object, node, self.is_read_only)
+        Handle::new(engine, object, node, self.is_read_only, caller)
     }
 }
 

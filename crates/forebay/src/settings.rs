@@ -108,6 +108,8 @@ pub struct Settings {
     pub answer_timeout: Span,
     /// A call that waits for a guard to be dropped, or for a frame, fails after this long (5 s).
     pub held_timeout: Span,
+    /// A call that waits for this long in all is kept as a stall (10 ms).
+    pub stall_threshold: Span,
     /// The most objects: open ones, and closed files of which something is remembered. Each takes
     /// some 2 KB of `memory_bytes`, unless zones say how many frames they have.
     pub objects_limit: u32,
@@ -134,6 +136,7 @@ impl Default for Settings {
             tick: Span::from_millis(4),
             answer_timeout: Span::from_secs(30),
             held_timeout: Span::from_secs(5),
+            stall_threshold: Span::from_millis(10),
             objects_limit: 65_536,
             prefault: true,
             page_memory: PageMemory::Real,

@@ -4,6 +4,7 @@
 //! page is or when a page is written, which is the flusher's business.
 
 use crate::error::BuildError;
+use crate::settings::BackingSettings;
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
 use crate::state::flusher_requests::FlusherWork;
@@ -42,14 +43,10 @@ impl Stores {
         let guaranteed = known
             .backings
             .iter()
-            .map(|other| other.settings.min_ratio_percent);
+            .map(|other| other.knobs.min_ratio_percent());
         let min_sum = guaranteed.sum::<u64>() + min_ratio_percent;
         if min_sum >= 100 {
-            return Err(BuildError::BadSetting {
-                setting: "min_ratio_percent",
-                given: min_ratio_percent.to_string(),
-                allowed: "less than 100 over all stores together",
-            });
+            return Err(too_much_guaranteed(min_ratio_percent));
         }
         let backing = Arc::new(make(known.backings.len()));
         if !arena.is_phantom() && !known.has_forgotten {
@@ -59,6 +56,40 @@ impl Stores {
         known.backings.push(backing.clone());
         self.min_percent_sum.store(min_sum, Ordering::Relaxed);
         Ok(backing)
+    }
+
+    /// Gives store `number` the knobs that `change` makes of those it has, unless they are refused.
+    /// Returns those that it had.
+    pub(crate) fn retune(
+        &self,
+        number: usize,
+        change: impl FnOnce(BackingSettings) -> BackingSettings,
+    ) -> Result<BackingSettings, BuildError> {
+        let known = lock(&self.known);
+        let Some(backing) = known.backings.get(number) else {
+            return Err(BuildError::BadSetting {
+                setting: "store",
+                given: number.to_string(),
+                allowed: "the number of a store that is attached",
+            });
+        };
+        let before = BackingSettings {
+            min_ratio_percent: backing.knobs.min_ratio_percent(),
+            max_ratio_percent: backing.knobs.max_ratio_percent(),
+            strict_limit: backing.knobs.strict_limit(),
+            ..backing.settings
+        };
+        let after = change(before);
+        after.check()?;
+        let others = known.backings.iter().filter(|it| it.number != number);
+        let of_others: u64 = others.map(|other| other.knobs.min_ratio_percent()).sum();
+        let min_sum = of_others + after.min_ratio_percent;
+        if min_sum >= 100 {
+            return Err(too_much_guaranteed(after.min_ratio_percent));
+        }
+        backing.knobs.set(&after);
+        self.min_percent_sum.store(min_sum, Ordering::Relaxed);
+        Ok(before)
     }
 
     pub(crate) fn min_percent_sum(&self) -> u64 {
@@ -124,5 +155,13 @@ impl Stores {
                 backing.store.register_memory(base, bytes);
             }
         }
+    }
+}
+
+fn too_much_guaranteed(min_ratio_percent: u64) -> BuildError {
+    BuildError::BadSetting {
+        setting: "min_ratio_percent",
+        given: min_ratio_percent.to_string(),
+        allowed: "less than 100 over all stores together",
     }
 }

@@ -39,6 +39,8 @@ pub enum Oracle {
     /// A kswapd that sleeps where it should not, a flag or mark that is left, or a reclaimer that
     /// is not woken by what it waits for.
     Reclaim,
+    /// A call that waited and does not say for what, or sums of waits that disagree.
+    Waits,
     /// Two runs of one seed that differ.
     Twin,
     /// The program stopped itself.

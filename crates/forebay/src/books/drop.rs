@@ -39,8 +39,8 @@ impl Engine {
                 }
                 Err(Refused::Busy) => {
                     // The hold makes sure that the mark is not set on a frame that was freed
-                    // meanwhile. A page that is only held gets none: it has no write whose end would
-                    // take the mark away.
+                    // meanwhile. A page that is only held gets none: no write of it is to end, and
+                    // nothing else takes the mark away.
                     if let Ok(hold) = self.memory.frames.hold(frame, key)
                         && hold.word() & KEPT != 0
                     {

@@ -14,7 +14,7 @@ impl Engine {
     /// clean, so that reclaim always finds something.
     pub(crate) fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.memory.dirtyable_pages();
-        let mut limits = dirty_limits(dirtyable, &self.settings.dirty);
+        let mut limits = dirty_limits(dirtyable, &self.knobs.dirty());
         let cap = dirtyable - dirtyable / 4;
         limits.thresh = limits.thresh.min(cap);
         limits.background = limits.background.min(cap - cap / 8);
@@ -32,8 +32,8 @@ impl Engine {
     pub(crate) fn store_thresh(&self, backing: &Backing, thresh: u64) -> u64 {
         let share = self.global.share(backing, self.now_ms());
         let limits = ShareLimits {
-            min_percent: backing.settings.min_ratio_percent,
-            max_percent: backing.settings.max_ratio_percent,
+            min_percent: backing.knobs.min_ratio_percent(),
+            max_percent: backing.knobs.max_ratio_percent(),
             min_percent_sum: self.stores.min_percent_sum(),
         };
         store_thresh(thresh, share, limits)
@@ -106,7 +106,7 @@ impl Engine {
             Some(ZoneDirtyLimits::Off) => true,
             Some(_) => {
                 let node = &self.memory.nodes[zone.node];
-                self.memory.node_takes_dirty(node, &self.settings.dirty)
+                self.memory.node_takes_dirty(node, &self.knobs.dirty())
             }
         }
     }
@@ -117,7 +117,7 @@ impl Engine {
         limits::zone_limit(
             dirtyable,
             || self.memory.dirtyable_pages(),
-            &self.settings.dirty,
+            &self.knobs.dirty(),
         )
     }
 

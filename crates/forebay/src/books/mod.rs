@@ -9,13 +9,17 @@
 //! | `activity` | what is at work for a store, and which writers pause for it |
 //! | `size` | what the budget gives the zones, once objects have taken their part |
 //! | `drop` | clean pages that go before reclaim reaches them |
+//! | `calls` | what a call waits for, and what its end reports |
+//! | `why` | which suspect the ledger blames |
 //! | `objects` | the memory that objects take, and which of them are forgotten |
 
 pub(crate) mod accounts;
 pub(crate) mod activity;
+pub(crate) mod calls;
 pub(crate) mod drop;
 pub(crate) mod limits;
 pub(crate) mod objects;
 pub(crate) mod rates;
 pub(crate) mod records;
 pub(crate) mod size;
+pub(crate) mod why;

@@ -4,6 +4,7 @@
 //! kswapd is woken, and below the min marks the caller reclaims for itself. A caller never writes
 //! another's page (promise 4): when only dirty pages are left it waits for the flusher.
 
+use crate::books::calls::Call;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
@@ -12,6 +13,7 @@ use crate::memory::{FreshFrame, FreshRun};
 use crate::state::node::Node;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
+use forebay_law::blame::Cause;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 use forebay_law::watermark::{MarkRelief, is_above};
 
@@ -117,11 +119,18 @@ impl Engine {
         })
     }
 
-    /// A frame, whatever it takes except writing another's page.
-    pub(crate) async fn frame(&self, want: Want) -> Result<FreshFrame<'_>, AccessError> {
+    /// A frame for `call`, whatever it takes except writing another's page.
+    pub(crate) async fn frame(
+        &self,
+        call: &Call<'_>,
+        want: Want,
+    ) -> Result<FreshFrame<'_>, AccessError> {
         if let Some(fresh) = self.try_frame(want) {
             return Ok(fresh);
         }
+        let _waiting = self
+            .waiting(&call.waits, Cause::NoFrames)
+            .counted(Counter::AllocstallUs);
         let began = self.rt.now();
         let mut fruitless = Fruitless::default();
         loop {
@@ -136,7 +145,7 @@ impl Engine {
             // On the heap, once for each run of reclaim: otherwise every read and every write would
             // be as large as this, and each caller moves them.
             let run_began = self.rt.now();
-            let reclaimed = Box::pin(self.direct_reclaim(want)).await;
+            let reclaimed = Box::pin(self.direct_reclaim(call, want)).await;
             if let Some(fresh) = self.memory.frame_above_min(want.node) {
                 return Ok(fresh);
             }

@@ -1,6 +1,7 @@
 //! Anonymous memory from its making to its last handle: it begins as zeros, and at its end its
 //! pages and slots are given back. What goes to swap in between is in `swap`.
 
+use crate::books::calls::Call;
 use crate::engine::Engine;
 use crate::error::{AccessError, BuildError};
 use crate::flow::alloc::Want;
@@ -12,6 +13,7 @@ use crate::state::zone::Zone;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::{AtomicU32, Ordering};
 use forebay_base::units::{byte_of, pages_for};
+use forebay_law::blame::Cause;
 use std::sync::Arc;
 
 impl Engine {
@@ -30,13 +32,15 @@ impl Engine {
     /// Puts in a page of zeros for an anonymous page that nobody has written yet.
     pub(crate) async fn make_zeros(
         self: &Arc<Self>,
+        call: &Call<'_>,
         handle: &Handle,
         page: u64,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
-        let fresh = self.frame(Want::to_read(handle.node)).await?;
+        let fresh = self.frame(call, Want::to_read(handle.node)).await?;
         let Some(batch) = object.begin_batch() else {
             drop(fresh);
+            let _waiting = self.waiting(&call.waits, Cause::Resize);
             self.resize_ends(object).await?;
             return Ok(());
         };

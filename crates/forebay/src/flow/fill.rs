@@ -8,6 +8,7 @@ mod plan;
 
 pub(crate) use self::plan::{FillPlan, Touch};
 
+use crate::books::calls::Call;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
@@ -23,6 +24,7 @@ use crate::state::read_meter::MEASURED;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, pages_for};
+use forebay_law::blame::Cause;
 use forebay_rt::Work;
 use forebay_store::{IoKind, PagePointer, Request};
 use std::ops::Range;
@@ -159,10 +161,10 @@ impl Engine {
     /// reclaim frees nothing.
     pub(crate) async fn fill(
         self: &Arc<Self>,
-        object: &ObjectState,
+        call: &Call<'_>,
+        (object, node): (&ObjectState, usize),
         plan: FillPlan,
         needed: Range<u64>,
-        node: usize,
     ) -> Result<(), AccessError> {
         let want = Want::to_read(node);
         let mut run = PendingRun::new(self, object, needed.clone());
@@ -179,7 +181,7 @@ impl Engine {
             let is_needed = needed.contains(&page);
             let wanted = absent as usize;
             let Some(fresh) = self
-                .frames_to_fill(&mut run, (want, wanted), is_needed)
+                .frames_to_fill(call, &mut run, (want, wanted), is_needed)
                 .await?
             else {
                 self.mark(Mark::FillShort);
@@ -198,6 +200,7 @@ impl Engine {
                     // A caller that reads ahead may hold a page that the resize waits for.
                     break;
                 }
+                let _waiting = self.waiting(&call.waits, Cause::Resize);
                 self.resize_ends(object).await?;
                 continue;
             };
@@ -221,6 +224,7 @@ impl Engine {
     /// if memory is short and the first of the pages is not needed.
     async fn frames_to_fill(
         &self,
+        call: &Call<'_>,
         run: &mut PendingRun<'_>,
         (want, wanted): (Want, usize),
         is_needed: bool,
@@ -231,14 +235,18 @@ impl Engine {
             }
             if is_needed {
                 run.submit();
-                let fresh = self.frame(want).await?;
+                let fresh = self.frame(call, want).await?;
                 return Ok(Some(fresh.into()));
             }
             if !run.may_reclaim {
                 return Ok(None);
             }
             run.submit();
-            run.may_reclaim = Box::pin(self.direct_reclaim(want)).await > 0;
+            let waiting = self
+                .waiting(&call.waits, Cause::DirectReclaim)
+                .counted(Counter::AllocstallUs);
+            run.may_reclaim = Box::pin(self.direct_reclaim(call, want)).await > 0;
+            drop(waiting);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cache::Cache;
+use crate::event::CallKind;
 use crate::file::{Advice, File};
 use crate::settings::{Parts, Settings};
 use crate::state::zone::Zone;
@@ -75,8 +76,11 @@ impl World {
         self.faults
             .inject(Fault::each(IoKind::Read, FaultAction::NeverAnswer));
         let plan = FillPlan::unmarked(0..PAGES + 9);
+        let call = self
+            .engine()
+            .call(&self.file.handle, CallKind::Advise, 0, 0);
         self.engine()
-            .fill(object, plan, 0..0, 0)
+            .fill(&call, (object, 0), plan, 0..0)
             .await
             .expect("nobody waits");
         object.requests_in_flight.load(Ordering::Acquire)

@@ -100,7 +100,7 @@ impl Engine {
                 .flush_round(backing, WritebackReason::Periodic, u64::MAX)
                 .await;
         }
-        let interval = self.settings.writeback_interval;
+        let interval = self.knobs.writeback_interval();
         let now = self.rt.now();
         let is_due = interval != Span::ZERO && now.since(*last_old_flush) >= interval;
         if is_due && !lock(&backing.lists).is_empty() {
@@ -142,7 +142,10 @@ impl Engine {
         // If it had objects lately it looks again at the next interval, though it has none now. So
         // the first object of that time need not wake it: the file of a caller that writes and
         // syncs over and over is dirty for the first time each time.
-        let next = last_old_flush + self.settings.writeback_interval;
+        // Read once, because it may be changed meanwhile: the bound that B3 asks for must be the
+        // one that is waited for.
+        let interval = self.knobs.writeback_interval();
+        let next = last_old_flush + interval;
         let looks_again = had_objects && next > self.rt.now();
         let is_empty = lock(&backing.lists).arm(looks_again);
         if is_empty && !looks_again {
@@ -151,7 +154,7 @@ impl Engine {
             self.rt.yield_now().await;
         } else if self.is_over_background(backing) {
             let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
-        } else if self.settings.writeback_interval == Span::ZERO {
+        } else if interval == Span::ZERO {
             asked.await;
         } else {
             let mut next = next;
@@ -184,7 +187,7 @@ impl Engine {
             },
             dirty_since_ms: match reason {
                 WritebackReason::Periodic => {
-                    now_ms.checked_sub(self.settings.dirty_expire.as_millis())
+                    now_ms.checked_sub(self.knobs.dirty_expire().as_millis())
                 }
                 _ => Some(now_ms),
             },

@@ -61,7 +61,15 @@ fn a_caller_that_waits_at_the_gate_is_let_through() {
         let call = |_| {
             let engine = engine.clone();
             let take = move || {
-                let fresh = block_on(engine.frame(Want::to_read(0)));
+                let of = CallOf {
+                    caller: CallerKey::CACHE,
+                    bdi: None,
+                    kind: CallKind::Read,
+                    offset_bytes: 0,
+                    bytes: 0,
+                };
+                let call = engine.call_of(of);
+                let fresh = block_on(engine.frame(&call, Want::to_read(0)));
                 drop(fresh.expect("clean pages can be reclaimed"));
             };
             thread::spawn("caller", take).expect("a thread starts")

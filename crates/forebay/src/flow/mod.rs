@@ -10,6 +10,7 @@
 //! | `reclaim`, `judge` | one pass over the lists; what becomes of each page |
 //! | `reclaim/caches` | what it asks of caches beside the pages |
 //! | `kswapd` | a node's keeper |
+//! | `retune` | knobs that are turned while the cache runs |
 //! | `balloon` | a budget that changes |
 //! | `write` | finds or makes the page, copies, marks it dirty |
 //! | `pause` | a writer that dirties too fast pauses |
@@ -45,6 +46,7 @@ mod pause;
 mod read;
 mod reclaim;
 mod resize;
+mod retune;
 mod side_by_side;
 mod swap;
 mod swapahead;

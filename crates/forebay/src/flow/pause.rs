@@ -7,13 +7,15 @@
 use crate::books::rates::{RateView, is_measured};
 use crate::counters::Counter;
 use crate::engine::Engine;
-use crate::event::{Event, PauseLimit, PauseRecord};
+use crate::event::{Event, PauseLimit, PauseRecord, PauseView};
 use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirtier::{Dirtier, DirtierState};
+use crate::state::waits::Waits;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
+use forebay_law::blame::{Cause, PauseFacts, cause_of_pause};
 use forebay_law::limits::DirtyLimits;
 use forebay_law::pace::{LONGEST_US, Pace, PaceInputs, pace, pace_call_quota, pace_quota};
 use forebay_law::pause::{
@@ -41,6 +43,22 @@ struct Decision {
     /// Whether it owes so much after the pause that it is evaluated once more.
     asks_again: bool,
     after: DirtierState,
+}
+
+impl Decision {
+    /// A pause that no law computed: its length is what it took, and its rates are unknown.
+    fn unmeasured(before: DirtierState, paused: Span) -> Decision {
+        Decision {
+            limit: PauseLimit::Unmeasured,
+            before,
+            dirty_ratelimit: 0,
+            task_ratelimit: 0,
+            sizing: PauseSizing::default(),
+            pause_us: paused.as_micros(),
+            asks_again: false,
+            after: before,
+        }
+    }
 }
 
 /// Every number that one evaluation uses.
@@ -107,13 +125,23 @@ impl Engine {
     }
 
     /// Lets a writer pause as long as the laws say.
-    pub(crate) async fn balance_dirty_pages(&self, backing: &Arc<Backing>, dirtier: &Dirtier) {
+    pub(crate) async fn balance_dirty_pages(
+        &self,
+        backing: &Arc<Backing>,
+        dirtier: &Dirtier,
+        waits: &Waits,
+    ) {
         self.rt.charge(Work::ThrottleCheck).await;
         if let Some(past) = self.past.writers {
+            // What is not a nap of it is spent on writes that it waits for.
+            let _waiting = self.waiting(waits, Cause::SyncWrites);
             // Boxed: today's writers should not carry the size of it.
-            return Box::pin(self.balance_in_foreground(past, backing, dirtier)).await;
+            return Box::pin(self.balance_in_foreground(past, backing, dirtier, waits)).await;
         }
         let entered = self.rt.now();
+        let dirtied = lock(&dirtier.state).clock.nr_dirtied;
+        self.heaviest
+            .note(waits.caller, dirtied, entered.as_millis());
         loop {
             let snapshot = self.snapshot(backing);
             self.wake_flusher_if_over(backing, &snapshot);
@@ -135,7 +163,7 @@ impl Engine {
             count_writer(backing, dirtier);
             if !snapshot.is_measured {
                 if self
-                    .pause_unmeasured(backing, dirtier, &snapshot, entered)
+                    .pause_unmeasured((backing, dirtier, waits), &snapshot, entered)
                     .await
                 {
                     return;
@@ -148,7 +176,8 @@ impl Engine {
                 snapshot.now.as_millis(),
             );
             self.update_rates(backing, rate_view(backing, &snapshot));
-            if self.pause_measured(backing, dirtier, &snapshot).await || self.is_closing() {
+            let may_go = self.pause_measured((backing, dirtier, waits), &snapshot);
+            if may_go.await || self.is_closing() {
                 return;
             }
         }
@@ -157,8 +186,7 @@ impl Engine {
     /// One decision of the laws. True if the writer may go on.
     async fn pause_measured(
         &self,
-        backing: &Backing,
-        dirtier: &Dirtier,
+        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
         snapshot: &Snapshot,
     ) -> bool {
         let before = *lock(&dirtier.state);
@@ -168,9 +196,10 @@ impl Engine {
             return true;
         }
         self.record_pause(backing, snapshot, &decision);
+        let cause = self.blame_pause(backing, snapshot, &decision, waits);
         let paused = self.at_work(backing, Part::Pause);
-        self.sleep_counted(Span::from_micros(decision.pause_us))
-            .await;
+        let pause = Span::from_micros(decision.pause_us);
+        self.sleep_counted(waits, cause, pause).await;
         drop(paused);
         !decision.asks_again && may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
@@ -210,8 +239,7 @@ impl Engine {
     /// go on.
     async fn pause_unmeasured(
         &self,
-        backing: &Backing,
-        dirtier: &Dirtier,
+        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
         snapshot: &Snapshot,
         entered: Instant,
     ) -> bool {
@@ -225,13 +253,16 @@ impl Engine {
             true
         } else {
             let _paused = self.at_work(backing, Part::Pause);
+            let before = *lock(&dirtier.state);
+            let decision = Decision::unmeasured(before, Span::ZERO);
+            let cause = self.blame_pause(backing, snapshot, &decision, waits);
+            let _waiting = self.waiting(waits, cause).counted(Counter::BalancePausedUs);
             self.until(deadline, listener).await.is_some()
         };
         self.update_bandwidth(backing);
         let now = self.rt.now();
         let paused = now.since(began);
         self.count(Counter::BalancePauses, 1);
-        self.count(Counter::BalancePausedUs, paused.as_micros());
         self.record_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
         let limits = self.dirty_limits();
         let (aside, of_store) = self.set_aside(backing, limits.thresh);
@@ -249,6 +280,50 @@ impl Engine {
             dirtier.renew(free_run(now, dirty, inputs.thresh), snapshot.exceeded);
         }
         may_go || self.is_closing()
+    }
+
+    /// Why the writer of `waits` pauses. Its call tells what it was decided by.
+    fn blame_pause(
+        &self,
+        backing: &Backing,
+        snapshot: &Snapshot,
+        decision: &Decision,
+        waits: &Waits,
+    ) -> Cause {
+        let inputs = &snapshot.inputs;
+        let part = self.heaviest.part(waits.caller, snapshot.now.as_millis());
+        let dirtied = decision.before.clock.nr_dirtied;
+        waits.pauses(PauseView {
+            limit: decision.limit,
+            dirty: inputs.dirty,
+            setpoint: snapshot.position.setpoint,
+            hard_limit: inputs.hard_limit,
+            pos_ratio: snapshot.position.ratio,
+            task_ratelimit: decision.task_ratelimit,
+            dirtied,
+            own_dirty: part.of(inputs.dirty),
+            heaviest_other: part.other.map(|(caller, _)| caller),
+        });
+        // It has paid up to then; a writer that was never evaluated has not been fast yet.
+        let now_us = snapshot.now.as_nanos() / 1_000;
+        let own_pages_per_s = decision.before.paused_when_us.map_or(0, |since_us| {
+            dirtied * 1_000_000 / now_us.saturating_sub(since_us).max(1)
+        });
+        cause_of_pause(&PauseFacts {
+            // Its own part of the limit is nobody else's business.
+            own_pages: if inputs.strict {
+                inputs.dirty
+            } else {
+                part.of(inputs.dirty)
+            },
+            dirty_pages: inputs.dirty,
+            failed_pages: backing.failed_pages.load(Ordering::Relaxed),
+            is_store_silent: backing.activity.silent(snapshot.now) > STANDS_STILL,
+            is_unmeasured: !snapshot.is_measured,
+            is_at_hard_limit: decision.limit == PauseLimit::Hard,
+            own_pages_per_s,
+            fair_pages_per_s: decision.dirty_ratelimit,
+        })
     }
 
     fn snapshot(&self, backing: &Backing) -> Snapshot {
@@ -269,7 +344,7 @@ impl Engine {
             store_thresh,
             store_dirty: backing.dirty_pages().saturating_sub(of_store),
             average_pages_per_s: rates.bandwidth.average_pages_per_s,
-            strict: backing.settings.strict_limit,
+            strict: backing.knobs.strict_limit(),
             store_background,
         };
         let exceeded = pause::dirty_exceeded(
@@ -327,7 +402,7 @@ impl Engine {
         }
     }
 
-    /// A pause that no law computed: its length is what it took, and its rates are unknown.
+    /// Records such a pause.
     fn record_unmeasured_pause(
         &self,
         backing: &Backing,
@@ -335,16 +410,7 @@ impl Engine {
         before: DirtierState,
         paused: Span,
     ) {
-        let decision = Decision {
-            limit: PauseLimit::Unmeasured,
-            before,
-            dirty_ratelimit: 0,
-            task_ratelimit: 0,
-            sizing: PauseSizing::default(),
-            pause_us: paused.as_micros(),
-            asks_again: false,
-            after: before,
-        };
+        let decision = Decision::unmeasured(before, paused);
         self.record_pause(backing, snapshot, &decision);
     }
 
@@ -461,7 +527,7 @@ fn paced(
 
 fn is_free_run(backing: &Backing, snapshot: &Snapshot) -> bool {
     let inputs = &snapshot.inputs;
-    if backing.settings.strict_limit {
+    if backing.knobs.strict_limit() {
         return inputs.store_dirty <= u64::midpoint(inputs.store_thresh, inputs.store_background);
     }
     inputs.dirty <= snapshot.limits.freerun()
@@ -469,7 +535,7 @@ fn is_free_run(backing: &Backing, snapshot: &Snapshot) -> bool {
 
 fn rate_view(backing: &Backing, snapshot: &Snapshot) -> RateView {
     let inputs = &snapshot.inputs;
-    let (dirty, setpoint) = if backing.settings.strict_limit {
+    let (dirty, setpoint) = if backing.knobs.strict_limit() {
         let of_store = strict_setpoint(
             inputs.store_dirty,
             inputs.store_thresh,

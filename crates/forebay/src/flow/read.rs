@@ -1,8 +1,10 @@
 //! Reading: a hit copies and goes on; a miss fills and comes back.
 
+use crate::books::calls::Call;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
+use crate::event::CallKind;
 use crate::file::ReadRequest;
 use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::writeout::Selection;
@@ -16,6 +18,7 @@ use crate::state::object::ObjectState;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::lock;
 use forebay_base::units::{byte_of, page_of, pages_for};
+use forebay_law::blame::Cause;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -147,6 +150,7 @@ impl Engine {
         (buffer, mut done): (&mut [u8], usize),
         offset_bytes: u64,
     ) -> Result<usize, AccessError> {
+        let mut call = None;
         loop {
             // Checked after each wait: what was cut off meanwhile will never be there.
             let left = handle.object.length_bytes().saturating_sub(offset_bytes);
@@ -155,11 +159,16 @@ impl Engine {
             let (copied, missing) = self.read_resident(handle, rest, offset_bytes + done as u64);
             done += copied;
             let last = page_of((offset_bytes + wanted as u64).saturating_sub(1));
-            self.read_ahead(handle, last).await?;
+            if missing.is_none() && !handle.stream.has_marker() {
+                return Ok(done);
+            }
+            let told = (CallKind::Read, offset_bytes, wanted as u64);
+            let call = Call::in_place(&mut call, self, handle, told);
+            self.read_ahead(call, handle, last).await?;
             let Some(missing) = missing else {
                 return Ok(done);
             };
-            self.bring_in(handle, missing, last).await?;
+            self.bring_in(call, handle, missing, last).await?;
         }
     }
 
@@ -169,6 +178,8 @@ impl Engine {
         handle: &Handle,
         page: u64,
     ) -> Result<SharedHold<'_>, AccessError> {
+        let told = (CallKind::Page, byte_of(page), PAGE_BYTES as u64);
+        let mut call = None;
         loop {
             // Checked under the hold, if there is one: a cut of the object sets the new length
             // first, and then waits for the holders of pages past it.
@@ -186,29 +197,45 @@ impl Engine {
                 // The part of it past a new end is zeroed by the cut, under a hold of its own.
                 Ok(hold) if handle.object.is_cut_at(page) => {
                     drop(hold);
+                    let call = Call::in_place(&mut call, self, handle, told);
+                    let _waiting = self.waiting(&call.waits, Cause::Resize);
                     self.resize_ends(&handle.object).await?;
                 }
                 Ok(hold) => {
                     self.touched(handle, &hold, page, 0);
-                    self.read_ahead(handle, page).await?;
+                    if handle.stream.has_marker() {
+                        let call = Call::in_place(&mut call, self, handle, told);
+                        self.read_ahead(call, handle, page).await?;
+                    }
                     return Ok(hold);
                 }
-                Err(Missing::Zeros { page }) => self.make_zeros(handle, page).await?,
-                Err(missing) => self.bring_in(handle, missing, page).await?,
+                Err(Missing::Zeros { page }) => {
+                    let call = Call::in_place(&mut call, self, handle, told);
+                    self.make_zeros(call, handle, page).await?;
+                }
+                Err(missing) => {
+                    let call = Call::in_place(&mut call, self, handle, told);
+                    self.bring_in(call, handle, missing, page).await?;
+                }
             }
         }
     }
 
     /// If a marked page was touched: starts the next window and goes on without waiting for it.
     /// `last` is the last page that the caller wants.
-    async fn read_ahead(self: &Arc<Self>, handle: &Handle, last: u64) -> Result<(), AccessError> {
+    async fn read_ahead(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        handle: &Handle,
+        last: u64,
+    ) -> Result<(), AccessError> {
         let Some(page) = handle.stream.take_marker() else {
             return Ok(());
         };
         let object = &*handle.object;
         let touch = Touch::marked(page, pages_until(page, last));
         if let Some(plan) = self.plan_fill(object, &handle.stream, touch) {
-            self.fill(object, plan, 0..0, handle.node).await?;
+            self.fill(call, (object, handle.node), plan, 0..0).await?;
         }
         Ok(())
     }
@@ -217,6 +244,7 @@ impl Engine {
     /// that the caller wants.
     pub(crate) async fn bring_in(
         self: &Arc<Self>,
+        call: &Call<'_>,
         handle: &Handle,
         missing: Missing,
         last: u64,
@@ -225,10 +253,11 @@ impl Engine {
         match missing {
             Missing::Busy { frame, key } => {
                 handle.stream.note_waited();
-                self.wait_for_fill(object, frame, key, object.read_failure_count())
+                let failures = object.read_failure_count();
+                self.wait_for_fill(call, object, (frame, key), failures)
                     .await
             }
-            Missing::Absent { page } => self.fill_and_wait(handle, page, last).await,
+            Missing::Absent { page } => self.fill_and_wait(call, handle, page, last).await,
             Missing::Zeros { .. } => Ok(()),
         }
     }
@@ -244,12 +273,14 @@ impl Engine {
             return Ok(());
         }
         self.count(Counter::CacheMiss, 1);
+        let call = self.call(handle, CallKind::Read, byte_of(page), PAGE_BYTES as u64);
         let alone = FillPlan::unmarked(page..page + 1);
         let plan = self.plan_fill(object, &handle.stream, Touch::miss(page, 1));
         let plan = plan
             .filter(|plan| plan.pages.contains(&page))
             .unwrap_or(alone);
-        self.fill(object, plan, page..page + 1, handle.node).await
+        self.fill(&call, (object, handle.node), plan, page..page + 1)
+            .await
     }
 
     /// Starts reading a range that will be wanted soon.
@@ -264,8 +295,14 @@ impl Engine {
         if pages.start >= pages.end || object.is_anonymous() {
             return Ok(());
         }
-        self.fill(object, FillPlan::unmarked(pages), 0..0, handle.node)
-            .await
+        let plan = FillPlan::unmarked(pages);
+        let call = self.call(
+            handle,
+            CallKind::Advise,
+            bytes.start,
+            end.saturating_sub(bytes.start),
+        );
+        self.fill(&call, (object, handle.node), plan, 0..0).await
     }
 
     /// Drops the clean pages of a range that is not wanted any more and begins to write the others.
@@ -288,6 +325,11 @@ impl Engine {
             return;
         }
         let dirty = Selection::all(Tag::Dirty, pages);
+        let length_bytes = end.saturating_sub(bytes.start);
+        let call = self.call(handle, CallKind::Advise, bytes.start, length_bytes);
+        let _waiting = self
+            .waiting(&call.waits, Cause::SyncWrites)
+            .counted(Counter::SyncWaitedUs);
         let written = self.writeout(&handle.backing, object, dirty);
         // Advice has no answer: the flusher writes what the store takes too late.
         let _ = self.rt.timeout(self.settings.answer_timeout, written).await;
@@ -314,6 +356,7 @@ impl Engine {
 
     async fn fill_and_wait(
         self: &Arc<Self>,
+        call: &Call<'_>,
         handle: &Handle,
         page: u64,
         last: u64,
@@ -341,10 +384,14 @@ impl Engine {
                 });
                 alone
             };
-            self.fill(object, plan, page..page + 1, handle.node).await?;
+            self.fill(call, (object, handle.node), plan, page..page + 1)
+                .await?;
             let key = key(object.number, page);
             result = match self.memory.find(key) {
-                Some(frame) => self.wait_for_fill(object, frame, key, failures).await,
+                Some(frame) => {
+                    let page = (frame, key);
+                    self.wait_for_fill(call, object, page, failures).await
+                }
                 None => object
                     .read_failure_since(failures, page)
                     .map_or(Ok(()), |e| Err(e.into())),
@@ -360,15 +407,25 @@ impl Engine {
     /// Waits for a page that a request holds. `failures` is how many reads had failed before.
     async fn wait_for_fill(
         &self,
+        call: &Call<'_>,
         object: &ObjectState,
-        frame: u32,
-        key: u64,
+        (frame, key): (u32, u64),
         failures: u64,
     ) -> Result<(), AccessError> {
+        // A page with content is held by a writer, or by a cut.
+        let is_read = self.memory.frames.word(frame) & flag::UPTODATE == 0;
+        let cause = if is_read {
+            Cause::StoreRead
+        } else {
+            Cause::PageHeld
+        };
+        let waiting = self.waiting(&call.waits, cause);
         self.page_settles(object, frame, key, flag::EXCLUSIVE)
             .await?;
+        drop(waiting);
         if self.memory.frames.owner(frame) == key {
             if is_crowded(self.memory.frames.word(frame)) {
+                let _waiting = self.waiting(&call.waits, Cause::PageHeld);
                 return self.guard_drops(object, frame, key, is_holdable).await;
             }
             return Ok(());

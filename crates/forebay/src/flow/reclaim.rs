@@ -14,6 +14,7 @@ mod waits;
 pub(crate) use self::control::{ScanControl, Who};
 pub(crate) use self::tally::Tally;
 
+use crate::books::calls::Call;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
@@ -23,6 +24,7 @@ use crate::state::batch::Batch;
 use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::sync::atomic::Ordering;
+use forebay_law::blame::Cause;
 use forebay_law::history::PagesLookedAt;
 use forebay_law::scan::{ScanInputs, ScanTargets, TOP_PRIORITY, rebalance};
 
@@ -32,14 +34,16 @@ const POLL_PAGES: u64 = 32_768;
 
 impl Engine {
     /// Reclaims for a caller that found no frame. Returns the pages freed.
-    pub(crate) async fn direct_reclaim(&self, want: Want) -> u64 {
+    pub(crate) async fn direct_reclaim(&self, call: &Call<'_>, want: Want) -> u64 {
         let node = want.node;
+        let _waiting = self.waiting(&call.waits, Cause::DirectReclaim);
         self.count(Counter::Allocstall, 1);
         self.record(&Event::MmVmscanDirectReclaimBegin { nid: node });
         let mut reclaimed = 0;
         for force_deactivate in [false, true] {
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
             control.own_store = want.own_store;
+            control.waits = Some(call.waits.clone());
             control.force_deactivate = force_deactivate;
             self.reclaim_for_caller(node, &mut control).await;
             reclaimed = control.reclaimed;
@@ -163,7 +167,7 @@ impl Engine {
         ScanInputs {
             sizes,
             priority: control.priority,
-            swappiness: self.settings.swappiness,
+            swappiness: self.knobs.swappiness(),
             cost: lists.cost(),
             free_pages: zone.free_pages(),
             high_mark_sum: zone.marks().high,
@@ -201,7 +205,7 @@ impl Engine {
             let passes = if self.past.naps.is_some() {
                 self.naps_while_isolated(zone, list).await
             } else {
-                self.passes_isolated(zone, list).await
+                self.passes_isolated(zone, list, control).await
             };
             if !passes {
                 return false;

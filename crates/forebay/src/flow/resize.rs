@@ -10,6 +10,7 @@ mod line;
 
 use crate::engine::Engine;
 use crate::error::AccessError;
+use crate::event::CallKind;
 use crate::flow::sync::ALL_PAGES;
 use crate::handle::Handle;
 use crate::marks::Mark;
@@ -21,6 +22,7 @@ use crate::state::object::{CutPlace, ObjectState, Origin, ResizeGuard};
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::{byte_of, page_of, pages_for};
 use forebay_base::{PAGE_BYTES, Span};
+use forebay_law::blame::Cause;
 use forebay_store::{Failure, IoKind, Request};
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,9 +43,12 @@ impl Engine {
         }
         let (engine, backing) = (self.clone(), handle.backing.clone());
         let given_up = page_of(length_bytes)..u64::MAX;
+        let call = self.call(handle, CallKind::Truncate, length_bytes, 0);
+        let waiting = self.waiting(&call.waits, Cause::Resize);
         let place = self.place_in_line(&handle.object, given_up).await?;
+        drop(waiting);
         let cut = async move { engine.truncate_file(&place, &backing, length_bytes).await };
-        self.resize_apart("truncate", handle, page_of(length_bytes), cut)
+        self.resize_apart("truncate", (&call, handle), page_of(length_bytes), cut)
             .await?
     }
 
@@ -106,7 +111,10 @@ impl Engine {
     /// the store is asked for nothing more.
     pub(crate) async fn abandon(self: &Arc<Self>, handle: &Handle) -> Result<(), AccessError> {
         let (engine, backing) = (self.clone(), handle.backing.clone());
+        let call = self.call(handle, CallKind::Discard, 0, handle.object.length_bytes());
+        let waiting = self.waiting(&call.waits, Cause::Resize);
         let place = self.place_in_line(&handle.object, ALL_PAGES).await?;
+        drop(waiting);
         let give_up = async move {
             let object = &**place.object();
             let guard = engine.resize_alone(&place).await;
@@ -124,7 +132,8 @@ impl Engine {
             }
             Ok(())
         };
-        self.resize_apart("abandon", handle, 0, give_up).await?
+        self.resize_apart("abandon", (&call, handle), 0, give_up)
+            .await?
     }
 
     /// Gives a range up: it reads as zeros from now on.
@@ -134,7 +143,11 @@ impl Engine {
         range: Range<u64>,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
+        let length_bytes = range.end.saturating_sub(range.start);
+        let call = self.call(handle, CallKind::Discard, range.start, length_bytes);
+        let waiting = self.waiting(&call.waits, Cause::Resize);
         let end = range.end.min(self.settled_length(object).await?);
+        drop(waiting);
         if range.start >= end {
             return Ok(());
         }
@@ -146,6 +159,7 @@ impl Engine {
         self.write_zeros(handle, range.start..byte_of(whole.start))
             .await?;
         self.write_zeros(handle, byte_of(whole.end)..end).await?;
+        let waiting = self.waiting(&call.waits, Cause::Resize);
         let place = self.place_in_line(&handle.object, whole.clone()).await?;
         if object.is_anonymous() {
             let guard = self.resize_alone(&place).await;
@@ -153,11 +167,15 @@ impl Engine {
             drop(guard);
             return Ok(());
         }
+        drop(waiting);
         let bytes = byte_of(whole.start)..byte_of(whole.end);
         let (engine, backing) = (self.clone(), handle.backing.clone());
         let first = whole.start;
         let give_up = async move { engine.discard_pages(&place, &backing, whole).await };
-        match self.resize_apart("discard", handle, first, give_up).await? {
+        match self
+            .resize_apart("discard", (&call, handle), first, give_up)
+            .await?
+        {
             Err(AccessError::Store(error)) if error.failure == Failure::Unsupported => {
                 self.mark(Mark::DiscardUnsupported);
                 self.write_zeros(handle, bytes).await

@@ -3,8 +3,12 @@
 //! The pages that are dirty at the call are tagged first, so that a writer that goes on cannot
 //! keep it from ending (the tag keeps I14 of the specification's list).
 
+use crate::books::calls::{Call, Waiting};
+use crate::caller::CallerKey;
+use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::SyncError;
+use crate::event::CallKind;
 use crate::flow::side_by_side::side_by_side;
 use crate::flow::writeout::Selection;
 use crate::marks::Mark;
@@ -15,9 +19,11 @@ use crate::state::errseq::{Cursor, Mark as ErrorMark};
 use crate::state::frame::{flag, is_holdable};
 use crate::state::index::key;
 use crate::state::object::ObjectState;
+use crate::state::waits::CallOf;
 use forebay_base::sync::{Mutex, atomic::Ordering, lock};
-use forebay_base::units::pages_for;
+use forebay_base::units::{byte_of, pages_for};
 use forebay_base::{Instant, Span};
+use forebay_law::blame::Cause;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
@@ -44,6 +50,7 @@ impl Engine {
     /// the call, and one that the handle of `cursor` has not reported yet.
     pub(crate) async fn sync_pages(
         self: &Arc<Self>,
+        call: &Call<'_>,
         object: &Arc<ObjectState>,
         pages: Range<u64>,
         cursor: &Mutex<Cursor>,
@@ -59,6 +66,7 @@ impl Engine {
             // one step, so the write is either tagged here or reported below.
             let mut dirty = lock(&object.dirty);
             dirty.tag_for_writing(&self.slab, pages.clone());
+            call.waits.is_about(byte_of(dirty.dirty_pages()));
             object.errors.mark()
         };
         if pages.end < pages_for(object.length_bytes()) && object.is_longer_than_known() {
@@ -66,8 +74,8 @@ impl Engine {
             // time: the length is reported separately, before the commit.
             object.length_unsynced.store(true, Ordering::Release);
         }
-        self.sync_tagged(object, &pages, forgotten).await?;
-        self.try_halves(object, &pages, mark).await?;
+        self.sync_tagged(call, object, &pages, forgotten).await?;
+        self.try_halves(call, object, &pages, mark).await?;
         match object.errors.check_and_advance(&mut lock(cursor), mark) {
             None => Ok(()),
             Some(error) => {
@@ -82,6 +90,7 @@ impl Engine {
     /// report would be reported as another failure.
     async fn try_halves(
         self: &Arc<Self>,
+        call: &Call<'_>,
         object: &Arc<ObjectState>,
         pages: &Range<u64>,
         mark: ErrorMark,
@@ -101,8 +110,11 @@ impl Engine {
                 self.writeout(&backing, object, untried).await;
                 self.writes_end(&backing, object, pages).await;
             });
+            let waiting = self.sync_waits(call, Cause::SyncWrites);
             let written = self.while_progressing(&backing, object, longest, written);
-            if written.await.is_none() {
+            let is_written = written.await.is_some();
+            drop(waiting);
+            if !is_written {
                 self.mark(Mark::SyncWritesUnanswered);
                 return Err(unanswered(object, longest));
             }
@@ -115,6 +127,7 @@ impl Engine {
     /// before the pages were tagged.
     async fn sync_tagged(
         self: &Arc<Self>,
+        call: &Call<'_>,
         object: &Arc<ObjectState>,
         pages: &Range<u64>,
         forgotten: u64,
@@ -135,12 +148,17 @@ impl Engine {
                 self.writes_end(&backing, object, pages).await;
                 is_all_taken && put_back() == before
             });
+            let waiting = self.sync_waits(call, Cause::SyncWrites);
             let written = self.while_progressing(&backing, object, longest, written);
             let Some(is_all_written) = written.await else {
                 self.mark(Mark::SyncWritesUnanswered);
                 return Err(unanswered(object, longest));
             };
-            match self.commit(&backing, object, longest).await {
+            drop(waiting);
+            let waiting = self.sync_waits(call, Cause::Commit);
+            let committed = self.commit(&backing, object, longest).await;
+            drop(waiting);
+            match committed {
                 Committed::Durable | Committed::Forgotten => {}
                 Committed::Failed(_) => return Ok(()),
                 Committed::NoAnswer => {
@@ -159,6 +177,12 @@ impl Engine {
             let Some(left) = self.next_to_write(object, pages) else {
                 continue;
             };
+            let cause = if object.is_cut_at(left) {
+                Cause::Resize
+            } else {
+                Cause::PageHeld
+            };
+            let _waiting = self.sync_waits(call, cause);
             if !self.busy_page_settles(object, left, longest).await {
                 self.mark(Mark::SyncPageUnanswered);
                 return Err(unanswered(object, longest));
@@ -194,9 +218,28 @@ impl Engine {
         let objects = self.objects.all();
         let syncs = objects.iter().map(|object| async move {
             let cursor = Mutex::new(object.errors.sample());
-            self.sync_pages(object, ALL_PAGES, &cursor).await
+            let call = self.call_of(self.sync_of_all(object));
+            self.sync_pages(&call, object, ALL_PAGES, &cursor).await
         });
         side_by_side(SYNCS, syncs).await
+    }
+
+    /// The sync of `object` among all.
+    fn sync_of_all(&self, object: &ObjectState) -> CallOf {
+        let is_of_file = !object.is_anonymous();
+        CallOf {
+            caller: CallerKey::CACHE,
+            bdi: is_of_file.then(|| self.backing_of(object).number),
+            kind: CallKind::Sync,
+            offset_bytes: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The sync `call` waits for `cause`.
+    fn sync_waits<'a>(&'a self, call: &'a Call<'_>, cause: Cause) -> Waiting<'a> {
+        let waiting = self.waiting(&call.waits, cause);
+        waiting.counted(Counter::SyncWaitedUs)
     }
 
     /// Waits for every cut that was asked for: no cut may come late when the store has other users.
@@ -205,6 +248,8 @@ impl Engine {
             let Some(last) = object.cuts.last_of(&ALL_PAGES) else {
                 continue;
             };
+            let call = self.call_of(self.sync_of_all(&object));
+            let _waiting = self.waiting(&call.waits, Cause::Resize);
             if self.cuts_end(&object, last, &ALL_PAGES).await.is_err() {
                 let waited = self.settings.held_timeout + self.settings.answer_timeout;
                 return Err(unanswered(&object, waited));

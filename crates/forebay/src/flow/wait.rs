@@ -10,9 +10,11 @@ use crate::state::backing::Backing;
 use crate::state::dirty_index::Tag;
 use crate::state::index::page_of;
 use crate::state::object::ObjectState;
+use crate::state::waits::Waits;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, Span};
+use forebay_law::blame::Cause;
 use forebay_rt::wait::Listener;
 use std::future::Future;
 use std::ops::Range;
@@ -208,14 +210,10 @@ impl Engine {
         self.record(&Event::WaitOverdue { what, bound });
     }
 
-    /// Lets a writer sleep for `span`, or until the cache is closed.
-    pub(crate) async fn sleep_counted(&self, span: Span) {
-        let began = self.rt.now();
+    /// Lets the writer whose call has `waits` sleep for `span`, or until the cache is closed.
+    pub(crate) async fn sleep_counted(&self, waits: &Waits, cause: Cause, span: Span) {
+        let _paused = self.waiting(waits, cause).counted(Counter::BalancePausedUs);
         self.rest(span).await;
         self.count(Counter::BalancePauses, 1);
-        self.count(
-            Counter::BalancePausedUs,
-            self.rt.now().since(began).as_micros(),
-        );
     }
 }

@@ -1,8 +1,10 @@
 //! Writing: find or make the page, copy, mark it dirty, and pay for it.
 
+use crate::books::calls::Call;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
+use crate::event::CallKind;
 use crate::flow::alloc::Want;
 use crate::flow::read::Missing;
 use crate::handle::Handle;
@@ -19,6 +21,7 @@ use crate::state::object::{BatchGuard, Origin};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::units::{byte_of, page_of, pages_for};
+use forebay_law::blame::Cause;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -50,6 +53,16 @@ struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
+    /// What the call that writes it at `offset_bytes` is called.
+    fn call(self, offset_bytes: u64) -> (CallKind, u64, u64) {
+        let kind = if self.keeps_length {
+            CallKind::Discard
+        } else {
+            CallKind::Write
+        };
+        (kind, offset_bytes, self.bytes.len() as u64)
+    }
+
     /// What is left of it after the first `done` bytes.
     fn behind(self, done: usize) -> Content<'a> {
         Content {
@@ -137,17 +150,21 @@ impl Engine {
         let end_bytes = offset_bytes.saturating_add(content.bytes.len() as u64);
         let pages = page_of(offset_bytes)..pages_for(end_bytes);
         // A write that is refused in any case waits for nobody.
+        let (told, mut call) = (content.call(offset_bytes), None);
         let may_be_done = end_bytes <= LONGEST_BYTES && !handle.is_read_only;
         if may_be_done && let Some(number) = handle.object.cuts.last_of(&pages) {
             // A cut that was asked for before this write ends before it, even if no caller waits
             // for that cut any more. Later cuts are independent of it.
             self.mark(Mark::WriteMetResize);
+            let call = Call::in_place(&mut call, self, handle, told);
+            let _waiting = self.waiting(&call.waits, Cause::Resize);
             Box::pin(self.cuts_end(&handle.object, number, &pages)).await?;
         }
         self.check_write(handle, content, offset_bytes)?;
         if handle.dirtier.owes_a_pause() {
             // Boxed: it is rare, and writers should not carry its size twice.
-            Box::pin(self.pay(handle, offset_bytes)).await?;
+            let call = Call::in_place(&mut call, self, handle, told);
+            Box::pin(self.pay(call, handle, offset_bytes)).await?;
         }
         let mut spare = None;
         let mut done = 0;
@@ -162,11 +179,13 @@ impl Engine {
                 let ends = done == content.bytes.len();
                 let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
                 if is_due || handle.dirtier.turn.is_taken() {
-                    self.pay(handle, from).await?;
+                    let call = Call::in_place(&mut call, self, handle, told);
+                    self.pay(call, handle, from).await?;
                 }
             }
             if let Some(obstacle) = obstacle {
-                self.overcome(handle, obstacle, &mut spare).await?;
+                let call = Call::in_place(&mut call, self, handle, told);
+                self.overcome(call, handle, obstacle, &mut spare).await?;
             }
         }
         Ok(())
@@ -198,7 +217,12 @@ impl Engine {
     }
 
     /// Lets a writer pause for what it dirtied, as long as the store finishes anything at all.
-    async fn pay(&self, handle: &Handle, offset_bytes: u64) -> Result<(), AccessError> {
+    async fn pay(
+        &self,
+        call: &Call<'_>,
+        handle: &Handle,
+        offset_bytes: u64,
+    ) -> Result<(), AccessError> {
         let Handle {
             object,
             backing,
@@ -207,7 +231,10 @@ impl Engine {
         } = handle;
         let mut turn = dirtier.turn.take();
         if turn.is_none() {
-            if self.pause_along(dirtier).await && !dirtier.owes_a_pause() {
+            let waiting = self.waiting(&call.waits, Cause::Along);
+            let is_over = self.pause_along(dirtier).await;
+            drop(waiting);
+            if is_over && !dirtier.owes_a_pause() {
                 return self.check_failures(handle);
             }
             // The pause was not over in time, or was given up: this call is evaluated itself, with
@@ -216,7 +243,7 @@ impl Engine {
         }
         let longest = self.settings.answer_timeout;
         let owed = OwedPause::of(dirtier);
-        let balance = pin!(self.balance_dirty_pages(backing, dirtier));
+        let balance = pin!(self.balance_dirty_pages(backing, dirtier, &call.waits));
         if self
             .while_answering(backing, longest, balance)
             .await
@@ -551,27 +578,34 @@ impl Engine {
 
     async fn overcome<'a>(
         self: &'a Arc<Self>,
+        call: &Call<'_>,
         handle: &Handle,
         obstacle: Obstacle,
         spare: &mut Option<FreshFrame<'a>>,
     ) -> Result<(), AccessError> {
         let object = &*handle.object;
         match obstacle {
-            Obstacle::Busy { frame, key } => self.page_is_free(handle, frame, key).await,
+            Obstacle::Busy { frame, key } => {
+                let _waiting = self.waiting(&call.waits, Cause::PageHeld);
+                self.page_is_free(handle, frame, key).await
+            }
             Obstacle::NeedsFill { page } => {
-                self.bring_in(handle, Missing::Absent { page }, page).await
+                let missing = Missing::Absent { page };
+                self.bring_in(call, handle, missing, page).await
             }
             Obstacle::NeedsFrame => {
                 let want = want_of(handle);
-                *spare = Some(self.frame(want).await?);
+                *spare = Some(self.frame(call, want).await?);
                 Ok(())
             }
             Obstacle::NeedsBlock => {
                 self.mark(Mark::NoDirtyBlock);
+                let _waiting = self.waiting(&call.waits, Cause::DirtyBlocks);
                 self.block_is_free().await
             }
             Obstacle::Resizing => {
                 self.mark(Mark::WriteMetResize);
+                let _waiting = self.waiting(&call.waits, Cause::Resize);
                 self.resize_ends(object).await
             }
         }

@@ -12,6 +12,7 @@ use crate::state::commit_line::Committed;
 use crate::state::congestion::Congestion;
 use crate::state::flusher_lists::FlusherLists;
 use crate::state::flusher_requests::{FlusherRequests, FlusherWork};
+use crate::state::knobs::StoreKnobs;
 use crate::state::object::{ObjectState, QueuePlace, Queueing};
 use crate::state::outstanding::Outstanding;
 use crate::state::read_meter::ReadMeter;
@@ -132,7 +133,9 @@ pub(crate) struct Backing {
     pub(crate) number: usize,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) geometry: Geometry,
+    /// As it was attached. What changes since then is in `knobs`.
     pub(crate) settings: BackingSettings,
+    pub(crate) knobs: StoreKnobs,
     pub(crate) reclaimable: AtomicU64,
     pub(crate) writeback: AtomicU64,
     /// Pages of `writeback` that are written and wait for a commit.
@@ -199,6 +202,7 @@ impl Backing {
             number,
             geometry: store.geometry(),
             store,
+            knobs: StoreKnobs::new(&settings),
             settings,
             reclaimable: AtomicU64::new(0),
             writeback: AtomicU64::new(0),

@@ -87,7 +87,7 @@ impl GlobalDirty {
 
     /// Notes that `pages` of `backing` were written.
     pub(crate) fn complete(&self, backing: &Backing, pages: u64, now_ms: u64) {
-        let max_ratio = 1024 * backing.settings.max_ratio_percent / 100;
+        let max_ratio = 1024 * backing.knobs.max_ratio_percent() / 100;
         let mut rates = lock(&backing.rates);
         let mut completions = lock(&self.completions);
         let of_store = &mut rates.completions;

@@ -6,7 +6,7 @@
 //!
 //! Lock order, first to last; no two locks of one line are held together:
 //!
-//! 0. the table of objects, the budget (`Balloon::memory_bytes`)
+//! 0. the change of knobs; then the table of objects, the budget (`Balloon::memory_bytes`)
 //! 1. `ObjectState::queueing`
 //! 2. `Backing::lists`
 //! 3. `ObjectState::dirty`
@@ -14,7 +14,8 @@
 //! 5. a bucket of the index
 //! 6. a zone's balloon, `ZoneLists::chains`, `Zone::free`
 //! 7. `Backing::rates`, the meter of its reads, the cache's limits, a store's activity, counters,
-//!    the error sequence of an object, the lines of its cuts and of its commits
+//!    the error sequence of an object, the lines of its cuts and of its commits, the ledger, the
+//!    heaviest writers, the last pause of a call
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and no
 //! caller waits for a hold under a lock.
@@ -35,7 +36,10 @@ pub(crate) mod flusher_requests;
 pub(crate) mod frame;
 pub(crate) mod gauge;
 pub(crate) mod global;
+pub(crate) mod heaviest;
 pub(crate) mod index;
+pub(crate) mod knobs;
+pub(crate) mod ledger;
 pub(crate) mod node;
 pub(crate) mod object;
 pub(crate) mod objects;
@@ -49,6 +53,7 @@ pub(crate) mod swap;
 pub(crate) mod swap_ahead;
 pub(crate) mod unused_files;
 pub(crate) mod vectors;
+pub(crate) mod waits;
 pub(crate) mod write_cut;
 pub(crate) mod zone;
 

@@ -11,8 +11,8 @@ use forebay::statistics::ZoneStatistics;
 use forebay_base::{Instant, Span};
 use std::collections::BTreeMap;
 
-/// Looks come every 10 ms, and a throttled caller is known only when its wait has ended, after 20 ms
-/// at the most.
+/// Looks come every 10 ms. A throttled caller is known only when its wait has ended, after 20 ms at
+/// the most.
 const LONGEST: Span = Span::from_millis(40);
 
 /// Readers that are in a call.

@@ -7,8 +7,10 @@ use crate::event::Event;
 use crate::policy::DirtyThrottle;
 use crate::state::backing::Backing;
 use crate::state::dirtier::Dirtier;
+use crate::state::waits::Waits;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
+use forebay_law::blame::Cause;
 use forebay_law::history::{
     TaskLimits, foreground_chunk, foreground_ratelimit, next_nap_ms, task_limits,
 };
@@ -78,13 +80,16 @@ impl Engine {
         past: DirtyThrottle,
         backing: &Arc<Backing>,
         dirtier: &Dirtier,
+        waits: &Waits,
     ) {
         let dirtied = lock(&dirtier.state).clock.nr_dirtied;
         let ratelimit = foreground_ratelimit(u64::from(self.memory.frames.len()), 1, false);
         let chunk = foreground_chunk(dirtied, ratelimit);
         let last = match past {
-            DirtyThrottle::ForegroundPerStore => self.balance_store(backing, dirtier, chunk).await,
-            _ => self.balance_task(backing, dirtier, chunk).await,
+            DirtyThrottle::ForegroundPerStore => {
+                self.balance_store((backing, dirtier, waits), chunk).await
+            }
+            _ => self.balance_task((backing, dirtier, waits), chunk).await,
         };
         if last.is_clearable() {
             backing.exceeded.store(false, Ordering::Relaxed);
@@ -95,7 +100,11 @@ impl Engine {
     }
 
     /// As in 3.1 (spec/writeback.md 6.3).
-    async fn balance_task(&self, backing: &Arc<Backing>, dirtier: &Dirtier, chunk: u64) -> View {
+    async fn balance_task(
+        &self,
+        (backing, dirtier, waits): (&Arc<Backing>, &Dirtier, &Waits),
+        chunk: u64,
+    ) -> View {
         let entered = self.rt.now();
         let (mut nap_ms, mut written) = (1, 0);
         loop {
@@ -110,7 +119,8 @@ impl Engine {
                     return view;
                 }
             }
-            self.nap_in_foreground(backing, nap_ms, written).await;
+            self.nap_in_foreground((backing, waits), nap_ms, written)
+                .await;
             if self.has_stalled_enough(&view, entered) {
                 return view;
             }
@@ -127,7 +137,11 @@ impl Engine {
     }
 
     /// As in 2.6.32 (spec/writeback.md 6.5).
-    async fn balance_store(&self, backing: &Arc<Backing>, dirtier: &Dirtier, chunk: u64) -> View {
+    async fn balance_store(
+        &self,
+        (backing, dirtier, waits): (&Arc<Backing>, &Dirtier, &Waits),
+        chunk: u64,
+    ) -> View {
         let (mut nap_ms, mut written) = (1, 0);
         loop {
             let mut view = self.view_clipped(backing, dirtier);
@@ -145,7 +159,8 @@ impl Engine {
             if view.store_dirty <= view.task.task_thresh || written >= chunk {
                 return view;
             }
-            self.nap_in_foreground(backing, nap_ms, written).await;
+            self.nap_in_foreground((backing, waits), nap_ms, written)
+                .await;
             nap_ms = next_nap_ms(nap_ms);
         }
     }
@@ -193,7 +208,12 @@ impl Engine {
         written
     }
 
-    async fn nap_in_foreground(&self, backing: &Backing, nap_ms: u64, pages_written: u64) {
+    async fn nap_in_foreground(
+        &self,
+        (backing, waits): (&Backing, &Waits),
+        nap_ms: u64,
+        pages_written: u64,
+    ) {
         self.wake_for_commits();
         let nap = Span::from_millis(nap_ms);
         self.record(&Event::BalanceForeground {
@@ -201,6 +221,6 @@ impl Engine {
             pages_written,
             nap_us: nap.as_micros(),
         });
-        self.sleep_counted(nap).await;
+        self.sleep_counted(waits, Cause::OwnRate, nap).await;
     }
 }

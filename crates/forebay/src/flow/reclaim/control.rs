@@ -2,6 +2,7 @@
 
 use crate::flow::reclaim::Tally;
 use crate::state::backing::Backing;
+use crate::state::waits::Waits;
 use forebay_base::{Instant, Span};
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub(crate) struct ScanControl {
     pub(crate) tally: Tally,
     /// Pages looked at since others last ran.
     pub(crate) unyielded: u64,
+    /// What the caller waits for is noted here, if a caller does.
+    pub(crate) waits: Option<Arc<Waits>>,
     /// When this run stops waiting for writes under way. None before the first such wait.
     waits_until: Option<Instant>,
 }
@@ -57,6 +60,7 @@ impl ScanControl {
             reclaimed: 0,
             tally: Tally::default(),
             unyielded: 0,
+            waits: None,
             waits_until: None,
         }
     }

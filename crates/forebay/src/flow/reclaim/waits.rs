@@ -2,6 +2,7 @@
 //! shows progress of others, or for room in a store's queue. What slows a writer is in
 //! `flow/pause.rs`.
 
+use crate::books::calls::Waiting;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::Event;
@@ -12,6 +13,7 @@ use crate::state::node::Node;
 use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
+use forebay_law::blame::Cause;
 use forebay_law::history::early_timeout_ms;
 use forebay_law::scan::SWAP_CLUSTER_MAX;
 use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_many_isolated};
@@ -31,7 +33,24 @@ impl Engine {
             Who::Direct if !node.flags.congested.load(Ordering::Relaxed) => return,
             Who::Direct => (Who::Direct, ThrottleReason::Congested),
         };
+        let _waiting = self.waits_for_reason(control, reason);
         self.reclaim_throttle(node, who, reason).await;
+    }
+
+    /// The wait of a caller for what `reason` names.
+    fn waits_for_reason<'a>(
+        &'a self,
+        control: &'a ScanControl,
+        reason: ThrottleReason,
+    ) -> Option<Waiting<'a>> {
+        let waits = control.waits.as_deref()?;
+        let cause = match reason {
+            ThrottleReason::Writeback => Cause::ReclaimWriteback,
+            ThrottleReason::Isolated => Cause::ReclaimIsolated,
+            ThrottleReason::NoProgress => Cause::ReclaimNoProgress,
+            ThrottleReason::Congested => Cause::ReclaimCongested,
+        };
+        Some(self.waiting(waits, cause))
     }
 
     /// Waits because nothing was freed, or ends such waits of others (spec/reclaim.md 5.6).
@@ -49,6 +68,7 @@ impl Engine {
             }
             Progress::Sleep => {
                 let reason = ThrottleReason::NoProgress;
+                let _waiting = self.waits_for_reason(control, reason);
                 self.reclaim_throttle(node, Who::Direct, reason).await;
             }
         }
@@ -56,14 +76,20 @@ impl Engine {
 
     /// Lets a caller wait once while too many pages are off the lists already. False if it gives
     /// up.
-    pub(super) async fn passes_isolated(&self, zone: &Zone, list: List) -> bool {
+    pub(super) async fn passes_isolated(
+        &self,
+        zone: &Zone,
+        list: List,
+        control: &ScanControl,
+    ) -> bool {
         let node = &self.memory.nodes[zone.node];
         let is_file = list.is_file();
         let lists = self.memory.lists.of(zone.number);
         let too_many = || too_many_isolated(lists.isolated(is_file), lists.size(list), true);
         if too_many() {
-            self.reclaim_throttle(node, Who::Direct, ThrottleReason::Isolated)
-                .await;
+            let reason = ThrottleReason::Isolated;
+            let _waiting = self.waits_for_reason(control, reason);
+            self.reclaim_throttle(node, Who::Direct, reason).await;
             if too_many() {
                 return false;
             }
@@ -93,6 +119,7 @@ impl Engine {
         control: &mut ScanControl,
     ) {
         let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
+        let _waiting = self.waits_for_reason(control, ThrottleReason::Writeback);
         let [mut most, after_waiting] = rooms;
         while self.rt.now() < deadline {
             let listener = backing.write_ended.listen();

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::AccessError;
+use crate::event::CallKind;
 use crate::flow::read::Missing;
 use crate::handle::Handle;
 use crate::state::backing::Backing;
@@ -21,17 +22,21 @@ impl Engine {
         length_bytes: u64,
     ) -> Result<(), AccessError> {
         let first = page_of(length_bytes);
+        let call = self.call(handle, CallKind::Truncate, length_bytes, 0);
         loop {
             let (engine, backing) = (self.clone(), handle.backing.clone());
             let place = self.place_in_line(&handle.object, first..u64::MAX).await?;
             let cut = async move { engine.cut_anonymous(&place, &backing, length_bytes).await };
-            if self.resize_apart("truncate", handle, first, cut).await?? {
+            if self
+                .resize_apart("truncate", (&call, handle), first, cut)
+                .await??
+            {
                 return Ok(());
             }
             // The rest of the last page is in swap, where nobody can zero it. It comes in
             // unchanged, because the cut may still be refused.
             let missing = Missing::Absent { page: first };
-            self.bring_in(handle, missing, first).await?;
+            self.bring_in(&call, handle, missing, first).await?;
         }
     }
 

@@ -1,6 +1,7 @@
 //! The line of an object's cuts: each cut takes its place when it is asked for, and has the object
 //! to itself when its turn comes.
 
+use crate::books::calls::Call;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::handle::Handle;
@@ -9,6 +10,7 @@ use crate::state::backing::Backing;
 use crate::state::object::{CutPlace, ObjectState, ResizeGuard};
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
+use forebay_law::blame::Cause;
 use forebay_store::{Failure, IoKind, StoreError};
 use std::future::Future;
 use std::ops::Range;
@@ -36,10 +38,11 @@ impl Engine {
     pub(super) async fn resize_apart<T: Send + 'static>(
         &self,
         name: &'static str,
-        handle: &Handle,
+        (call, handle): (&Call<'_>, &Handle),
         page_index: u64,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, AccessError> {
+        let _waiting = self.waiting(&call.waits, Cause::Resize);
         // Guards are waited for first, then the store.
         let waited = self.settings.held_timeout + self.settings.answer_timeout;
         let done = self.apart(name, &handle.object, waited, work).await;

@@ -1,0 +1,134 @@
+//! Whom the ledger blames: its sums, what was a minute ago and what is now, put before the law.
+
+use crate::caller::{Caller, CallerKey};
+use crate::engine::Engine;
+use crate::event::WaitedCall;
+use crate::state::ledger::{MINUTES, Moment, RowKey, Sums};
+use crate::why::{WaitRow, Why, WhyLine};
+use forebay_base::{Instant, Span};
+use forebay_law::blame::{BlameInputs, Suspect, blame, savings};
+use std::collections::BTreeMap;
+
+const MINUTE: Span = Span::from_secs(60);
+
+impl Engine {
+    /// Who waited in the window of the last `last`, or since the start.
+    pub(crate) fn why(&self, last: Option<Span>) -> Why {
+        let now = self.rt.now();
+        let minutes = last.and_then(minutes_of);
+        let window = window_of(now, minutes);
+        let mut callers: BTreeMap<(CallerKey, Option<usize>), Vec<WaitRow>> = BTreeMap::new();
+        for row in self.wait_rows(last) {
+            callers.entry((row.caller, row.bdi)).or_default().push(row);
+        }
+        let (present, past) = (self.moment(), self.ledger.minute_ago());
+        let past = past.unwrap_or(present);
+        let mut lines: Vec<WhyLine> = callers
+            .into_iter()
+            .map(|((caller, bdi), rows)| {
+                let mut inputs = inputs_of(bdi, &present, &past);
+                inputs.elapsed_us = window.as_micros();
+                self.line(caller, bdi, rows, inputs)
+            })
+            .collect();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.waited));
+        Why {
+            window,
+            waited: lines.iter().fold(Span::ZERO, |sum, line| sum + line.waited),
+            lines,
+        }
+    }
+
+    /// The rows of the ledger in the same window.
+    pub(crate) fn wait_rows(&self, last: Option<Span>) -> Vec<WaitRow> {
+        let sums = self.ledger.sums(self.rt.now(), last.and_then(minutes_of));
+        sums.into_iter().map(row_of).collect()
+    }
+
+    /// The calls that ended in the last `last`, or since the start, and that waited for longer than
+    /// the threshold. The newest first.
+    pub(crate) fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
+        let now = self.rt.now();
+        let window = last.unwrap_or(Span::MAX);
+        let left = now.since(Instant::ZERO).saturating_sub(window);
+        self.ledger.stalls(Instant::ZERO + left)
+    }
+
+    /// The callers that dirtied most lately, with their parts of the pages that are dirty now.
+    pub(crate) fn heaviest_callers(&self) -> Vec<(Caller, u64)> {
+        let now_ms = self.now_ms();
+        let dirty = self.global.pages();
+        let callers = self.heaviest.all(now_ms);
+        let of = |(key, _): (CallerKey, u64)| {
+            let part = self.heaviest.part(key, now_ms);
+            (self.ledger.caller(key), part.of(dirty))
+        };
+        callers.into_iter().map(of).collect()
+    }
+
+    fn line(
+        &self,
+        caller: CallerKey,
+        bdi: Option<usize>,
+        mut rows: Vec<WaitRow>,
+        mut inputs: BlameInputs,
+    ) -> WhyLine {
+        rows.sort_by_key(|row| std::cmp::Reverse(row.waited));
+        for row in &rows {
+            inputs.waited_us[row.cause as usize] = row.waited.as_micros();
+        }
+        let verdict = blame(&inputs);
+        let culprit = match verdict.first {
+            Suspect::OthersDirty => self.ledger.culprit(caller, bdi),
+            _ => None,
+        };
+        WhyLine {
+            caller: self.ledger.caller(caller),
+            bdi,
+            waited: Span::from_micros(inputs.all_us()),
+            rows,
+            verdict,
+            culprit: culprit.map(|key| self.ledger.caller(key)),
+            inputs,
+            savings: savings(&inputs),
+        }
+    }
+}
+
+/// Minutes that cover the last `last`, the present one among them. None if the ledger does not go
+/// back so far: then it is all since the start.
+fn minutes_of(last: Span) -> Option<u64> {
+    let minutes = last.as_millis().div_ceil(MINUTE.as_millis()) + 1;
+    (minutes <= MINUTES).then_some(minutes)
+}
+
+/// How much of the time before `now` such minutes are.
+fn window_of(now: Instant, minutes: Option<u64>) -> Span {
+    let all = now.since(Instant::ZERO);
+    let Some(minutes) = minutes else { return all };
+    let begun = Span::from_nanos(all.as_nanos() % MINUTE.as_nanos());
+    all.min(begun + MINUTE.saturating_mul(minutes - 1))
+}
+
+fn row_of((key, sums): (RowKey, Sums)) -> WaitRow {
+    WaitRow {
+        caller: key.caller,
+        bdi: key.bdi,
+        cause: key.cause,
+        calls: sums.calls,
+        waited: Span::from_micros(sums.us),
+        longest: Span::from_micros(sums.longest_us),
+    }
+}
+
+fn inputs_of(bdi: Option<usize>, present: &Moment, past: &Moment) -> BlameInputs {
+    BlameInputs {
+        store_pages_per_s: present.rate_of(bdi),
+        store_pages_per_s_before: past.rate_of(bdi),
+        limit_pages: present.limit_pages,
+        limit_pages_before: past.limit_pages,
+        memory_bytes: present.memory_bytes,
+        memory_bytes_before: past.memory_bytes,
+        ..BlameInputs::default()
+    }
+}

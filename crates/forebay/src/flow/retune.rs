@@ -1,0 +1,96 @@
+//! Knobs that are turned while the cache runs.
+//!
+//! All of a change is checked before any of it is done. A lower dirty limit takes the smoothed path
+//! of the limits law: writers that are above it now are slowed and not stopped.
+
+use crate::engine::Engine;
+use crate::error::BuildError;
+use crate::retune::{Changes, StoreChanges};
+use crate::state::knobs::KnobValues;
+use forebay_base::sync::lock;
+
+impl Engine {
+    /// Turns the knobs of `changes`, and returns their old values. If one is refused, all stay.
+    pub(crate) fn retune(&self, changes: &Changes) -> Result<Changes, BuildError> {
+        if self.is_closing() {
+            return Err(BuildError::Closed);
+        }
+        let mut old = Changes::default();
+        self.knobs.change(|values| {
+            let after = self.check_changes(changes, values)?;
+            // What is known of the time before tells, later, that a limit was turned down.
+            self.ledger.remember_moment(self.moment());
+            self.smooth_limit();
+            old = changes.old(&values, *lock(&self.balloon.memory_bytes));
+            old.stores = self.retune_stores(&changes.stores)?;
+            Ok::<_, BuildError>(after)
+        })?;
+        if let Some(memory_bytes) = changes.memory_bytes {
+            self.resize(Some(memory_bytes));
+            if self.memory.pages_over() > 0 || self.objects.is_over_room(0) {
+                self.start_filling();
+            }
+        }
+        for backing in self.stores.all() {
+            // The limits may be lower now, and the next look for old pages sooner.
+            backing.requests.ask_for_background();
+            backing.requests.wake();
+        }
+        Ok(old)
+    }
+
+    /// Every knob as it is now.
+    pub(crate) fn tuned(&self) -> Changes {
+        let memory_bytes = *lock(&self.balloon.memory_bytes);
+        let mut all = Changes::all(&self.knobs.values(), memory_bytes);
+        self.stores.for_each(|backing| {
+            all.stores.push(StoreChanges {
+                bdi: backing.number,
+                min_ratio_percent: Some(backing.knobs.min_ratio_percent()),
+                max_ratio_percent: Some(backing.knobs.max_ratio_percent()),
+                strict_limit: Some(backing.knobs.strict_limit()),
+            });
+        });
+        all
+    }
+
+    fn check_changes(
+        &self,
+        changes: &Changes,
+        values: KnobValues,
+    ) -> Result<KnobValues, BuildError> {
+        let after = changes.applied(values);
+        Changes::check(&self.settings, &after)?;
+        if let Some(memory_bytes) = changes.memory_bytes {
+            self.budget.check(&self.settings, memory_bytes)?;
+        }
+        Ok(after)
+    }
+
+    /// Lets the smoothed limit stand where the limit is, from where it falls.
+    fn smooth_limit(&self) {
+        let thresh = self.dirty_limits().thresh;
+        let dirty = self.global.pages();
+        self.global.advance_limit(thresh, dirty, self.now_ms());
+    }
+
+    /// Turns the knobs of stores, one after the other. If one is refused, those before are turned
+    /// back.
+    fn retune_stores(&self, changes: &[StoreChanges]) -> Result<Vec<StoreChanges>, BuildError> {
+        let mut old: Vec<StoreChanges> = Vec::with_capacity(changes.len());
+        for change in changes {
+            let apply = |settings| change.applied(settings);
+            match self.stores.retune(change.bdi, apply) {
+                Ok(before) => old.push(change.old(&before)),
+                Err(error) => {
+                    for before in old.iter().rev() {
+                        let undone = self.stores.retune(before.bdi, |it| before.applied(it));
+                        undone.expect("what was there before is allowed");
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(old)
+    }
+}

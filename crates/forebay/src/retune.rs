@@ -1,0 +1,155 @@
+//! Knobs that are turned while a cache runs.
+
+use crate::error::BuildError;
+use crate::settings::{BackingSettings, Settings};
+use crate::state::knobs::KnobValues;
+use forebay_base::Span;
+
+/// What to change of a running cache; what is `None` stays as it is. [`crate::Cache::retune`]
+/// returns the old values in the same form.
+///
+/// ```
+/// # use forebay::{Cache, Changes, Settings};
+/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+/// let before = cache.retune(&Changes { swappiness: Some(10), ..Changes::default() })?;
+/// assert_eq!(before, Changes { swappiness: Some(60), ..Changes::default() });
+/// let refused = cache.retune(&Changes { swappiness: Some(201), ..Changes::default() });
+/// assert_eq!(refused.unwrap_err().to_string(), "setting swappiness cannot be 201: 0 to 200");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Percent of the memory that may be dirty.
+    pub dirty_ratio_percent: Option<u64>,
+    /// Bytes that may be dirty; 0 leaves it to the percentage.
+    pub dirty_bytes: Option<u64>,
+    /// Percent of the memory from which the flushers write in the background.
+    pub background_ratio_percent: Option<u64>,
+    /// Bytes from which they do; 0 leaves it to the percentage.
+    pub background_bytes: Option<u64>,
+    /// Pages dirty for longer than this are written.
+    pub dirty_expire: Option<Span>,
+    /// The flushers look for old dirty pages this often; zero for never.
+    pub writeback_interval: Option<Span>,
+    /// Largest readahead window, pages: for handles that are opened or advised from now on.
+    pub readahead_pages: Option<u64>,
+    /// 0 to 200: how much rather anonymous pages are reclaimed than file pages.
+    pub swappiness: Option<u64>,
+    /// The memory budget, at most what was taken at start. It is met in the background, as by
+    /// [`crate::Cache::set_memory`], which waits for that.
+    pub memory_bytes: Option<u64>,
+    /// A call that waits for this long in all is kept as a stall.
+    pub stall_threshold: Option<Span>,
+    /// Changes of stores, in this order.
+    pub stores: Vec<StoreChanges>,
+}
+
+/// What to change of one store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreChanges {
+    /// Number of the store.
+    pub bdi: usize,
+    /// Part of the dirty limit that it always has, percent.
+    pub min_ratio_percent: Option<u64>,
+    /// Part of the dirty limit that it may never exceed, percent.
+    pub max_ratio_percent: Option<u64>,
+    /// Whether its writers are throttled by its own part of the limit alone.
+    pub strict_limit: Option<bool>,
+}
+
+impl Changes {
+    /// What `values` become.
+    pub(crate) fn applied(&self, mut values: KnobValues) -> KnobValues {
+        let dirty = &mut values.dirty;
+        set(&mut dirty.dirty_ratio_percent, self.dirty_ratio_percent);
+        set(&mut dirty.dirty_bytes, self.dirty_bytes);
+        set(
+            &mut dirty.background_ratio_percent,
+            self.background_ratio_percent,
+        );
+        set(&mut dirty.background_bytes, self.background_bytes);
+        set(&mut values.dirty_expire, self.dirty_expire);
+        set(&mut values.writeback_interval, self.writeback_interval);
+        set(&mut values.readahead_pages, self.readahead_pages);
+        set(&mut values.swappiness, self.swappiness);
+        set(&mut values.stall_threshold, self.stall_threshold);
+        values
+    }
+
+    /// Refuses what [`Settings`] would be refused for.
+    pub(crate) fn check(settings: &Settings, values: &KnobValues) -> Result<(), BuildError> {
+        let changed = Settings {
+            dirty: values.dirty,
+            writeback_interval: values.writeback_interval,
+            dirty_expire: values.dirty_expire,
+            readahead_pages: values.readahead_pages,
+            swappiness: values.swappiness,
+            stall_threshold: values.stall_threshold,
+            ..settings.clone()
+        };
+        changed.check()
+    }
+
+    /// Of `values` and `memory_bytes` those that these change, as they are.
+    pub(crate) fn old(&self, values: &KnobValues, memory_bytes: u64) -> Changes {
+        let dirty = &values.dirty;
+        Changes {
+            dirty_ratio_percent: self.dirty_ratio_percent.map(|_| dirty.dirty_ratio_percent),
+            dirty_bytes: self.dirty_bytes.map(|_| dirty.dirty_bytes),
+            background_ratio_percent: self
+                .background_ratio_percent
+                .map(|_| dirty.background_ratio_percent),
+            background_bytes: self.background_bytes.map(|_| dirty.background_bytes),
+            dirty_expire: self.dirty_expire.map(|_| values.dirty_expire),
+            writeback_interval: self.writeback_interval.map(|_| values.writeback_interval),
+            readahead_pages: self.readahead_pages.map(|_| values.readahead_pages),
+            swappiness: self.swappiness.map(|_| values.swappiness),
+            memory_bytes: self.memory_bytes.map(|_| memory_bytes),
+            stall_threshold: self.stall_threshold.map(|_| values.stall_threshold),
+            stores: Vec::new(),
+        }
+    }
+
+    /// Every knob of the cache as `values` have it.
+    pub(crate) fn all(values: &KnobValues, memory_bytes: u64) -> Changes {
+        Changes {
+            dirty_ratio_percent: Some(values.dirty.dirty_ratio_percent),
+            dirty_bytes: Some(values.dirty.dirty_bytes),
+            background_ratio_percent: Some(values.dirty.background_ratio_percent),
+            background_bytes: Some(values.dirty.background_bytes),
+            dirty_expire: Some(values.dirty_expire),
+            writeback_interval: Some(values.writeback_interval),
+            readahead_pages: Some(values.readahead_pages),
+            swappiness: Some(values.swappiness),
+            memory_bytes: Some(memory_bytes),
+            stall_threshold: Some(values.stall_threshold),
+            stores: Vec::new(),
+        }
+    }
+}
+
+impl StoreChanges {
+    /// What `settings` become.
+    pub(crate) fn applied(&self, mut settings: BackingSettings) -> BackingSettings {
+        set(&mut settings.min_ratio_percent, self.min_ratio_percent);
+        set(&mut settings.max_ratio_percent, self.max_ratio_percent);
+        set(&mut settings.strict_limit, self.strict_limit);
+        settings
+    }
+
+    /// Of `settings` those that these change, as they are.
+    pub(crate) fn old(&self, settings: &BackingSettings) -> StoreChanges {
+        StoreChanges {
+            bdi: self.bdi,
+            min_ratio_percent: self.min_ratio_percent.map(|_| settings.min_ratio_percent),
+            max_ratio_percent: self.max_ratio_percent.map(|_| settings.max_ratio_percent),
+            strict_limit: self.strict_limit.map(|_| settings.strict_limit),
+        }
+    }
+}
+
+fn set<T>(value: &mut T, change: Option<T>) {
+    if let Some(change) = change {
+        *value = change;
+    }
+}

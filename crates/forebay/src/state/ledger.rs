@@ -1,0 +1,383 @@
+//! The ledger: who waited how long, for which store and why; the last stalls; what was a minute
+//! ago. It is written to at the end of calls that waited, and by nobody else.
+//!
+//! invariant WL1: what all rows say together is what was told, also of callers for which there is
+//! no row.
+
+use crate::caller::{Caller, CallerKey};
+use crate::event::WaitedCall;
+use forebay_base::sync::{
+    Mutex,
+    atomic::{AtomicU32, Ordering},
+    lock,
+};
+use forebay_base::{Instant, Span};
+use forebay_law::blame::{CAUSES, Cause};
+use std::collections::VecDeque;
+
+/// The most rows, and the most names that are remembered.
+const MOST_ROWS: u64 = 256;
+/// The most stalls that are kept.
+const MOST_STALLS: u64 = 4_096;
+/// One row, and one stall, for this many frames: the ledger takes about a thousandth of a small
+/// cache.
+const FRAMES_A_ROW: u64 = 256;
+const FRAMES_A_STALL: u64 = 64;
+/// The fewest of both.
+const LEAST: u64 = 8;
+/// Minutes whose sums are kept.
+pub(crate) const MINUTES: u64 = 10;
+const MINUTE: Span = Span::from_secs(60);
+/// Moments of the last minute that are kept.
+const MOMENTS: usize = 8;
+const MOMENT: Span = Span::from_secs(8);
+/// Stores of which a moment says something.
+const STORES: usize = 8;
+
+/// Sums over the calls of one row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) calls: u64,
+    pub(crate) us: u64,
+    pub(crate) longest_us: u64,
+}
+
+impl Sums {
+    fn note(&mut self, us: u64) {
+        self.add(Sums {
+            calls: 1,
+            us,
+            longest_us: us,
+        });
+    }
+
+    pub(crate) fn add(&mut self, other: Sums) {
+        self.calls += other.calls;
+        self.us += other.us;
+        self.longest_us = self.longest_us.max(other.longest_us);
+    }
+}
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RowKey {
+    pub(crate) caller: CallerKey,
+    pub(crate) bdi: Option<usize>,
+    pub(crate) cause: Cause,
+}
+
+/// The sums of a minute, which take less room.
+#[derive(Clone, Copy, Debug, Default)]
+struct Minute {
+    calls: u32,
+    us: u32,
+    longest_us: u32,
+}
+
+impl Minute {
+    fn note(&mut self, us: u64) {
+        let us = u32::try_from(us).unwrap_or(u32::MAX);
+        self.calls = self.calls.saturating_add(1);
+        self.us = self.us.saturating_add(us);
+        self.longest_us = self.longest_us.max(us);
+    }
+
+    fn sums(self) -> Sums {
+        Sums {
+            calls: u64::from(self.calls),
+            us: u64::from(self.us),
+            longest_us: u64::from(self.longest_us),
+        }
+    }
+}
+
+/// The sums of a row: since the start, and of each of the last minutes.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    key: RowKey,
+    all: Sums,
+    minutes: [Minute; MINUTES as usize],
+    /// The minute that was last written to.
+    minute: u64,
+    /// Who had most of what was dirty, of the others.
+    culprit: Option<CallerKey>,
+}
+
+impl Row {
+    fn new(key: RowKey) -> Row {
+        Row {
+            key,
+            all: Sums::default(),
+            minutes: [Minute::default(); MINUTES as usize],
+            minute: 0,
+            culprit: None,
+        }
+    }
+
+    fn turn_to(&mut self, minute: u64) {
+        let passed = minute.saturating_sub(self.minute).min(MINUTES);
+        for step in 1..=passed {
+            let place = (self.minute + step) % MINUTES;
+            self.minutes[place as usize] = Minute::default();
+        }
+        self.minute = self.minute.max(minute);
+    }
+
+    fn note(&mut self, us: u64, minute: u64) {
+        self.turn_to(minute);
+        self.all.note(us);
+        self.minutes[(minute % MINUTES) as usize].note(us);
+    }
+
+    /// The sums of the last `minutes` up to `minute`; all there are, if none is given.
+    fn sums(&self, window: Option<(u64, u64)>) -> Sums {
+        let Some((minute, minutes)) = window else {
+            return self.all;
+        };
+        let mut row = *self;
+        row.turn_to(minute);
+        let mut sums = Sums::default();
+        for back in 0..minutes.min(MINUTES).min(minute + 1) {
+            let place = (minute - back) % MINUTES;
+            sums.add(row.minutes[place as usize].sums());
+        }
+        sums
+    }
+}
+
+/// What the limits and stores were at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) at: Instant,
+    pub(crate) memory_bytes: u64,
+    pub(crate) limit_pages: u64,
+    /// What each store takes, pages/s; 0: not known.
+    pub(crate) rates: [u64; STORES],
+}
+
+impl Moment {
+    /// What store `bdi` took.
+    pub(crate) fn rate_of(&self, bdi: Option<usize>) -> u64 {
+        bdi.and_then(|bdi| self.rates.get(bdi).copied())
+            .unwrap_or(0)
+    }
+
+    /// Notes what store `bdi` takes, if there is room.
+    pub(crate) fn note_rate(&mut self, bdi: usize, pages_per_s: u64) {
+        if let Some(rate) = self.rates.get_mut(bdi) {
+            *rate = pages_per_s;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Books {
+    /// In the order of their keys.
+    rows: Vec<Row>,
+    most_rows: usize,
+    /// What callers waited for which there was no row, by cause, since the start.
+    others: [Sums; CAUSES],
+    stalls: VecDeque<WaitedCall>,
+    most_stalls: usize,
+    names: VecDeque<Caller>,
+    moments: VecDeque<Moment>,
+}
+
+/// Who waited for what.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    books: Mutex<Books>,
+    handles: AtomicU32,
+}
+
+/// Rows of a cache of `frames`.
+fn rows_for(frames: u32) -> u64 {
+    (u64::from(frames) / FRAMES_A_ROW).clamp(LEAST, MOST_ROWS)
+}
+
+/// Stalls that a cache of `frames` keeps.
+fn stalls_for(frames: u32) -> u64 {
+    (u64::from(frames) / FRAMES_A_STALL).clamp(LEAST, MOST_STALLS)
+}
+
+/// Bytes of a name, with what hangs off it.
+const NAME_BYTES: usize = size_of::<Caller>() + 64;
+
+/// Bytes of the ledger of a cache of `frames`.
+pub(crate) fn bytes_for(frames: u32) -> usize {
+    let rows = rows_for(frames) as usize * (size_of::<Row>() + NAME_BYTES);
+    let stalls = stalls_for(frames) as usize * size_of::<WaitedCall>();
+    rows + stalls + MOMENTS * size_of::<Moment>()
+}
+
+impl Ledger {
+    /// An empty ledger, as large as a cache of `frames` may have.
+    pub(crate) fn for_frames(frames: u32) -> Ledger {
+        let (most_rows, most_stalls) = (rows_for(frames) as usize, stalls_for(frames) as usize);
+        Ledger {
+            books: Mutex::new(Books {
+                rows: Vec::with_capacity(most_rows),
+                most_rows,
+                others: [Sums::default(); CAUSES],
+                stalls: VecDeque::with_capacity(most_stalls),
+                most_stalls,
+                names: VecDeque::with_capacity(most_rows),
+                moments: VecDeque::with_capacity(MOMENTS),
+            }),
+            handles: AtomicU32::new(0),
+        }
+    }
+
+    /// A caller for a handle of which nothing else is known.
+    pub(crate) fn next_handle(&self) -> CallerKey {
+        CallerKey::handle(self.handles.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// The heaviest of the others when `caller` last paused for `bdi` because of another.
+    pub(crate) fn culprit(&self, caller: CallerKey, bdi: Option<usize>) -> Option<CallerKey> {
+        let key = RowKey {
+            caller,
+            bdi,
+            cause: Cause::OthersDirty,
+        };
+        let books = lock(&self.books);
+        let at = books.rows.binary_search_by_key(&key, |row| row.key).ok()?;
+        books.rows[at].culprit
+    }
+
+    /// Remembers the name of `caller`. When there are too many, the oldest is forgotten.
+    pub(crate) fn remember(&self, caller: &Caller) {
+        let mut books = lock(&self.books);
+        if books.names.iter().any(|known| known.key() == caller.key()) {
+            return;
+        }
+        if books.names.len() == books.most_rows {
+            books.names.pop_front();
+        }
+        books.names.push_back(caller.clone());
+    }
+
+    /// The caller of `key`, with its name if it is remembered.
+    pub(crate) fn caller(&self, key: CallerKey) -> Caller {
+        let books = lock(&self.books);
+        let known = books.names.iter().find(|known| known.key() == key);
+        known.cloned().unwrap_or_else(|| Caller::nameless(key))
+    }
+
+    /// A call has waited `spans` and told `call` of it; it is a stall from `threshold` on.
+    pub(crate) fn note(
+        &self,
+        call: &WaitedCall,
+        spans: impl Iterator<Item = (Cause, Span)>,
+        threshold: Span,
+        now: Instant,
+    ) {
+        let minute = minute_of(now);
+        let mut books = lock(&self.books);
+        for (cause, span) in spans {
+            let key = RowKey {
+                caller: call.caller,
+                bdi: call.bdi,
+                cause,
+            };
+            let us = span.as_micros();
+            let Some(row) = books.row(key) else {
+                books.others[cause as usize].note(us);
+                continue;
+            };
+            row.note(us, minute);
+            let heaviest = call.pause.and_then(|view| view.heaviest_other);
+            row.culprit = heaviest.or(row.culprit);
+        }
+        if call.took >= threshold {
+            if books.stalls.len() == books.most_stalls {
+                books.stalls.pop_front();
+            }
+            books.stalls.push_back(*call);
+        }
+    }
+
+    /// Whether it is time to remember a moment.
+    pub(crate) fn is_moment(&self, now: Instant) -> bool {
+        let books = lock(&self.books);
+        let last = books.moments.back();
+        last.is_none_or(|last| now.since(last.at) >= MOMENT)
+    }
+
+    /// Remembers `moment`.
+    pub(crate) fn remember_moment(&self, moment: Moment) {
+        let mut books = lock(&self.books);
+        let moments = &mut books.moments;
+        let is_old = |it: &Moment| moment.at.since(it.at) >= MINUTE;
+        // The last of those that are a minute old stays.
+        while moments.len() == MOMENTS || moments.get(1).is_some_and(is_old) {
+            moments.pop_front();
+        }
+        moments.push_back(moment);
+    }
+
+    /// What was about a minute ago, or at first. The rate of a store that was not known then is the
+    /// first that was.
+    pub(crate) fn minute_ago(&self) -> Option<Moment> {
+        let books = lock(&self.books);
+        let mut past = *books.moments.front()?;
+        for (number, rate) in past.rates.iter_mut().enumerate() {
+            let mut known = books.moments.iter().map(|moment| moment.rates[number]);
+            *rate = known.find(|&rate| rate > 0).unwrap_or(0);
+        }
+        Some(past)
+    }
+
+    /// The sums of every row, of the last `minutes` or since the start. What had no row is known
+    /// only since the start.
+    pub(crate) fn sums(&self, now: Instant, minutes: Option<u64>) -> Vec<(RowKey, Sums)> {
+        let window = minutes.map(|minutes| (minute_of(now), minutes));
+        let books = lock(&self.books);
+        let rows = books.rows.iter().map(|row| (row.key, row.sums(window)));
+        let others = Cause::ALL.iter().map(|&cause| {
+            let key = RowKey {
+                caller: CallerKey::OTHERS,
+                bdi: None,
+                cause,
+            };
+            (key, books.others[cause as usize])
+        });
+        let others = others.filter(|_| window.is_none());
+        rows.chain(others)
+            .filter(|(_, sums)| sums.calls > 0)
+            .collect()
+    }
+
+    /// The stalls that ended at `since` or later, newest first.
+    pub(crate) fn stalls(&self, since: Instant) -> Vec<WaitedCall> {
+        let books = lock(&self.books);
+        let newest = books.stalls.iter().rev();
+        newest
+            .take_while(|call| call.began + call.took >= since)
+            .copied()
+            .collect()
+    }
+}
+
+impl Books {
+    /// The row of `key`, if there is room for it.
+    fn row(&mut self, key: RowKey) -> Option<&mut Row> {
+        let found = self.rows.binary_search_by_key(&key, |row| row.key);
+        if let Err(at) = found {
+            if self.rows.len() == self.most_rows {
+                return None;
+            }
+            self.rows.insert(at, Row::new(key));
+        }
+        let (Ok(at) | Err(at)) = found;
+        self.rows.get_mut(at)
+    }
+}
+
+fn minute_of(now: Instant) -> u64 {
+    now.as_millis() / MINUTE.as_millis()
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "ledger_tests.rs"]
+mod tests;

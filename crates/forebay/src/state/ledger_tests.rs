@@ -1,0 +1,119 @@
+use super::*;
+use crate::event::{CallKind, CauseTimes};
+
+const FRAMES: u32 = 8_192;
+
+fn call(number: u32, took_ms: u64) -> WaitedCall {
+    WaitedCall {
+        caller: CallerKey::handle(number),
+        bdi: Some(0),
+        kind: CallKind::Write,
+        offset_bytes: 0,
+        bytes: 4096,
+        began: Instant::ZERO,
+        took: Span::from_millis(took_ms),
+        causes: CauseTimes::default(),
+        pause: None,
+    }
+}
+
+fn note(ledger: &Ledger, number: u32, us: u64, now: Instant) {
+    let spans = [(Cause::OwnRate, Span::from_micros(us))];
+    let threshold = Span::from_millis(10);
+    ledger.note(&call(number, us / 1_000), spans.into_iter(), threshold, now);
+}
+
+fn at_secs(secs: u64) -> Instant {
+    Instant::ZERO + Span::from_secs(secs)
+}
+
+fn us_of(ledger: &Ledger, now: Instant, minutes: Option<u64>) -> u64 {
+    let sums = ledger.sums(now, minutes);
+    sums.iter().map(|(_, sums)| sums.us).sum()
+}
+
+#[test]
+fn invariant_wl1_what_has_no_row_is_in_the_sum() {
+    let ledger = Ledger::for_frames(FRAMES);
+    for number in 0..100 {
+        note(&ledger, number, 7, Instant::ZERO);
+    }
+    let sums = ledger.sums(Instant::ZERO, None);
+    assert_eq!(sums.len() as u64, rows_for(FRAMES) + 1);
+    assert_eq!(us_of(&ledger, Instant::ZERO, None), 700);
+    let others = sums.last().expect("there are rows");
+    assert_eq!(others.0.caller, CallerKey::OTHERS);
+    assert_eq!(others.1.calls, 100 - rows_for(FRAMES));
+}
+
+#[test]
+fn minutes_are_forgotten_and_the_whole_is_not() {
+    let ledger = Ledger::for_frames(FRAMES);
+    for minute in 0..30 {
+        note(&ledger, 1, 1 << minute, at_secs(minute * 60));
+    }
+    let now = at_secs(29 * 60 + 59);
+    assert_eq!(us_of(&ledger, now, Some(1)), 1 << 29);
+    assert_eq!(us_of(&ledger, now, Some(2)), (1 << 29) + (1 << 28));
+    assert_eq!(us_of(&ledger, now, Some(10)), (1 << 30) - (1 << 20));
+    assert_eq!(us_of(&ledger, now, None), (1 << 30) - 1);
+    assert_eq!(us_of(&ledger, at_secs(31 * 60), Some(2)), 0);
+    assert_eq!(us_of(&ledger, at_secs(31 * 60), Some(3)), 1 << 29);
+}
+
+#[test]
+fn only_the_latest_stalls_are_kept() {
+    let ledger = Ledger::for_frames(FRAMES);
+    note(&ledger, 1, 9_999, Instant::ZERO);
+    assert_eq!(ledger.stalls(Instant::ZERO), []);
+    for ms in 10..200 {
+        note(&ledger, 1, ms * 1_000, Instant::ZERO);
+    }
+    let stalls = ledger.stalls(Instant::ZERO);
+    assert_eq!(stalls.len() as u64, stalls_for(FRAMES));
+    assert_eq!(stalls[0].took, Span::from_millis(199));
+    let since = Instant::ZERO + Span::from_millis(198);
+    assert_eq!(ledger.stalls(since).len(), 2);
+}
+
+#[test]
+fn a_minute_ago_is_the_last_moment_that_is_so_old() {
+    let ledger = Ledger::for_frames(FRAMES);
+    assert_eq!(ledger.minute_ago(), None);
+    for secs in (0..200).step_by(10) {
+        assert!(ledger.is_moment(at_secs(secs)));
+        let mut moment = Moment {
+            at: at_secs(secs),
+            ..Moment::default()
+        };
+        moment.note_rate(0, secs);
+        moment.note_rate(1_000, 1);
+        ledger.remember_moment(moment);
+    }
+    assert!(!ledger.is_moment(at_secs(197)));
+    let past = ledger.minute_ago().expect("there are moments");
+    assert_eq!((past.at, past.rate_of(Some(0))), (at_secs(130), 130));
+    assert_eq!((past.rate_of(Some(1_000)), past.rate_of(None)), (0, 0));
+}
+
+#[test]
+fn names_are_remembered_for_as_many_as_there_are_rows() {
+    let ledger = Ledger::for_frames(FRAMES);
+    let callers: Vec<Caller> = (0..100)
+        .map(|number| Caller::connection(number, "a"))
+        .collect();
+    for caller in &callers {
+        ledger.remember(caller);
+        ledger.remember(caller);
+    }
+    assert_eq!(
+        ledger.caller(callers[99].key()).to_string(),
+        "client 99 (a)"
+    );
+    assert_eq!(ledger.caller(callers[0].key()).to_string(), "client 0");
+}
+
+#[test]
+fn a_ledger_takes_at_most_one_mebibyte() {
+    assert!(bytes_for(u32::MAX) <= 1 << 20, "{}", bytes_for(u32::MAX));
+}

@@ -1,0 +1,154 @@
+//! Why callers waited: what [`crate::Cache::why`] answers.
+
+use crate::caller::{Caller, CallerKey};
+use forebay_base::Span;
+use forebay_base::units::{byte_of, show_bytes};
+pub use forebay_law::blame::{BlameInputs, Cause, Savings, Suspect, Verdict};
+use std::fmt;
+
+/// How long a caller waited for one store and one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitRow {
+    /// Who waited.
+    pub caller: CallerKey,
+    /// For which store, if it was one.
+    pub bdi: Option<usize>,
+    /// For what.
+    pub cause: Cause,
+    /// Calls that did.
+    pub calls: u64,
+    /// All together.
+    pub waited: Span,
+    /// The longest of them.
+    pub longest: Span,
+}
+
+/// One caller and one store: how long it waited, for what, and who is to blame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhyLine {
+    /// Who waited.
+    pub caller: Caller,
+    /// For which store, if it was one.
+    pub bdi: Option<usize>,
+    /// How long in all.
+    pub waited: Span,
+    /// What for, the longest first.
+    pub rows: Vec<WaitRow>,
+    /// Who is to blame.
+    pub verdict: Verdict,
+    /// The caller who is, if it is another one.
+    pub culprit: Option<Caller>,
+    /// What the verdict was made of.
+    pub inputs: BlameInputs,
+    /// What would have helped.
+    pub savings: Savings,
+}
+
+/// Who waited, for what, and who is to blame; the longest first. Its text is for people.
+///
+/// ```
+/// # use forebay::{Cache, Settings};
+/// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+/// assert_eq!(cache.why(None).to_string(), "nobody has waited in the last 0 s\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// The time that it is about, up to now.
+    pub window: Span,
+    /// How long all callers waited together.
+    pub waited: Span,
+    /// A line for each caller and store.
+    pub lines: Vec<WhyLine>,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let window = Seconds(self.window);
+        if self.lines.is_empty() {
+            return writeln!(f, "nobody has waited in the last {window}");
+        }
+        let (count, waited) = (self.lines.len(), Seconds(self.waited));
+        let callers = if count == 1 { "caller" } else { "callers" };
+        writeln!(f, "in the last {window} {count} {callers} waited {waited}")?;
+        for (at, line) in self.lines.iter().enumerate() {
+            write!(f, "{:<2} {line}", at + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for WhyLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (caller, waited) = (self.caller.to_string(), Seconds(self.waited).to_string());
+        write!(f, "{caller:<24} {waited:>9}  {}", self.accusation())?;
+        if let Some(row) = self.rows.first() {
+            let longest = Seconds(row.longest);
+            let (cause, calls) = (row.cause.name(), row.calls);
+            write!(f, "; {cause}: {calls} times, {longest} at most")?;
+        }
+        writeln!(f)?;
+        if let Some(bdi) = self.bdi {
+            self.fmt_store(f, bdi)?;
+        }
+        self.fmt_help(f)
+    }
+}
+
+impl WhyLine {
+    /// Who is to blame, in words.
+    pub fn accusation(&self) -> String {
+        let Verdict { first, second, .. } = self.verdict;
+        if !self.verdict.is_clear() {
+            return format!("unclear: {} or {}", first.name(), second.name());
+        }
+        match (&self.culprit, self.bdi) {
+            (Some(culprit), _) => format!("{}: {culprit}", first.name()),
+            (None, Some(bdi)) if first == Suspect::Store => format!("slow store {bdi}"),
+            (None, _) => first.name().to_owned(),
+        }
+    }
+
+    fn fmt_store(&self, f: &mut fmt::Formatter<'_>, bdi: usize) -> fmt::Result {
+        let BlameInputs {
+            store_pages_per_s: now,
+            store_pages_per_s_before: before,
+            limit_pages,
+            ..
+        } = self.inputs;
+        if now == 0 {
+            return Ok(());
+        }
+        let rate = |pages| show_bytes(byte_of(pages));
+        write!(f, "   store {bdi} takes {} a second", rate(now))?;
+        if self.verdict.first == Suspect::Store {
+            write!(f, ", a minute ago {}", rate(before))?;
+        }
+        writeln!(f, "; {} may be dirty", rate(limit_pages))
+    }
+
+    fn fmt_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (memory, store) = (self.savings.memory_helps(), self.savings.store_helps());
+        let text = match (memory, store) {
+            (true, true) => "more memory would help, and so would a faster store, or less to write",
+            (true, false) => "more memory would help",
+            (false, true) => "more memory would not help; a faster store, or less to write, would",
+            (false, false) => return Ok(()),
+        };
+        writeln!(f, "   {text}")
+    }
+}
+
+/// A span as people say it: seconds with a digit, or milliseconds where it is short.
+struct Seconds(Span);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = self.0.as_micros();
+        match us {
+            0 => write!(f, "0 s"),
+            1..1_000_000 => write!(f, "{}.{} ms", us / 1_000, us % 1_000 / 100),
+            _ => write!(f, "{}.{} s", us / 1_000_000, us % 1_000_000 / 100_000),
+        }
+    }
+}
