@@ -6,12 +6,15 @@
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
 //! - `cargo xtask mutations [--blind] [NAME..]`: small wrong changes to the engine, made in a copy
 //!   of the tree; whether the swarm notices each.
+//! - `cargo xtask mutants [--today | --shard K/N] [laws | state | flows | stores]`: the changes that
+//!   `cargo-mutants` makes; whether the part's own tests notice each, or a list says why not.
 //!
 //! Exit status: 0 is clean, 1 is found or failed, 2 is a bad call.
 
 mod calls;
 mod deny;
 mod error;
+mod mutants;
 mod mutations;
 mod rust_text;
 mod source;
@@ -19,7 +22,8 @@ mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [--blind] [NAME..]";
+const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [--blind] [NAME..] | \
+                     mutants [--today | --shard K/N] [laws | state | flows | stores]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +39,13 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         ["deny"] => deny::run(),
+        ["mutants", words @ ..] => match mutants::run(words) {
+            Some(tried) => tried,
+            None => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        },
         ["mutations", "--blind", names @ ..] => mutations::run(mutations::BLIND_PATH, names),
         ["mutations", names @ ..] => mutations::run(mutations::PATH, names),
         _ => {
