@@ -39,13 +39,14 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         ["deny"] => deny::run(),
-        ["mutants", words @ ..] => match mutants::run(words) {
-            Some(tried) => tried,
-            None => {
+        ["mutants", words @ ..] => {
+            if let Some(tried) = mutants::run(words) {
+                tried
+            } else {
                 eprintln!("{USAGE}");
                 return ExitCode::from(2);
             }
-        },
+        }
         ["mutations", "--blind", names @ ..] => mutations::run(mutations::BLIND_PATH, names),
         ["mutations", names @ ..] => mutations::run(mutations::PATH, names),
         _ => {

@@ -266,3 +266,27 @@ proptest! {
         prop_assert_eq!(position(&full).ratio, 0);
     }
 }
+
+#[test]
+fn a_strict_store_with_a_few_dirty_pages_gets_twice_what_the_whole_allows() {
+    let at = |store_dirty| {
+        position(&PositionInputs {
+            dirty: 720_000,
+            ..strict(store_dirty)
+        })
+    };
+    let whole = at(7).polynomial;
+    assert!((100..900).contains(&whole), "{whole}");
+    assert_eq!(at(7).ratio, 2 * whole);
+    assert_eq!(at(0).ratio, 2 * whole);
+    assert_eq!(at(8).ratio, whole);
+}
+
+#[test]
+fn a_strict_store_whose_setpoint_is_its_threshold_stops() {
+    let inputs = PositionInputs {
+        store_background: 8_000,
+        ..strict(100)
+    };
+    assert_eq!(position(&inputs).ratio, 0);
+}

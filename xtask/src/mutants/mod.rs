@@ -18,7 +18,6 @@ use part::Part;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 
 /// How to get the tool, in the version whose output is understood.
 const INSTALL: &str = "cargo install --locked --root target/tools cargo-mutants --version 27.1.0";
@@ -63,14 +62,18 @@ impl Call {
 /// Tries the mutants that `words` ask for; true if each is caught or listed. None if the words ask
 /// for nothing that is known.
 pub(crate) fn run(words: &[&str]) -> Option<Result<bool, TaskError>> {
-    #[allow(
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        reason = "a check of the day asks which day it is"
-    )]
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let day = now.map_or(0, |now| now.as_secs() / 86_400);
-    Call::parse(words, day).map(|call| try_out(&call))
+    Call::parse(words, today()).map(|call| try_out(&call))
+}
+
+/// Days since 1970.
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a sample of the day asks which day it is"
+)]
+fn today() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs() / 86_400)
 }
 
 fn try_out(call: &Call) -> Result<bool, TaskError> {
@@ -154,13 +157,12 @@ fn report(root: &Path, outcomes: &[Outcome], survivors: &[Survivor], is_complete
     for survivor in of(Summary::Missed) {
         let line = survivor.line_of(root);
         let known = survivors.iter().find(|known| known.is(survivor, &line));
-        match known {
-            Some(known) => println!("survivor, {}: {}", known.reason, survivor.name()),
-            None => {
-                unlisted += 1;
-                println!("SURVIVOR that is not in {PATH}: {}", survivor.name());
-                println!("    {line}");
-            }
+        if let Some(known) = known {
+            println!("survivor, {}: {}", known.reason, survivor.name());
+        } else {
+            unlisted += 1;
+            println!("SURVIVOR that is not in {PATH}: {}", survivor.name());
+            println!("    {line}");
         }
     }
     for caught in of(Summary::Caught) {

@@ -4,6 +4,7 @@ use super::super::super::verdict::Violation;
 use super::measured::{CrewRates, Measured, SiteRates};
 use crate::report::table::{grid, number};
 use serde::Serialize;
+use std::fmt::Write as _;
 
 /// How far two worlds may be apart: rates, levels, shares and syncs in percent of the virtual ones.
 const MOST_PERCENT: f64 = 10.0;
@@ -126,7 +127,7 @@ impl Comparison {
         let rows: Vec<Vec<String>> = rows.map(Vec::from).collect();
         let mut text = format!("{}\n{}", self.scene, grid(&rows, 1));
         for found in &self.found {
-            text.push_str(&format!("BROKEN {}: {}\n", found.oracle, found.what));
+            let _ = writeln!(text, "BROKEN {}: {}", found.oracle, found.what);
         }
         text
     }

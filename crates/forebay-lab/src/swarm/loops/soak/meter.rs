@@ -169,13 +169,14 @@ impl Meter {
         }
         state.requests += 1;
         let object = request.object.0;
-        let versions = match request.kind {
-            IoKind::Write => versions,
-            _ => {
-                let of_object = (object, 0)..=(object, u64::MAX);
-                let waiting = state.written.range(of_object);
-                waiting.map(|(&place, &version)| (place, version)).collect()
-            }
+        // A commit covers what was written before it.
+        let versions = if request.kind == IoKind::Commit {
+            let of_object = state.written.range((object, 0)..=(object, u64::MAX));
+            of_object
+                .map(|(&place, &version)| (place, version))
+                .collect()
+        } else {
+            versions
         };
         drop(state);
         let meter = self.clone();
