@@ -6,10 +6,11 @@
 //! for longer and compares more closely.
 
 use forebay_base::Span;
+use forebay_base::sync::{Mutex, lock};
 use forebay_lab::swarm::{Comparison, FigureKind, Scene};
 use forebay_rt::Rt;
 use forebay_rt::thread::spawn;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// All scenes at once take as long as one.
 const WARM_UP: Span = Span::from_secs(3);
@@ -21,6 +22,11 @@ const RATES: (f64, f64) = (0.8, 1.2);
 /// A level depends on how soon the thread of a writer runs after its pause, and so does which of
 /// 100 writers is the slowest.
 const LEVELS: (f64, f64) = (0.6, 1.4);
+/// A light writer loses what its thread waits for a processor after each of its rests.
+const LIGHT: (f64, f64) = (0.4, 1.2);
+/// Each sync waits for several threads one after the other. On a busy machine this takes most of
+/// the time, so only the oracles are asked.
+const LATE: &str = "commits";
 
 fn compare_all() -> Vec<Comparison> {
     let compared = Arc::new(Mutex::new(Vec::new()));
@@ -29,16 +35,16 @@ fn compare_all() -> Vec<Comparison> {
         .map(|scene| {
             let compared = compared.clone();
             let body = move || {
-                let comparison = scene.compare(&Rt::real()).unwrap();
-                compared.lock().unwrap().push(comparison);
+                let comparison = scene.compare(&Rt::real()).expect("threads can be had");
+                lock(&compared).push(comparison);
             };
-            spawn("scene", body).unwrap()
+            spawn("scene", body).expect("a thread can be had")
         })
         .collect();
     for thread in threads {
         thread.join();
     }
-    Arc::into_inner(compared).unwrap().into_inner().unwrap()
+    std::mem::take(&mut *lock(&compared))
 }
 
 #[test]
@@ -48,11 +54,14 @@ fn real_time_does_what_virtual_time_does() {
     for comparison in compared {
         let text = comparison.render();
         assert_eq!(comparison.found, [], "{text}");
+        if comparison.scene == LATE {
+            continue;
+        }
         for figure in &comparison.figures {
             let (least, most) = match figure.kind {
+                FigureKind::Share if figure.name.contains("light") => LIGHT,
                 FigureKind::Rate | FigureKind::Share => RATES,
                 FigureKind::Level | FigureKind::Extreme => LEVELS,
-                // A sync waits for several threads one after the other.
                 FigureKind::Syncs | FigureKind::Idle => continue,
             };
             let ratio = figure.in_real / figure.in_virtual;
