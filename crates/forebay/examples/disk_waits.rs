@@ -2,7 +2,7 @@
 //! calls on the same disk. Rounds alternate; each line has the median of its rounds.
 //!
 //! `cargo run --release -p forebay --example disk_waits [FOLDER [MILLISECONDS [ROUNDS [CASES]]]]`.
-//! Only those cases are run whose name contains CASES.
+//! Only the cases whose name contains CASES are run.
 
 use forebay::{Advice, AttachedStore, Cache, ReadRequest, Settings};
 use forebay_base::Span;
@@ -18,14 +18,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const PAGE: usize = 4096;
-/// Pages of the file that reads miss in, a power of two; far more than the cache has.
+/// Pages of the file whose reads miss, a power of two; far more than the cache has.
 const MISS_PAGES: u64 = 1 << 17;
 /// Pages of a file that is committed.
 const LOG_PAGES: u64 = 1 << 12;
 const MEMORY_BYTES: u64 = 64 << 20;
 const MOST_THREADS: u64 = 16;
 
-/// Where the next read goes, and the page of the next: no page comes again for long.
+/// Where the next read goes. No page is read again for a long time.
 static NEXT_READ: AtomicU64 = AtomicU64::new(0);
 
 fn next_page() -> u64 {
@@ -35,9 +35,9 @@ fn next_page() -> u64 {
 
 #[derive(Clone, Copy)]
 enum Work {
-    /// Threads that write a page and make it durable, of one file or each of its own.
+    /// Threads that write a page and make it durable, all in one file or each in its own.
     Commit { threads: u64, own_files: bool },
-    /// One thread that reads so many pages at a time.
+    /// One thread that reads this many pages at a time.
     Miss { at_once: usize },
 }
 
@@ -83,7 +83,7 @@ impl Aligned {
     }
 }
 
-/// The files through the cache, and bare.
+/// The files, through the cache and bare.
 struct Bench {
     cache: Cache,
     logs: Vec<forebay::File>,
@@ -230,7 +230,7 @@ struct Outcome {
     switches: f64,
 }
 
-/// Time of the processor that this process has taken, us.
+/// Processor time that this process has used, us.
 fn processor_us() -> Result<u64, Failure> {
     let mut sum_ns = 0;
     for task in fs::read_dir("/proc/self/task")? {
@@ -266,7 +266,8 @@ fn run(bench: &Arc<Bench>, work: Work, is_raw: bool, span: Span) -> Result<Outco
             *times.lock().unwrap_or_else(PoisonError::into_inner) = took;
         }
         Work::Commit { threads, own_files } => {
-            // The last of them reads the counters: those of a thread that has ended are gone.
+            // The last of them reads the counters, because those of a thread that has ended are
+            // gone.
             let ended = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)));
             let joiners: Vec<_> = (0..threads)
                 .map(|thread| {

@@ -1,5 +1,5 @@
-//! Many writers on real threads before one store: how long their calls take, how fair the shares
-//! are, and what a call costs of the processor. `cargo run --release -p forebay --example
+//! Many writers on real threads in front of one store: how long their calls take, how fair the
+//! shares are, and how much processor time a call costs. `cargo run --release -p forebay --example
 //! many_writers [WRITERS [BLOCK_BYTES [MB_PER_S [SECONDS]]]]`.
 
 use forebay::{Cache, Settings};
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Calls before these seconds are over are not looked at.
+/// Calls in the first this many seconds do not count.
 const SETTLING_S: u64 = 5;
 
-/// What one writer did once all had settled.
+/// What one writer did after all had settled.
 struct Done {
     bytes: u64,
     latencies_us: Vec<u64>,
@@ -45,13 +45,13 @@ fn write_on(file: &forebay::File, part: (u64, u64), block: u64, phase: &AtomicU6
     }
 }
 
-/// Time of the processor that this process has taken, us.
+/// Processor time that this process has used, us.
 fn processor_us() -> Result<u64, Failure> {
     const TICK_US: u64 = 10_000;
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let (_, fields) = stat
         .rsplit_once(')')
-        .ok_or("the name of the process ends")?;
+        .ok_or("the line has no name of the process")?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
     Ok(ticks * TICK_US)

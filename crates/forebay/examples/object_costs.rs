@@ -1,9 +1,9 @@
-//! What opening a file costs when another has to be forgotten for it, and what a cut costs, by how
-//! long the object is of which the first page is in memory, or the first and the last:
-//! `cargo run --release -p forebay --example object_costs`.
+//! What opening a file costs when another has to be forgotten for it, and what a cut costs, for
+//! objects of several lengths with the first page in memory, or the first and the last: `cargo run
+//! --release -p forebay --example object_costs`.
 //!
-//! All rows are measured in turns in one run, so that they can be compared with each other. Times
-//! of two runs cannot.
+//! All rows are measured in turns in one run, so they can be compared with each other. Times of two
+//! different runs cannot.
 
 use forebay::{AttachedStore, Cache, File, Settings};
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const PAGE: usize = 4096;
 const ROUNDS: usize = 300;
-/// Pages of another object in memory, and all that there are.
+/// Pages of another object in memory, and all pages.
 const OTHER_PAGES: u64 = 40_000;
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Files that a small table holds.
@@ -106,7 +106,7 @@ impl Bench {
         file.expect("there is room, or a closed file")
     }
 
-    /// Opens one, and has its pages in memory.
+    /// Opens a file and brings its pages into memory.
     fn open_and_read(&mut self, kind: &Kind) -> File {
         let file = self.open(kind.length_bytes);
         let last = kind.length_bytes / PAGE as u64 - 1;
@@ -116,7 +116,7 @@ impl Bench {
         file
     }
 
-    /// The nanoseconds of an open where every closed file is of `kind`.
+    /// The nanoseconds of an open when every closed file is of `kind`.
     fn open_ns(&mut self, kind: &Kind) -> u64 {
         for _ in 0..FEW {
             self.open_and_read(kind);

@@ -1,7 +1,7 @@
-//! Writers on real threads, before stores of several speeds: what each store gets, second by
-//! second: `cargo run --release -p forebay --example real_loads [NAME [FOLDER]]`.
+//! Writers on real threads in front of stores of several speeds, and what each store gets, second
+//! by second: `cargo run --release -p forebay --example real_loads [NAME [FOLDER]]`.
 //!
-//! Virtual time never interleaves between two awaits, so what these loads show it does not.
+//! Virtual time never interleaves between two awaits, so it does not show what these loads show.
 
 use forebay::{Cache, Counter, Settings};
 use forebay_base::Span;
@@ -22,11 +22,11 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Memory, at once.
+    /// Memory, which answers at once.
     Instant,
     /// A file in the folder that was named.
     File,
-    /// Memory before which a medium of so many bytes a second lies.
+    /// Memory behind a medium of this many bytes a second.
     Rated(u64),
 }
 
@@ -34,7 +34,7 @@ struct Load {
     name: &'static str,
     /// Each store, and how many writers it has.
     stores: &'static [(Kind, usize)],
-    /// The first store stands still from the third second on.
+    /// The first store stalls from the third second on.
     first_stops: bool,
 }
 
@@ -78,7 +78,7 @@ const LOADS: &[Load] = &[
     },
 ];
 
-/// A store, and what its writers have written to it.
+/// A store and what its writers have written to it.
 struct Target {
     rated: Option<Arc<RateStore>>,
     file: forebay::File,

@@ -108,7 +108,7 @@ async fn tell(what: &str, work: impl Future<Output = ()>) {
     println!("{what:28} {each_ns:6} ns, of which a processor worked {worked_ns:5} ns");
 }
 
-/// What the system says that this process has had of a processor; 0 where it does not say.
+/// The processor time of this process as the system reports it; 0 if it does not.
 fn processor_ns() -> u64 {
     let told = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let first = told.split_whitespace().next();

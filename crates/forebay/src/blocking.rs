@@ -1,7 +1,7 @@
-//! The same cache for threads that wait by sleeping.
+//! The same cache, for threads that block while they wait.
 //!
-//! A call that finds what it needs in memory is served on the calling thread without touching
-//! the runtime; any other is driven by `block_on`, still on the calling thread.
+//! A call that finds what it needs in memory is served on the calling thread without touching the
+//! runtime; any other call is driven by `block_on`, also on the calling thread.
 
 use crate::error::{AccessError, SyncError};
 use crate::file::{Advice, ReadRequest};
@@ -32,7 +32,7 @@ pub struct File {
 }
 
 impl crate::File {
-    /// The same object for threads that wait by sleeping.
+    /// The same object, for threads that block while they wait.
     pub fn blocking(&self) -> File {
         File::new(self.clone())
     }
@@ -48,7 +48,7 @@ impl File {
         &self.inner
     }
 
-    /// Bytes of the object.
+    /// The length of the object, bytes.
     pub fn len(&self) -> u64 {
         self.inner.len()
     }

@@ -9,25 +9,25 @@ use crate::state::{dirty_index, frame, index};
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::{byte_of, page_of, show_bytes};
 
-/// What a page may cost beyond its own bytes (promise 1 of the design).
+/// The most that a page may cost beyond its own bytes (promise 1 of the design).
 pub(crate) const OVERHEAD_LIMIT_BYTES: u64 = 64;
 
-/// Of every eight frames, as many may sit in dirty blocks of their own: twice what the usual
-/// dirty limit allows. Where a larger limit was set, a writer that scatters its pages may meet a
-/// full slab before the limit; it then waits for the flusher.
+/// Of every eight frames, this many may sit in dirty blocks of their own, which is twice what the
+/// usual dirty limit allows. If a larger limit is set, a writer that scatters its pages may find
+/// the slab full before it reaches the limit. It then waits for the flusher.
 const DIRTY_BLOCKS_OF_EIGHT: u64 = 3;
 
 /// Frames of the smallest zone that reclaim can work in: its watermarks and two batches.
 const SMALLEST_ZONE_PAGES: u64 = 128;
 
-/// What a page costs, all in, where there are many of them.
+/// What a page costs in all, in a large cache.
 const PAGE_PRICE_BYTES: u64 = PAGE_BYTES as u64 + OVERHEAD_LIMIT_BYTES;
 
-/// What does not grow with the pages is no more than the price of so many of them.
+/// Costs that do not grow with the number of pages are at most the price of this many pages.
 const FIXED_PAGES: u64 = 4;
 
-/// What objects take is taken off the pages in steps of this part of the budget, so that few of
-/// them change nothing, and of no fewer bytes than this.
+/// The memory of objects is taken off the pages in steps of this part of the budget, and of at
+/// least this many bytes, so that a few objects change nothing.
 const OBJECT_STEPS: u64 = 256;
 const LEAST_STEP_BYTES: u64 = 8 * PAGE_BYTES as u64;
 
@@ -47,13 +47,14 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Shares the budget of `settings` out.
+    /// Divides the budget of `settings`.
     pub(crate) fn plan(settings: &Settings) -> Result<Budget, BuildError> {
         if are_given(settings) {
             return Ok(Budget::of(given_pages(settings)?));
         }
         let budget = Budget::of(pages_by_weight(settings, settings.memory_bytes)?);
-        // What does not grow with the pages is more than their share of it in a small budget.
+        // In a small budget, costs that do not grow with the pages are more than the pages' share
+        // of them.
         let excess = budget.memory_bytes().saturating_sub(settings.memory_bytes);
         if excess == 0 {
             return Ok(budget);
@@ -76,12 +77,12 @@ impl Budget {
         let overhead = budget.overhead_bytes();
         assert!(
             overhead <= frames * OVERHEAD_LIMIT_BYTES || frames < 1 << 10,
-            "{overhead} bytes beside {frames} pages are more than promised"
+            "{overhead} bytes beside {frames} pages exceed the promise"
         );
         budget
     }
 
-    /// Whether a cache that was built by this budget can be as large as `memory_bytes` allow.
+    /// Checks whether a cache that was built with this budget can have one of `memory_bytes`.
     pub(crate) fn check(&self, settings: &Settings, memory_bytes: u64) -> Result<(), MemoryError> {
         let limit_bytes = self.limit_bytes(settings);
         if memory_bytes > limit_bytes {
@@ -109,9 +110,9 @@ impl Budget {
         }
     }
 
-    /// The frames of each zone under a budget of `memory_bytes` of which objects take
-    /// `object_bytes`, for what was built for this one: what is beside the pages stays, and each
-    /// zone keeps its part of them. Objects leave at least half of the pages.
+    /// The frames of each zone if a cache that was built with this budget gets one of
+    /// `memory_bytes`, of which objects take `object_bytes`. The memory beside the pages stays, and
+    /// each zone keeps its part of the pages. Objects leave at least half of the pages.
     pub(crate) fn resized(
         &self,
         settings: &Settings,
@@ -128,7 +129,7 @@ impl Budget {
         self.zone_pages.iter().map(of_node).collect()
     }
 
-    /// The fewest frames with which every zone is of use.
+    /// The fewest frames with which every zone is still usable.
     fn needed_frames(&self, settings: &Settings) -> u64 {
         let all = u64::from(self.frames);
         let pages = self.zone_pages.iter().flatten();
@@ -142,12 +143,12 @@ impl Budget {
         needed.unwrap_or(0)
     }
 
-    /// Bytes of the pages and of all beside them.
+    /// Bytes of the pages and of everything beside them.
     pub(crate) fn memory_bytes(&self) -> u64 {
         u64::from(self.frames) * PAGE_BYTES as u64 + self.overhead_bytes()
     }
 
-    /// Bytes beside the pages' own.
+    /// Bytes of everything beside the pages.
     pub(crate) fn overhead_bytes(&self) -> u64 {
         let per_frame = frame::FRAME_BYTES + index::BYTES_PER_FRAME + shadow::BYTES_PER_FRAME;
         let vectors = self.io_vectors * self.io_vector_pages * size_of::<usize>();
@@ -163,14 +164,14 @@ fn are_given(settings: &Settings) -> bool {
     settings.zones().all(|zone| zone.managed_pages.is_some())
 }
 
-/// Steps in which what objects take is taken off the pages. None where zones say how many frames
-/// they have: then they have them, and objects are beside the budget.
+/// The steps in which the memory of objects is taken off the pages. None if zones say how many
+/// frames they have: then the zones keep their frames, and objects are outside the budget.
 pub(crate) fn object_step_bytes(settings: &Settings) -> Option<u64> {
     let step_bytes = (settings.memory_bytes / OBJECT_STEPS).max(LEAST_STEP_BYTES);
     (!are_given(settings)).then_some(step_bytes)
 }
 
-/// What objects may take of a budget before closed files are forgotten for new ones.
+/// The memory that objects may take before closed files are forgotten for new ones.
 pub(crate) fn object_room_bytes(settings: &Settings, memory_bytes: u64) -> u64 {
     if are_given(settings) {
         u64::MAX
@@ -179,9 +180,10 @@ pub(crate) fn object_room_bytes(settings: &Settings, memory_bytes: u64) -> u64 {
     }
 }
 
-/// What is taken off the pages where objects take `object_bytes` and `charged_bytes` were taken
-/// off so far. One object more or less at the edge of a step does not change it to and fro: what is
-/// taken off is given back only half a step below. Of few objects nothing stays taken off.
+/// The bytes that are taken off the pages if objects take `object_bytes` and `charged_bytes` were
+/// taken off so far. The result does not swing when one object comes and goes at the edge of a
+/// step, because bytes are given back only half a step below it. If there are few objects, nothing
+/// stays taken off.
 pub(crate) fn next_charge(charged_bytes: u64, object_bytes: u64, step_bytes: u64) -> u64 {
     let is_more = object_bytes >= charged_bytes + step_bytes;
     let is_less = object_bytes + step_bytes / 2 < charged_bytes;
@@ -192,8 +194,8 @@ pub(crate) fn next_charge(charged_bytes: u64, object_bytes: u64, step_bytes: u64
     }
 }
 
-/// The frames without which a zone is of no use: below twice what it keeps free it would hold
-/// nothing.
+/// The fewest frames with which a zone is usable: below twice what it keeps free, it could not hold
+/// anything.
 fn smallest_pages(zone: &ZoneSettings) -> u64 {
     let mark = zone.marks.map_or(0, |marks| marks.high);
     let reserves = zone.lowmem_reserve_pages.iter().flatten();
@@ -201,7 +203,7 @@ fn smallest_pages(zone: &ZoneSettings) -> u64 {
     SMALLEST_ZONE_PAGES.max(2 * kept)
 }
 
-/// The frames of zones that say how many they have.
+/// The frames of zones that say how many frames they have.
 fn given_pages(settings: &Settings) -> Result<Vec<Vec<u64>>, BuildError> {
     let bad = |given: String| BuildError::BadSetting {
         setting: "managed_pages",
@@ -224,7 +226,7 @@ fn given_pages(settings: &Settings) -> Result<Vec<Vec<u64>>, BuildError> {
     Ok(settings.nodes.iter().map(of_node).collect())
 }
 
-/// The frames that the memory budget buys, shared over the zones by their weight.
+/// The frames that the memory budget buys, divided among the zones by their weight.
 fn pages_by_weight(settings: &Settings, memory_bytes: u64) -> Result<Vec<Vec<u64>>, BuildError> {
     let needed_pages = SMALLEST_ZONE_PAGES * settings.zones().count() as u64;
     let frames = (memory_bytes / PAGE_PRICE_BYTES).min(u64::from(index::FRAMES_LIMIT) - 1);
@@ -235,7 +237,7 @@ fn pages_by_weight(settings: &Settings, memory_bytes: u64) -> Result<Vec<Vec<u64
             "the smallest zone",
         ));
     }
-    // Wider than one weight: each may be as large as it can be said.
+    // Wider than one weight, because each weight may be as large as its type allows.
     let weights: u128 = settings.zones().map(|zone| u128::from(zone.weight)).sum();
     let mut zone_pages = Vec::new();
     for node in &settings.nodes {

@@ -1,4 +1,4 @@
-//! The cache: built once, shared by whoever clones it, closed by name.
+//! The cache: built once, shared by its clones, closed explicitly.
 
 use crate::engine::Engine;
 use crate::error::{BuildError, MemoryError, SyncError};
@@ -21,9 +21,9 @@ use std::sync::{Arc, Weak};
 
 /// A page cache: one memory budget before any number of stores.
 ///
-/// A clone is another name for the same cache. [`Cache::close`] writes what is dirty and ends the
-/// daemons; a cache that is dropped unclosed ends them when its last handle is gone, and what was
-/// not synced by then is lost, as after a crash.
+/// A clone is another handle on the same cache. [`Cache::close`] writes what is dirty and ends the
+/// daemons; a cache that is dropped without `close` ends them when its last handle is gone, and
+/// what was not synced by then is lost, as after a crash.
 ///
 /// ```
 /// # forebay_rt::block_on(async {
@@ -57,7 +57,7 @@ impl AttachedStore {
     }
 }
 
-/// While this lives the daemons do.
+/// The daemons run while this lives.
 #[derive(Debug)]
 pub(crate) struct Life(Arc<Engine>);
 
@@ -68,7 +68,7 @@ impl Drop for Life {
 }
 
 impl Cache {
-    /// A cache by `settings`, with the usual parts.
+    /// A cache with these `settings` and the usual parts.
     ///
     /// # Errors
     /// [`BuildError::BudgetTooSmall`], `BadSetting`, `NoMemory`.
@@ -90,7 +90,7 @@ impl Cache {
         })
     }
 
-    /// Puts the cache before `store`.
+    /// Puts the cache in front of `store`.
     ///
     /// # Errors
     /// [`BuildError::Closed`].
@@ -98,7 +98,8 @@ impl Cache {
         self.attach_with(store, BackingSettings::default())
     }
 
-    /// Puts the cache before `store`, with shares of the dirty limit other than the usual ones.
+    /// Puts the cache in front of `store`, with settings of its own, such as its shares of the
+    /// dirty limit.
     ///
     /// # Errors
     /// [`BuildError::BadSetting`], `Closed`.
@@ -112,8 +113,8 @@ impl Cache {
         })
     }
 
-    /// Opens the store's object `object`, which is `length_bytes` long now. Every handle on one
-    /// object sees the same bytes; the length counts only when the object is not yet known.
+    /// Opens the store's object `object`, which is `length_bytes` long now. All handles on an
+    /// object see the same bytes. The length is used only when the object is not yet known.
     ///
     /// # Errors
     /// [`BuildError::TooLong`], `TooManyObjects`, `Closed`.
@@ -126,7 +127,7 @@ impl Cache {
         self.open_as(store, object, length_bytes, false)
     }
 
-    /// As [`Cache::open`], with a handle for reading alone: others may change the object.
+    /// As [`Cache::open`], but the handle is only for reading. Other handles may change the object.
     ///
     /// # Errors
     /// As [`Cache::open`].
@@ -155,12 +156,12 @@ impl Cache {
     }
 
     /// Names the object of a store to which anonymous pages are written: `length_bytes` of room.
-    /// Once for a cache, and not in a store that is [`Durability::Unstable`]: anonymous pages are
-    /// nowhere but in swap once they were written there, and nobody commits them.
+    /// Call it once for a cache, and not with a store that is [`Durability::Unstable`]: once
+    /// anonymous pages are written to swap they are nowhere else, and nothing commits them.
     ///
     /// # Errors
-    /// [`BuildError::BadSetting`] if there is swap already, the room is under two pages or the
-    /// store may forget what it has written.
+    /// [`BuildError::BadSetting`] if there is swap already, if the room is less than two pages, or
+    /// if the store may forget what it has written.
     pub fn set_swap(
         &self,
         store: &AttachedStore,
@@ -197,12 +198,12 @@ impl Cache {
             .map_err(|_| bad("set once"))
     }
 
-    /// Anonymous memory of `length_bytes`, zeros at first: for sorts, hashes, temporary pages. It
-    /// is written to swap when memory is short and is gone with its last handle.
+    /// Anonymous memory of `length_bytes`, all zeros at first: for sorts, hashes, temporary pages.
+    /// It is written to swap when memory is short, and is gone with its last handle.
     ///
     /// # Errors
-    /// [`BuildError::NoSwap`] if there is no swap, or more than swap and memory hold;
-    /// `TooManyObjects`, `Closed`.
+    /// [`BuildError::NoSwap`] if there is no swap, or if this is more than swap and memory can
+    /// hold; `TooManyObjects`, `Closed`.
     ///
     /// ```
     /// # forebay_rt::block_on(async {
@@ -221,18 +222,18 @@ impl Cache {
         Ok(File::new(self.engine.clone(), object, false))
     }
 
-    /// Changes the memory budget while the cache runs. The memory taken at start, which is
-    /// [`Settings::memory_bytes`] or what zones that name their frames come to, is the most that it
-    /// can be; what a smaller budget has no room for goes back to the system.
+    /// Changes the memory budget while the cache runs. The budget cannot exceed the memory taken at
+    /// start, which is [`Settings::memory_bytes`] or the sum of the zones that name their frames.
+    /// Memory over a smaller budget goes back to the system.
     ///
-    /// A smaller budget is met by what is free and by what reclaim makes free; limits on dirty
-    /// pages and watermarks are those of the smaller cache at once. Returns the bytes that are
-    /// still over it: 0, unless pages are held by guards, cannot be written or have nowhere to go
-    /// after `held_timeout`, or `answer_timeout` while something is dirty. Those follow as soon as
-    /// they can, in the background; so does everything when the future is dropped. Where open
-    /// objects take more than half of the budget, what they take beyond it is over it too, and not
-    /// in the number returned ([`Statistics::object_bytes`]). A larger budget is there when the
-    /// call returns.
+    /// A smaller budget is reached with free frames and with frames that reclaim frees; limits on
+    /// dirty pages and watermarks are those of the smaller cache at once. Returns the bytes that
+    /// are still over the budget. It is 0, unless some pages are still held by guards, cannot be
+    /// written or have nowhere to go after `held_timeout`, or after `answer_timeout` while
+    /// something is dirty. Those pages follow in the background as soon as they can. If the future
+    /// is dropped, all the rest happens in the background. If open objects take more than half of
+    /// the budget, the surplus is over the budget too, but not part of the returned number
+    /// ([`Statistics::object_bytes`]). A larger budget is available when the call returns.
     ///
     /// # Errors
     /// [`MemoryError`]; the budget is then as it was.
@@ -241,7 +242,7 @@ impl Cache {
     /// # forebay_rt::block_on(async {
     /// # use forebay::{Cache, Settings};
     /// let cache = Cache::new(Settings { memory_bytes: 64 << 20, ..Settings::default() })?;
-    /// // Somebody else needs most of it for a while.
+    /// // Another program needs most of it for a while.
     /// assert_eq!(cache.set_memory(16 << 20).await?, 0);
     /// assert!(cache.statistics().memory_bytes <= 16 << 20);
     /// cache.set_memory(64 << 20).await?;
@@ -254,21 +255,21 @@ impl Cache {
         Ok(byte_of(pages_over))
     }
 
-    /// Has reclaim ask `shrinker` for its part as long as somebody else holds it.
+    /// Makes reclaim ask `shrinker` for its part, as long as another `Arc` of it exists.
     pub fn add_shrinker<S: Shrinker + 'static>(&self, shrinker: &Arc<S>) {
         let shrinker: Weak<S> = Arc::downgrade(shrinker);
         self.engine.shrinkers.add(shrinker);
     }
 
-    /// What the cache says of itself.
+    /// Counters, gauges and limits at this instant.
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics()
     }
 
-    /// Writes all that is dirty in every object and makes it durable.
+    /// Writes everything that is dirty in every object and makes it durable.
     ///
     /// # Errors
-    /// The first [`SyncError`]; the other objects are synced all the same.
+    /// The first [`SyncError`]; the other objects are synced nevertheless.
     pub async fn sync(&self) -> Result<(), SyncError> {
         self.engine.sync_all().await
     }
@@ -284,20 +285,20 @@ impl Cache {
         Ok(())
     }
 
-    /// How often an arm that is taken when something goes wrong was taken, for tests that have to
-    /// reach them all.
+    /// How often each branch that handles a failure was taken, for tests that have to reach them
+    /// all.
     pub fn times_reached(&self, mark: Mark) -> u32 {
         self.engine.records.times_reached(mark)
     }
 
-    /// Walks all state and says what is inconsistent, for tests and for the curious. It locks
-    /// lists one after the other, so it is meaningful only while nobody else uses the cache.
+    /// Walks all state and says what is inconsistent, for tests and debugging. It locks the lists
+    /// one after the other, so the result means something only while nothing else uses the cache.
     pub fn check(&self) -> Vec<String> {
         self.engine.check()
     }
 
-    /// Says which pages lie behind the end of their object, a sentence each. There is none while
-    /// no thread is between two waits: all tasks of a virtual runtime may be under way.
+    /// Says which pages lie past the end of their object, a sentence for each. There are none while
+    /// no thread runs between two waits, even if tasks of a virtual runtime are under way.
     pub fn check_ends(&self) -> Vec<String> {
         self.engine.check_ends()
     }

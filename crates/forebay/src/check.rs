@@ -1,6 +1,7 @@
-//! The walk that proves all state consistent: lists, index, words and books against each other.
+//! The walk that checks whether all state is consistent: lists, index, words and books against each
+//! other.
 //!
-//! It cites the invariants by number and calls none of the code that keeps them.
+//! It cites the invariants by number and calls none of the code that maintains them.
 
 use crate::engine::Engine;
 use crate::lists::List;
@@ -18,13 +19,13 @@ use forebay_base::units::pages_for;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Where the walk met a frame.
+/// Where the walk found a frame.
 const FREE: u8 = 1;
 const LISTED: u8 = 2;
 const BALLOON: u8 = 4;
 
 impl Engine {
-    /// Says what is wrong, a sentence each. Meaningful while nothing is in flight.
+    /// Says what is wrong, a sentence for each fault. Meaningful while nothing is in flight.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut places = vec![0_u8; self.memory.frames.len() as usize];
@@ -37,7 +38,7 @@ impl Engine {
         wrong
     }
 
-    /// Pages behind the end of an object that nobody resizes now (O1), a sentence each.
+    /// Pages past the end of an object that is not being resized now (O1), a sentence for each.
     pub(crate) fn check_ends(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for frame in 0..self.memory.frames.len() {
@@ -86,7 +87,7 @@ impl Engine {
                     let word = self.memory.frames.word(frame);
                     if word & flag::LISTED == 0 || List::of(word) != list {
                         wrong.push(format!(
-                            "frame {frame} is on {list:?}, its flags say no (Z3)"
+                            "frame {frame} is on {list:?}, which its flags deny (Z3)"
                         ));
                     }
                 }
@@ -108,7 +109,7 @@ impl Engine {
         let given_up = zone.spanned_pages - zone.present_pages();
         if members.len() as u64 != given_up || zone.present_pages() < zone.managed_pages() {
             wrong.push(format!(
-                "{}: {} frames in the balloon, {given_up} counted; {} may be there of {} (Z4)",
+                "{}: {} frames in the balloon, {given_up} counted; {} of {} may be there (Z4)",
                 zone.name,
                 members.len(),
                 zone.managed_pages(),
@@ -135,12 +136,12 @@ impl Engine {
             }
             if !pages.insert(self.memory.frames.owner(frame)) {
                 wrong.push(format!(
-                    "the page of frame {frame} is in another one too (X2)"
+                    "the page of frame {frame} is in another frame too (X2)"
                 ));
             }
         }
         for (frame, times) in met.iter().enumerate().filter(|(_, times)| **times > 1) {
-            wrong.push(format!("frame {frame} is {times} times in the index (X1)"));
+            wrong.push(format!("frame {frame} is in the index {times} times (X1)"));
         }
         let off = self.memory.index.stretches_off(pages.into_iter());
         if off > 0 {
@@ -180,7 +181,7 @@ impl Engine {
         check_end(&object, page_of(owner), wrong);
         let page = page_of(owner);
         if object.pages_had(&(page..page + 1)).is_empty() {
-            wrong.push(format!("page {page} was not noted (O3)"));
+            wrong.push(format!("page {page} is outside its object's range (O3)"));
         }
         if object.is_anonymous() {
             return;
@@ -253,7 +254,7 @@ impl Engine {
         self.check_failed(wrong);
     }
 
-    /// Pages that could not be written, and anonymous pages of which swap has a copy or will not.
+    /// Pages that could not be written, and anonymous pages that swap has a copy of or has refused.
     fn check_failed(&self, wrong: &mut Vec<String>) {
         let frames_with = |is_one: fn(u64) -> bool| {
             let words = (0..self.memory.frames.len()).map(|frame| self.memory.frames.word(frame));
@@ -296,14 +297,14 @@ impl Engine {
             let backing = self.stores.get(backing);
             let lists = lock(&backing.lists);
             let all = lists.all();
-            // Not by number: a file that was forgotten may be listed until its turn comes, clean,
-            // and its number may be another's by then.
+            // Not by number: a forgotten file may stay listed, clean, until its turn comes, and its
+            // number may belong to another file by then.
             let is_it = |queued: &&Arc<ObjectState>| Arc::ptr_eq(queued, &object);
             let times = all.filter(is_it).count();
             let expected = usize::from(place == QueuePlace::Queued);
             if times != expected || (is_dirty && place == QueuePlace::None) {
                 wrong.push(format!(
-                    "object {} is {times} times on lists, {place:?}, dirty: {is_dirty} (B2)",
+                    "object {} is on lists {times} times, {place:?}, dirty: {is_dirty} (B2)",
                     object.number
                 ));
             }
@@ -337,7 +338,7 @@ impl Engine {
 
 fn check_end(object: &ObjectState, page: u64, wrong: &mut Vec<String>) {
     if page >= pages_for(object.length_bytes()) {
-        wrong.push(format!("page {page} lies behind the end of its object"));
+        wrong.push(format!("page {page} lies past the end of its object"));
     }
 }
 

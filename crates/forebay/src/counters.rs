@@ -1,4 +1,4 @@
-//! Counters by the names of /proc/vmstat, spread over slots so that threads do not meet.
+//! Counters with the names of /proc/vmstat, spread over slots so that threads do not contend.
 
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -17,7 +17,7 @@ macro_rules! counters {
             /// Every counter.
             pub const ALL: &'static [Counter] = &[$(Counter::$variant,)*];
 
-            /// Its name in /proc/vmstat, or in the same manner where Linux has none.
+            /// Its name in /proc/vmstat, or a similar one if Linux has no such counter.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Counter::$variant => $name,)*
@@ -28,7 +28,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Pages asked for and not found.
+    /// Pages that were asked for and not in memory.
     CacheMiss => "cache_miss",
     /// Pages read from stores.
     Pgpgin => "pgpgin",
@@ -42,13 +42,13 @@ counters! {
     NrThrottledWritten => "nr_throttled_written",
     /// Pages that reclaim submitted for writing.
     NrVmscanWrite => "nr_vmscan_write",
-    /// File pages of those; 0 under the default policy, always (promise 4).
+    /// File pages among those; always 0 under the default policy (promise 4).
     NrVmscanWriteFile => "nr_vmscan_write_file",
-    /// File pages of those that allocating callers submitted.
+    /// File pages among those that allocating callers submitted.
     NrVmscanWriteFileDirect => "nr_vmscan_write_file_direct",
-    /// File pages of those that their file system refused to write for reclaim.
+    /// File pages among those that their file system refused to write for reclaim.
     NrVmscanWriteRefused => "nr_vmscan_write_refused",
-    /// Dirty file pages that reclaim met and left, under the policies that count them so.
+    /// Dirty file pages that reclaim met and left, under the policies that count them.
     NrVmscanWriteSkip => "nr_vmscan_write_skip",
     /// Dirty file pages that reclaim marked for reclaim at the end of their writeback.
     NrVmscanImmediateReclaim => "nr_vmscan_immediate_reclaim",
@@ -82,7 +82,7 @@ counters! {
     KswapdLowWmarkHitQuickly => "kswapd_low_wmark_hit_quickly",
     /// Naps of kswapd after which a zone was below its high mark again.
     KswapdHighWmarkHitQuickly => "kswapd_high_wmark_hit_quickly",
-    /// Naps that kswapd left out because a zone was below its min mark (Linux 3.0).
+    /// Naps that kswapd skipped because a zone was below its min mark (Linux 3.0).
     KswapdSkipCongestionWait => "kswapd_skip_congestion_wait",
     /// Allocations for writing that found every zone over its dirty limit.
     AllocDirtyFallback => "alloc_dirty_fallback",
@@ -116,7 +116,7 @@ counters! {
     Pswpin => "pswpin",
     /// Anonymous pages written to swap.
     Pswpout => "pswpout",
-    /// Pages written of which the store said no.
+    /// Pages whose write the store refused.
     NrWriteFailed => "nr_write_failed",
     /// Writers' pauses (events).
     BalancePauses => "balance_dirty_pauses",
@@ -124,11 +124,11 @@ counters! {
     BalancePausedUs => "balance_dirty_paused_us",
     /// Pages that throttled writers wrote themselves, under the policies that let them.
     BalanceForegroundWrites => "balance_dirty_foreground_writes",
-    /// Waits for congestion to end, each to its time-out unless a store's ended (events).
+    /// Waits for congestion to end, up to a time-out (events).
     CongestionWaits => "congestion_wait",
     /// Time that they took (microseconds).
     CongestionWaitedUs => "congestion_wait_us",
-    /// Waits for congestion that were left out where none was (events).
+    /// Waits for congestion that were skipped because there was none (events).
     WaitIffCongested => "wait_iff_congested",
     /// Time that they took (microseconds).
     WaitIffCongestedUs => "wait_iff_congested_us",
@@ -159,7 +159,7 @@ pub(crate) struct Counters {
     slots: Box<[SlotOfCounters]>,
 }
 
-/// Not one that the schedule explorer sees: it deals out slots, which are right in any order.
+/// Hidden from the schedule explorer: it deals out slots, which are right in any order.
 static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {

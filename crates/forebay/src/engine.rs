@@ -32,14 +32,14 @@ use forebay_store::{Io, PagePointer, Request};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// Writers that may pause at a time before the queue of waiters grows.
+/// How many writers may pause at a time before the queue of waiters grows.
 const PAUSES: usize = 64;
 
-/// Everything that a cache is. Flows borrow it; the daemons and the requests in flight share it.
+/// All of a cache. Flows borrow it; the daemons and the requests in flight share it.
 pub(crate) struct Engine {
     me: Weak<Engine>,
     pub(crate) settings: Settings,
-    /// What the policy asks of the past.
+    /// What the policy takes over from older kernels.
     pub(crate) past: Past,
     pub(crate) budget: Budget,
     pub(crate) rt: Rt,
@@ -54,7 +54,7 @@ pub(crate) struct Engine {
     pub(crate) vectors: IoVectors,
     /// Which stores are congested, for policies that ask.
     pub(crate) congestion: Arc<Congestion>,
-    /// Read requests that stores have now.
+    /// Read requests under way at all stores.
     pub(crate) reads_in_flight: AtomicU64,
     closing: AtomicBool,
     pub(crate) closed: WaitQueue,
@@ -121,7 +121,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The engine as its daemons and requests share it.
+    /// The engine as a shared pointer, for its daemons and requests.
     pub(crate) fn shared(&self) -> Arc<Engine> {
         self.me
             .upgrade()
@@ -136,7 +136,7 @@ impl Engine {
     pub(crate) fn shut_down(&self) {
         self.closing.store(true, Ordering::Release);
         self.closed.wake_all();
-        // The task that fills the balloons waits for writes that end.
+        // The task that fills the balloons waits for writes to end.
         self.slab.freed.wake_all();
         for node in &self.memory.nodes {
             node.wake_kswapd.wake_all();
@@ -179,14 +179,14 @@ impl Engine {
         self.records.record(self.rt.now(), event);
     }
 
-    /// As [`Engine::record`], for an event that is not free to make.
+    /// As [`Engine::record`], for an event that is costly to make.
     pub(crate) fn record_with(&self, event: impl FnOnce() -> Event) {
         if self.records.has_listener() {
             self.record(&event());
         }
     }
 
-    /// Something went wrong, and this is where it was taken care of.
+    /// Notes that something went wrong and where it was handled.
     pub(crate) fn mark(&self, mark: Mark) {
         self.records.mark(mark);
     }

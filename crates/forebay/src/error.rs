@@ -1,4 +1,5 @@
-//! What can fail: one small enum for building and opening, one for access, one for `sync`.
+//! What can fail: a small enum for building and opening, one for budgets, one for access, one for
+//! `sync`.
 
 use forebay_base::Span;
 use forebay_store::{Failure, StoreError};
@@ -31,7 +32,7 @@ pub enum BuildError {
         /// What is allowed.
         allowed: &'static str,
     },
-    /// The system gave no memory for the frames.
+    /// The system refused memory for the frames.
     #[error("the system refused {bytes} bytes for the frames (error {errno}); lower the budget")]
     NoMemory {
         /// Bytes asked for.
@@ -53,8 +54,8 @@ pub enum BuildError {
         /// Longest possible.
         limit_bytes: u64,
     },
-    /// Anonymous memory was asked of a cache without a swap store, or with too little room in
-    /// that and memory together.
+    /// Anonymous memory was requested from a cache without a swap store, or with too little room in
+    /// swap and memory together.
     #[error("{pages} pages of anonymous memory need a swap store with room; attach a larger one")]
     NoSwap {
         /// Pages asked for.
@@ -81,7 +82,7 @@ pub enum MemoryError {
         limit_bytes: u64,
     },
     /// The budget is too small for the zones.
-    #[error("a budget of {given_bytes} bytes is too small: it has to be {needed_bytes} at least")]
+    #[error("a budget of {given_bytes} bytes is too small: it has to be at least {needed_bytes}")]
     TooSmall {
         /// The budget that was given.
         given_bytes: u64,
@@ -93,29 +94,28 @@ pub enum MemoryError {
     Closed,
 }
 
-/// Why pages could not be read, written, held or dropped. After any of them the next call works,
-/// and nothing dirty was lost.
+/// Why pages could not be read, written, held or dropped. After any of these errors the next call
+/// works, and nothing dirty was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AccessError {
     /// The store failed a request that this call needs.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// No frame came free: too many are held by guards, or dirty behind a store that takes
-    /// nothing.
+    /// No frame came free: too many are held by guards, or are dirty and their store takes nothing.
     #[error(
         "no frame came free in {waited}: {held_pages} pages are held and {dirty_pages} wait to be \
          written; drop guards, look at the store, or give the cache more memory"
     )]
     NoFrames {
-        /// How long was tried.
+        /// How long the call tried.
         waited: Span,
         /// Pages held by guards or by requests now.
         held_pages: u64,
         /// Pages dirty or under writeback now.
         dirty_pages: u64,
     },
-    /// The store gave no answer in time. The request goes on; what it holds comes back with it.
+    /// The store gave no answer in time. The request goes on and keeps its pages until it ends.
     #[error(
         "the store of object {object} gave no answer for page {page_index} in {waited}; look at \
          the device"
@@ -128,11 +128,11 @@ pub enum AccessError {
         /// How long was waited.
         waited: Span,
     },
-    /// The page is held by a guard that was not dropped in time; of a call that only looks at it,
-    /// by the 65 280 guards that it may have.
+    /// The page is held by a guard that was not dropped in time. For a call that only reads the
+    /// page: it already has the most guards that it may have, 65 280.
     #[error(
         "page {page_index} of object {object} was held by a guard for {waited}; drop the guard \
-         before writing the page, or before holding it once more"
+         before writing the page or holding it again"
     )]
     Held {
         /// The store's number of the object.
@@ -142,11 +142,11 @@ pub enum AccessError {
         /// How long was waited.
         waited: Span,
     },
-    /// So many writes of this object, or of its store, have failed that it takes no new ones.
+    /// Too many writes of this object, or of its store, have failed, and it takes no new ones.
     #[error(
         "{failed_pages} pages of object {object}, of {failed_pages_of_store} of its store, could \
-         not be written and are kept, last for error {}; repair the store or discard them before \
-         writing more",
+         not be written and are kept, the last because of error {}; repair the store or discard \
+         them before writing more",
         failure.errno()
     )]
     TooManyFailed {
@@ -159,7 +159,7 @@ pub enum AccessError {
         /// Why the last write to the store failed.
         failure: Failure,
     },
-    /// The range ends behind what can be addressed.
+    /// The range ends past what can be addressed.
     #[error("byte {offset_bytes} is past the longest object, {limit_bytes} bytes")]
     TooFar {
         /// End of the range.
@@ -182,7 +182,7 @@ pub enum AccessError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SyncError {
-    /// A write, or the commit, failed since this handle last asked.
+    /// A write, or the commit, has failed since this handle last asked.
     #[error("not durable: {0}")]
     Store(#[from] StoreError),
     /// The store gave no answer in time.

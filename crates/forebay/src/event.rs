@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 pub enum PauseLimit {
     /// Dirty pages of the whole cache are above the free-run level.
     Global,
-    /// Dirty pages of this store are (strict limit).
+    /// Dirty pages of this store are above it (strict limit).
     Store,
     /// Nothing may be dirtied at all until something is written.
     Hard,
@@ -24,8 +24,9 @@ pub enum PauseLimit {
 }
 
 /// A decision to let a writer pause, with every input of the laws that made it:
-/// [`Event::BalanceDirtyPages`] can be recomputed with `forebay-law` alone, but for one whose limit
-/// is [`PauseLimit::Unmeasured`], which ended when a write did and says how long that took.
+/// [`Event::BalanceDirtyPages`] can be recomputed with `forebay-law` alone. The exception is a
+/// pause whose limit is [`PauseLimit::Unmeasured`]: it ended when a write did, and says how long
+/// that took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseRecord {
     /// Which limit.
@@ -46,7 +47,7 @@ pub struct PauseRecord {
     pub clock: DirtierClock,
     /// The bounds that the pause law set.
     pub sizing: PauseSizing,
-    /// The choice by which the pause was cut.
+    /// The policy by which the length of the pause was chosen.
     pub throttle: DirtyThrottle,
     /// Virtual time up to which the writer had paid before, if it is paced.
     pub paused_when_us: Option<u64>,
@@ -56,7 +57,7 @@ pub struct PauseRecord {
     pub pause_us: u64,
 }
 
-/// Pages of a zone, or of all, at the time of an event.
+/// Pages of a zone, or of all zones, at the time of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageLevels {
     /// Free frames.
@@ -84,7 +85,7 @@ impl PageLevels {
     }
 }
 
-/// Something that happened, as the kernel's tracepoint of the same name tells it.
+/// Something that happened, with the fields of the kernel's tracepoint of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -95,7 +96,7 @@ pub enum Event {
         /// Why and how long.
         record: PauseRecord,
     },
-    /// A writer that is throttled by writing itself naps.
+    /// A writer that is throttled by having to write itself takes a nap.
     BalanceForeground {
         /// Number of the store.
         bdi: usize,
@@ -110,7 +111,7 @@ pub enum Event {
         bdi: usize,
         /// Measured write bandwidth, pages/s.
         write_bw: u64,
-        /// The same, smoothed.
+        /// The same, averaged.
         avg_write_bw: u64,
         /// Inputs of the rate law.
         inputs: RateInputs,

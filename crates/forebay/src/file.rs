@@ -38,8 +38,8 @@ pub enum Advice {
     Random,
     /// The range is wanted soon: it is read now.
     WillNeed,
-    /// The range is not wanted any more: what is clean of it is dropped, and what is dirty begins
-    /// to be written and then goes first when memory is needed. Nothing else is written for it.
+    /// The range is no longer wanted: its clean pages are dropped, and its dirty pages begin to be
+    /// written and go first when memory is needed. Nothing else is written for it.
     DontNeed,
 }
 
@@ -83,7 +83,7 @@ impl File {
         }
     }
 
-    /// Another handle on the same object whose frames come from node `node` if it has any.
+    /// Another handle on the same object, whose frames come from node `node` if that has any.
     ///
     /// # Panics
     /// If the cache has no such node.
@@ -96,7 +96,7 @@ impl File {
         }
     }
 
-    /// Bytes of the object.
+    /// The length of the object, bytes.
     pub fn len(&self) -> u64 {
         self.handle.object.length_bytes()
     }
@@ -111,10 +111,10 @@ impl File {
     ///
     /// # Errors
     /// [`AccessError::Store`] if the store failed, `NotAnswering` if it gave no answer in time,
-    /// `NoFrames` if no frame came free, `Held` if a page has 65 280 guards already. The part that
-    /// was read before is in the buffer.
-    // Here and in `write_at` the engine's own future is handed on: one around it would move it
-    // twice more at each call.
+    /// `NoFrames` if no frame came free, `Held` if a page already has 65 280 guards. What was read
+    /// before the failure is in the buffer.
+    // Here and in `write_at` the engine's own future is returned: a future around it would move it
+    // twice more in each call.
     pub fn read_at(
         &self,
         buffer: &mut [u8],
@@ -165,7 +165,7 @@ impl File {
         Ok(())
     }
 
-    /// Serves what is resident. True if that was all.
+    /// Serves the requests whose pages are resident. True if that was all of them.
     pub(crate) fn read_many_resident(&self, requests: &mut [ReadRequest<'_>]) -> bool {
         let engine = &self.handle.engine;
         let length = self.len();
@@ -224,11 +224,11 @@ impl File {
         Ok(())
     }
 
-    /// The page `page_index` itself, without a copy. While the guard lives nobody writes the page
-    /// and it is not evicted; bytes behind the object's end are zeros.
+    /// The page `page_index` itself, without a copy. While the guard lives, the page is neither
+    /// written nor evicted. Bytes past the object's end are zeros.
     ///
     /// # Errors
-    /// As [`File::read_at`]; [`AccessError::TooFar`] if the page is behind the end.
+    /// As [`File::read_at`]; [`AccessError::TooFar`] if the page is past the end.
     pub async fn page(&self, page_index: u64) -> Result<PageGuard<'_>, AccessError> {
         let limit_bytes = self.len();
         if page_index >= LONGEST_BYTES / PAGE_BYTES as u64 || byte_of(page_index) >= limit_bytes {
@@ -246,7 +246,7 @@ impl File {
     /// Returns when everything that was written before the call is durable, with the length.
     ///
     /// # Errors
-    /// [`SyncError::Store`] if a write or the commit failed since this handle last asked: what
+    /// [`SyncError::Store`] if a write or the commit has failed since this handle last asked. What
     /// could not be written is kept and tried again. `NotAnswering` if the store is silent.
     pub async fn sync(&self) -> Result<(), SyncError> {
         self.sync_pages(ALL_PAGES).await
@@ -270,7 +270,7 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// As [`File::sync`], also of pages beside the range.
+    /// As [`File::sync`], also for failures of pages outside the range.
     pub async fn sync_range(&self, range: Range<u64>) -> Result<(), SyncError> {
         self.sync_pages(page_of(range.start)..pages_for(range.end))
             .await
@@ -286,13 +286,13 @@ impl File {
         engine.sync_pages(object, pages, cursor).await
     }
 
-    /// Makes the object `length_bytes` long; what is behind is dropped, dirty or not.
-    /// If the call is dropped it may be carried out all the same, but before whatever is written to
-    /// that part afterwards.
+    /// Makes the object `length_bytes` long; what lies past that is dropped, dirty or not. If the
+    /// call is dropped, it may still be carried out, but before anything that is written to that
+    /// part afterwards.
     ///
     /// # Errors
-    /// [`AccessError::Store`] if the store cannot, `Held` if a page behind the new end is held by
-    /// a guard, `TooFar`, `ReadOnly`, `NotAnswering`, `Closed`.
+    /// [`AccessError::Store`] if the store cannot, `Held` if a page past the new end is held by a
+    /// guard, `TooFar`, `ReadOnly`, `NotAnswering`, `Closed`.
     pub async fn truncate(&self, length_bytes: u64) -> Result<(), AccessError> {
         self.handle
             .engine
@@ -300,9 +300,9 @@ impl File {
             .await
     }
 
-    /// Gives the whole object up, because it was deleted and nobody will look for it again: what
-    /// is dirty is dropped, its length is 0, and the store is asked nothing more for it. The store
-    /// keeps what it has.
+    /// Gives the whole object up, because it was deleted and nobody will look for it again: dirty
+    /// pages are dropped, its length becomes 0, and the store gets no more requests for it. The
+    /// store keeps what it has.
     ///
     /// # Errors
     /// [`AccessError::Held`] if a page is held by a guard, `NotAnswering` if a write that is under
@@ -311,12 +311,12 @@ impl File {
         self.handle.engine.abandon(&self.handle).await
     }
 
-    /// Asks nothing more of the store for what it has taken until now and could not make durable,
-    /// because it never will: [`File::sync`] and [`crate::Cache::close`] go on without it. It may
-    /// be lost; the caller informs those that wrote it.
+    /// Stops asking the store to make durable what it has taken so far and could not make durable,
+    /// because it never will: [`File::sync`] and [`crate::Cache::close`] go on without it. That
+    /// data may be lost, and the caller should inform those that wrote it.
     ///
-    /// What an unstable store has taken is kept in memory until a commit, so it is not lost: of
-    /// such a store commits are asked for as before.
+    /// What an unstable store has taken stays in memory until a commit, so it is not lost: such a
+    /// store is asked for commits as before.
     pub fn waive_commit(&self) {
         let Handle {
             object, backing, ..
@@ -330,19 +330,20 @@ impl File {
     }
 
     /// Gives a range of bytes up, in the cache and in the store: it reads as zeros. After an error
-    /// each byte is zero or what it was; a discard that was not answered in time may still be done.
-    /// So may one that is dropped, before whatever is written there afterwards.
+    /// each byte is zero or what it was; a discard that was not answered in time may still be
+    /// carried out. So may a discard whose call is dropped, but before anything that is written
+    /// there afterwards.
     ///
     /// # Errors
-    /// As [`File::truncate`], and of [`File::write_at`] for the parts of pages at the ends.
+    /// As [`File::truncate`], and as [`File::write_at`] for the partial pages at both ends.
     pub async fn discard(&self, range: Range<u64>) -> Result<(), AccessError> {
         self.handle.engine.discard(&self.handle, range).await
     }
 
-    /// Says what the program is about to do with a range of bytes.
+    /// Announces what the program is about to do with a range of bytes.
     ///
     /// # Errors
-    /// As [`File::read_at`] for `WillNeed`, nothing for the others.
+    /// As [`File::read_at`] for `WillNeed`; none for the others.
     pub async fn advise(&self, advice: Advice, range: Range<u64>) -> Result<(), AccessError> {
         let Handle { engine, stream, .. } = &*self.handle;
         let usual = engine.settings.readahead_pages;
@@ -366,13 +367,13 @@ impl File {
         self.handle.object.failed_pages.load(Ordering::Relaxed)
     }
 
-    /// Pages of this object that are dirty, without those that are being written.
+    /// Pages of this object that are dirty, not counting those that are being written.
     pub fn dirty_pages(&self) -> u64 {
         lock(&self.handle.object.dirty).dirty_pages()
     }
 
     /// Whether the store has every byte that was written and knows the length, durable or not, and
-    /// no truncate or discard is under way, also none whose caller has given up.
+    /// no truncate or discard is under way, not even one whose caller has given up.
     pub fn is_written(&self) -> bool {
         let object = &self.handle.object;
         object.cuts.is_empty()
@@ -380,9 +381,9 @@ impl File {
             && !object.length_unsynced.load(Ordering::Acquire)
     }
 
-    /// Whether the store has yet to commit something that it was given, or to be told the length:
-    /// what [`File::sync`] would still ask of it if it has every byte. Until then the store must
-    /// not close the object, or every sync would fail from then on.
+    /// Whether the store still has to commit something that it was given, or to be given the
+    /// length: this is what [`File::sync`] would still ask for if the store has every byte. Until
+    /// then the store must not close the object, or every later sync would fail.
     ///
     /// ```
     /// # forebay_rt::block_on(async {
@@ -406,14 +407,14 @@ impl File {
         self.handle.engine.is_owed(&self.handle.object)
     }
 
-    /// The failure of a write that this handle's next [`File::sync`] will tell of, without writing
-    /// anything and without taking it: what a program wants to know when it closes a file. A
-    /// descriptor can be closed more than once, by every process that inherited it, and who syncs
-    /// through another copy has to hear of it all the same. What could not be written is kept and
-    /// tried again.
+    /// Returns the write failure that this handle's next [`File::sync`] will report, without
+    /// writing anything and without marking it as reported. A program wants this when it closes a
+    /// file: a descriptor can be closed more than once, by every process that inherited it, and a
+    /// sync through another copy still has to report the failure. What could not be written is kept
+    /// and tried again.
     ///
     /// # Errors
-    /// [`SyncError::Store`] until a sync of this handle has told it.
+    /// [`SyncError::Store`] until a sync of this handle has reported it.
     pub fn untold_failure(&self) -> Result<(), SyncError> {
         let Handle { object, cursor, .. } = &*self.handle;
         match object.errors.check(*lock(cursor)) {
@@ -422,7 +423,7 @@ impl File {
         }
     }
 
-    /// What kept a read from being served at once, for the blocking face.
+    /// What kept a read from being served at once, for the blocking calls.
     pub(crate) fn try_read(&self, buffer: &mut [u8], offset_bytes: u64) -> Option<usize> {
         let left = self.len().saturating_sub(offset_bytes);
         let wanted = left.min(buffer.len() as u64) as usize;
@@ -432,7 +433,7 @@ impl File {
         (missing.is_none() && !self.handle.stream.has_marker()).then_some(done)
     }
 
-    /// A vectored read that needs no waiting, for the blocking face. None if it would.
+    /// A vectored read that does not wait, for the blocking calls. None if it would have to wait.
     pub(crate) fn try_read_vectored(
         &self,
         buffers: &mut [IoSliceMut<'_>],
@@ -452,7 +453,7 @@ impl File {
         Some(done)
     }
 
-    /// A guard on a page that is resident, for the blocking face.
+    /// A guard on a page that is resident, for the blocking calls.
     #[inline]
     pub(crate) fn try_page(&self, page_index: u64) -> Option<PageGuard<'_>> {
         if page_index >= LONGEST_BYTES / PAGE_BYTES as u64 {
@@ -461,8 +462,8 @@ impl File {
         let engine = &*self.handle.engine;
         let object = &*self.handle.object;
         let hold = engine.look(object, page_index).ok()?;
-        // Asked under the hold: who cuts or discards says so first, and then waits for those who
-        // hold what is given up.
+        // Read under the hold: a cut or discard is announced first and then waits for the holds on
+        // the pages that it gives up.
         if object.is_cut_at(page_index) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Guards that are had at once, of pages that are being given up.
+//! Guards that are taken without waiting, on pages that are being given up.
 
 use crate::cache::Cache;
 use crate::file::File;
@@ -8,7 +8,7 @@ use forebay_rt::{Rt, Virtual, VirtualSettings};
 use forebay_store::{Fault, FaultAction, FaultStore, IoKind, MemoryStore, ObjectId};
 use std::sync::Arc;
 
-/// A file of ten dirty pages before a store that answers no request of the kind `silent`.
+/// A file of ten dirty pages in front of a store that answers no request of the kind `silent`.
 async fn file_before(rt: &Rt, silent: IoKind) -> (Cache, File, Arc<FaultStore>) {
     let settings = Settings {
         memory_bytes: 8 << 20,
@@ -56,7 +56,7 @@ fn no_page_is_at_hand_that_is_being_discarded() {
         assert_eq!(at_hand(&file), [0, 1, 2, 8, 9]);
         faults.release();
         giving.join().await;
-        assert_eq!(at_hand(&file), [0, 1, 2, 8, 9], "the others are not there");
+        assert_eq!(at_hand(&file), [0, 1, 2, 8, 9], "the others are given up");
     });
 }
 
@@ -78,8 +78,8 @@ fn no_page_is_at_hand_that_is_being_cut() {
     });
 }
 
-/// What a walk over a range costs is what of it is resident, and not its length: that is what
-/// invariants X3 and O3 are for.
+/// The cost of a walk over a range depends on the resident pages and not on its length:
+/// invariants X3 and O3 are there for this.
 #[test]
 fn a_long_object_with_few_pages_is_walked_in_few_steps() {
     simulate(|rt| async move {

@@ -5,8 +5,8 @@ use crate::state::frame::SharedHold;
 use std::fmt;
 use std::ops::Deref;
 
-/// The bytes of one page, for as long as it lives: nobody writes the page and it is not evicted.
-/// Drop it soon; a writer of the page waits, and after a while fails, while it is held.
+/// The bytes of one page. While the guard lives, the page is neither written nor evicted. Drop it
+/// soon: meanwhile a writer of the page waits, and fails after a while.
 ///
 /// ```
 /// # forebay_rt::block_on(async {

@@ -1,4 +1,5 @@
-//! What a handle remembers beside its object; the last one that goes lets the object go.
+//! What a handle remembers beside its object. The last handle lets the object go when it is
+//! dropped.
 
 use crate::engine::Engine;
 use crate::state::backing::Backing;
@@ -19,11 +20,11 @@ pub(crate) struct Handle {
     pub(crate) stream: Stream,
     pub(crate) dirtier: Dirtier,
     pub(crate) node: usize,
-    /// Reading alone is allowed.
+    /// Only reading is allowed.
     pub(crate) is_read_only: bool,
-    /// Flags of a page that must not be written now.
+    /// Flags of a page whose content must not be changed now.
     pub(crate) unwritable: u64,
-    /// What of the failures of the object this handle has heard.
+    /// Which failures of the object were reported to this handle.
     pub(crate) cursor: Mutex<Cursor>,
 }
 
@@ -52,7 +53,7 @@ impl Handle {
         }
     }
 
-    /// Another one on the same object, for node `node`.
+    /// Another handle on the same object, for node `node`.
     pub(crate) fn beside(&self, node: usize) -> Handle {
         self.object.handles.fetch_add(1, Ordering::AcqRel);
         let (engine, object) = (self.engine.clone(), self.object.clone());
@@ -64,8 +65,8 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.engine.dirtier_gone(&self.dirtier);
         let is_last = self.engine.objects.let_go(&self.object);
-        // That is one call alone: two tasks that drop one memory's pages would drop those of
-        // whoever gets its number after the first.
+        // This happens in one call only. If two tasks dropped the pages of the same memory, the
+        // second would drop those of the object that gets its number after the first.
         if is_last && self.object.is_anonymous() {
             self.engine.drop_anonymous(&self.object);
         } else if is_last {

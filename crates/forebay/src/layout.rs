@@ -1,4 +1,4 @@
-//! Nodes and zones by the settings, and what follows from how large the zones are.
+//! Nodes and zones as the settings describe them, and what follows from the sizes of the zones.
 
 use crate::budget::Budget;
 use crate::settings::{NodeSettings, Settings, ZoneSettings};
@@ -62,7 +62,7 @@ fn marks(settings: &Settings, zone: &ZoneSettings, pages: u64, lowmem_pages: u64
     zone.marks.unwrap_or(computed)
 }
 
-/// What the zone numbered `at` of a node keeps from requests of each class.
+/// The frames that zone number `at` of a node keeps from requests of each class.
 fn lowmem_reserve(node: &NodeSettings, pages: &[u64], at: usize) -> Vec<u64> {
     let ratios: Vec<u64> = node
         .zones

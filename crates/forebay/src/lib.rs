@@ -1,9 +1,9 @@
 //! Forebay: a page cache for userspace storage, with the control loops of the Linux VM.
 //!
 //! A program that does its own I/O (a database, a FUSE file system, a block server) puts a
-//! [`Cache`] before its stores and gets what a buffered file has from the kernel: reads served
-//! from memory, writes that return at once, orderly write-back, memory reclaimed in time, and
-//! writers that are slowed smoothly to the speed of the device.
+//! [`Cache`] in front of its stores and gets what a buffered file gets from the kernel: reads
+//! served from memory, writes that return at once, orderly write-back, memory reclaimed in time,
+//! and writers that are slowed smoothly to the speed of the device.
 //!
 //! ```
 //! use forebay::{Cache, Settings};
@@ -23,7 +23,7 @@
 //! ```
 //!
 //! Every call is async and runs under any executor or none; [`blocking`] has the same calls for
-//! threads. ARCHITECTURE.md in the repository tells how it works inside.
+//! threads. ARCHITECTURE.md in the repository explains how it works inside.
 
 mod books;
 mod budget;

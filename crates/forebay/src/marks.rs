@@ -1,4 +1,4 @@
-//! Marks: which error arms this cache has been through, for tests that have to reach them all.
+//! Marks: which error branches this cache has taken, for tests that have to reach them all.
 //!
 //! A mark costs an addition where something went wrong, and nothing anywhere else.
 
@@ -6,7 +6,7 @@ use forebay_base::sync::atomic::{AtomicU32, Ordering};
 
 macro_rules! marks {
     ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)*) => {
-        /// An arm of the engine that is taken when something goes wrong.
+        /// A branch of the engine that is taken when something goes wrong.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Mark {
             $($(#[doc = $doc])+ $variant,)*
@@ -31,9 +31,9 @@ marks! {
     AllocNoFrames => "alloc_no_frames",
     /// A frame was asked for while the cache closed.
     AllocClosed => "alloc_closed",
-    /// A caller for whom nothing could be reclaimed waited for a frame to come free.
+    /// A caller for which nothing could be reclaimed waited for a frame to come free.
     AllocWaited => "alloc_waited",
-    /// The commit before took too long.
+    /// The previous commit took too long.
     CommitTurnOverdue => "commit_turn_overdue",
     /// The commit itself took too long.
     CommitOverdue => "commit_overdue",
@@ -43,13 +43,13 @@ marks! {
     CommitFailed => "commit_failed",
     /// Unstable pages are dirty again.
     CommitRedirtied => "commit_redirtied",
-    /// A commit waited for a page that somebody had.
+    /// A commit waited for a page that was held.
     CommitPageBusy => "commit_page_busy",
     /// A fill met a resize.
     FillMetResize => "fill_met_resize",
     /// A fill found its pages cut off.
     FillCut => "fill_cut",
-    /// A fill left pages out that nobody waits for, because memory was short.
+    /// A fill left out pages that nobody waits for, because memory was short.
     FillShort => "fill_short",
     /// The store failed a read.
     ReadFailed => "read_failed",
@@ -59,7 +59,7 @@ marks! {
     ReadRetried => "read_retried",
     /// The second try failed as well.
     ReadGivenUp => "read_given_up",
-    /// A page that was to be held was cut off meanwhile.
+    /// A page was cut off while a caller was about to hold it.
     HoldCut => "hold_cut",
     /// The store failed a write.
     WriteFailed => "write_failed",
@@ -71,15 +71,15 @@ marks! {
     SwapPutOff => "swap_put_off",
     /// No swap slot was left.
     SwapFull => "swap_full",
-    /// A write, cut or discard ended behind what can be addressed.
+    /// A write, cut or discard ended past what can be addressed.
     TooFar => "too_far",
-    /// An object that was opened for reading was to be changed.
+    /// A caller tried to change an object that was opened for reading.
     ReadOnly => "read_only",
-    /// A cache that is closed was asked to change something.
+    /// A caller tried to change something in a closed cache.
     Closed => "closed",
     /// A writer was refused because too many writes have failed.
     TooManyFailed => "too_many_failed",
-    /// A writer's pause took longer than a store may be silent.
+    /// A writer's pause took longer than a store may stay silent.
     PauseUnanswered => "pause_unanswered",
     /// A writer left its pause because nothing can be written.
     PauseUseless => "pause_useless",
@@ -87,17 +87,17 @@ marks! {
     WriteHeld => "write_held",
     /// A writer met a resize.
     WriteMetResize => "write_met_resize",
-    /// A writer was overtaken by another that put its page in.
+    /// A writer was overtaken by another that inserted its page.
     WriteOvertaken => "write_overtaken",
     /// A writer found no room to note another dirty page.
     NoDirtyBlock => "no_dirty_block",
-    /// And none came in time.
+    /// A writer found no such room, and none came in time.
     NoDirtyBlockInTime => "no_dirty_block_in_time",
-    /// A flusher found a page that somebody had.
+    /// A flusher found a page that was held.
     WriteoutBusy => "writeout_busy",
     /// A flusher found a page clean or gone.
     WriteoutClean => "writeout_clean",
-    /// A flusher found a page behind the end.
+    /// A flusher found a page past the end.
     WriteoutCut => "writeout_cut",
     /// A flusher left an object whose failed writes are not due yet.
     FlushPutOff => "flush_put_off",
@@ -109,7 +109,7 @@ marks! {
     SyncPageUnanswered => "sync_page_unanswered",
     /// A sync waited for a page that is being cut off.
     SyncMetCut => "sync_met_cut",
-    /// A sync told its handle of a failure.
+    /// A sync reported a failure to its handle.
     SyncTold => "sync_told",
     /// A cut met a guard that was held for too long.
     CutHeld => "cut_held",
@@ -117,15 +117,15 @@ marks! {
     CutFailed => "cut_failed",
     /// A cut tried a busy page again.
     CutTriedAgain => "cut_tried_again",
-    /// A resize was not done in time, and goes on.
+    /// A resize was not finished in time and goes on.
     ResizeOverdue => "resize_overdue",
     /// The store refused a discard.
     DiscardFailed => "discard_failed",
     /// The store cannot discard: zeros were written.
     DiscardUnsupported => "discard_unsupported",
-    /// A page was waited for for too long.
+    /// A caller waited too long for a page.
     PageOverdue => "page_overdue",
-    /// A resize was waited for for too long.
+    /// A caller waited too long for a resize.
     ResizeWaitOverdue => "resize_wait_overdue",
     /// Anonymous memory could not be dropped at once.
     AnonymousDropRetried => "anonymous_drop_retried",
@@ -136,7 +136,7 @@ const COUNT: usize = Mark::ALL.len();
 /// Bytes of all marks of one cache.
 pub(crate) const BYTES: usize = size_of::<Marks>();
 
-/// How often each arm was taken.
+/// How often each branch was taken.
 #[derive(Debug)]
 pub(crate) struct Marks([AtomicU32; COUNT]);
 

@@ -1,4 +1,4 @@
-//! Policy: one value for each historic choice, and the sets of values that have names.
+//! Policy: a value for each historic choice, and named sets of values.
 
 mod choices;
 mod past;
@@ -11,7 +11,7 @@ pub use choices::{
 };
 pub(crate) use past::{Past, PastKswapd};
 
-/// A knob of [`Policy`], with the names of what it may be set to, the oldest first.
+/// A knob of [`Policy`], with the names of its values, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knob {
     /// Its name.
@@ -23,14 +23,14 @@ pub struct Knob {
 /// Why [`Policy::set`] refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnobError {
-    /// What is set is not of the form `knob=value`.
-    #[error("'{given}' is no setting: write knob=value")]
+    /// The text is not of the form `knob=value`.
+    #[error("'{given}' is not a setting: write knob=value")]
     NoValue {
         /// What was given.
         given: String,
     },
     /// There is no such knob.
-    #[error("no knob is called '{knob}'; the knobs are {}", known.join(", "))]
+    #[error("there is no knob '{knob}'; the knobs are {}", known.join(", "))]
     UnknownKnob {
         /// What was given.
         knob: String,
@@ -70,12 +70,12 @@ macro_rules! policy {
         }
 
         impl Policy {
-            /// All knobs and what they may be set to.
+            /// All knobs and the values that each may have.
             pub fn knobs() -> &'static [Knob] {
                 &[$(Knob { name: stringify!($knob), values: $choice::NAMES },)*]
             }
 
-            /// What each knob is set to, in the order of [`Policy::knobs`].
+            /// The value of each knob, in the order of [`Policy::knobs`].
             pub fn values(&self) -> Vec<&'static str> {
                 vec![$(self.$knob.name(),)*]
             }
@@ -116,21 +116,21 @@ policy! {
     zone_dirty_limits: ZoneDirtyLimits,
     /// When kswapd sleeps.
     kswapd_sleep: KswapdSleep,
-    /// What it balances.
+    /// What kswapd balances.
     kswapd_balance: KswapdBalance,
-    /// By which rule pages are evicted.
+    /// The rule by which pages are evicted.
     eviction: Eviction,
-    /// What later touches are worth to an active page.
+    /// The worth of later touches to an active page.
     active_references: ActiveReferences,
     /// Size of the inactive list of file pages.
     inactive_share: InactiveShare,
-    /// What a return soon after an eviction is worth.
+    /// The worth of a return soon after an eviction.
     refaults: Refaults,
     /// Shares of anonymous and file pages in reclaim.
     scan_balance: ScanBalance,
     /// How far a stream reads ahead.
     readahead: Readahead,
-    /// How many objects of caches beside the pages are asked back.
+    /// How many objects the caches beside the pages are asked to give up.
     shrink_demand: ShrinkDemand,
     /// What becomes of pages of files that nobody has open.
     closed_files: ClosedFiles,
@@ -139,10 +139,10 @@ policy! {
 }
 
 impl Policy {
-    /// Sets one knob, given as `knob=value`.
+    /// Sets a knob, given as `knob=value`.
     ///
     /// # Errors
-    /// [`KnobError`], which names what there is.
+    /// [`KnobError`], which names the knobs or values that exist.
     pub fn set(&mut self, setting: &str) -> Result<(), KnobError> {
         let Some((knob, value)) = setting.split_once('=') else {
             return Err(KnobError::NoValue {

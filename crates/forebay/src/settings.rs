@@ -1,4 +1,4 @@
-//! Settings are values that a user tunes; parts are what a program swaps.
+//! Settings are values that a user tunes; parts are pieces that a program replaces.
 
 use crate::error::BuildError;
 use crate::event::EventSink;
@@ -11,7 +11,7 @@ use forebay_rt::Rt;
 use std::fmt;
 use std::sync::Arc;
 
-/// No zone needs a mark or a reserve above the frames that a cache can have.
+/// The most frames that a cache can have: no zone needs a mark or a reserve above this.
 const MOST_PAGES: u64 = FRAMES_LIMIT as u64;
 
 /// One zone of a node: a run of frames of one kind of memory.
@@ -19,13 +19,14 @@ const MOST_PAGES: u64 = FRAMES_LIMIT as u64;
 pub struct ZoneSettings {
     /// Its name in statistics.
     pub name: String,
-    /// Its part of the memory, relative to the other zones' parts.
+    /// Its part of the memory, relative to the parts of the other zones.
     pub weight: u64,
     /// Frames of lower zones that requests for higher ones leave alone: one in this many of the
     /// higher zones' frames; 0 for none (lowmem_reserve_ratio).
     pub lowmem_reserve_ratio: u64,
-    /// Its frames, exactly, in place of a part by weight: for every zone of the cache or for none,
-    /// and then `memory_bytes` does not count. A zone of none is there for its class alone.
+    /// Its exact number of frames, in place of a part by weight. Give it for every zone of the
+    /// cache or for none; if given, `memory_bytes` does not count. A zone without frames exists
+    /// only for its class.
     pub managed_pages: Option<u64>,
     /// Its watermarks, in place of those that follow from its size.
     pub marks: Option<Watermarks>,
@@ -53,10 +54,9 @@ pub enum PageMemory {
     /// They do.
     #[default]
     Real,
-    /// They have none: copies in and out are skipped, a read leaves its buffer as it was, and
-    /// requests to stores carry pages of which only the number counts
-    /// ([`forebay_store::Io::has_bytes`]). A page then costs what it costs beside its bytes, 64
-    /// bytes at most: for simulations of large machines.
+    /// They have none: copies in and out are skipped, a read leaves its buffer as it was, and in
+    /// requests to stores only the number of pages counts ([`forebay_store::Io::has_bytes`]). A
+    /// page then costs only its overhead, 64 bytes at most: for simulations of large machines.
     Phantom,
 }
 
@@ -75,7 +75,7 @@ impl Default for NodeSettings {
     }
 }
 
-/// The values by which a cache is built.
+/// The values with which a cache is built.
 ///
 /// ```
 /// let settings = forebay::Settings { memory_bytes: 64 << 20, ..Default::default() };
@@ -83,35 +83,35 @@ impl Default for NodeSettings {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// All memory of the cache: pages and what they cost beside their bytes.
+    /// All memory of the cache: pages and their overhead.
     pub memory_bytes: u64,
     /// Nodes and zones. Default: one node with one zone.
     pub nodes: Vec<NodeSettings>,
     /// Limits on dirty pages (vm.dirty_*).
     pub dirty: DirtyKnobs,
-    /// The flusher looks for old dirty pages this often; zero for never
-    /// (dirty_writeback_centisecs; 5 s).
+    /// How often the flusher looks for old dirty pages; zero for never (dirty_writeback_centisecs;
+    /// 5 s).
     pub writeback_interval: Span,
     /// Pages dirty for longer than this are written (dirty_expire_centisecs; 30 s).
     pub dirty_expire: Span,
     /// Largest readahead window, pages (read_ahead_kb / 4; 32).
     pub readahead_pages: u64,
-    /// 0 to 200: how much rather anonymous pages are reclaimed than file pages (60).
+    /// 0 to 200: how strongly reclaim prefers anonymous pages to file pages (60).
     pub swappiness: u64,
     /// Distance of the watermarks, in 1/10 000 of a zone (watermark_scale_factor).
     pub watermark_scale_factor: u64,
     /// Free memory to keep, KiB; 0 to compute it from the size (min_free_kbytes).
     pub min_free_kib: u64,
-    /// Length of the tick in which reclaim counts its shortest waits (4 ms).
+    /// Length of the tick, the unit of reclaim's shortest waits (4 ms).
     pub tick: Span,
     /// A call that waits for a store fails after this long without an answer (30 s).
     pub answer_timeout: Span,
     /// A call that waits for a guard to be dropped, or for a frame, fails after this long (5 s).
     pub held_timeout: Span,
-    /// Most objects open at once, with the closed files of which something is remembered. Each
-    /// takes some 2 KB of `memory_bytes`, unless zones say how many frames they have.
+    /// The most objects: open ones, and closed files of which something is remembered. Each takes
+    /// some 2 KB of `memory_bytes`, unless zones say how many frames they have.
     pub objects_limit: u32,
-    /// Touch all memory at start, so that no later access meets a fault of the system.
+    /// Touch all memory at start, so that no later access causes a page fault.
     pub prefault: bool,
     /// Whether pages have bytes.
     pub page_memory: PageMemory,
@@ -156,7 +156,7 @@ impl Settings {
             return bad(
                 "nodes",
                 self.nodes.len() as u64,
-                "at least one node, each with a zone",
+                "at least one node, each with at least one zone",
             );
         }
         let zones: usize = self.nodes.iter().map(|node| node.zones.len()).sum();
@@ -185,7 +185,7 @@ impl Settings {
             );
         }
         if self.tick == Span::ZERO || self.answer_timeout == Span::ZERO {
-            return bad("tick", 0, "a tick and an answer timeout longer than zero");
+            return bad("tick", 0, "a tick and an answer timeout above zero");
         }
         let limit = crate::state::index::OBJECTS_LIMIT - 1;
         if self.objects_limit == 0 || self.objects_limit > limit {
@@ -234,7 +234,7 @@ impl Settings {
     }
 }
 
-/// What a program may put in the place of the usual parts.
+/// What a program may use in place of the usual parts.
 #[derive(Clone)]
 pub struct Parts {
     /// Clock, timers, tasks and chance.
@@ -260,21 +260,21 @@ impl fmt::Debug for Parts {
     }
 }
 
-/// The values by which a store is attached.
+/// The values with which a store is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackingSettings {
     /// Part of the dirty limit that the store always has, percent (bdi min_ratio; 0).
     pub min_ratio_percent: u64,
     /// Part of the dirty limit that it may never exceed, percent (bdi max_ratio; 100).
     pub max_ratio_percent: u64,
-    /// Whether its writers are throttled by its own part of the limit alone (strict_limit).
+    /// Whether its writers are throttled only by its own part of the limit (strict_limit).
     pub strict_limit: bool,
     /// What its file system answers when reclaim asks for the write of one page, which only
     /// historic policies do.
     pub reclaim_writes: ReclaimWrites,
-    /// Requests that it queues at most: writes from reclaim, which only historic policies make,
-    /// waits for a place, and so does the flusher where it may fill the queue (nr_requests; 128,
-    /// at least 1).
+    /// The most requests that it queues: a write from reclaim, which only historic policies make,
+    /// waits for a place, and so does the flusher if it may fill the queue (nr_requests; 128, at
+    /// least 1).
     pub queue_requests: u32,
 }
 
@@ -284,9 +284,9 @@ pub enum ReclaimWrites {
     /// It writes the page.
     #[default]
     Always,
-    /// It writes for kswapd and leaves the page dirty for anybody else (XFS).
+    /// It writes for kswapd and leaves the page dirty for any other caller (XFS).
     KswapdOnly,
-    /// It writes a page that has its place in the store, and leaves one dirty that the file grew
+    /// It writes a page that has its place in the store. It leaves a page dirty that the file grew
     /// by and that was never written (ext4, whose allocation is delayed).
     Allocated,
     /// It leaves the page dirty (Btrfs).
@@ -304,7 +304,7 @@ impl BackingSettings {
             });
         }
         if self.queue_requests == 0 {
-            // Whoever waits for a place in the queue would never get one.
+            // Otherwise a caller that waits for a place in the queue would never get one.
             return Err(BuildError::BadSetting {
                 setting: "queue_requests",
                 given: self.queue_requests.to_string(),

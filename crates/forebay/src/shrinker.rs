@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-/// A cache of things that are not pages and could be made again: directory entries, maps of
-/// extents, decoded blocks. [`crate::Cache::add_shrinker`] has reclaim ask it for its part, by
-/// spec/reclaim.md 2.11.
+/// A cache of objects that are not pages and can be made again: directory entries, maps of extents,
+/// decoded blocks. After [`crate::Cache::add_shrinker`], reclaim asks it for its part
+/// (spec/reclaim.md 2.11).
 ///
-/// It is called while reclaim runs, by kswapd and by any task that needs a frame: inside a read,
-/// say. So it must not wait, nor use the page cache, nor take a lock that its owner holds across a
-/// call on the page cache.
+/// It is called while reclaim runs, by kswapd and by any task that needs a frame, for example
+/// inside a read. So it must not wait, use the page cache, or take a lock that its owner holds
+/// across a call on the page cache.
 ///
 /// ```
 /// use forebay::{Cache, Settings, Shrinker};
@@ -42,12 +42,13 @@ pub trait Shrinker: Send + Sync {
     /// Objects that could be given up now.
     fn freeable(&self) -> u64;
 
-    /// Looks at up to `offered` objects, those unused longest first, and gives up what was not
-    /// used lately. `Break` says that no more can be given up in this pass.
+    /// Looks at up to `offered` objects, beginning with those unused for the longest time, and
+    /// gives up those that were not used lately. `Break` means that no more can be given up in this
+    /// pass.
     fn shrink(&self, offered: u64) -> ControlFlow<()>;
 
-    /// What one object costs to make again, in seeks of a disk: the dearer, the fewer are asked
-    /// for. 0 is for what costs nothing: half of it is asked for at once.
+    /// What it costs to make an object again, in seeks of a disk: the more it costs, the fewer are
+    /// asked for. 0 means that it costs nothing: half of the objects are asked for at once.
     fn seeks(&self) -> u64 {
         forebay_law::shrink::DEFAULT_SEEKS
     }

@@ -1,4 +1,4 @@
-//! What a cache says of itself: counters by the names of /proc/vmstat, gauges, limits, prices.
+//! The statistics of a cache: counters with the names of /proc/vmstat, gauges, limits, costs.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -16,7 +16,7 @@ pub struct ZoneStatistics {
     pub name: String,
     /// Its node.
     pub node: usize,
-    /// Frames that it has.
+    /// Its frames.
     pub managed: u64,
     /// Free frames.
     pub free: u64,
@@ -42,7 +42,7 @@ pub struct ZoneStatistics {
     pub lowmem_reserve: Vec<u64>,
     /// Its part of the dirty limit ([`crate::policy::ZoneDirtyLimits`]), pages.
     pub dirty_limit: u64,
-    /// Memory of it that may be dirtied, pages.
+    /// Its memory that may be dirtied, pages.
     pub dirtyable: u64,
     /// Dirty file pages.
     pub dirty: u64,
@@ -71,16 +71,16 @@ pub struct BackingStatistics {
     pub writes_in_flight: u32,
     /// Time in which at least one of its writers was paused (microseconds).
     pub throttled_us: u64,
-    /// The part of it in which pages were to be written in the background and the store had no
-    /// request to work on (microseconds): next to nothing, as long as the flusher keeps it busy.
+    /// The part of it in which there were pages to write in the background and the store had no
+    /// request to work on (microseconds): next to nothing while the flusher keeps the store busy.
     pub idle_while_throttled_us: u64,
-    /// For how long it has had writes or commits and answered none of them (microseconds); 0 while
-    /// it has none.
+    /// For how long it has had writes or commits and has answered none of them (microseconds); 0
+    /// while it has none.
     pub silent_us: u64,
 }
 
-/// A cache at one instant. Gauges that are read one after the other may disagree by what happened
-/// in between.
+/// A cache at one instant. Gauges are read one after the other and may differ by what happened in
+/// between.
 ///
 /// ```
 /// use forebay::{Cache, Counter, Settings};
@@ -117,15 +117,15 @@ pub struct Statistics {
     /// Frames that are still to be given up for it.
     pub pages_over: u64,
     /// All memory that the cache has, bytes: what was taken at start, less what was given up, and
-    /// what objects take. It may be a 256th part over the budget for objects, and more where open
-    /// ones take over half of it or zones say how many frames they have.
+    /// what objects take. Objects may put it over the budget by a 256th of that, and by more if
+    /// open objects take over half of the budget or if zones say how many frames they have.
     pub memory_bytes: u64,
-    /// The part of it that objects take beside their pages, bytes: those that are open, and closed
-    /// files of which something is remembered.
+    /// The part of it that objects take beside their pages, bytes: open objects, and closed files
+    /// of which something is remembered.
     pub object_bytes: u64,
-    /// What a page of those taken at start costs beside its own bytes, rounded up.
+    /// What each page taken at start costs beside its own bytes, rounded up.
     pub overhead_bytes_per_page: u64,
-    /// Shadows of evicted pages kept now, about.
+    /// About how many shadows of evicted pages are kept now.
     pub shadows: u64,
     /// Slots of the swap store in use.
     pub swap_slots_used: u64,
@@ -139,7 +139,7 @@ impl Statistics {
         self.counters.get(&counter).copied().unwrap_or(0)
     }
 
-    /// Dirty pages and pages under writeback: what the limits are about.
+    /// Dirty pages and pages under writeback: the sum to which the limits apply.
     pub fn dirty(&self) -> u64 {
         self.nr_dirty + self.nr_writeback
     }
@@ -187,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// What a page takes of the system beside its overhead.
+    /// The system memory that a page takes beside its overhead.
     fn page_bytes(&self) -> u64 {
         match self.settings.page_memory {
             PageMemory::Real => PAGE_BYTES as u64,

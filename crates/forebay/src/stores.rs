@@ -1,7 +1,7 @@
-//! Stores: those before which the cache stands, in the order in which they were attached.
+//! Stores: those that the cache stands in front of, in the order in which they were attached.
 //!
-//! It owns the list of them, and what they know of the cache's memory. It never knows what a page
-//! is, or when one is written: that is the flusher's.
+//! It owns the list of stores, and what they know about the cache's memory. It never knows what a
+//! page is or when a page is written, which is the flusher's business.
 
 use crate::error::BuildError;
 use crate::state::arena::Arena;
@@ -25,13 +25,13 @@ pub(crate) struct Stores {
 #[derive(Default)]
 struct Known {
     backings: Vec<Arc<Backing>>,
-    /// All were asked to forget the memory, parts of which are the system's now.
+    /// All stores were asked to forget the memory, because parts of it went back to the system.
     has_forgotten: bool,
 }
 
 impl Stores {
-    /// Makes a store known that `make` makes a backing of, with its number, and the memory of
-    /// `arena` to it.
+    /// Adds the backing that `make` makes for the number it is given, and registers the memory of
+    /// `arena` with its store.
     pub(crate) fn add(
         &self,
         min_ratio_percent: u64,
@@ -69,7 +69,7 @@ impl Stores {
         lock(&self.known).backings.clone()
     }
 
-    /// Calls `look` with each store, without the memory of a list of them.
+    /// Calls `look` with each store, without allocating a list of them.
     pub(crate) fn for_each(&self, mut look: impl FnMut(&Backing)) {
         for backing in &lock(&self.known).backings {
             look(backing);
@@ -90,7 +90,7 @@ impl Stores {
         }
     }
 
-    /// Asks the flusher of each store with pages that wait for a commit, as some of all stores do.
+    /// Asks the flusher of each store with pages that wait for a commit, if any store has some.
     pub(crate) fn ask_for_commits(&self) {
         for backing in self.all() {
             if backing.uncommitted.load(Ordering::Relaxed) > 0 {
@@ -99,8 +99,8 @@ impl Stores {
         }
     }
 
-    /// Lets all stores forget the memory before parts of it are given up: one that has it
-    /// registered would go on using what was there.
+    /// Makes all stores forget the memory before parts of it are given up: a store that has it
+    /// registered would go on using the old memory.
     pub(crate) fn forget_memory(&self, arena: &Arena) {
         let mut known = lock(&self.known);
         let had_forgotten = std::mem::replace(&mut known.has_forgotten, true);
@@ -113,7 +113,7 @@ impl Stores {
         }
     }
 
-    /// Makes the memory known to all stores again, now that none of it is given up.
+    /// Registers the memory with all stores again, now that none of it is given up.
     pub(crate) fn remember_memory(&self, arena: &Arena) {
         let mut known = lock(&self.known);
         let had_forgotten = std::mem::replace(&mut known.has_forgotten, false);

@@ -1,4 +1,4 @@
-//! What advice costs, and whom.
+//! What advice costs, and which pages.
 
 mod support;
 
@@ -20,12 +20,12 @@ fn a_range_that_is_not_needed_is_all_that_is_written() {
         let at = |page: u64| page * PAGE as u64;
         let dirty = || (file.dirty_pages(), other.dirty_pages());
         let before = bench.cache.statistics().free();
-        // The clean ones.
+        // The clean pages.
         assert_eq!(file.advise(Advice::DontNeed, 0..at(10)).await, Ok(()));
         rt.sleep(Span::from_secs(1)).await;
         assert_eq!(dirty(), (20, 20));
         assert_eq!(bench.cache.statistics().free(), before + 10);
-        // Some of the dirty ones.
+        // Some of the dirty pages.
         assert_eq!(file.advise(Advice::DontNeed, at(5)..at(20)).await, Ok(()));
         rt.sleep(Span::from_secs(1)).await;
         assert_eq!(dirty(), (10, 20));

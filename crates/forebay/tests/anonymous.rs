@@ -1,5 +1,5 @@
-//! Anonymous memory: cut without telling the store that holds the swap, and outside of the limits
-//! on dirty pages.
+//! Anonymous memory: it is cut without a request to the store that holds the swap, and is outside
+//! the limits on dirty pages.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn a_cut_of_anonymous_memory_changes_no_object_of_the_swap_store() {
             .cache
             .set_swap(&bench.store, swap, 4 << 20)
             .expect("there is room for swap");
-        // Objects of the store with every number that the memory could be mistaken for.
+        // Objects in the store under every number with which the memory could be confused.
         for number in 0..8 {
             bench.memory.fill(ObjectId(number), &page_of(number));
         }
@@ -41,8 +41,8 @@ fn a_cut_of_anonymous_memory_changes_no_object_of_the_swap_store() {
     });
 }
 
-/// While memory is being dropped its number names nothing else: what is left of it would be taken
-/// from whatever got the number.
+/// While memory is being dropped, its number names nothing else: dropping the rest would drop pages
+/// of the object that got the number.
 #[test]
 fn a_file_gets_no_number_of_memory_that_is_being_dropped() {
     simulate(1, |rt| async move {
@@ -77,7 +77,8 @@ fn resident_pages(bench: &Bench) -> u64 {
     zones.iter().map(|zone| zone.managed - zone.free).sum()
 }
 
-/// What is left of memory behind its end would be taken from whatever gets its number.
+/// Pages past the end of memory that are left would be dropped from the object that gets its
+/// number.
 #[test]
 fn memory_that_is_cut_inside_a_page_leaves_nothing_behind() {
     simulate(1, |rt| async move {
@@ -95,7 +96,7 @@ fn memory_that_is_cut_inside_a_page_leaves_nothing_behind() {
         let resident = || resident_pages(&bench);
         for (length_bytes, kept) in [(5_000, 1), (4_096, 0), (8_192, 0), (100, 1)] {
             if length_bytes < memory.len() {
-                // The page with the new end is there.
+                // The page with the new end is resident.
                 let written = memory.write_at(&[1], length_bytes).await;
                 assert_eq!(written, Ok(()));
             }
@@ -143,7 +144,7 @@ fn a_cut_of_memory_that_a_guard_prevents_changes_no_byte() {
     });
 }
 
-/// The end of what is left is zeros, where it was in swap too.
+/// The part of the last page past the new end is zeros, also if the page was in swap.
 #[test]
 fn memory_that_grows_again_has_zeros_where_it_was_cut() {
     simulate(1, |rt| async move {
@@ -175,7 +176,7 @@ fn memory_that_grows_again_has_zeros_where_it_was_cut() {
     });
 }
 
-/// One that waited for a frame puts nothing in behind an end that came meanwhile.
+/// A call that waited for a frame inserts nothing past an end that moved meanwhile.
 #[test]
 fn a_page_of_zeros_that_comes_too_late_is_left_out() {
     simulate(1, |rt| async move {
@@ -207,8 +208,7 @@ fn a_page_of_zeros_that_comes_too_late_is_left_out() {
     });
 }
 
-/// Of a page that goes to swap while a call waits to make zeros of it, the bytes are what was
-/// written.
+/// If a page goes to swap while a call waits to fill it with zeros, its bytes are what was written.
 #[test]
 fn zeros_that_come_too_late_take_the_place_of_nothing_that_was_written() {
     simulate(1, |rt| async move {
@@ -264,7 +264,7 @@ fn anonymous_memory_grows_no_further_than_it_was_made() {
 }
 
 #[test]
-fn who_writes_anonymous_memory_pays_for_nobodys_dirty_files() {
+fn a_writer_of_anonymous_memory_does_not_pay_for_dirty_files() {
     simulate(1, |rt| async move {
         let slow = Rate::bytes(100 * PAGE as u64);
         let bench = Bench::new(rt.clone(), 16, |rt, memory| {
@@ -326,7 +326,7 @@ fn swap_that_refuses_is_asked_seldom_and_soon_enough() {
     });
 }
 
-/// What lies in slot 0, which no page has, is not for anybody to read.
+/// No read returns what lies in slot 0, which no page has.
 #[test]
 fn pages_that_nobody_wrote_are_zeros_beside_those_in_swap() {
     simulate(1, |rt| async move {
@@ -365,7 +365,7 @@ fn pages_that_nobody_wrote_are_zeros_beside_those_in_swap() {
     });
 }
 
-/// Its number stays the memory's until the cut is over, whoever has left.
+/// The memory keeps its number until the cut is over, even if its handles are gone.
 #[test]
 fn a_cut_whose_caller_has_left_touches_nothing_of_others() {
     for seed in 0..50 {
@@ -404,7 +404,7 @@ fn a_cut_whose_caller_has_left_touches_nothing_of_others() {
     }
 }
 
-/// Memory that is written to swap all the time keeps nobody from writing files beside it.
+/// Memory that is written to swap all the time does not keep files beside it from being written.
 #[test]
 fn a_sync_ends_while_swap_keeps_the_same_store_busy() {
     simulate(21, |rt| async move {
@@ -422,7 +422,7 @@ fn a_sync_ends_while_swap_keeps_the_same_store_busy() {
         let others = others.expect("swap holds it");
         rt.spawn("others", async move {
             loop {
-                // Told or not that there is no frame: it goes on.
+                // It goes on, whether or not it fails for lack of a frame.
                 let _ = write_pages(&others, 0..2_048).await;
             }
         });

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
-/// The longest that a call may keep its caller waiting for what never comes: the two timeouts of
-/// the usual settings, 30 s and 5 s, one after the other.
+/// The longest that a call may wait for an event that never comes: the two timeouts of the usual
+/// settings, 30 s and 5 s, one after the other.
 const BOUND: Span = Span::from_secs(36);
 
 fn refusal(settings: Settings) -> BuildError {
@@ -26,7 +26,7 @@ fn refusal(settings: Settings) -> BuildError {
 }
 
 #[test]
-fn a_budget_too_small_is_told_with_the_one_that_works() {
+fn a_budget_that_is_too_small_is_refused_with_one_that_works() {
     for nodes in [1, 3] {
         let settings = |memory_bytes| Settings {
             memory_bytes,
@@ -165,7 +165,7 @@ fn what_cannot_be_attached_or_opened_is_refused() {
     assert!(open(3).is_ok(), "closed objects make room");
 }
 
-/// A file that was written and is durable is owed to nobody, and makes room too.
+/// A file that was written and is durable owes nothing, and makes room too.
 #[test]
 fn written_objects_make_room_once_they_are_durable() {
     for (durability, is_durable) in [
@@ -187,7 +187,7 @@ fn written_objects_make_room_once_they_are_durable() {
                 let file = bench.open_object(ObjectId(number), 0);
                 write_pages(&file, 0..4).await.expect("memory takes it");
             }
-            // The flusher writes them, and commits where they would be unstable.
+            // The flusher writes them, and commits if they would be unstable.
             rt.sleep(Span::from_secs(60)).await;
             let third = || bench.cache.open(&bench.store, ObjectId(3), 0).map(drop);
             let full = Err(BuildError::TooManyObjects { limit: 2 });
@@ -199,10 +199,10 @@ fn written_objects_make_room_once_they_are_durable() {
     }
 }
 
-/// Who looks at a page that has as many guards as it may have is told; a sync that cannot take
-/// it, too.
+/// A call that reads a page with the most guards that it may have fails, and so does a sync that
+/// cannot hold it.
 #[test]
-fn a_page_has_so_many_guards_and_no_more() {
+fn a_page_has_a_limit_of_guards() {
     simulate(1, |rt| async move {
         let bench = Bench::plain(rt.clone(), 8);
         let file = bench.open(0);
@@ -263,7 +263,7 @@ fn nothing_is_read_past_the_end() {
     });
 }
 
-/// Whether an object may be changed is said by each handle, whoever opened it first.
+/// Each handle decides whether its object may be changed, whoever opened the object first.
 #[test]
 fn handles_for_reading_alone_stand_beside_others() {
     simulate(1, |rt| async move {
@@ -319,7 +319,7 @@ fn a_store_that_shrinks_reads_as_zeros_and_is_written_again() {
 }
 
 #[test]
-fn when_all_frames_are_held_callers_are_told_and_then_served() {
+fn when_all_frames_are_held_callers_fail_and_are_served_later() {
     simulate(7, |rt| async move {
         let bench = Bench::plain(rt, 2);
         bench.memory.fill(FILE, &pages(0..1_000));
@@ -353,11 +353,11 @@ fn when_all_frames_are_held_callers_are_told_and_then_served() {
     });
 }
 
-/// A caller for whom nothing can be reclaimed looks at all memory again and again, as a task among
-/// others: each of its polls has a bound.
+/// A caller for which nothing can be reclaimed looks at all memory again and again. It is a task
+/// among others, so each of its polls has a bound.
 #[test]
 fn a_long_look_at_memory_that_is_held_lets_others_run() {
-    /// What one poll may look at, and the batches in which it stops.
+    /// How many pages a poll may look at, and the batch at whose end it stops.
     const POLL_PAGES: u64 = 32_768 + 4 * 32;
     simulate(7, |rt| async move {
         let bench = Bench::plain(rt, 160);
@@ -430,7 +430,7 @@ fn an_object_with_too_many_failed_pages_takes_no_new_ones() {
                 Err(error) => break error,
             }
             if written % 10 == 0 {
-                // It fails; that is what this test is about.
+                // It fails, which is what this test is about.
                 let _ = file.sync().await;
             }
         };
@@ -464,7 +464,7 @@ fn a_closed_cache_serves_what_it_has_and_takes_nothing() {
             ..Fault::each(IoKind::Write, FaultAction::Fail(Failure::NoSpace))
         });
         assert!(bench.cache.close().await.is_err(), "not while it is dirty");
-        assert_eq!(write_pages(&file, 4..5).await, Ok(()), "so it stayed open");
+        assert_eq!(write_pages(&file, 4..5).await, Ok(()), "it stayed open");
         assert_eq!(bench.cache.close().await, Ok(()));
         assert!(bench.has_stored(0..5));
         assert_eq!(has_page(&file, 1).await, Ok(true));
@@ -504,7 +504,7 @@ fn a_store_that_takes_no_page_at_a_time_is_refused() {
     });
 }
 
-/// A sink that panics at the event number `0`, counted down.
+/// A sink that panics when its countdown of events reaches 0.
 struct Panics(AtomicU64);
 
 impl EventSink for Panics {
@@ -538,7 +538,7 @@ fn a_sink_that_panics_stops_neither_flusher_nor_callers() {
             assert_eq!(
                 sink.0.load(Ordering::Relaxed),
                 u64::MAX,
-                "it is called no more"
+                "it is no longer called"
             );
             assert_eq!(cache.check(), Vec::<String>::new());
         });

@@ -1,5 +1,5 @@
-//! What another thread may do between two steps of a store's answer: here it is done by whoever
-//! the first step wakes, before the second.
+//! What another thread may do between two steps of a store's answer. Here the future that the first
+//! step wakes does it, before the second step.
 
 mod support;
 
@@ -72,14 +72,14 @@ fn bench(rt: Rt, geometry: Geometry) -> (Bench, Arc<Desk>) {
     (Bench::around(rt, settings, memory, desk.clone()), desk)
 }
 
-/// A future that whoever wakes it polls at once, inside the step that woke it.
+/// A future that is polled at once when it is woken, inside the step that woke it.
 struct Inline<T> {
     state: Mutex<State<T>>,
 }
 
 enum State<T> {
     Polled(Pin<Box<dyn Future<Output = T> + Send>>),
-    /// Being polled, or its output was taken.
+    /// It is being polled, or its output was taken.
     Away,
     Ended(T),
 }
@@ -123,8 +123,8 @@ impl<T: Send + 'static> Wake for Inline<T> {
     }
 }
 
-/// Of a commit that failed, its pages are dirty again before the failure is told: whoever begins a
-/// sync in between finds the pages, or is told.
+/// When a commit fails, its pages are dirty again before the failure is reported: a sync that
+/// begins in between finds the pages or reports the failure.
 #[test]
 fn a_sync_that_begins_while_a_failed_commit_is_settled_does_not_pass_over_its_pages() {
     simulate(1, |rt| async move {
@@ -133,7 +133,7 @@ fn a_sync_that_begins_while_a_failed_commit_is_settled_does_not_pass_over_its_pa
             ..MemoryStore::new().geometry()
         };
         let (bench, desk) = bench(rt.clone(), geometry);
-        // One handle for both: it is told of a failure once.
+        // One handle for both: a failure is reported to it once.
         let file = Arc::new(bench.open(0));
         write_pages(&file, 0..2).await.expect("memory takes it");
         desk.keep(IoKind::Commit);
@@ -147,7 +147,7 @@ fn a_sync_that_begins_while_a_failed_commit_is_settled_does_not_pass_over_its_pa
             let file = file.clone();
             async move { file.sync().await }
         });
-        // Waits for page 0, which is settled first, and lets the other sync begin at each change.
+        // Waits for page 0, which is handled first, and starts the other sync at each change.
         let guard = file.page(0).await.expect("it is there");
         let is_failed = Arc::new(AtomicBool::new(false));
         let between = Inline::new({

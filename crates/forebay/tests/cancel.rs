@@ -1,5 +1,5 @@
-//! Futures that are dropped wherever they wait leave nothing behind: no frame, no mark, no lock,
-//! and no byte that nobody wrote.
+//! Futures that are dropped while they wait, wherever that is, leave nothing behind: no frame, no
+//! mark, no lock, and no byte that was not written.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{Bench, FILE, OfSize, PAGE, page_of, simulate};
 
 const PAGES: u64 = 900;
 
-/// A small cache before a store whose requests take time and overtake each other.
+/// A small cache in front of a store whose requests take time and overtake each other.
 fn bench(rt: Rt, durability: Durability) -> Bench {
     let geometry = MemoryStore::new().geometry();
     let memory = Arc::new(MemoryStore::with(Geometry {
@@ -42,7 +42,7 @@ fn bench(rt: Rt, durability: Durability) -> Bench {
     Bench::around(rt, Settings::of_mib(2), memory, Arc::new(uneven))
 }
 
-/// The version of its page that a page says it is, if it is whole.
+/// The version that a page holds, if the page is whole.
 fn version_of(bytes: &[u8], page: u64) -> Option<u64> {
     let number = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
     let is_whole = number % PAGES == page && bytes == page_of(number);
@@ -79,7 +79,7 @@ async fn attempt(file: &File, chance: &mut Prng, version: u64) {
         }
         5 if at < file.len() => file.page(page).await.map(drop),
         6 => {
-            // Synced or not is all the same here.
+            // It does not matter here whether the sync succeeds.
             let _ = file.sync().await;
             Ok(())
         }
@@ -105,12 +105,12 @@ async fn give_up_often(rt: Rt, file: File, name: &'static str) {
             _ => Span::from_secs(20),
         };
         let tried = rt.timeout(patience, attempt(&file, &mut own, version));
-        // Given up or done: both leave the cache as it should be.
+        // Given up or finished, both leave the cache as it should be.
         let _ = tried.await;
     }
 }
 
-/// Whoever comes afterwards finds a cache as good as new.
+/// A caller that comes afterwards finds a cache as good as new.
 async fn settle(bench: &Bench, file: &File) {
     bench.rt.sleep(Span::from_secs(70)).await;
     let synced = file.sync().await;

@@ -19,7 +19,7 @@ async fn read_first_page(bench: &Bench, object: u64) {
     assert_eq!(read, Ok(PAGE));
 }
 
-/// A cache before a store that counts.
+/// A cache in front of a store that counts.
 fn bench(rt: Rt) -> (Bench, Arc<CountStore>) {
     let settings = Settings {
         objects_limit: LIMIT as u32,
@@ -30,7 +30,7 @@ fn bench(rt: Rt) -> (Bench, Arc<CountStore>) {
     (bench, counted)
 }
 
-/// Eight files by turns, and after each turn one that nobody asks for again.
+/// Eight files in turns, and after each turn a file that is never opened again.
 #[test]
 fn files_in_use_stay_while_others_come_and_go() {
     simulate(1, |rt| async move {
@@ -58,7 +58,7 @@ fn a_full_table_forgets_the_file_that_was_closed_longest_ago() {
             let mut kept = VecDeque::new();
             let mut expected = 0;
             for _ in 0..1_000 {
-                // The low numbers more often.
+                // The low numbers come more often.
                 let of = 1 + chance.below(30);
                 let object = 1 + chance.below(of);
                 match kept.iter().position(|&known| known == object) {

@@ -1,4 +1,4 @@
-//! Commits of one object that callers share, give up, and hear the failure of.
+//! Commits of one object: callers share them, give them up, and learn of their failure.
 
 mod support;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use support::{Bench, OfSize, PAGE, page_of, simulate};
 
 const BROKEN: Failure = Failure::Device(5);
-/// How long a commit takes; everything else takes no time.
+/// How long a commit takes; nothing else takes any time.
 const COMMIT_MS: u64 = 10;
 
 /// A store whose commits take a while and are counted, and can be made to fail at once.
@@ -51,7 +51,7 @@ fn failure(result: Result<(), SyncError>) -> Option<Failure> {
     }
 }
 
-/// Each of `pages` is written and synced by a task and a handle of its own, from `after` on.
+/// Each of `pages` is written and synced by a task and a handle of its own, starting at `after`.
 /// Returns the handles and how their syncs ended.
 async fn all_at_once(
     rt: &Rt,
@@ -113,7 +113,7 @@ fn a_sync_shares_a_commit_that_covers_its_writes() {
 }
 
 #[test]
-fn each_handle_hears_once_of_a_commit_that_many_share() {
+fn each_handle_reports_a_shared_failed_commit_once() {
     simulate(3, |rt| async move {
         let (bench, faults, counted) = bench(&rt);
         let file = bench.open(0);
@@ -130,14 +130,14 @@ fn each_handle_hears_once_of_a_commit_that_many_share() {
         assert_eq!(counted.counts(IoKind::Commit).requests, 2);
         for (handle, failure_of_first) in &others {
             assert_eq!(*failure_of_first, Some(BROKEN));
-            assert_eq!(failure(handle.sync().await), None, "it has heard");
+            assert_eq!(failure(handle.sync().await), None, "it was reported");
         }
         assert_eq!(
             counted.counts(IoKind::Commit).requests,
             3,
             "it was asked again"
         );
-        assert_eq!(failure(file.sync().await), Some(BROKEN), "it has not");
+        assert_eq!(failure(file.sync().await), Some(BROKEN), "not reported yet");
         assert_eq!(failure(file.sync().await), None);
         assert!(bench.has_stored(0..9));
         bench.assert_consistent();
@@ -162,8 +162,8 @@ fn a_commit_goes_on_when_its_caller_gives_up() {
     });
 }
 
-/// A caller that has nothing to commit any more still learns how a commit ends that has begun: it
-/// may be about to close the file.
+/// A caller that has nothing left to commit still learns how a commit that has begun ends, because
+/// it may be about to close the file.
 #[test]
 fn a_sync_after_a_waived_commit_waits_for_the_one_under_way() {
     simulate(1, |rt| async move {

@@ -1,5 +1,5 @@
-//! A truncate or a discard that its caller drops has taken its place by then: what is written
-//! afterwards is there afterwards (invariant O2), whatever became of the cut.
+//! A truncate or a discard that its caller drops has already taken its place in line: what is
+//! written after it stays (invariant O2), whatever became of the cut.
 
 mod support;
 
@@ -19,7 +19,7 @@ use support::{Bench, FILE, OfSize, PAGE, page_of, pages, simulate, write_pages};
 const PAGES: u64 = 12;
 const WHOLE: usize = PAGES as usize * PAGE;
 
-/// Polls a call at most `polls` times and drops it then. True if it came to its end before.
+/// Polls a call at most `polls` times and then drops it. True if it ended before that.
 async fn give_up_after<F: Future>(polls: u32, call: F) -> bool {
     let mut call = pin!(call);
     let mut left = polls;
@@ -34,7 +34,7 @@ async fn give_up_after<F: Future>(polls: u32, call: F) -> bool {
     ended.await.is_some()
 }
 
-/// The page `number` as the write of `round` makes it.
+/// Page `number` as the write of round `round` makes it.
 fn version(number: u64, round: u64) -> Vec<u8> {
     page_of(number + 1_000 * (round + 1))
 }
@@ -44,14 +44,14 @@ fn versions(numbers: std::ops::Range<u64>, round: u64) -> Vec<u8> {
     numbers.flat_map(page).collect()
 }
 
-/// One of several cuts that meet the pages 2 to 8, given up after `polls` polls.
+/// One of several cuts that touch the pages 2 to 8, given up after `polls` polls.
 async fn dropped_cut(file: &File, kind: u64, polls: u32) {
     const AT: u64 = PAGE as u64;
     let cut: Pin<Box<dyn Future<Output = _> + '_>> = match kind % 6 {
         0 => Box::pin(file.truncate(0)),
         1 => Box::pin(file.truncate(2 * AT + 17)),
         2 => Box::pin(file.truncate(2 * AT)),
-        // Longer when it is asked for, and shorter once more is written.
+        // Longer when it is called, and shorter once more is written.
         3 => Box::pin(file.truncate(PAGES * AT + 9)),
         4 => Box::pin(file.discard(0..PAGES * AT)),
         _ => Box::pin(file.discard(AT + 5..9 * AT - 7)),
@@ -59,7 +59,7 @@ async fn dropped_cut(file: &File, kind: u64, polls: u32) {
     give_up_after(polls, cut).await;
 }
 
-/// What is under way when the cut is asked for.
+/// What is under way when the cut is called.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
     Nothing,
@@ -77,7 +77,7 @@ const BESIDE: [Beside; 5] = [
     Beside::Held,
 ];
 
-/// A cache before a store of which everything takes some time.
+/// A cache in front of a store whose requests all take some time.
 fn slow(rt: &Rt, round: u64) -> Bench {
     let durability = [
         Durability::OnFinish,
@@ -109,8 +109,8 @@ fn slow(rt: &Rt, round: u64) -> Bench {
     Bench::around(rt.clone(), Settings::of_mib(2), memory, Arc::new(faults))
 }
 
-/// Writes after one or more cuts that were dropped, beside something else, and looks for what
-/// was written.
+/// Writes after one or more dropped cuts, beside something else, and checks that what was written
+/// is there.
 async fn round(bench: &Bench, number: u64) {
     let file = bench.open_object(ObjectId(number), 0);
     write_pages(&file, 0..PAGES).await.expect("memory takes it");
@@ -171,7 +171,7 @@ fn invariant_o2_what_is_written_after_a_dropped_cut_stays() {
     }
 }
 
-/// The line of an object's cuts is bounded: one that finds no place in it takes none by stealth
+/// The line of an object's cuts is bounded: a cut that finds no place in it does not take one
 /// later.
 #[test]
 fn very_many_dropped_cuts_leave_what_is_written_after_them() {
@@ -200,7 +200,7 @@ fn what_is_written_to_memory_after_a_dropped_cut_stays() {
             let bench = slow(&rt, 3 * seed);
             let swap = (&bench.store, ObjectId(9), 32 << 20);
             bench.cache.set_swap(swap.0, swap.1, swap.2).expect("new");
-            // More than the cache has room for: some of it is in swap when it is cut.
+            // More than the cache has room for, so that some of it is in swap when it is cut.
             let filler = bench.cache.anonymous(3 << 20).expect("swap has room");
             let memory = bench.cache.anonymous(WHOLE as u64).expect("room");
             for number in 0..50 {
@@ -210,7 +210,7 @@ fn what_is_written_to_memory_after_a_dropped_cut_stays() {
                     let large = vec![1; 3 << 20];
                     assert_eq!(filler.write_at(&large, 0).await, Ok(()));
                 }
-                // Kinds that leave it as long as it was, or cut it and give it its length back.
+                // Kinds of cuts that leave the length as it was, or that cut and then restore it.
                 let cut = memory.truncate(2 * PAGE as u64 + number);
                 if number % 3 == 0 {
                     give_up_after(1 + number as u32 % 4, cut).await;
@@ -233,7 +233,7 @@ fn what_is_written_to_memory_after_a_dropped_cut_stays() {
     }
 }
 
-/// A cut that waits behind a silent store does not outlive the cache that it was asked of.
+/// A cut that waits for a silent store does not outlive its cache.
 #[test]
 fn a_cache_is_not_closed_before_the_cuts_that_were_asked_of_it() {
     simulate(2, |rt| async move {
@@ -244,13 +244,13 @@ fn a_cache_is_not_closed_before_the_cuts_that_were_asked_of_it() {
         let late = FaultAction::Delay(Span::from_secs(5));
         faults.inject(Fault::each(IoKind::SetLength, late));
         give_up_after(1, file.truncate(PAGE as u64)).await;
-        assert!(!file.is_written(), "a cut has yet to be told");
+        assert!(!file.is_written(), "the store does not know the cut yet");
         assert_eq!(bench.cache.close().await, Ok(()));
         assert_eq!(bench.memory.length_bytes(FILE), PAGE as u64);
     });
 }
 
-/// Whoever writes meanwhile waits for what is cut where it writes, and for nothing else.
+/// A write meanwhile waits for the cuts that touch its range, and for nothing else.
 #[test]
 fn a_write_beside_a_discard_that_takes_long_goes_on() {
     simulate(3, |rt| async move {
@@ -272,7 +272,7 @@ fn a_write_beside_a_discard_that_takes_long_goes_on() {
 }
 
 #[test]
-fn who_waits_behind_a_cut_of_a_silent_store_is_told() {
+fn a_call_that_waits_for_a_cut_of_a_silent_store_fails() {
     simulate(4, |rt| async move {
         let (bench, faults) = Bench::faulty(rt.clone(), 8);
         let file = bench.open(0);
@@ -282,7 +282,7 @@ fn who_waits_behind_a_cut_of_a_silent_store_is_told() {
         let began = rt.now();
         let refused = file.write_at(&[1; 9], u64::MAX - 5).await;
         let is_wrong = matches!(refused, Err(AccessError::TooFar { .. }));
-        assert!(is_wrong && rt.now() == began, "it waits for nobody");
+        assert!(is_wrong && rt.now() == began, "it waits for nothing");
         let refused = file.write_at(b"after", 0).await;
         let is_told = matches!(refused, Err(AccessError::NotAnswering { .. }));
         assert!(is_told, "{refused:?}");

@@ -1,5 +1,5 @@
-//! A failure at each point: nothing dirty is dropped, everybody hears once, the next call works,
-//! and after the repair every byte is where it belongs (promise 2).
+//! A failure at each point: nothing dirty is dropped, the failure is reported to each handle once,
+//! the next call works, and after the repair every byte is where it belongs (promise 2).
 
 mod support;
 
@@ -43,7 +43,7 @@ fn pages_whose_write_failed_stay_dirty_and_are_written_after_the_repair() {
         assert_eq!(file.failed_pages(), 10);
         let statistics = bench.cache.statistics();
         assert_eq!(statistics.nr_dirty, 10, "they count as dirty");
-        // Each was tried with all, with half of them, and so on down to alone.
+        // Each page was tried together with all others, with half of them, and so on down to alone.
         let failed = statistics.get(Counter::NrWriteFailed);
         assert!((20..=50).contains(&failed), "{failed}");
         bench.assert_consistent();
@@ -62,7 +62,7 @@ fn pages_whose_write_failed_stay_dirty_and_are_written_after_the_repair() {
 }
 
 #[test]
-fn every_open_handle_hears_of_a_failure_once() {
+fn every_open_handle_reports_a_failure_once() {
     simulate(2, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let (first, second) = (bench.open(0), bench.open(0));
@@ -72,9 +72,9 @@ fn every_open_handle_hears_of_a_failure_once() {
             ..fails(IoKind::Write)
         });
         assert_eq!(sync_failure(first.sync().await), Some(BROKEN));
-        assert_eq!(first.sync().await, Ok(()), "it was told, and all is well");
+        assert_eq!(first.sync().await, Ok(()), "reported once, and all is well");
         let later = bench.open(0);
-        assert_eq!(later.sync().await, Ok(()), "somebody has heard already");
+        assert_eq!(later.sync().await, Ok(()), "another handle has reported it");
         assert_eq!(sync_failure(second.sync().await), Some(BROKEN));
         assert_eq!(second.sync().await, Ok(()));
         assert!(bench.has_stored(0..1));
@@ -82,7 +82,7 @@ fn every_open_handle_hears_of_a_failure_once() {
 }
 
 #[test]
-fn a_handle_that_closes_is_told_of_a_failure_without_taking_it() {
+fn a_handle_that_closes_sees_a_failure_without_taking_it() {
     simulate(2, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let (writer, other) = (bench.open(0), bench.open(0));
@@ -93,20 +93,20 @@ fn a_handle_that_closes_is_told_of_a_failure_without_taking_it() {
         assert_eq!(writer.dirty_pages(), 2, "asking writes nothing");
         faults.inject(fails(IoKind::Write));
         assert_eq!(sync_failure(other.sync().await), Some(BROKEN));
-        assert_eq!(other.untold_failure(), Ok(()), "its sync told it");
+        assert_eq!(other.untold_failure(), Ok(()), "its sync reported it");
         for _ in 0..2 {
             assert_eq!(sync_failure(writer.untold_failure()), Some(BROKEN));
         }
         faults.clear();
         assert_eq!(sync_failure(writer.sync().await), Some(BROKEN));
-        assert_eq!(writer.untold_failure(), Ok(()), "it has heard of it now");
+        assert_eq!(writer.untold_failure(), Ok(()), "it was reported");
         assert_eq!(writer.sync().await, Ok(()));
         assert!(writer.is_written());
     });
 }
 
 #[test]
-fn a_failure_that_nobody_heard_of_waits_for_the_next_who_opens() {
+fn an_unreported_failure_waits_for_the_next_handle() {
     simulate(3, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let writer = bench.open(0);
@@ -179,7 +179,7 @@ fn a_disk_that_was_full_is_written_once_there_is_room() {
         assert_eq!(file.failed_pages(), 30);
         faults.clear();
         bench.rt.sleep(Span::from_secs(120)).await;
-        assert!(bench.has_stored(0..50), "nobody had to ask");
+        assert!(bench.has_stored(0..50), "without a sync");
         bench.assert_consistent();
     });
 }
@@ -201,7 +201,7 @@ fn one_bad_page_does_not_keep_its_neighbours_from_the_store() {
             )
         });
         assert_eq!(sync_failure(file.sync().await), Some(BROKEN));
-        // The failure is told once its halves were tried.
+        // The failure is reported after its halves were tried.
         assert!(bench.has_stored(0..64));
         assert_eq!(file.failed_pages(), 0);
         assert_eq!(file.sync().await, Ok(()));
@@ -211,7 +211,7 @@ fn one_bad_page_does_not_keep_its_neighbours_from_the_store() {
 }
 
 #[test]
-fn a_failed_commit_is_told_and_asked_for_again() {
+fn a_failed_commit_is_reported_and_tried_again() {
     for durability in [Durability::OnCommit, Durability::Unstable] {
         simulate(7, |rt| async move {
             let geometry = MemoryStore::new().geometry();
@@ -228,7 +228,7 @@ fn a_failed_commit_is_told_and_asked_for_again() {
             });
             assert_eq!(sync_failure(file.sync().await), Some(BROKEN));
             bench.assert_consistent();
-            // A commit that is never asked for again would be struck by this one in vain.
+            // If the commit is never tried again, this fault never strikes.
             faults.inject(Fault {
                 when: FaultWhen::First(1),
                 ..fails(IoKind::Commit)
@@ -269,7 +269,7 @@ fn a_truncate_that_the_store_refuses_can_be_repeated() {
 }
 
 #[test]
-fn a_failed_read_costs_only_whoever_wanted_that_page() {
+fn a_failed_read_fails_only_the_callers_of_that_page() {
     simulate(9, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         bench.memory.fill(FILE, &pages(0..200));
@@ -375,7 +375,7 @@ fn stores_that_fail_forever_refuse_writers_and_hang_none() {
         let statistics = bench.cache.statistics();
         assert!(statistics.dirty() <= statistics.frames);
         faults.clear();
-        // Each handle may hear of what failed before the repair.
+        // Each handle may report what failed before the repair.
         let _ = bench.cache.sync().await;
         assert_eq!(bench.cache.sync().await, Ok(()));
         let file = bench.open_object(ObjectId(0), 0);
@@ -385,7 +385,7 @@ fn stores_that_fail_forever_refuse_writers_and_hang_none() {
 }
 
 #[test]
-fn a_writer_that_is_refused_hears_why_the_store_failed() {
+fn a_refused_writer_learns_why_the_store_failed() {
     for failure in [Failure::NoSpace, BROKEN] {
         simulate(13, |rt| async move {
             let (bench, faults) = Bench::faulty(rt, 8);
@@ -402,7 +402,7 @@ fn a_writer_that_is_refused_hears_why_the_store_failed() {
             let kept = file.failed_pages();
             assert!(kept > 0);
             faults.clear();
-            // It hears of what failed before there was room.
+            // It reports what failed before there was room.
             assert_eq!(sync_failure(file.sync().await), Some(failure));
             assert_eq!(file.sync().await, Ok(()));
             assert_eq!(file.failed_pages(), 0);
@@ -442,13 +442,13 @@ fn a_read_of_many_requests_that_all_fail_at_once_ends() {
 }
 
 #[test]
-fn a_read_of_swap_that_fails_is_told() {
+fn a_failed_read_of_swap_is_reported() {
     simulate(1, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 2);
         let swap = bench.cache.set_swap(&bench.store, ObjectId(9), 8 << 20);
         assert_eq!(swap, Ok(()));
         let sort = bench.cache.anonymous(4 << 20).expect("swap has room");
-        // More than there is memory for: the first pages are in swap afterwards.
+        // More than fits in memory: the first pages are in swap afterwards.
         write_pages(&sort, 0..1_000).await.expect("swap takes it");
         faults.inject(fails(IoKind::Read));
         assert_eq!(failure_of(has_page(&sort, 0).await), Some(BROKEN));

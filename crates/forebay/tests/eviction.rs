@@ -1,4 +1,5 @@
-//! The rules of eviction from outside: what they keep, and that nothing else depends on them.
+//! The rules of eviction from outside: which pages they keep, and that nothing else depends on
+//! them.
 
 mod support;
 
@@ -24,7 +25,7 @@ fn settings(mib: u64, eviction: Eviction) -> Settings {
     }
 }
 
-/// Draws pages by zipf: rank `r` in proportion to `1 / r^skew`.
+/// Draws pages by Zipf's law: rank `r` in proportion to `1 / r^skew`.
 struct Zipf {
     cumulated: Vec<f64>,
     chance: Prng,
@@ -50,7 +51,7 @@ impl Zipf {
     }
 }
 
-/// Reads of popular pages, and whether a page comes after each that nobody reads again.
+/// Reads of popular pages, and whether a page that is never read again follows each of them.
 const READS: u64 = 60_000;
 const POPULAR_PAGES: u64 = 8_000;
 
@@ -62,7 +63,7 @@ fn reads() -> impl Iterator<Item = (u64, Option<u64>)> {
     })
 }
 
-/// Reads of popular pages that a list in the order of use would have served from `pages` pages.
+/// How many reads of popular pages a list in the order of use would have served with `pages` pages.
 fn hits_of_least_recently_used(pages: u64) -> u64 {
     let (mut used_at, mut by_use) = (BTreeMap::new(), BTreeMap::new());
     let (mut now, mut hits) = (0, 0);
@@ -87,19 +88,19 @@ fn hits_of_least_recently_used(pages: u64) -> u64 {
     hits
 }
 
-/// Three queues of `pages` pages and ghosts, page by page as the paper has them, without the law.
+/// The queues and ghosts of the paper for `pages` pages, written page by page and without the law.
 #[derive(Default)]
 struct Queues {
     pages: usize,
     small: VecDeque<u64>,
     main: VecDeque<u64>,
     ghosts: VecDeque<u64>,
-    /// Of the pages that are there.
+    /// Of the resident pages.
     frequency: BTreeMap<u64, u32>,
 }
 
 impl Queues {
-    /// Says whether the page was there.
+    /// Returns whether the page was there.
     fn touch(&mut self, page: u64) -> bool {
         if let Some(frequency) = self.frequency.get_mut(&page) {
             *frequency = (*frequency + 1).min(3);
@@ -165,7 +166,7 @@ fn hits_of_three_queues(pages: u64) -> u64 {
     hits
 }
 
-/// The same under a rule, and the pages that the cache has.
+/// The same under a rule of the cache, and the number of pages that the cache has.
 fn hits_under(eviction: Eviction) -> (u64, u64) {
     let (mut hits, mut has_pages) = (0, 0);
     let out = (&mut hits, &mut has_pages);
@@ -198,7 +199,7 @@ fn both_rules_keep_more_of_what_is_popular_than_the_order_of_use_does() {
     }
 }
 
-/// Reclaim keeps some frames free and works in batches; that costs a percent or two.
+/// Reclaim keeps some frames free and works in batches, which costs a percent or two.
 #[test]
 fn s3_fifo_in_batches_hits_about_as_often_as_page_by_page() {
     let (hits, has_pages) = hits_under(Eviction::S3Fifo);
@@ -210,7 +211,7 @@ fn s3_fifo_in_batches_hits_about_as_often_as_page_by_page() {
     );
 }
 
-/// Reads the pages again and says how many were not there.
+/// Reads the pages again and returns how many were gone.
 async fn missing(bench: &Bench, file: &File, numbers: std::ops::Range<u64>) -> u64 {
     let before = bench.count(Counter::Pgpgin);
     touch(file, numbers).await;
@@ -240,7 +241,7 @@ fn a_page_that_came_back_is_kept_while_others_pass_under_s3_fifo() {
         let bench = void(rt, settings(8, Eviction::S3Fifo));
         let file = endless(&bench).await;
         touch(&file, 0..2_500).await;
-        // The first are gone, and not for long.
+        // The first pages are gone, but were evicted only lately.
         assert!(missing(&bench, &file, 0..200).await > 150);
         touch(&file, 100_000..104_000).await;
         let gone = missing(&bench, &file, 0..200).await;

@@ -1,7 +1,7 @@
-//! Writing back allocates nothing: where memory is short because it is dirty, the way out of it
-//! must not need more.
+//! Writing back allocates nothing: if memory is short because it is dirty, the way out must not
+//! need more of it.
 //!
-//! A program of its own, for its allocator counts what every thread of it asks for.
+//! A program of its own, because its allocator counts the requests of every thread.
 
 use forebay::blocking::File;
 use forebay::{Cache, Counter, Settings};
@@ -32,16 +32,16 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Three quarters of the cache: all of them stay resident, and they are far more than may be
-/// dirty, so that every round makes the flusher write and the writer pause.
+/// Three quarters of the cache. All of these pages stay resident, and they are far more than may be
+/// dirty, so in every round the flusher writes and the writer pauses.
 const PAGES: u64 = 1_500;
 
-/// Overwrites every page, in runs of one to sixty-four, and syncs: a range first, then all.
+/// Overwrites every page, in runs of one to sixty-four, and syncs first a range and then all.
 fn round(file: &File, bytes: &[u8; 4096]) {
     let mut at = 0;
     let mut run = 1;
     for half in 0..2 {
-        // Every other run first, so that the neighbours are dirty apart from each other.
+        // Every other run first, so that the dirty runs are not neighbours.
         let mut number = 0;
         while at < PAGES {
             let end = PAGES.min(at + run);
@@ -59,8 +59,8 @@ fn round(file: &File, bytes: &[u8; 4096]) {
     file.sync().expect("the disk is well");
 }
 
-/// The allocations of eight rounds over the store of `method`, after enough of them to have every
-/// thread started and every queue as long as it gets.
+/// The allocations of eight rounds on the store of `method`, after enough rounds to have started
+/// every thread and grown every queue to its full length.
 fn allocations_of_rounds(folder: &Path, method: Method) -> Vec<u64> {
     let settings = Settings {
         memory_bytes: 8 << 20,

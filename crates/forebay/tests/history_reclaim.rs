@@ -1,4 +1,4 @@
-//! Reclaim as older kernels did it: who writes file pages, and who naps.
+//! Reclaim as older kernels did it: which reclaimers write file pages, and which of them nap.
 
 mod support;
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use support::void::Void;
 use support::{Bench, OfSize, PAGE, page_of, simulated};
 
-/// A store that says of itself what the test wants.
+/// A store that claims about itself what the test wants.
 struct Moody {
     inner: RateStore,
     congested: AtomicBool,
@@ -34,7 +34,7 @@ impl Store for Moody {
     }
 }
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct Run {
     policy: Policy,
@@ -45,7 +45,7 @@ struct Run {
 
 impl Run {
     /// A preset with few writes of the flusher under way: a full queue would hold all 8 MiB, and
-    /// reclaim would meet no page before its write has begun.
+    /// reclaim would find every dirty page already under writeback.
     fn of(name: &str) -> Run {
         let run = Run {
             policy: Policy::preset(name).expect("a preset of this name"),
@@ -56,13 +56,13 @@ impl Run {
         run.with("write_depth=fifth")
     }
 
-    /// The same with one knob turned.
+    /// The same with one knob changed.
     fn with(mut self, setting: &str) -> Run {
         assert_eq!(self.policy.set(setting), Ok(()));
         self
     }
 
-    /// One writer to a slow store and one reader press 8 MiB of memory.
+    /// One writer to a slow store and one reader compete for 8 MiB of memory.
     fn go(self) -> Seen {
         let seen = Arc::new(std::sync::Mutex::new(None));
         let told = seen.clone();
@@ -146,7 +146,7 @@ async fn press(rt: Rt, run: Run) -> Bench {
 }
 
 #[test]
-fn who_writes_file_pages_changes_from_stage_to_stage() {
+fn which_reclaimer_writes_file_pages_changes_from_stage_to_stage() {
     let seen = |stage: &str| {
         Run::of("linux-3.0")
             .with(&format!("reclaim_writeback={stage}"))
@@ -169,7 +169,7 @@ fn who_writes_file_pages_changes_from_stage_to_stage() {
     assert_eq!(seen("h").kswapd_file_writes(), 0);
 }
 
-/// However long a queue is said to be, half as much again is a number.
+/// However long a queue claims to be, half as much again does not overflow.
 #[test]
 fn the_queue_of_a_store_may_be_as_long_as_can_be_said() {
     let endless = Run {
@@ -185,7 +185,7 @@ fn kswapd_writes_only_in_trouble_from_stage_e_on() {
         let seen = Run::of("linux-3.0")
             .with(&format!("reclaim_writeback={stage}"))
             .go();
-        // A batch event follows the writes of its batch.
+        // The event of a batch comes after the writes of the batch.
         let mut wrote = false;
         let mut gentle_writes = 0;
         for (_, event) in seen.bench.events() {
@@ -228,7 +228,7 @@ fn a_file_system_may_refuse_what_reclaim_asks_for() {
     assert_eq!(refused, asked_directly);
     let (asked, _, refused) = counts(&seen(ReclaimWrites::Never));
     assert_eq!(asked, refused);
-    // The file only grows: nothing that reclaim meets dirty has a place yet.
+    // The file only grows: no dirty page that reclaim meets has a place in the store yet.
     let (asked, _, refused) = counts(&seen(ReclaimWrites::Allocated));
     assert!(
         asked > 0 && refused * 10 > asked * 9,
@@ -236,7 +236,7 @@ fn a_file_system_may_refuse_what_reclaim_asks_for() {
     );
 }
 
-/// Lengths of the waits for congestion, in ms: those that are always slept and those that are not.
+/// Lengths of the waits for congestion, in ms: those that always sleep and those that may not.
 fn naps(seen: &Seen) -> (Vec<u64>, Vec<u64>) {
     let (mut always, mut maybe) = (Vec::new(), Vec::new());
     for (_, event) in seen.bench.events() {
@@ -287,10 +287,10 @@ fn a_caller_does_not_write_to_a_congested_store_that_is_not_its_own() {
         ..run
     };
     let seen = congested.go();
-    // The reader is held off; the writer is not.
+    // The reader is held back; the writer is not.
     let own = seen.count(Counter::NrVmscanWriteFileDirect);
     assert!(own < idle, "{own} of {idle}");
-    assert!(seen.kswapd_file_writes() > 0, "kswapd is never held off");
+    assert!(seen.kswapd_file_writes() > 0, "kswapd is never held back");
 }
 
 /// The longest that each reason was allowed to wait, in ms.
@@ -327,7 +327,7 @@ fn the_first_versions_of_waiting_for_events_waited_longer() {
         assert_eq!(
             timeouts(&seen, Congested),
             [],
-            "{name}: that reason came later"
+            "{name}: this reason came later"
         );
         assert_eq!(naps(&seen), (vec![], vec![]), "{name}");
     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use support::void::Void;
 use support::{Bench, OfSize, PAGE, page_of, simulate, simulated};
 
-/// 64 MiB before a store of 8 MiB/s.
+/// 64 MiB in front of a store of 8 MiB/s.
 fn slow(rt: Rt, policy: Policy) -> Bench {
     let settings = Settings {
         policy,
@@ -37,7 +37,7 @@ async fn append(file: File, pages: u64) {
     }
 }
 
-/// What several writers saw after their first seconds.
+/// What was seen of several writers after their first seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     foreground_writes: u64,
@@ -47,7 +47,7 @@ struct Seen {
     naps_ms: Vec<u64>,
 }
 
-/// Four writers of a file each, for 20 s.
+/// Four writers, each of its own file, for 20 s.
 fn write_under(policy: Policy) -> Seen {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let told = seen.clone();
@@ -112,7 +112,7 @@ fn writers_of_old_write_themselves_just_below_the_limit() {
 fn since_3_2_writers_never_write() {
     let seen = write_under(preset("linux-3.2+small-chunk"));
     assert_eq!((seen.foreground_writes, seen.naps_ms), (0, vec![]));
-    // The setpoint is in the middle between 3/4 of the limit and the limit.
+    // The setpoint is halfway between 3/4 of the limit and the limit.
     assert!(seen.lowest_percent >= 75 && seen.highest_percent <= 100);
 }
 
@@ -135,7 +135,7 @@ fn a_writer_that_gives_up_in_the_middle_leaves_its_file_to_the_flusher() {
     });
 }
 
-/// Notes which object each write is of.
+/// Notes the object of each write.
 struct Order {
     inner: RateStore,
     writes: Arc<Mutex<Vec<(ObjectId, usize)>>>,
@@ -200,7 +200,7 @@ fn a_turn_of_old_is_4_mib() {
     assert_eq!(usual_turn("flush_chunk=bandwidth"), 2_048);
 }
 
-/// The most pages that were under writeback at a time while a writer was ahead of its store.
+/// The most pages that were under writeback at a time while a writer was faster than its store.
 fn most_under_way(setting: &str) -> u64 {
     let most = Arc::new(Mutex::new(0));
     let told = most.clone();
@@ -226,8 +226,8 @@ fn most_under_way(setting: &str) -> u64 {
 
 #[test]
 fn a_queue_of_old_runs_full() {
-    // A fifth of a second of 8 MiB/s is 410 pages; a full queue holds all that the flusher has to
-    // write.
+    // A fifth of a second at 8 MiB/s is 410 pages; a full queue holds everything that the flusher
+    // has to write.
     let (fifth, full) = (
         most_under_way("write_depth=fifth"),
         most_under_way("write_depth=queue"),
@@ -253,7 +253,7 @@ fn a_run_of_foreground_writers_repeats_itself() {
 }
 
 #[test]
-fn what_a_writer_that_gave_up_leaves_behind_is_written_by_the_flusher() {
+fn what_a_writer_leaves_when_it_gives_up_is_written_by_the_flusher() {
     for name in ["linux-2.6.36", "linux-3.0", "linux-3.2+foreground"] {
         simulate(4, |rt| async move {
             let settings = Settings {

@@ -1,4 +1,4 @@
-//! When nothing is asked and nothing is dirty, nothing runs.
+//! When nothing is requested and nothing is dirty, nothing runs.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn the_flusher_sleeps_once_others_have_written_everything() {
             rt.sleep(Span::from_secs(120)).await;
             assert_eq!(looks(&bench), before, "nothing is dirty");
         }
-        // What becomes dirty now is found and written when it is old.
+        // Pages that become dirty now are found and written when they are old.
         write_pages(&file, 40..4000).await.expect("memory takes it");
         rt.sleep(Span::from_secs(40)).await;
         assert!(bench.has_stored(40..50));
@@ -40,7 +40,7 @@ fn the_flusher_sleeps_once_others_have_written_everything() {
     });
 }
 
-/// The flusher has left a file in the middle, with another turn before it, and a sync wrote the
+/// The flusher has left a file half written, with another turn to come, and a sync has written the
 /// rest.
 #[test]
 fn the_flusher_sleeps_where_a_sync_took_what_its_round_left() {

@@ -1,4 +1,4 @@
-//! Where anonymous pages begin, and what that is worth beside a file that is read once.
+//! On which list anonymous pages start, and what that is worth beside a file that is read once.
 
 mod support;
 

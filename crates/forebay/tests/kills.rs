@@ -1,11 +1,11 @@
-//! A writer process is killed at some moment, 500 times: what each returned `sync` promised is in
-//! its files, and nothing that nobody wrote.
+//! A writer process is killed at some moment, 500 times: its files hold what each returned `sync`
+//! promised, and nothing that was not written.
 //!
-//! The writer is this same test binary, started anew. It tells through a pipe each operation that
-//! has ended, so that whoever killed it knows which one was the last sync that returned and which
+//! The writer is this same test binary, started anew. It reports each operation that has ended
+//! through a pipe, so that the killer knows which sync was the last that returned and which
 //! operations may have begun since. The kill comes after a number of lines that the seed draws;
-//! what the writer does meanwhile is up to the system. The seed of a failure is printed: with
-//! `FOREBAY_KILL_SEED=n` the test runs that one alone.
+//! what the writer does meanwhile is up to the system. The seed of a failure is printed; with
+//! `FOREBAY_KILL_SEED=n` the test runs only that seed.
 
 use forebay::{Cache, Settings, blocking};
 use forebay_base::{PAGE_BYTES, Prng, Span};
@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const KILLS: u64 = 500;
-/// Writers that live at the same time.
+/// How many writers live at the same time.
 const TOGETHER: u64 = 4;
-/// Lines after which a writer is killed at most.
+/// The most lines after which a writer is killed.
 const MOST_LINES: u64 = 240;
-/// What tells a process that it is the writer: its seed and its folder.
+/// The variables that make a process the writer: its seed and its folder.
 const SEED: &str = "FOREBAY_KILLS_WRITER_SEED";
 const FOLDER: &str = "FOREBAY_KILLS_WRITER_FOLDER";
 const FILES: u64 = 2;
@@ -53,7 +53,7 @@ fn operations(seed: u64, file: u64) -> impl Iterator<Item = Operation> {
     })
 }
 
-/// What the operation numbered `number` writes into each word.
+/// What operation number `number` writes into each word.
 fn stamp(file: u64, number: usize) -> u64 {
     (file + 1) << 32 | (number as u64 + 1)
 }
@@ -83,7 +83,7 @@ impl Image {
     }
 }
 
-/// The life of a writer process, which somebody else ends.
+/// The life of a writer process, until it is killed.
 fn write_until_killed(seed: u64, folder: &Path) -> ! {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("the writer: {panic}");
@@ -100,7 +100,7 @@ fn write_until_killed(seed: u64, folder: &Path) -> ! {
         prefault: false,
         writeback_interval: Span::from_millis(5),
         dirty_expire: Span::from_millis(5),
-        // A disk that others keep busy is slow, and not broken.
+        // A disk that other processes keep busy is slow, not broken.
         answer_timeout: Span::from_secs(600),
         ..Settings::default()
     });
@@ -126,7 +126,7 @@ fn path_of(folder: &Path, file: u64) -> PathBuf {
     folder.join(file.to_string())
 }
 
-/// Does one operation after the other, and says of each that it has ended.
+/// Does one operation after the other and reports the end of each.
 fn write(file: &blocking::File, seed: u64, number: u64) {
     for (at, operation) in operations(seed, number).enumerate() {
         match operation {
@@ -146,7 +146,7 @@ fn write(file: &blocking::File, seed: u64, number: u64) {
         let line = format!("\nended {number} {at}\n");
         let mut pipe = std::io::stdout().lock();
         let told = pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush());
-        told.expect("whoever kills this listens");
+        told.expect("the killer listens");
     }
 }
 
@@ -171,7 +171,7 @@ fn write_and_kill(seed: u64, folder: &Path, lines: u64) -> [usize; FILES as usiz
         };
         ended[file] = at + 1;
         told += 1;
-        // What it still tells before it is dead counts as well.
+        // Lines that it still prints before it is dead count as well.
         if told == lines {
             writer.kill().expect("a child can be killed");
         }
@@ -190,7 +190,7 @@ fn ended_of(line: &str) -> Option<(usize, usize)> {
     Some((file.parse().ok()?, at.parse().ok()?))
 }
 
-/// Judges a file of which the first `ended` operations have ended, and the next may have begun.
+/// Judges a file whose first `ended` operations have ended and whose next may have begun.
 fn judge(seed: u64, folder: &Path, file: u64, ended: usize) {
     let done: Vec<Operation> = operations(seed, file).take(ended + 1).collect();
     let is_sync = |operation: &Operation| matches!(operation, Operation::Sync);

@@ -1,4 +1,4 @@
-//! What objects take of memory counts in the budget, and closed files give theirs back.
+//! The memory that objects take counts in the budget, and closed files give theirs back.
 
 mod support;
 
@@ -14,7 +14,7 @@ use support::void::Void;
 use support::{Bench, OfSize, PAGE, has_page, pages, simulate, write_pages};
 
 const MIB: u64 = 1 << 20;
-/// Of 8 MiB.
+/// Part of 8 MiB.
 const STEP_BYTES: u64 = 32 << 10;
 
 impl Bench {
@@ -28,7 +28,7 @@ impl Bench {
             .collect()
     }
 
-    /// Waits until the pages have left what objects took.
+    /// Waits until the pages have made room for what objects took.
     async fn settles(&self) {
         let deadline = self.rt.now() + Span::from_secs(10);
         while self.told().pages_over > 0 {
@@ -43,7 +43,7 @@ impl Bench {
     }
 }
 
-/// A cache of `mib` MiB before a store that counts.
+/// A cache of `mib` MiB in front of a store that counts.
 fn counted(rt: Rt, mib: u64) -> (Bench, Arc<CountStore>) {
     let counted = Arc::new(CountStore::new(rt.clone(), Arc::new(Void)));
     let settings = Settings::of_mib(mib);
@@ -51,7 +51,7 @@ fn counted(rt: Rt, mib: u64) -> (Bench, Arc<CountStore>) {
     (bench, counted)
 }
 
-/// Files of one page that was written and that are closed then.
+/// Files of one page each, which is written before the file is closed.
 async fn close_dirty(bench: &Bench, objects: Range<u64>) {
     for object in objects {
         let file = bench.open_object(ObjectId(object), 0);
@@ -74,7 +74,7 @@ fn what_objects_take_is_taken_off_the_pages_and_comes_back() {
             assert_eq!(has_page(&large, number).await, Ok(true), "page {number}");
         }
         let few = bench.open_all(2..12);
-        assert_eq!(bench.told().frames, before.frames, "few cost no page");
+        assert_eq!(bench.told().frames, before.frames, "a few cost no page");
         let many = bench.open_all(12..1_000);
         bench.settles().await;
         assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
@@ -100,8 +100,8 @@ fn what_objects_take_is_taken_off_the_pages_and_comes_back() {
     });
 }
 
-/// Files that were closed longest ago and have to stay stand in nobody's way: these are written,
-/// and nobody has made them durable yet.
+/// The files that were closed longest ago and have to stay do not block others: these are written
+/// and not durable yet.
 #[test]
 fn closed_files_make_room_though_older_ones_have_to_stay() {
     simulate(8, |rt| async move {
@@ -116,12 +116,12 @@ fn closed_files_make_room_though_older_ones_have_to_stay() {
             assert!(told.object_bytes <= 2 * MIB + some_bytes, "{object}");
         }
         assert!(bench.told().object_bytes <= 2 * MIB);
-        // Those closed last are known.
+        // The files closed last are known.
         for object in 2_200..3_000 {
             read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
         }
         assert_eq!(reads(), 3_000 - count);
-        // When they are durable they go like all others.
+        // When they are durable, they go like all others.
         bench.cache.sync().await.expect("the store is well");
         for object in 3_000..4_000 {
             read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
@@ -144,13 +144,13 @@ fn a_smaller_budget_forgets_closed_files_though_older_ones_have_to_stay() {
         assert_eq!(over, Ok(0));
         assert!(bench.told().object_bytes <= 2 * MIB);
         faults.clear();
-        assert!(bench.cache.sync().await.is_err(), "what failed is told");
+        assert!(bench.cache.sync().await.is_err(), "the failure is reported");
         bench.cache.sync().await.expect("the store is well again");
         bench.assert_consistent();
     });
 }
 
-/// Nothing else makes room for what is open.
+/// Only pages make room for open files.
 #[test]
 fn objects_that_are_open_leave_half_of_the_pages() {
     simulate(2, |rt| async move {
@@ -170,7 +170,7 @@ fn objects_that_are_open_leave_half_of_the_pages() {
         write_pages(&file, 0..2_000).await.expect("half is enough");
         file.sync().await.expect("the store is well");
         drop(open);
-        // Nobody opens another for it.
+        // No file is opened in its place.
         bench.rt.sleep(Span::from_secs(1)).await;
         assert!(bench.told().object_bytes <= 2 * MIB);
         assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
@@ -190,7 +190,8 @@ fn closed_files_that_take_a_quarter_are_forgotten_in_their_order() {
         bench.settles().await;
         assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
         assert_eq!(reads(), 3_000);
-        // Those closed last are known; the others are not, and each takes the place of another.
+        // The files closed last are known. The others are not, and each of them takes the place of
+        // another.
         for object in (2_200..3_000).chain(0..100) {
             read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
         }
@@ -223,13 +224,13 @@ fn a_smaller_budget_forgets_closed_files_though_its_caller_has_left() {
                 read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
             }
             let read = counted.counts(IoKind::Read).requests - before;
-            assert_eq!(read, 0, "those closed last are kept");
+            assert_eq!(read, 0, "the files closed last are kept");
             bench.assert_consistent();
         });
     }
 }
 
-/// Until its last handle is gone and its pages are dropped.
+/// It counts until its last handle is gone and its pages are dropped.
 #[test]
 fn places_in_swap_count_as_long_as_the_memory_lives() {
     simulate(5, |rt| async move {
@@ -252,7 +253,7 @@ fn places_in_swap_count_as_long_as_the_memory_lives() {
     });
 }
 
-/// Stores hear of the memory again only when all of it is back.
+/// Stores may register the memory again only when all of it is back.
 #[test]
 fn no_page_stays_away_for_objects_that_are_gone() {
     simulate(10, |rt| async move {
@@ -263,7 +264,7 @@ fn no_page_stays_away_for_objects_that_are_gone() {
             .expect("there is room for swap");
         let before = bench.told();
         let memory = || bench.cache.anonymous(PAGE as u64).expect("swap is set");
-        // One step, and less than two.
+        // At least one step and less than two.
         let all: Vec<File> = (0..24).map(|_| memory()).collect();
         bench.settles().await;
         assert!(bench.told().frames < before.frames);
@@ -300,7 +301,7 @@ fn reclaim_that_finds_little_takes_closed_files_without_pages() {
     });
 }
 
-/// Whoever says how many frames a zone has means so many.
+/// A zone that is given a number of frames has that many.
 #[test]
 fn frames_that_were_given_stay() {
     simulate(7, |rt| async move {
@@ -357,7 +358,7 @@ fn nothing_is_lost_while_objects_come_and_go() {
                 if chance.chance(1, 200) {
                     let mib = 1 + chance.below(4);
                     let change = bench.cache.set_memory(mib * MIB);
-                    // Now and then its caller leaves.
+                    // Now and then the caller gives up.
                     let _ = rt
                         .timeout(Span::from_micros(chance.below(2_000)), change)
                         .await;

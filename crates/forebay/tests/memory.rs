@@ -23,7 +23,7 @@ impl Bench {
         self.cache.statistics()
     }
 
-    /// Waits until the cache is as large as it is to be.
+    /// Waits until the cache has the size that it should have.
     async fn settles(&self, longest: Span) {
         let deadline = self.rt.now() + longest;
         while self.told().pages_over > 0 {
@@ -33,8 +33,8 @@ impl Bench {
     }
 }
 
-/// What a cache has of memory without the few objects of a test, which are less than one of the
-/// steps in which they are taken off (tests/many_objects.rs).
+/// The memory of a cache without the few objects of a test, which take less than one of the steps
+/// in which they are taken off (tests/many_objects.rs).
 fn beside_objects(told: &Statistics) -> u64 {
     told.memory_bytes - told.object_bytes
 }
@@ -48,7 +48,7 @@ async fn all_are_there(file: &File, pages: std::ops::Range<u64>) {
 #[test]
 fn a_smaller_budget_is_met_under_load_and_a_larger_one_is_there_at_once() {
     simulate(1, |rt| async move {
-        // 16 MiB/s: most of what was written is dirty for a while.
+        // 16 MiB/s, so that most of what was written is dirty for a while.
         let slow = Rate::bytes(16 * MIB);
         let bench = Bench::new(rt.clone(), 32, |rt, memory| {
             Arc::new(RateStore::new(rt, memory, slow))
@@ -98,7 +98,7 @@ fn a_smaller_budget_is_met_under_load_and_a_larger_one_is_there_at_once() {
 }
 
 #[test]
-fn what_is_pinned_is_told_in_bounded_time_and_follows_later() {
+fn pinned_pages_are_reported_in_bounded_time_and_follow_later() {
     simulate(2, |rt| async move {
         let bench = Bench::plain(rt.clone(), 8);
         let count = 1_800;
@@ -114,7 +114,7 @@ fn what_is_pinned_is_told_in_bounded_time_and_follows_later() {
         assert_eq!(over, bench.told().pages_over * PAGE as u64);
         let waited = rt.now().since(began);
         assert!(waited <= Span::from_secs(6), "{waited}");
-        // Others get by with the few frames that are left.
+        // Other callers get by with the few frames that are left.
         let other = bench.open_object(ObjectId(2), 0);
         write_pages(&other, 0..200)
             .await
@@ -137,7 +137,7 @@ fn what_cannot_be_written_follows_when_it_can_though_nobody_waits_for_it() {
             FaultAction::Fail(Failure::Device(5)),
         ));
         write_pages(&file, 0..500).await.expect("memory takes them");
-        // 128 frames at least have to stay, and few of them may be dirty.
+        // At least 128 frames have to stay, and few of them may be dirty.
         let bytes = bench.told().memory_bytes - 7_700 * PAGE as u64;
         let patience = Span::from_millis(50);
         let change = rt.timeout(patience, bench.cache.set_memory(bytes));

@@ -1,5 +1,5 @@
-//! What a smaller budget gives up is the system's again. A process of its own: what others take and
-//! give back meanwhile would count.
+//! What a smaller budget gives up goes back to the system. A process of its own, because what other
+//! tests take and give back meanwhile would count.
 
 use forebay::{Cache, Settings};
 use forebay_base::PAGE_BYTES;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// Pages of this process that the system has memory for.
+/// Pages of this process that are in memory.
 fn resident_pages() -> u64 {
     let told = std::fs::read_to_string("/proc/self/statm").expect("the system tells");
     let resident = told.split(' ').nth(1).expect("a second field");

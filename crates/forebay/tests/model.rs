@@ -5,7 +5,7 @@ mod support;
 use forebay_store::Durability;
 use support::model::{Plan, run};
 
-/// Runs the plans of a range of seeds and names the one that fails.
+/// Runs the plans of a range of seeds and names the plan that fails.
 fn run_all(seeds: std::ops::Range<u64>, change: impl Fn(Plan) -> Plan) {
     for seed in seeds {
         let plan = change(Plan::of(seed));

@@ -1,6 +1,6 @@
-//! What an object takes of memory beside its pages.
+//! The memory that an object takes beside its pages.
 //!
-//! A program of its own, for its allocator counts what every thread of it asks for.
+//! A program of its own, because its allocator counts the requests of every thread.
 
 use forebay::{AttachedStore, Cache, File, Settings};
 
@@ -15,7 +15,7 @@ struct Counting;
 
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// What the system's allocator takes for `bytes`, about: a header, and whole steps.
+/// About what the system's allocator takes for `bytes`: a header, and whole steps.
 fn taken(bytes: usize) -> u64 {
     (bytes as u64 + 8).next_multiple_of(16)
 }
@@ -39,8 +39,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Opens `objects`, with one handle each, writes to them if `is_dirty`, and compares what that took
-/// with what the cache says.
+/// Opens `objects`, each with one handle, writes to them if `is_dirty`, and compares the memory
+/// that this took with what the cache reports.
 fn compare(cache: &Cache, store: &AttachedStore, objects: Range<u64>, is_dirty: bool) {
     let count = objects.end - objects.start;
     let mut files: Vec<File> = Vec::with_capacity(count as usize);

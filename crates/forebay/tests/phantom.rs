@@ -45,7 +45,7 @@ fn a_page_without_bytes_costs_at_most_64() {
         );
         let managed: Vec<u64> = statistics.zones.iter().map(|zone| zone.managed).collect();
         assert_eq!(managed, [3_840, 1_044_736, 131_072]);
-        // Cumulative, as spec/reclaim.md 1.4 says.
+        // Cumulative, as in spec/reclaim.md 1.4.
         assert_eq!(statistics.zones[0].lowmem_reserve, [0, 4_081, 4_593]);
     });
 }

@@ -1,4 +1,4 @@
-//! Readers in order: how busy their store is, and how much memory reads ahead of them.
+//! Sequential readers: how busy their store is, and how far it reads ahead of them.
 
 mod support;
 
@@ -15,7 +15,7 @@ const FILE_PAGES: u64 = 10_000_000;
 const PAGES_PER_S: u64 = 25_600;
 const BLOCK_PAGES: u64 = 16;
 
-/// A store that delivers 100 MiB a second and is `away` from the cache.
+/// A store that delivers 100 MiB a second after a delay of `away`.
 fn far(rt: &Rt, away: Span) -> Arc<CountStore> {
     let delays = Delays {
         read: away,
@@ -27,7 +27,7 @@ fn far(rt: &Rt, away: Span) -> Arc<CountStore> {
     Arc::new(CountStore::new(rt.clone(), disk))
 }
 
-/// A cache of 128 MiB before `store`.
+/// A cache of 128 MiB in front of `store`.
 fn before(rt: Rt, store: &Arc<CountStore>, policy: &str) -> Bench {
     let settings = Settings {
         policy: Policy::preset(policy).expect("the policy exists"),
@@ -36,7 +36,7 @@ fn before(rt: Rt, store: &Arc<CountStore>, policy: &str) -> Bench {
     Bench::with(rt, settings, |_, _| store.clone())
 }
 
-/// Reads blocks in order from the page `first` until `until`; returns how many pages.
+/// Reads blocks in order from page `first` until the instant `until`; returns how many pages.
 async fn read_until(file: &File, rt: &Rt, first: u64, until: Instant, think: Span) -> u64 {
     let mut buffer = vec![0; BLOCK_PAGES as usize * PAGE];
     let mut pages = 0;
@@ -52,8 +52,8 @@ async fn read_until(file: &File, rt: &Rt, first: u64, until: Instant, think: Spa
     pages
 }
 
-/// What a reader in order got in a second once two have passed, and how many pages more than it
-/// wanted were asked of the store by then.
+/// How many pages a sequential reader got in a second after the first two, and how many more than
+/// it wanted were requested from the store by then.
 fn steady(away: Span, policy: &str, think: Span) -> (u64, u64) {
     let mut seen = (0, 0);
     let result = &mut seen;
@@ -83,7 +83,7 @@ fn a_store_that_is_far_away_is_busy_while_its_reader_waits() {
             rate >= PAGES_PER_S * 9 / 10,
             "{rate} pages/s at {away_ms} ms"
         );
-        // What is on its way, what the reader has before it, and two requests.
+        // What is on its way, what is ready for the reader, and two requests.
         let need = PAGES_PER_S * away_ms / 1_000;
         let allowed = 5 * need / 2 + 4 * u64::from(Void.geometry().max_io_pages);
         assert!(ahead <= allowed, "{ahead} of {allowed} at {away_ms} ms");
@@ -104,8 +104,8 @@ fn a_reader_that_does_not_wait_gets_no_longer_windows() {
     assert!(ahead <= 128, "{ahead} pages ahead");
 }
 
-/// What is read past the end of a call is a guess, and a reader of large parts at random proves it
-/// wrong each time.
+/// What is read past the end of a call is a guess, and a reader of large parts at random places
+/// proves it wrong each time.
 #[test]
 fn large_reads_at_random_read_no_more_than_with_a_fixed_window() {
     const CALL_PAGES: u64 = 4_096;
@@ -160,7 +160,7 @@ fn hundreds_of_streams_share_the_memory() {
             .collect();
         let all: u64 = pages.iter().sum();
         let asked = store.counts(IoKind::Read).pages;
-        // Nearly all that was read was used, the store was busy, and nobody was left out.
+        // Nearly everything that was read was used, the store was busy, and no reader was left out.
         assert!(all >= PAGES_PER_S * 10 * 8 / 10, "{all} pages");
         assert!(asked <= all * 5 / 4, "{asked} pages asked for {all}");
         let least = pages.iter().min().expect("there are readers");

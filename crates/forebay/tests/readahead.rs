@@ -1,4 +1,4 @@
-//! What is read from a file together with the page that is wanted.
+//! What is read from a file together with the requested page.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{Bench, OfSize, PAGE, simulate};
 
 const FILE_PAGES: u64 = 100_000;
 
-/// A file of zeros, and what counts the requests for it.
+/// A file of zeros, and the store that counts the requests for it.
 fn counted(rt: forebay_rt::Rt, readahead_pages: u64) -> (Bench, Arc<CountStore>, File) {
     let settings = Settings {
         readahead_pages,
@@ -42,7 +42,8 @@ fn reads_for(readahead_pages: u64, pages: Range<u64>) -> Counts {
     seen
 }
 
-/// Spec/writeback.md 9: the longest window is that of the request, as far as the store takes it.
+/// Spec/writeback.md 9: the longest window is the size of the request, as far as the store takes
+/// it.
 #[test]
 fn one_large_read_is_made_of_requests_as_long_as_the_store_takes() {
     let at_once = u64::from(Void.geometry().max_io_pages);
@@ -52,7 +53,7 @@ fn one_large_read_is_made_of_requests_as_long_as_the_store_takes() {
     };
     assert_eq!(of_pages(32), (1, 32));
     assert_eq!(of_pages(40), (1, 40));
-    // The marker in the last window asked for one more.
+    // The marker in the last window asked for another one.
     assert_eq!(of_pages(4 * at_once), (5, 5 * at_once));
 }
 

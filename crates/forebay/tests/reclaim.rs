@@ -1,4 +1,5 @@
-//! Reclaim from outside: progress without the store, who is kept and who goes (spec/reclaim.md 10).
+//! Reclaim from outside: progress without the store, which pages stay and which go
+//! (spec/reclaim.md 10).
 
 mod support;
 
@@ -13,7 +14,7 @@ use support::scan::{endless, slow_reads, touch, void};
 use support::void::Void;
 use support::{Bench, FILE, OfSize, PAGE, has_page, pages, simulate, write_pages};
 
-/// Reads the pages again, which changes little, and says how many were not there.
+/// Reads the pages again, which changes little, and returns how many were gone.
 async fn missing(bench: &Bench, file: &File, numbers: Range<u64>) -> u64 {
     let before = bench.count(Counter::Pgpgin);
     touch(file, numbers).await;
@@ -48,7 +49,7 @@ fn readers_go_on_while_every_inactive_page_is_dirty_and_the_store_stalls() {
         write_pages(&dirty, 0..600).await.expect("memory takes it");
         assert!(bench.cache.statistics().dirty() > 500);
         medium.set_rate(Rate::bytes(0));
-        // A store of its own for the reader: the stalled one serves nobody.
+        // A store of its own for the reader, because the stalled one serves no request.
         let other = bench.cache.attach(Arc::new(Void)).expect("it is open");
         let wanted = bench
             .cache
@@ -157,7 +158,7 @@ fn pages_touched_twice_outlive_pages_touched_once() {
         touch(&file, 0..400).await;
         touch(&file, 10_000..10_400).await;
         touch(&file, 0..400).await;
-        // About as many more as push the once-touched out.
+        // About as many more as it takes to push out the pages that were touched once.
         touch(&file, 20_000..21_500).await;
         assert_eq!(missing(&bench, &file, 0..400).await, 0, "touched twice");
         assert!(missing(&bench, &file, 10_000..10_400).await > 200);
@@ -210,8 +211,8 @@ fn without_free_swap_anonymous_pages_are_left_alone() {
             .expect("swap is new");
         bench.memory.fill(FILE, &pages(0..2_000));
         let file = bench.open(2_000 * PAGE as u64);
-        // More and more anonymous memory, until swap is full; then what was written last, which
-        // has no slot, makes room for file pages.
+        // More and more anonymous memory until swap is full. The pages that were written last have
+        // no slot, and are discarded to make room for file pages.
         let memories: Vec<File> = (0..12)
             .map(|_| bench.cache.anonymous(100 * PAGE as u64))
             .map(|memory| memory.expect("each alone has room"))

@@ -13,7 +13,7 @@ fn at(page: u64) -> u64 {
     page * PAGE as u64
 }
 
-/// A cache before a store whose every request takes some milliseconds.
+/// A cache in front of a store whose requests all take some milliseconds.
 fn slow(rt: Rt, mib: u64) -> Bench {
     Bench::new(rt, mib, |rt, memory| {
         let delays = Delays {
@@ -72,7 +72,7 @@ fn what_is_extended_after_a_cut_reads_as_zeros() {
 }
 
 #[test]
-fn a_cut_waits_for_writes_in_flight_and_none_lands_behind_it() {
+fn a_cut_waits_for_writes_in_flight_and_none_lands_past_it() {
     for delay_ms in 0..12 {
         simulate(2, |rt| async move {
             let bench = slow(rt, 8);
@@ -105,7 +105,7 @@ fn what_is_given_up_is_asked_of_the_store_no_more() {
         file.abandon().await.expect("nobody holds a page");
         assert_eq!((file.len(), file.is_written()), (0, true));
         assert_eq!(bench.cache.statistics().dirty(), 0);
-        assert_eq!(bench.cache.sync().await, Ok(()), "nothing is owed");
+        assert_eq!(bench.cache.sync().await, Ok(()), "nothing is to commit");
         bench.assert_consistent();
     });
 }
@@ -177,7 +177,7 @@ fn writers_on_both_sides_of_a_cut_leave_a_file_that_one_order_explains() {
             let mut read = vec![0; stored.len()];
             assert_eq!(file.read_at(&mut read, 0).await, Ok(stored.len()));
             assert!(read == stored, "seed {seed}");
-            // Each page is what its writer wrote, or zeros, or cut off within.
+            // Each page is what its writer wrote, or zeros, or was cut in the middle.
             for (number, page) in stored.chunks(PAGE).enumerate() {
                 let written = page_of(number as u64);
                 let kept = page
@@ -262,7 +262,7 @@ fn a_discard_that_the_store_refuses_loses_nothing() {
         ));
         let file = bench.open(0);
         write_pages(&file, 0..20).await.expect("memory takes it");
-        assert!(!bench.has_stored(3..4), "the cache alone has it");
+        assert!(!bench.has_stored(3..4), "only the cache has it");
         let refused = file.discard(at(3)..at(15)).await;
         assert!(matches!(refused, Err(AccessError::Store(_))), "{refused:?}");
         assert_eq!(file.sync().await, Ok(()));
@@ -341,13 +341,13 @@ fn nobody_gets_hold_of_a_page_that_is_being_cut_off() {
 }
 
 #[test]
-fn who_holds_a_page_reads_nothing_ahead_while_it_is_given_up() {
+fn a_holder_of_a_page_reads_nothing_ahead_while_it_is_given_up() {
     for page in 1..24 {
         simulate(5, |rt| async move {
             let bench = Bench::plain(rt.clone(), 8);
             bench.memory.fill(FILE, &pages(0..200));
             let file = bench.open(at(200));
-            // Some of the pages that this reads carries the mark that asks for the next window.
+            // One of the pages that this reads carries the mark that asks for the next window.
             let mut bytes = vec![0; PAGE];
             assert_eq!(file.read_at(&mut bytes, 0).await, Ok(PAGE));
             let other = file.page(40).await.expect("the store is well");
@@ -355,7 +355,7 @@ fn who_holds_a_page_reads_nothing_ahead_while_it_is_given_up() {
             let giving = rt.spawn("giver", async move {
                 assert_eq!(giver.discard(at(1)..at(41)).await, Ok(()));
             });
-            // It waits for the guard; meanwhile the page is there and may be held.
+            // It waits for the guard. Meanwhile the page is resident and may be held.
             rt.sleep(Span::from_millis(10)).await;
             let holder = file.clone();
             let holding = rt.spawn("holder", async move {
@@ -390,7 +390,7 @@ fn a_sync_during_a_cut_makes_the_cut_durable_or_what_it_would_have_cut() {
             let cutting = rt.spawn("cutter", async move {
                 assert_eq!(cutter.truncate(at(10)).await.is_err(), is_refused);
             });
-            // The cut waits for this guard: then the cache has cut the file and the store has not.
+            // The cut waits for this guard, so the cache has cut the file and the store has not.
             let guard = file.page(39).await.expect("it was just written");
             rt.sleep(Span::from_millis(10)).await;
             let syncer = file.clone();
@@ -425,7 +425,7 @@ fn a_cut_that_is_refused_leaves_all_of_the_page_in_which_it_would_have_ended() {
             assert!(matches!(cut, Err(AccessError::Held { .. })), "{cut:?}");
         });
         rt.sleep(Span::from_millis(10)).await;
-        // The flusher and this one find the page with the new end dirty while the cut waits.
+        // The flusher and this task find the page with the new end dirty while the cut waits.
         assert_eq!(file.sync().await, Ok(()));
         drop(guard);
         cutting.join().await;
@@ -625,7 +625,7 @@ fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
     });
 }
 
-/// Nobody syncs: what a program does that only closes its file.
+/// Nothing is synced, as in a program that only closes its file.
 #[test]
 fn a_store_knows_how_long_an_object_is_whose_end_was_discarded() {
     simulate(9, |rt| async move {
@@ -641,7 +641,7 @@ fn a_store_knows_how_long_an_object_is_whose_end_was_discarded() {
     });
 }
 
-/// What was discarded in the middle says nothing of the length.
+/// A discard in the middle says nothing about the length.
 #[test]
 fn a_file_that_was_discarded_in_the_middle_is_written_in_the_end() {
     simulate(11, |rt| async move {
@@ -650,7 +650,7 @@ fn a_file_that_was_discarded_in_the_middle_is_written_in_the_end() {
             ..Settings::of_mib(8)
         };
         let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
-        // The last byte is that of a whole page, or of the last page's first part.
+        // The last byte ends a whole page, or only the first part of the last page.
         for (object, length_bytes) in [(ObjectId(1), at(20)), (ObjectId(2), at(20) + 100)] {
             let file = bench.open_object(object, 0);
             let bytes = &pages(0..21)[..length_bytes as usize];
@@ -664,7 +664,7 @@ fn a_file_that_was_discarded_in_the_middle_is_written_in_the_end() {
             assert!(file.is_written(), "{length_bytes} bytes");
             assert!(bench.memory.snapshot(object) == expected);
         }
-        // Nor is it kept for its length where nobody has it open.
+        // Nor does its length keep it in the table when nobody has it open.
         assert!(bench.cache.open(&bench.store, ObjectId(3), 0).is_ok());
         bench.assert_consistent();
     });

@@ -26,7 +26,7 @@ fn refuse(faults: &FaultStore, pages: Range<u64>, failure: Failure) {
     });
 }
 
-/// A cache of 8 MiB before a full disk, filled until its writer is refused.
+/// A cache of 8 MiB in front of a full disk, filled until its writer is refused.
 async fn full(rt: &Rt) -> (Bench, Arc<FaultStore>, forebay::File) {
     let (bench, faults) = Bench::faulty(rt.clone(), 8);
     let file = bench.open(0);
@@ -41,7 +41,7 @@ async fn full(rt: &Rt) -> (Bench, Arc<FaultStore>, forebay::File) {
     (bench, faults, file)
 }
 
-/// How long it is until a write of `file` is taken, ms, where one tries every 50 ms.
+/// How long it takes until a write of `file` is taken, ms, if one is tried every 50 ms.
 async fn taken_after_ms(bench: &Bench, file: &forebay::File) -> u64 {
     let began = bench.rt.now();
     while let Err(error) = write_pages(file, 0..1).await {
@@ -51,7 +51,7 @@ async fn taken_after_ms(bench: &Bench, file: &forebay::File) -> u64 {
         );
         bench.rt.sleep(Span::from_millis(50)).await;
         let waited = bench.rt.now().since(began);
-        assert!(waited < Span::from_secs(100), "it is never taken again");
+        assert!(waited < Span::from_secs(100), "no write is taken again");
     }
     bench.rt.now().since(began).as_millis()
 }
@@ -63,7 +63,7 @@ fn a_writer_is_accepted_within_a_second_of_room() {
         faults.clear();
         let waited_ms = taken_after_ms(&bench, &file).await;
         assert!(waited_ms <= 1_000, "{waited_ms} ms");
-        assert!(file.sync().await.is_err(), "it tells what failed");
+        assert!(file.sync().await.is_err(), "it reports what failed");
         assert_eq!(file.sync().await, Ok(()));
         bench.assert_consistent();
     });
@@ -80,7 +80,7 @@ fn callers_that_keep_asking_make_no_busy_loop() {
             bench.rt.sleep(Span::from_millis(1)).await;
         }
         let tries = faults.injected(IoKind::Write) - before;
-        // Ten seconds hold forty tries, each with its halves down to a bound.
+        // Ten seconds allow forty tries, each with its halves down to a bound.
         assert!(
             tries <= 45 * (512 + kept),
             "{tries} requests of {kept} pages"
@@ -121,7 +121,7 @@ fn requests_of_one_try_that_fail_together_cost_one_back_off() {
     simulate(4, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let file = bench.open(0);
-        // Eight pages that are no neighbours: eight requests.
+        // Eight pages that are not neighbours: eight requests.
         for number in 0..8 {
             write_pages(&file, 2 * number..2 * number + 1)
                 .await
@@ -161,7 +161,7 @@ fn good_pages_beside_bad_ones_are_written_at_once() {
             );
         }
         assert_eq!(file.failed_pages(), 131);
-        // Those that are left do not keep a new one, nor are they asked for all the time.
+        // The pages that are left do not hold back a new one, nor are they tried all the time.
         let before = faults.injected(IoKind::Write);
         write_pages(&file, 1_500..1_501)
             .await

@@ -1,4 +1,4 @@
-//! Dirty pages so far apart that the room for remembering them runs out before their limit.
+//! Dirty pages so far apart that the room for remembering them runs out before the limit on them.
 
 mod support;
 
@@ -14,7 +14,7 @@ use forebay_store::{
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, page_of, simulate, write_pages};
 
-/// Pages dirtied in objects of their own: more than 4 MiB have room for.
+/// Pages dirtied, each in an object of its own: more than 4 MiB have room for.
 const SCATTERED: u64 = 800;
 
 /// Limits on dirty pages that are out of reach.
@@ -29,7 +29,8 @@ fn unlimited() -> Settings {
     }
 }
 
-/// A writer that finds no room gets it as soon as anybody's page is clean, wherever it was.
+/// A writer that finds no room gets it as soon as any page is clean, whichever object it belongs
+/// to.
 #[test]
 fn a_writer_waits_for_the_pages_of_any_store() {
     for durability in [Durability::OnFinish, Durability::Unstable] {
@@ -61,9 +62,9 @@ fn a_writer_waits_for_the_pages_of_any_store() {
     }
 }
 
-/// Writes that fail again and again are heard of, and give no room: a writer is told in the end.
+/// Writes that fail again and again end, but free no room: in the end the writer gets an error.
 #[test]
-fn a_writer_behind_pages_that_cannot_be_written_is_told() {
+fn a_writer_that_waits_for_pages_that_cannot_be_written_fails() {
     simulate(2, async |rt| {
         let (bench, faults) = Bench::faulty_over(rt.clone(), unlimited(), MemoryStore::new());
         faults.inject(Fault::each(
@@ -88,7 +89,7 @@ fn a_writer_behind_pages_that_cannot_be_written_is_told() {
     });
 }
 
-/// Whoever knows the hash can choose pages that all fall into one bucket.
+/// A caller that knows the hash can choose pages that all fall into one bucket.
 #[test]
 fn pages_of_one_bucket_are_found_however_many_they_are() {
     const NEIGHBOURS: u64 = 16;

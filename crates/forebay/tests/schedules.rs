@@ -3,8 +3,8 @@
 //! wake-up. Run by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p forebay --test schedules`.
 //!
-//! Time passes only when no thread can go on, and the store answers without any. So what takes time
-//! here is a pause that a law made, or a wait that its event did not end.
+//! Time passes only when no thread can go on, and the store answers without delay. So if time
+//! passes, it is in a pause that a law made or in a wait that was not ended by its event.
 #![cfg(shuttle)]
 
 #[path = "schedules/bench.rs"]

@@ -1,4 +1,4 @@
-//! What reclaim asks of the caches beside the pages (spec/reclaim.md 2.11 and 8.1).
+//! What reclaim asks the caches beside the pages for (spec/reclaim.md 2.11 and 8.1).
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::scan::touch;
 use support::void::Void;
 use support::{Bench, OfSize, PAGE, page_of, simulate};
 
-/// Objects that can be counted, and what was offered of them.
+/// Objects that can be counted, and how many of them were offered.
 struct Objects {
     left: AtomicU64,
     offers: Mutex<Vec<u64>>,
@@ -111,8 +111,8 @@ fn a_cache_that_can_give_nothing_is_asked_once_in_a_pass() {
         });
         objects.offers()
     };
-    // What it could not give stays, and is owed: without the end at the first refusal it would be
-    // asked the more.
+    // What it could not give stays and is owed: if the pass did not end at the first refusal, it
+    // would be asked for even more.
     let (refused, given) = (offers(false), offers(true));
     assert!(!refused.is_empty());
     assert!(refused.len() * 4 < given.len(), "{refused:?}");
@@ -121,8 +121,8 @@ fn a_cache_that_can_give_nothing_is_asked_once_in_a_pass() {
 /// How many small files there are.
 const FILES: u64 = 5_000;
 
-/// Small files, used often enough for their pages to be active, synced, and closed if they are to
-/// be.
+/// Small files, used often enough for their pages to be active, synced, and closed if the test
+/// wants that.
 async fn small_files(bench: &Bench, stay_open: bool) -> Vec<File> {
     let mut open = Vec::new();
     for number in 1..=FILES {
@@ -144,7 +144,7 @@ fn steals(bench: &Bench) -> u64 {
     bench.count(Counter::Pginodesteal) + bench.count(Counter::KswapdInodesteal)
 }
 
-/// All small files still say what was written.
+/// All small files still hold what was written.
 async fn assert_kept(bench: &Bench) {
     for number in 1..=FILES {
         let file = bench.open_object(ObjectId(number), PAGE as u64);
@@ -181,17 +181,17 @@ fn since_5_16_they_age_like_any_others() {
             let bench = bench(rt, preset);
             small_files(&bench, false).await;
             press(&bench).await;
-            // They are asked, but those with pages keep them.
+            // They are asked, but files with pages keep them.
             assert_eq!(steals(&bench), 0);
             assert_kept(&bench).await;
         });
     }
 }
 
-/// So many dirty pages that no flusher is woken.
+/// Few enough dirty pages that no flusher is woken.
 const DIRTY: u64 = 400;
 
-/// A closed file that is still dirty is asked again later: nothing of it may go.
+/// A closed file that is still dirty is asked again later, and none of it may go.
 #[test]
 fn a_closed_file_that_is_dirty_keeps_its_pages() {
     simulate(3, |rt| async move {
@@ -210,7 +210,7 @@ fn a_closed_file_that_is_dirty_keeps_its_pages() {
             let written = file.write_at(&page_of(number), 0).await;
             written.expect("memory takes it");
         }
-        // A store of its own for what presses: the stalled one serves nobody.
+        // A store of its own for the pages that press, because the stalled one serves no request.
         let other = bench.cache.attach(Arc::new(Void)).expect("it is open");
         let large = bench.cache.open(&other, ObjectId(1), 1 << 30);
         touch(&large.expect("it opens"), 0..24_000).await;

@@ -14,18 +14,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, pages, simulate, write_pages};
 
-/// The longest that a call may keep its caller waiting for what never comes: the two timeouts of
-/// the usual settings, 30 s and 5 s, one after the other.
+/// The longest that a call may wait for an event that never comes: the two timeouts of the usual
+/// settings, 30 s and 5 s, one after the other.
 const BOUND: Span = Span::from_secs(36);
 
-/// Pages that a call may dirty before it is asked to pause.
+/// Pages that a call may dirty before it may have to pause.
 const STRETCH_PAGES: u64 = 64;
 
 fn silence(kind: IoKind) -> Fault {
     Fault::each(kind, FaultAction::NeverAnswer)
 }
 
-/// Ends the silence and lets what was held land.
+/// Ends the silence and lets the held requests land.
 async fn speak(bench: &Bench, faults: &FaultStore) {
     faults.clear();
     faults.release();
@@ -186,7 +186,7 @@ fn calls_of_one_writer_at_once_are_ahead_by_a_stretch_each_at_most() {
     });
 }
 
-/// A store that nobody wrote to yet is not measured, and what stops its writers is not its own.
+/// A store without any writes yet is not measured, and what stops its writers is not its own fault.
 #[test]
 fn a_fresh_store_is_written_to_while_another_never_answers() {
     for durability in [Durability::OnFinish, Durability::Unstable] {
@@ -218,7 +218,7 @@ fn a_fresh_store_is_written_to_while_another_never_answers() {
     }
 }
 
-/// Nor where memory goes to swap in that store all the time.
+/// The same, while memory goes to swap in that store all the time.
 #[test]
 fn a_fresh_store_with_swap_is_written_to_while_another_never_answers() {
     simulate(7, |rt| async move {
@@ -241,7 +241,7 @@ fn a_fresh_store_with_swap_is_written_to_while_another_never_answers() {
         let others = others.expect("swap holds it");
         rt.spawn("others", async move {
             loop {
-                // Told or not that there is no frame: it goes on.
+                // It goes on, whether or not it fails for lack of a frame.
                 let _ = write_pages(&others, 0..8_192).await;
             }
         });
@@ -269,7 +269,7 @@ fn a_truncate_that_is_never_answered_ends_and_cuts_nothing_that_came_later() {
         let cut = file.truncate(2 * PAGE as u64).await;
         assert!(cut.is_err(), "{cut:?}");
         assert!(bench.rt.now().since(began) <= BOUND);
-        // Whoever writes behind the end now either has to wait or is written for good.
+        // A write past the end now either has to wait or is written for good.
         let began = bench.rt.now();
         let late = write_pages(&file, 4..6).await;
         assert!(bench.rt.now().since(began) <= BOUND);
@@ -289,7 +289,7 @@ fn a_truncate_that_is_never_answered_ends_and_cuts_nothing_that_came_later() {
 }
 
 #[test]
-fn a_reader_behind_writes_that_are_never_committed_is_told() {
+fn a_reader_that_waits_for_writes_that_are_never_committed_fails() {
     simulate(7, |rt| async move {
         let memory = MemoryStore::with(Geometry {
             durability: Durability::Unstable,
@@ -306,7 +306,7 @@ fn a_reader_behind_writes_that_are_never_committed_is_told() {
         let (bench, faults) = Bench::faulty_over(rt, settings, memory);
         let file = bench.open(0);
         faults.inject(silence(IoKind::Commit));
-        // Written and not committed, they count as under writeback, far above the limit.
+        // Pages that are written and not committed count as under writeback, far above the limit.
         let written = file.write_at(&pages(0..64), 0).await;
         assert!(bench.cache.statistics().nr_writeback > 20, "{written:?}");
         let other = bench.open_object(ObjectId(2), 4_000 * PAGE as u64);
@@ -330,7 +330,7 @@ fn a_reader_behind_writes_that_are_never_committed_is_told() {
 }
 
 #[test]
-fn reclaim_behind_a_full_queue_that_is_never_emptied_gives_up_and_says_so() {
+fn reclaim_that_waits_for_a_full_queue_gives_up_and_reports_it() {
     simulate(8, |rt| async move {
         let settings = Settings {
             policy: Policy::preset("linux-3.0").expect("it is one of the presets"),

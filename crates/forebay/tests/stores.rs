@@ -1,5 +1,5 @@
-//! Stores beside each other: each keeps its rate whatever happens to the others, and stands idle
-//! for none of its writers (promise 6; docs/decisions/0031).
+//! Stores beside each other: each keeps its rate whatever happens to the others, and none stands
+//! idle while its writers wait (promise 6; docs/decisions/0031).
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::{Bench, PAGE, simulate};
 /// 200 MB/s.
 const PAGES_PER_S: u64 = 48_828;
 
-/// A store of a rate, with writers of 64 KiB that never stop.
+/// A store of a given rate, with writers of 64 KiB that never stop.
 struct Target {
     medium: Arc<RateStore>,
     written: Arc<AtomicU64>,
@@ -101,12 +101,13 @@ fn a_fast_store_that_starts_beside_a_slow_one_has_its_rate_at_once() {
         let before = slow.pages();
         let kept = fast.pages_in(&rt, Span::from_secs(4)).await;
         assert!(kept * 100 >= 4 * 95 * PAGES_PER_S, "{kept} pages in 4 s");
-        // It is slowed, for it has more than its part now, and not stopped.
+        // It is slowed and not stopped, because it has more than its part now.
         assert!(slow.pages() > before);
     });
 }
 
-/// A store is known at once though the writers of another one came first and use the limit up.
+/// The rate of a store is known at once, although the writers of another store came first and use
+/// up the limit.
 #[test]
 fn one_writer_beside_sixteen_on_an_equal_store_has_its_rate_at_once() {
     for seconds_late in [0, 1, 5] {
@@ -131,8 +132,8 @@ fn one_writer_beside_sixteen_on_an_equal_store_has_its_rate_at_once() {
     }
 }
 
-/// The first requests of a store with a cache of its own end at once. It is known for what it keeps
-/// up as soon as that is full.
+/// The first requests of a store with a cache of its own end at once. As soon as that cache is
+/// full, the rate that the store can keep up is known.
 #[test]
 fn a_store_with_a_cache_of_its_own_is_known_once_that_is_full() {
     simulate(6, |rt| async move {
@@ -169,7 +170,7 @@ fn a_store_is_not_idle_while_its_writers_are_throttled() {
         assert!(backing.throttled_us > 1_000_000, "{backing:?}");
         let idle = backing.idle_while_throttled_us;
         assert!(idle * 100 <= backing.throttled_us, "{backing:?}");
-        // The medium stands still: its writers are throttled, and its requests are under way.
+        // The medium is stalled: its writers are throttled, and its requests are under way.
         target.medium.set_rate(Rate::bytes(0));
         rt.sleep(Span::from_secs(1)).await;
         let later = bench.cache.statistics().backings[1];

@@ -1,5 +1,6 @@
 //! Threads of the system on one small cache: readers, writers, guards, syncs, cuts, swap and
-//! reclaim at once, bounded by operations. For the race and memory checkers as much as for itself.
+//! reclaim at once, bounded by operations. It serves the race and memory checkers as much as
+//! itself.
 //!
 //! Every word of a page says which page it is and which version (`support/versions.rs`). The walk
 //! at the end finds all books in order, for which see invariants B1, B2, D1, D2, S1 and F4.
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use support::PAGE;
 use support::versions::{Versions, WORDS, stamped, version_of, words};
 
-/// Three times the memory, in one file of which each page has one writer.
+/// Three times the memory, in one file; each page has one writer.
 const PAGES: u64 = 1_500;
 const WRITERS: u64 = 2;
 const CUT_PAGES: u64 = 400;
@@ -78,7 +79,7 @@ fn assert_stored(store: &MemoryStore, least: &[u64]) {
     }
 }
 
-/// A page of the file that is cut: a stamp up to where it was cut, zeros behind.
+/// A page of the file that is cut: a stamp up to the cut, and zeros past it.
 fn assert_cut_page(page: u64, bytes: &[u8]) {
     let stamp = stamped(page, 1);
     let kept = words(bytes).take_while(|&word| word != 0).count() * 8;
@@ -146,7 +147,7 @@ fn use_anonymous(memory: &blocking::File) {
     }
 }
 
-/// Starts everybody and waits until they have ended.
+/// Starts all threads and waits until they have ended.
 fn run_threads(cache: &Cache, steady: &forebay::File, cut_file: &forebay::File, store: &Shared) {
     let mut threads = Vec::new();
     let mut start = |file: &forebay::File, act: Box<dyn FnOnce(blocking::File, Shared) + Send>| {

@@ -1,9 +1,9 @@
-//! Threads of the system on one small cache, whose budget changes meanwhile, before real files
-//! whose requests fail, are torn or are late now and then: by io_uring where the system lets us
-//! have it, and by positioned calls.
+//! Threads of the system on one small cache, whose budget changes meanwhile, in front of real files
+//! whose requests fail, are torn or are late now and then: with io_uring if the system allows it,
+//! and with positioned calls.
 //!
-//! A call that meets a failure is made again, as a program would. What a sync that returned without
-//! error promised is looked for in the file itself.
+//! A call that meets a failure is made again, as a program would. The test looks into the file
+//! itself for what each successful sync promised.
 
 mod support;
 
@@ -28,7 +28,7 @@ const SYNCS: u64 = 100;
 const BUDGETS: u64 = 40;
 const BROKEN: Failure = Failure::Device(5);
 
-/// What goes wrong: one request in so many, and the first commit.
+/// What goes wrong: one request in this many, and the first commit.
 fn faults() -> Vec<Fault> {
     let torn = FaultAction::Torn {
         pages: 1,
@@ -64,7 +64,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The result of a call that is made until no injected failure meets it.
+    /// The result of a call that is repeated until it meets no injected failure.
     fn surely<T>(&self, call: impl Fn(&blocking::File) -> Result<T, AccessError>) -> T {
         loop {
             match call(&self.file) {
@@ -78,7 +78,7 @@ impl Shared {
         }
     }
 
-    /// Syncs; whether all is durable now.
+    /// Syncs, and returns whether everything is durable now.
     fn syncs(&self) -> bool {
         match self.file.sync() {
             Ok(()) => true,
@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Syncs again and again, and looks into the file. Returns how often all was durable.
+    /// Syncs again and again, and looks into the file. Returns how often everything was durable.
     fn sync(&self) -> u64 {
         let mut durable = 0;
         for _ in 0..SYNCS {
@@ -127,7 +127,8 @@ impl Shared {
         durable
     }
 
-    /// The file has at least these versions. A write may be under way, so each word counts alone.
+    /// The file has at least these versions. A write may be under way, so each word is checked by
+    /// itself.
     fn assert_stored(&self, least: &[u64]) {
         let stored = std::fs::read(&self.path).expect("the file is there");
         assert_eq!(stored.len(), PAGES as usize * PAGE);
@@ -159,7 +160,7 @@ fn run(method: Method) {
         prefault: false,
         writeback_interval: Span::from_millis(20),
         dirty_expire: Span::from_millis(20),
-        // A disk that others keep busy is slow, and not broken.
+        // A disk that other processes keep busy is slow, not broken.
         answer_timeout: Span::from_secs(600),
         ..Settings::default()
     });
@@ -180,7 +181,7 @@ fn run(method: Method) {
         assert!(disk.injected(kind) > 0, "no {kind:?} failed");
     }
     disk.clear();
-    // It hears once more of what failed last; then all is well.
+    // It reports what failed last, once more; then all is well.
     shared.syncs();
     assert!(shared.syncs(), "the store is well");
     let last: Vec<u64> = (0..PAGES).map(|page| shared.versions.begun(page)).collect();
@@ -234,7 +235,7 @@ fn run_threads(shared: &Shared, cache: &Cache) {
     threads.into_iter().for_each(thread::Joiner::join);
 }
 
-/// Makes the budget smaller and larger again, to the full one at last.
+/// Makes the budget smaller and larger again, and full at the end.
 fn change_memory(cache: &Cache) {
     let full = cache.statistics().memory_bytes;
     let mut chance = Prng::from_seed(7);

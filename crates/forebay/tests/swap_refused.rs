@@ -1,4 +1,4 @@
-//! What pages that the swap store refused leave behind when nobody wants them any more.
+//! What is left of pages that the swap store refused when they are no longer wanted.
 
 mod support;
 
@@ -26,7 +26,7 @@ async fn refused(bench: &Bench) -> File {
     memory
 }
 
-/// How long who finds all pages held waits for one more.
+/// How long a caller that finds all pages held waits for another one.
 async fn wait_for_held(bench: &Bench) -> Span {
     let file = bench.open(FILE_PAGES * PAGE as u64);
     let mut guards = Vec::new();

@@ -1,4 +1,4 @@
-//! What is read back from swap together with the page that is wanted.
+//! What is read back from swap together with the requested page.
 
 mod support;
 
@@ -10,7 +10,8 @@ use support::{Bench, OfSize, has_page, simulate, write_pages};
 
 const MEMORY_PAGES: u64 = 4_000;
 
-/// A cache of 8 MiB, anonymous memory of twice that, written once, and what counts requests.
+/// A cache of 8 MiB, anonymous memory of twice that, written once, and the store that counts
+/// requests.
 async fn swapped(rt: forebay_rt::Rt) -> (Bench, Arc<CountStore>, File) {
     let memory = Arc::new(MemoryStore::new());
     let counts = Arc::new(CountStore::new(rt.clone(), memory.clone()));
@@ -29,7 +30,7 @@ fn anonymous(cache: &Cache, bench: &Bench) -> File {
 }
 
 #[test]
-fn who_walks_through_memory_reads_several_pages_at_a_time() {
+fn a_walk_through_memory_reads_several_pages_at_a_time() {
     simulate(1, |rt| async move {
         let (bench, counts, file) = swapped(rt).await;
         for _ in 0..2 {
@@ -49,7 +50,7 @@ fn who_walks_through_memory_reads_several_pages_at_a_time() {
 }
 
 #[test]
-fn who_jumps_about_reads_little_more_than_what_was_wanted() {
+fn random_reads_read_little_more_than_what_was_wanted() {
     simulate(1, |rt| async move {
         let (bench, _, file) = swapped(rt).await;
         let mut chance = Prng::from_seed(7);

@@ -1,5 +1,5 @@
-//! `sync_range`: what was written to a range is durable when it returns, and nothing else is
-//! waited for.
+//! `sync_range`: what was written to a range is durable when it returns, and it waits for nothing
+//! else.
 
 mod support;
 
@@ -47,7 +47,7 @@ fn the_pages_that_the_range_touches_are_durable_and_the_others_dirty() {
             let (bench, _) = Bench::faulty_over(rt, Settings::of_mib(32), memory);
             let file = bench.open(0);
             write_pages(&file, 0..200).await.expect("memory takes it");
-            // From the last byte of a page to the first byte of another one.
+            // From the last byte of one page to the first byte of another.
             let range = 10 * PAGE as u64 - 1..20 * PAGE as u64 + 1;
             assert_eq!(file.sync_range(range).await, Ok(()));
             assert!(bench.has_stored(9..21), "{durability:?}");
@@ -109,7 +109,7 @@ fn a_write_of_the_range_that_is_under_way_is_waited_for() {
 }
 
 #[test]
-fn a_failure_of_the_range_is_told_and_the_pages_kept() {
+fn a_failure_in_the_range_is_reported_and_the_pages_are_kept() {
     simulate(4, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let (file, other) = (bench.open(0), bench.open(0));
@@ -127,7 +127,7 @@ fn a_failure_of_the_range_is_told_and_the_pages_kept() {
         assert_eq!(
             failure(other.sync_range(bytes(10..20)).await),
             Some(BROKEN),
-            "every handle hears"
+            "reported to every handle"
         );
         faults.clear();
         assert_eq!(file.sync_range(bytes(0..10)).await, Ok(()));
@@ -137,7 +137,7 @@ fn a_failure_of_the_range_is_told_and_the_pages_kept() {
 }
 
 #[test]
-fn two_syncs_of_one_handle_are_both_told_of_their_failures() {
+fn two_syncs_of_one_handle_both_report_their_failures() {
     simulate(5, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 8);
         let file = bench.open(0);
@@ -145,8 +145,8 @@ fn two_syncs_of_one_handle_are_both_told_of_their_failures() {
         faults.inject(writes_of(0..2, FaultAction::Fail(Failure::NoSpace)));
         let mut results = [None; 2];
         {
-            // Both are begun before either ends, and the first consumes what the handle has not
-            // heard.
+            // Both begin before either ends, and the first takes the failure that was not reported
+            // to the handle yet.
             let mut first = std::pin::pin!(file.sync_range(bytes(0..1)));
             let mut second = std::pin::pin!(file.sync_range(bytes(1..2)));
             let ends = std::future::poll_fn(|context| {
@@ -171,7 +171,7 @@ fn two_syncs_of_one_handle_are_both_told_of_their_failures() {
 }
 
 #[test]
-fn a_commit_that_fails_is_told_and_asked_for_again() {
+fn a_failed_commit_is_reported_and_tried_again() {
     for durability in [Durability::OnCommit, Durability::Unstable] {
         simulate(6, |rt| async move {
             let geometry = MemoryStore::new().geometry();
@@ -213,7 +213,7 @@ fn it_ends_while_others_write_the_same_range_without_rest() {
         for _ in 0..20 {
             assert_eq!(file.sync_range(bytes(8..16)).await, Ok(()));
         }
-        assert!(!writing.is_finished(), "it was not outwaited");
+        assert!(!writing.is_finished(), "the sync did not wait for it");
         writing.join().await;
         assert_eq!(has_page(&file, 9).await, Ok(true));
         bench.assert_consistent();
@@ -263,7 +263,7 @@ fn the_length_is_durable_though_what_made_the_file_longer_is_not_written() {
             assert_eq!(bench.memory.length_bytes(FILE), end, "{durability:?}");
             assert_eq!(bench.cache.statistics().dirty(), 91);
             assert!(!file.owes_commit());
-            // Known once, it is not told again.
+            // Once the store knows it, it is not sent again.
             faults.inject(Fault::each(IoKind::SetLength, FaultAction::Fail(BROKEN)));
             write_pages(&file, 0..20).await.expect("memory takes it");
             assert_eq!(file.sync_range(bytes(0..10)).await, Ok(()));

@@ -23,7 +23,7 @@ use support::{Bench, OfSize, PAGE, simulate};
 /// Most pages that one writer may dirty between two evaluations.
 const POLL_PAGES: u64 = 32;
 
-/// Writers that write as fast as they may, each its own object, and what each has written.
+/// Writers that write as fast as they may, each to its own object, and what each has written.
 struct Writers {
     tasks: Vec<Task>,
     written: Vec<Arc<AtomicU64>>,
@@ -31,7 +31,7 @@ struct Writers {
 }
 
 impl Writers {
-    /// `count` writers of `pages` pages at a time on the bench's first store.
+    /// `count` writers, each of `pages` pages at a time, on the bench's first store.
     fn start(bench: &Bench, count: u64, pages: u64) -> Writers {
         Writers::start_on(bench, &bench.store, 0, count, pages)
     }
@@ -94,7 +94,7 @@ fn medium(rt: Rt, pages_per_s: u64) -> Arc<RateStore> {
     Arc::new(RateStore::new(rt, Arc::new(Void), rate))
 }
 
-/// The pauses whose records are kept, with when they were decided.
+/// The pauses whose records are kept, with the times of their decisions.
 fn pauses(bench: &Bench) -> Vec<(u64, usize, PauseRecord)> {
     let of_event = |(at_ms, event)| match event {
         Event::BalanceDirtyPages { bdi, record } => Some((at_ms, bdi, record)),
@@ -103,7 +103,7 @@ fn pauses(bench: &Bench) -> Vec<(u64, usize, PauseRecord)> {
     bench.events().into_iter().filter_map(of_event).collect()
 }
 
-/// Largest and smallest of `counts` lie within `percent` of their mean.
+/// Whether the largest and the smallest of `counts` lie within `percent` of their mean.
 fn are_equal_within(percent: u64, counts: &[u64]) -> bool {
     let mean = counts.iter().sum::<u64>() / counts.len() as u64;
     counts
@@ -178,7 +178,7 @@ fn a_thousand_writers_stay_within_the_limit_and_share_alike() {
 
 #[test]
 fn writers_of_large_blocks_share_alike_and_each_call_takes_about_as_long() {
-    // Blocks of many quotas: a writer has 64 pages a second and is asked after 8.
+    // Blocks of many quotas: a writer has 64 pages a second and is checked after 8.
     for pages in [64, 256] {
         simulate(1, |rt| async move {
             let bench = paced(rt.clone(), 128, 5_120);
@@ -187,7 +187,7 @@ fn writers_of_large_blocks_share_alike_and_each_call_takes_about_as_long() {
             let settled = writers.pages();
             rt.sleep(Span::from_secs(120)).await;
             let shares = difference(&writers.pages(), &settled);
-            // Each is in the midst of a call at both ends.
+            // Each is in the middle of a call at both ends.
             let slack = 100 * pages / (120 * 64) + 1;
             assert!(
                 are_equal_within(slack, &shares),
@@ -282,7 +282,7 @@ fn every_pause_can_be_computed_again_from_its_record() {
             assert!(kept.len() > 500, "{} pauses", kept.len());
             for (at_ms, _, record) in kept {
                 if record.limit == PauseLimit::Unmeasured {
-                    // It ended when a write did; no law made it.
+                    // It ended when a write did; no law computed it.
                     assert!(record.pause_us <= 200_000);
                     continue;
                 }
@@ -327,7 +327,7 @@ fn four_equal_writers_share_alike_at_the_setpoint_and_at_full_rate() {
     });
 }
 
-/// A second store of the bench's cache, its medium, and what it has been asked.
+/// A second store of the bench's cache, its medium, and the count of its requests.
 fn attach_paced(
     bench: &Bench,
     pages_per_s: u64,
@@ -392,7 +392,7 @@ fn a_store_that_stalls_for_a_minute_does_not_stop_the_other() {
             rt.sleep(Span::from_millis(100)).await;
             let statistics = bench.cache.statistics();
             let most = statistics.dirty_limit + 8 * POLL_PAGES;
-            // What the one that stalls has above its part is left to it, and counted once.
+            // What the stalled store has above its part stays with it and is counted once.
             assert!(statistics.dirty() <= 2 * most, "{}", statistics.dirty());
             for backing in &statistics.backings {
                 let dirty = backing.reclaimable + backing.writeback;
@@ -433,7 +433,7 @@ fn a_writer_without_a_dirty_block_goes_on_when_another_store_has_written() {
         let opened = bench.cache.open(&slow, ObjectId(1), 0);
         let scattered = opened.expect("the object opens");
         let reached = |mark| bench.cache.times_reached(mark);
-        // Pages as far apart as these share no block: three blocks to eight frames.
+        // Pages as far apart as these share no block, and there are three blocks for eight frames.
         for block in 0..bench.cache.statistics().frames * 3 / 8 {
             let written = scattered.write_at(b"x", block * 64 * PAGE as u64).await;
             assert_eq!(written, Ok(()));
@@ -512,8 +512,8 @@ fn an_idle_page_is_written_between_30_and_35_seconds() {
     });
 }
 
-/// A writer that asks for many things at once, as a client of a block server does, is one writer:
-/// none of its calls goes on at memory speed while another pays for it.
+/// A writer with many calls at once, such as a client of a block server, is one writer: none of its
+/// calls goes on at memory speed while another pays for it.
 #[test]
 fn calls_that_one_writer_makes_at_once_take_about_as_long() {
     const CALLS: u64 = 32;
@@ -536,7 +536,7 @@ fn calls_that_one_writer_makes_at_once_take_about_as_long() {
                         let bytes = [1; PAGE];
                         let written = file.write_at(&bytes, page * PAGE as u64).await;
                         written.expect("the store is well");
-                        // Until then the rate of the store is being learnt.
+                        // Until then the rate of the store is being measured.
                         if asked.since(began) > Span::from_secs(10) {
                             lock(&times).push(rt.now().since(asked).as_micros());
                         }
@@ -552,13 +552,13 @@ fn calls_that_one_writer_makes_at_once_take_about_as_long() {
         let at = |permille: usize| times[(times.len() - 1) * permille / 1_000];
         let (middle, late) = (at(500), at(999));
         assert!(late <= 10 * middle, "p50 {middle} us, p99.9 {late} us");
-        // Ten seconds of the store's rate, and not those of a writer that waits too much.
+        // Ten seconds at the store's rate, not at that of a writer that waits too much.
         let expected = 10 * PAGES_PER_S as usize;
         assert!(times.len() * 10 > expected * 8, "{} writes", times.len());
     });
 }
 
-/// A store that has just come has no part of the limit yet, so that it is over it at once.
+/// A store that was just attached has no part of the limit yet, so it is over it at once.
 #[test]
 fn a_store_that_was_over_its_limit_once_is_not_asked_about_at_every_piece() {
     const PIECES: u64 = 512;
@@ -590,6 +590,6 @@ fn a_store_that_was_over_its_limit_once_is_not_asked_about_at_every_piece() {
     });
     let busy = machine.processor_busy();
     let checks = busy.iter().map(|busy| busy.as_micros()).sum::<u64>();
-    assert!(checks > 0, "nobody is asked");
+    assert!(checks > 0, "no writer is checked");
     assert!(checks < PIECES / 2, "{checks} for {PIECES} pieces");
 }

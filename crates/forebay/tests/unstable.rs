@@ -14,7 +14,7 @@ use forebay_store::{
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
 
-/// A cache before a counted, slow, unstable store with faults.
+/// A cache in front of a counted, slow, unstable store with faults.
 struct Remote {
     bench: Bench,
     faults: Arc<FaultStore>,
@@ -30,7 +30,7 @@ impl Remote {
         Remote::writing_in(rt, settings, Span::from_millis(2))
     }
 
-    /// Settings of a flusher that writes at once what is dirty, whoever asks for it or does not.
+    /// Settings of a flusher that writes dirty pages at once, without being asked.
     fn eager(mib: u64) -> Settings {
         Settings {
             writeback_interval: Span::from_millis(2),
@@ -62,7 +62,7 @@ impl Remote {
         }
     }
 
-    /// The so-manyth write of [`FILE`] is never answered.
+    /// Write number `nth` of [`FILE`] is never answered.
     fn swallow_write(&self, nth: u64) {
         self.faults.inject(Fault {
             object: Some(FILE),
@@ -71,7 +71,7 @@ impl Remote {
         });
     }
 
-    /// All is well in the end once the store answers what it held.
+    /// All is well in the end, once the store answers the requests that it held.
     async fn assert_recovers(&self) {
         self.faults.clear();
         assert_eq!(self.faults.release(), 1);
@@ -143,7 +143,7 @@ fn a_failed_commit_makes_its_pages_dirty_again() {
         let statistics = remote.bench.cache.statistics();
         assert_eq!((statistics.nr_dirty, statistics.nr_writeback), (20, 0));
         remote.bench.assert_consistent();
-        // The store forgets, as it may.
+        // The store forgets, as it is allowed to.
         remote.bench.memory.fill(FILE, &[]);
         assert_eq!(file.sync().await, Ok(()), "written and committed anew");
         assert!(remote.bench.has_stored(0..20));
@@ -206,7 +206,7 @@ fn a_writer_during_a_commit_that_fails_loses_nothing() {
                     .expect("failures are few");
             });
             while !writing.is_finished() {
-                // It may fail; that is what this test is about.
+                // It may fail, which is what this test is about.
                 let _ = file.sync().await;
                 remote.bench.rt.sleep(Span::from_millis(3)).await;
             }
@@ -258,7 +258,7 @@ fn what_a_sync_wrote_that_was_given_up_is_committed_all_the_same() {
             let remote = Remote::new(rt.clone(), 8);
             let file = remote.bench.open(0);
             write_pages(&file, 0..20).await.expect("memory takes it");
-            // It is dropped while its writes are in flight, or before it asks for the commit.
+            // The sync is dropped while its writes are in flight, or before it asks for the commit.
             let given_up = rt.timeout(Span::from_millis(waits_ms), file.sync()).await;
             assert!(given_up.is_err(), "it takes longer");
             rt.sleep(Span::from_secs(60)).await;
@@ -269,15 +269,15 @@ fn what_a_sync_wrote_that_was_given_up_is_committed_all_the_same() {
     }
 }
 
-/// The pages are in memory alone until a commit: they cannot be given up by saying that there will
-/// be none.
+/// The pages are only in memory until a commit: announcing that there will be none cannot give them
+/// up.
 #[test]
 fn pages_whose_commit_is_waived_are_committed_all_the_same() {
     simulate(7, |rt| async move {
         let remote = Remote::new(rt.clone(), 8);
         let file = remote.bench.open(0);
         write_pages(&file, 0..20).await.expect("memory takes it");
-        // It is given up before it asks for a commit, and its writes end.
+        // The sync is given up before it asks for a commit, and its writes end.
         let given_up = rt.timeout(Span::from_millis(1), file.sync()).await;
         assert!(given_up.is_err(), "it takes longer");
         rt.sleep(Span::from_millis(10)).await;
@@ -328,7 +328,7 @@ fn a_flusher_waits_for_no_write_that_another_began_before_its_turn() {
         });
         rt.sleep(Span::from_millis(5)).await;
         for round in 1..4 {
-            // With something of its own to write, which goes on.
+            // A file with something of its own to write, which goes on.
             write_pages(&stuck, round..round + 1)
                 .await
                 .expect("memory takes it");
@@ -354,7 +354,7 @@ fn a_flusher_puts_an_object_off_whose_write_the_store_does_not_answer() {
         write_pages(&stuck, 0..1).await.expect("memory takes it");
         rt.sleep(Span::from_millis(5)).await;
         assert_eq!(remote.faults.held(), 1);
-        // The flusher waits for as long as a store may be silent, and once only.
+        // The flusher waits for as long as a store may be silent, and only once.
         let mut longest = Settings::default().answer_timeout;
         for _ in 0..3 {
             write_pages(&other, 0..4).await.expect("memory takes it");
@@ -376,11 +376,12 @@ fn writers_are_not_stopped_by_pages_for_whose_commit_nobody_comes() {
             settings.policy.dirty_throttle = dirty_throttle;
             let remote = Remote::with(rt.clone(), settings);
             let file = remote.bench.open(0);
-            // So little is dirty at any time that no flusher would write it.
+            // So little is dirty at any time that a flusher would not write it.
             for start in (0..200).step_by(8) {
                 let written = write_pages(&file, start..start + 8).await;
                 assert_eq!(written, Ok(()), "page {start} under {dirty_throttle:?}");
-                // It is given up before it asks for the commit, if there is anything to write.
+                // The sync is given up before it asks for the commit, if there is anything to
+                // write.
                 let _ = rt.timeout(Span::from_millis(1), file.sync()).await;
                 rt.sleep(Span::from_millis(5)).await;
             }
@@ -390,9 +391,10 @@ fn writers_are_not_stopped_by_pages_for_whose_commit_nobody_comes() {
     }
 }
 
-/// A file that was forgotten while it waited for its turn has a number that may be another's.
+/// A file that was forgotten while it waited for its turn has a number that may now belong to
+/// another file.
 #[test]
-fn a_flusher_waits_for_no_writes_of_whoever_has_the_number_of_a_forgotten_file() {
+fn a_flusher_does_not_wait_for_writes_of_the_next_file_with_a_forgotten_number() {
     simulate(14, |rt| async move {
         let settings = Settings {
             objects_limit: 2,
@@ -430,7 +432,7 @@ fn a_flusher_waits_for_no_writes_of_whoever_has_the_number_of_a_forgotten_file()
     });
 }
 
-/// Nobody commits swap, and what is written there is nowhere else.
+/// Nothing commits swap, and what is written there is nowhere else.
 #[test]
 fn swap_does_not_lie_in_a_store_that_may_forget_it() {
     simulate(13, |rt| async move {

@@ -1,4 +1,4 @@
-//! Stores that do better with large and with whole writes say so, and are written to by that.
+//! Stores that do better with large and whole writes say so, and are written to accordingly.
 
 mod support;
 
@@ -32,8 +32,8 @@ impl Store for Notes {
     }
 }
 
-/// What is written by the flusher, in order, of the pages of `runs` of each of `objects`, on a
-/// store with these units and requests of at most so many pages.
+/// The runs of pages that the flusher writes, in order, when the pages of `runs` in each of
+/// `objects` are dirty. The store has these units, and requests of at most this many pages.
 fn flushed(
     write_unit_pages: u32,
     max_io_pages: u32,
@@ -82,7 +82,7 @@ fn of_first_object(writes: Vec<(u64, Range<u64>)>) -> Vec<Range<u64>> {
     first.map(|(_, run)| run).collect()
 }
 
-/// Pages of the turns: writes of one object that follow each other.
+/// Pages of each turn: consecutive writes of one object.
 fn turns(writes: &[(u64, Range<u64>)]) -> Vec<(u64, u64)> {
     let chunks = writes.chunk_by(|(before, _), (object, _)| before == object);
     let turn = |chunk: &[(u64, Range<u64>)]| {
@@ -114,7 +114,7 @@ fn a_turn_of_the_flusher_ends_with_a_unit() {
     assert_eq!(plain, [(1, 1024), (2, 1024), (1, 476), (2, 476)]);
     let in_units = turns(&flushed(600, 256, 2, &one(0..1500)));
     assert_eq!(in_units, [(1, 1200), (2, 1200), (1, 300), (2, 300)]);
-    // Also where what is left of it is no neighbour.
+    // Also if the rest of it is not adjacent.
     let with_gap = turns(&flushed(600, 256, 2, &[0..1024, 1100..1500]));
     assert_eq!(with_gap, [(1, 1124), (2, 1124), (1, 300), (2, 300)]);
 }

@@ -70,8 +70,8 @@ fn requests_for_higher_zones_leave_the_reserves_of_the_lower_ones() {
     });
 }
 
-/// Writes as fast as a slow store lets it and returns the largest part of the preferred zone that
-/// was dirty or under writeback, in percent, and how often an allocation found no zone to dirty.
+/// Writes as fast as a slow store allows. Returns the largest part of the preferred zone that was
+/// dirty or under writeback, in percent, and how often an allocation found no zone to dirty.
 fn dirty_percent_of_preferred(zone_dirty_limits: ZoneDirtyLimits) -> u64 {
     let largest = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let seen = largest.clone();
@@ -164,7 +164,7 @@ fn an_allocation_that_finds_no_zone_to_dirty_gets_a_frame_all_the_same() {
             Arc::new(RateStore::new(rt, Arc::new(Void), Rate::bytes(2 << 20)))
         });
         let file = bench.open(0);
-        // Many writers, each within its quota, go over both zones' limits together.
+        // Many writers, each within its quota, together exceed the limits of both zones.
         let writer = |number: u64| {
             let file = bench.open(0);
             bench.rt.spawn("writer", async move {

@@ -1,8 +1,8 @@
 //! The books of dirty pages: every transition of spec/writeback.md 1.2 moves its counters here.
 //!
-//! The counters are exact: each is moved once, by whoever made the transition, while a hold or a
-//! claim keeps the page from making the next. The pages of a request make theirs together, so that
-//! the books are moved once for all of them.
+//! The counters are exact: the code that makes a transition moves its counters once, while a hold
+//! or a claim keeps the page from making the next transition. The pages of a request make their
+//! transitions together, so the counters are moved once for all of them.
 
 use crate::counters::Counter;
 use crate::engine::Engine;
@@ -14,13 +14,13 @@ use forebay_base::sync::atomic::Ordering;
 use forebay_store::PagePointer;
 
 impl Engine {
-    /// T1 of `pages` that [`Engine::account_dirty`] has in the books: somebody wrote to them.
+    /// T1 of `pages` that [`Engine::account_dirty`] has counted: they were written to.
     pub(crate) fn account_written_to(&self, backing: &Backing, pages: u64) {
         backing.dirtied.fetch_add(pages, Ordering::Relaxed);
         self.count(Counter::NrDirtied, pages);
     }
 
-    /// T1 and T6: a clean page became dirty, or one that could not be written is dirty again.
+    /// T1 and T6: a clean page became dirty, or a page that could not be written is dirty again.
     pub(crate) fn account_dirty(&self, backing: &Backing, frame: u32) {
         self.global.dirty.fetch_add(1, Ordering::Relaxed);
         backing.reclaimable.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Engine {
         });
     }
 
-    /// T4 of a page that was not in the books as dirty (anonymous memory).
+    /// T4 of a page that was not counted as dirty (anonymous memory).
     pub(crate) fn account_writeback_begins(&self, backing: &Backing, frame: u32) {
         self.global.writeback.fetch_add(1, Ordering::Relaxed);
         backing.writeback.fetch_add(1, Ordering::Relaxed);
@@ -74,14 +74,14 @@ impl Engine {
             .for_each_zone(written, |zone, pages| less(&zone.writeback, pages));
     }
 
-    /// T5: its write ended.
+    /// T5 of one page: its write ended.
     fn account_writeback_ends(&self, backing: &Backing, frame: u32) {
         less(&self.global.writeback, 1);
         less(&backing.writeback, 1);
         less(&self.memory.zone_of(frame).writeback, 1);
     }
 
-    /// The writes of `pages` failed; they are dirty again and kept.
+    /// The writes of `pages` failed; they stay, dirty again.
     pub(crate) fn account_failed(&self, backing: &Backing, object: &ObjectState, pages: u64) {
         backing.failed_pages.fetch_add(pages, Ordering::Relaxed);
         object.failed_pages.fetch_add(pages, Ordering::Relaxed);

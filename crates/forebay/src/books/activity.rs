@@ -1,5 +1,5 @@
-//! What is at work for a store, and which writers pause for it: what its rate is measured by, and
-//! what shows that it stood idle while it need not have.
+//! What is at work for a store, and which writers pause for it. The rate of the store is measured
+//! from this, and it shows when the store stood idle without need.
 
 use crate::engine::Engine;
 use crate::state::activity::Part;
@@ -43,8 +43,8 @@ impl Engine {
         }
     }
 
-    /// A store is idle though a writer of it is paused: that is right only if nothing is to be
-    /// written in the background. Pages that failed wait for their time.
+    /// A store is idle although one of its writers is paused: that is right only if there is
+    /// nothing to write in the background. Pages that failed wait until their retry is due.
     fn note_work(&self, backing: &Backing) {
         let failed = backing.failed_pages.load(Ordering::Relaxed);
         let has_pages = backing.reclaimable.load(Ordering::Relaxed) > failed;

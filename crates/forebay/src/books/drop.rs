@@ -1,4 +1,4 @@
-//! Clean pages that are taken out of the cache before reclaim comes to them.
+//! Clean pages that are taken out of the cache before reclaim reaches them.
 
 use crate::engine::Engine;
 use crate::state::frame::{Refused, flag};
@@ -11,9 +11,9 @@ use std::ops::Range;
 /// What became of the pages of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Free now.
+    /// They are free now.
     pub(crate) freed: u64,
-    /// Still there: dirty, on their way to the store, or held.
+    /// They are still there: dirty, on their way to the store, or held.
     pub(crate) kept: u64,
 }
 
@@ -21,12 +21,14 @@ pub(crate) struct Dropped {
 const KEPT: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
 
 impl Engine {
-    /// Drops the clean pages of a range, and has the others dropped as soon as they are written.
+    /// Drops the clean pages of a range and marks the others, which are dropped as soon as they are
+    /// written.
     pub(crate) fn drop_clean(&self, object: &ObjectState, pages: Range<u64>) -> Dropped {
         let mut dropped = Dropped::default();
         for page in self.memory.pages_to_visit(object, pages) {
             let key = key(object.number, page);
-            // Whoever forgets a file acts on there being none: its number is another's next.
+            // A caller that forgets a file relies on there being no page, because the number goes
+            // to another file.
             let Some(frame) = self.memory.find_surely(key) else {
                 continue;
             };
@@ -36,7 +38,8 @@ impl Engine {
                     dropped.freed += 1;
                 }
                 Err(Refused::Busy) => {
-                    // The hold keeps the mark from a frame that was freed meanwhile.
+                    // The hold makes sure that the mark is not set on a frame that was freed
+                    // meanwhile.
                     if let Ok(hold) = self.memory.frames.hold(frame, key) {
                         self.memory.frames.set(hold.frame(), flag::RECLAIM);
                     }
@@ -48,15 +51,15 @@ impl Engine {
         dropped
     }
 
-    /// Drops the pages of a closed file, if none is dirty, in flight or held. True if it has none
+    /// Drops the pages of a closed file if none is dirty, in flight or held. True if no page is
     /// left.
     pub(crate) fn forget_object(&self, file: &ObjectState) -> bool {
-        // What is owed is asked once nothing is under way: whatever ends says what it leaves to be
+        // Read what is owed only when nothing is under way: a request records what it leaves to be
         // committed before it counts as ended.
         is_idle(file) && !self.is_owed(file) && self.drop_file(file).kept == 0
     }
 
-    /// Whether a `Cache::sync` still has to commit what was written, or to tell a length.
+    /// Whether a `Cache::sync` still has to commit what was written, or to give the store a length.
     pub(crate) fn is_owed(&self, file: &ObjectState) -> bool {
         file.length_unsynced.load(Ordering::Acquire)
             || self.backing_of(file).changes_to_commit(file).is_some()

@@ -1,4 +1,4 @@
-//! What may be dirty: of all pages, of a store, of a zone; and what follows from how much is.
+//! How many pages may be dirty: in all, of a store, in a zone; and what follows from how many are.
 
 use crate::books::rates::is_measured;
 use crate::engine::Engine;
@@ -21,14 +21,14 @@ impl Engine {
         limits
     }
 
-    /// The level at which the laws hold the dirty pages, and the hard limit above it.
+    /// The level at which the laws keep the dirty pages, and the hard limit above it.
     pub(crate) fn dirty_setpoint(&self) -> (u64, u64) {
         let limits = self.dirty_limits();
         let hard = self.global.smoothed().hard_limit(limits.thresh);
         (setpoint(limits.freerun(), hard), hard)
     }
 
-    /// The part of `thresh` that is this store's (spec/writeback.md 2.5).
+    /// This store's part of `thresh` (spec/writeback.md 2.5).
     pub(crate) fn store_thresh(&self, backing: &Backing, thresh: u64) -> u64 {
         let share = self.global.share(backing, self.now_ms());
         let limits = ShareLimits {
@@ -39,10 +39,10 @@ impl Engine {
         store_thresh(thresh, share, limits)
     }
 
-    /// Of the pages of all stores that could not be written those that the limit on dirty pages
-    /// leaves out, and of those of `backing`: no writer is to wait for pages that nothing makes
-    /// clean. They get as much again as the limit, within half of what is left beside it, so that
-    /// memory stays reclaimable.
+    /// How many of the pages that could not be written the limit on dirty pages leaves out, of all
+    /// stores and of `backing`: no writer should wait for pages that nothing makes clean. They may
+    /// be as many as the limit again, within half of what is left beside it, so that memory stays
+    /// reclaimable.
     pub(crate) fn set_aside(&self, backing: &Backing, thresh: u64) -> (u64, u64) {
         let all = self.global.failed.load(Ordering::Relaxed);
         if all == 0 {
@@ -55,9 +55,10 @@ impl Engine {
         (aside, of_store.min(aside))
     }
 
-    /// Whether so much is dirty that it is written in the background (spec/writeback.md 7.3). What
-    /// waits for a commit counts along, as it did in Linux up to 5.7: whoever was to ask for the
-    /// commit may have given up, and then writers would wait for what nobody does.
+    /// Whether so many pages are dirty that they are written in the background
+    /// (spec/writeback.md 7.3). Pages that wait for a commit count too, as they did in Linux up to
+    /// 5.7: the caller that was about to ask for the commit may have given up, and then writers
+    /// would wait for a commit that nobody asks for.
     pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
         let limits = self.dirty_limits();
         let uncommitted = backing.uncommitted.load(Ordering::Relaxed);
@@ -70,25 +71,26 @@ impl Engine {
         if self.global.reclaimable().saturating_sub(aside) > limits.background {
             return true;
         }
-        // Others have all that may be dirty, on its way: the writers of this store are stopped, and
-        // nobody else would write the few pages that they left here.
+        // Other stores have all the pages that may be dirty, and these are on their way. The
+        // writers of this store are stopped, and nothing else would write the few pages that they
+        // left here.
         let is_idle = backing.pages_in_flight.load(Ordering::Acquire) == 0;
         let pages = self.global.pages().saturating_sub(aside);
         if is_idle && pages >= limits.thresh {
             return true;
         }
-        // The writers of a store that was not measured yet wait for its writes, whoever it is that
-        // has too many pages dirty.
+        // The writers of a store that was not measured yet wait for its writes, whichever store has
+        // too many dirty pages.
         if is_idle && pages > limits.freerun() && !is_measured(&lock(&backing.rates)) {
             return true;
         }
-        // A store that was idle has no share yet; it gets the start that the position law gives.
+        // A store that was idle has no share yet; it gets the starting share of the position law.
         let floor = limits.thresh.saturating_sub(pages) / 8;
         let of_store = self.store_thresh(backing, limits.thresh).max(floor);
         reclaimable > store_background(of_store, limits.thresh, limits.background)
     }
 
-    /// Whether a store has many pages that it refused, and takes nothing at all any more.
+    /// Whether a store has refused many pages and takes nothing at all any more.
     pub(crate) fn store_is_lost(&self, backing: &Backing, thresh: u64) -> bool {
         let failed = backing.failed_pages.load(Ordering::Relaxed);
         failed > thresh / 2 && backing.refuses_all(self.now_ms())
@@ -119,8 +121,8 @@ impl Engine {
         )
     }
 
-    /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit.
-    /// Those of another store may be all that is over it.
+    /// A writer over the limit wakes the flushers of all stores with pages that wait for a commit:
+    /// the pages over the limit may all be those of another store.
     pub(crate) fn wake_for_commits(&self) {
         if self.global.uncommitted.load(Ordering::Relaxed) == 0 {
             return;

@@ -1,15 +1,15 @@
-//! The books: what is counted, and what follows from it. Nothing here waits.
+//! The books: what is counted and what follows from the counts. Nothing here waits.
 //!
 //! | file | what it says |
 //! |---|---|
-//! | `records` | counters, marks and events, which it owns |
+//! | `records` | counters, marks and events |
 //! | `accounts` | each transition of a dirty page moves its counters here |
-//! | `limits` | what may be dirty: of all pages, of a store, of a zone |
+//! | `limits` | how many pages may be dirty: in all, of a store, in a zone |
 //! | `rates` | how fast a store writes, and the base rate of its writers |
-//! | `activity` | who is at work for a store, and who pauses for it |
+//! | `activity` | what is at work for a store, and which writers pause for it |
 //! | `size` | what the budget gives the zones, once objects have taken their part |
-//! | `drop` | clean pages that go before reclaim comes to them |
-//! | `objects` | what objects take, and which are forgotten |
+//! | `drop` | clean pages that go before reclaim reaches them |
+//! | `objects` | the memory that objects take, and which of them are forgotten |
 
 pub(crate) mod accounts;
 pub(crate) mod activity;

@@ -1,8 +1,8 @@
-//! What objects take of memory beside their pages: it counts in the budget, and closed files give
+//! The memory that objects take beside their pages. It counts in the budget, and closed files give
 //! theirs back.
 //!
-//! All of it is taken off the pages, in steps. Below one step nothing here does anything; nor where
-//! zones say how many frames they have.
+//! All of it is taken off the pages, in steps. Below one step nothing changes, and neither does it
+//! if zones say how many frames they have.
 
 use crate::books::drop::is_idle;
 use crate::engine::Engine;
@@ -11,14 +11,14 @@ use crate::state::object::ObjectState;
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::units::pages_for;
 
-/// Closed files that are asked at a time.
+/// How many closed files are asked at a time.
 const BATCH: usize = 32;
 
 impl Engine {
     /// Forgets some of the files that were closed longest ago, with their pages, while objects
     /// take more than their part of the budget. True if there are more to ask.
     ///
-    /// Those that cannot go are asked again for another budget, and by whoever opens a file.
+    /// Files that cannot go are asked again when the budget changes and when a file is opened.
     pub(crate) fn forget_over_room(&self) -> bool {
         let forget = |file: &ObjectState| self.forget_object(file);
         let hand = &self.balloon.room_hand;
@@ -47,7 +47,7 @@ impl Engine {
         self.charge_objects();
     }
 
-    /// Whether nothing would be lost of a closed file if it were forgotten.
+    /// Whether a closed file can be forgotten without losing anything.
     fn is_without_pages(&self, file: &ObjectState) -> bool {
         let is_resident = |page| {
             let key = key(file.number, page);
@@ -56,7 +56,7 @@ impl Engine {
         let mut pages = self
             .memory
             .pages_to_visit(file, 0..pages_for(file.length_bytes()));
-        // What is owed is asked after what is under way, as by whoever forgets a file.
+        // Read what is owed after what is under way, as where a file is forgotten.
         is_idle(file) && !self.is_owed(file) && !pages.any(is_resident)
     }
 }

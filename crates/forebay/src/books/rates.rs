@@ -1,12 +1,13 @@
 //! Measuring a store: its write bandwidth, and the base rate of its writers.
 //!
-//! Spec/writeback.md 3. Two things are done differently, for stores that a kernel never sees
-//! start (docs/decisions/0004 and 0031): a store is measured by the time in which it was busy, and
-//! the first samples weigh more, so that a store of 4 GB/s or of 4 MB/s is known within a second
-//! instead of half a minute.
+//! Spec/writeback.md 3. Two things are done differently, because a kernel never sees these stores
+//! start (docs/decisions/0004 and 0031). A store is measured over the time in which it was busy.
+//! And the first samples weigh more, so that the rate of a store, be it 4 GB/s or 4 MB/s, is known
+//! within a second instead of half a minute.
 //!
-//! A sample is full if the store had enough to do in it. Only such a one says what the store keeps
-//! up; the others say what it has room for, and are believed step by step.
+//! A sample is full if the store had enough to do during it. Only a full sample shows the rate that
+//! the store can keep up. The others show what it has room for, and raise the estimate step by
+//! step.
 
 use crate::engine::Engine;
 use crate::event::Event;
@@ -16,20 +17,20 @@ use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth, Sample};
 use forebay_law::rate::{DirtyRate, RateInputs};
 
-/// The first samples are taken this far apart.
+/// The interval between the first samples.
 const FIRST_INTERVAL_MS: u64 = 20;
-/// After so many of them a store counts as measured.
+/// After this many of them a store counts as measured.
 pub(crate) const SAMPLES_TO_TRUST: u64 = 4;
-/// So many samples count for more than the window would let them: the full ones by their number,
-/// the others by what a store may be taken for after each.
+/// This many samples count for more than the window would let them: full samples by their number,
+/// the others by the factor that each may raise the estimate.
 const EARLY_SAMPLES: u64 = 16;
-/// A store that ran dry is taken for at most so many times what it was before: the first requests
-/// of a store with a cache of its own end at once.
+/// After a sample that is not full, the estimate is at most this many times the one before, because
+/// the first requests of a store with a cache of its own end at once.
 const GROWTH: u64 = 2;
-/// A store that writes so many times less than in its first samples had a cache of its own.
+/// A store that writes this many times less than in its first samples had a cache of its own.
 const CACHE_GAIN: u64 = 4;
 
-/// What a writer's evaluation knows that the rate law needs.
+/// What the rate law needs from a writer's evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateView {
     pub(crate) position_ratio: u64,
@@ -39,7 +40,8 @@ pub(crate) struct RateView {
 
 impl Engine {
     /// Starts measuring anew after a time in which the store had nothing to write. A gap between
-    /// two rounds is none: a store that answers before the next round would never be sampled.
+    /// two rounds does not count, or a store that answers before the next round would never be
+    /// sampled.
     pub(crate) fn skip_idle_gap(&self, backing: &Backing) {
         let now = self.rt.now();
         if backing.activity.idle(now).as_millis() > BANDWIDTH_INTERVAL_MS {
@@ -74,7 +76,8 @@ impl Engine {
         };
         if sample.written_pages == 0 && rates.samples < EARLY_SAMPLES {
             if sample.busy_us == 0 {
-                // Nobody asked it for anything: one sample less to know it by, if that counted.
+                // The store was asked for nothing: counting this would waste one of the first
+                // samples.
                 stamp(backing, &mut rates, now);
                 return;
             }
@@ -115,7 +118,7 @@ impl Engine {
     }
 }
 
-/// Samples are taken often until some were full, or so many were not that it is a light load.
+/// Samples are taken often until a few were full, or until so many were not that the load is light.
 fn interval_ms(rates: &Rates) -> u64 {
     if rates.full_samples < SAMPLES_TO_TRUST && rates.samples < EARLY_SAMPLES {
         FIRST_INTERVAL_MS
@@ -124,7 +127,7 @@ fn interval_ms(rates: &Rates) -> u64 {
     }
 }
 
-/// The estimate after `sample`, and how many full samples it is made of.
+/// The estimate after `sample`, and the number of full samples in it.
 fn advanced(rates: &Rates, sample: Sample) -> (Bandwidth, u64) {
     let (known, full) = (rates.bandwidth.write_pages_per_s, rates.full_samples);
     if sample.ran_dry() {
@@ -137,13 +140,13 @@ fn advanced(rates: &Rates, sample: Sample) -> (Bandwidth, u64) {
         let most = known.max(kept_up).saturating_mul(GROWTH);
         return (settled(known.max(sample.pages_per_s().min(most))), full);
     }
-    // A store that wrote nothing at all stands still, which says little of how fast it is.
+    // A store that wrote nothing at all has stalled, which says little about how fast it is.
     if full >= EARLY_SAMPLES || sample.written_pages == 0 {
         return (rates.bandwidth.sampled(sample), full + 1);
     }
     let rate = sample.written_pages * 1_000_000 / sample.busy_us.max(1);
-    // The first takes the place of all that was believed before, and so does one that says that a
-    // cache is full.
+    // The first full sample replaces the whole estimate, and so does one that shows that the
+    // store's own cache is full.
     let full = if rate < known / CACHE_GAIN { 0 } else { full };
     (settled((known * full + rate) / (full + 1)), full + 1)
 }
@@ -155,7 +158,7 @@ fn settled(pages_per_s: u64) -> Bandwidth {
     }
 }
 
-/// Whether writers can be paced by what is known of the store.
+/// Whether enough is known about the store to pace its writers.
 pub(crate) fn is_measured(rates: &Rates) -> bool {
     rates.samples >= SAMPLES_TO_TRUST
 }

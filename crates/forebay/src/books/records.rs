@@ -1,5 +1,5 @@
-//! What is recorded of a cache: counters, the arms that were taken when something went wrong, and
-//! events for a listener.
+//! What is recorded about a cache: counters, marks of the branches that were taken when something
+//! went wrong, and events for a listener.
 //!
 //! It owns all three, and knows neither the engine nor the clock: each event comes with its time.
 
@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 /// Counters, marks and the listener of one cache.
 pub(crate) struct Records {
-    /// The memory counts here too.
+    /// Shared with the memory, which counts here too.
     pub(crate) counters: Arc<Counters>,
     marks: Marks,
     sink: Option<Arc<dyn EventSink>>,
-    /// The sink panicked: it is not called any more.
+    /// The sink panicked and is no longer called.
     sink_failed: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl Records {
         self.counters.add(counter, count);
     }
 
-    /// Something went wrong, and this is where it was taken care of.
+    /// Notes that something went wrong and where it was handled.
     pub(crate) fn mark(&self, mark: Mark) {
         self.marks.reach(mark);
     }
@@ -45,18 +45,19 @@ impl Records {
         self.marks.reached(mark)
     }
 
-    /// Whether an event is worth making.
+    /// Whether anybody takes events.
     pub(crate) fn has_listener(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// Hands an event of `now` to the listener.
+    /// Gives the listener an event that happened at `now`.
     pub(crate) fn record(&self, now: Instant, event: &Event) {
         let Some(sink) = &self.sink else { return };
         if self.sink_failed.load(Ordering::Relaxed) {
             return;
         }
-        // Somebody else's code, in the middle of ours: the flusher does not end with it.
+        // This is the program's code, called from the middle of ours: its panic must not end the
+        // flusher.
         let record = AssertUnwindSafe(|| sink.record(now, event));
         if catch_unwind(record).is_err() && !self.sink_failed.swap(true, Ordering::Relaxed) {
             forebay_rt::say("the sink for events panicked; it gets no more of them");

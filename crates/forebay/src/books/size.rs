@@ -1,7 +1,7 @@
 //! How large the cache is: what the budget gives the zones, once objects have taken their part.
 //!
-//! Marks, reserves and dirty limits follow at once; the frames that are over are given up by the
-//! task that fills the balloons.
+//! Marks, reserves and dirty limits follow at once. A task fills the balloons and so gives up the
+//! frames that are over the budget.
 
 use crate::budget::{next_charge, object_room_bytes, object_step_bytes};
 use crate::counters::Counter;
@@ -15,10 +15,10 @@ use forebay_base::sync::{
 };
 use forebay_rt::wait::WaitQueue;
 
-/// How far a budget that became smaller is met.
+/// The budget and how far the cache has got to it.
 #[derive(Debug, Default)]
 pub(crate) struct Balloon {
-    /// The budget in bytes. One caller changes it, and the sizes of the zones, at a time.
+    /// The budget in bytes. Only one caller at a time changes it and the sizes of the zones.
     pub(crate) memory_bytes: Mutex<u64>,
     /// What was taken off the pages for objects; changed under the lock above.
     pub(crate) charged_bytes: AtomicU64,
@@ -26,13 +26,13 @@ pub(crate) struct Balloon {
     pub(crate) room_hand: AtomicU64,
     /// A task fills the balloons of the zones.
     pub(crate) is_filling: AtomicBool,
-    /// Told when it has filled something.
+    /// Notified when that task has filled something.
     pub(crate) changed: WaitQueue,
 }
 
 impl Engine {
-    /// Gives the zones the sizes that follow from what objects take, and from another budget if
-    /// one is given. Two callers do this one after the other.
+    /// Gives the zones the sizes that follow from what objects take, and from a new budget if one
+    /// is given. Two callers do this one after the other.
     pub(crate) fn resize(&self, memory_bytes: Option<u64>) {
         let mut budget_bytes = lock(&self.balloon.memory_bytes);
         if let Some(memory_bytes) = memory_bytes {
@@ -48,8 +48,8 @@ impl Engine {
         self.resize_zones(&zone_sizes(settings, &zone_pages));
     }
 
-    /// The order in it matters: nothing is given up before every store has forgotten it, and no
-    /// store is told of it before all is back.
+    /// The order in it matters: no memory is given up before every store has forgotten it, and no
+    /// store may register it before all of it is back.
     fn resize_zones(&self, sizes: &[ZoneSize]) {
         let zones = || self.memory.zones.iter().zip(sizes);
         let is_whole = zones().all(|(zone, size)| size.managed_pages == zone.spanned_pages);
@@ -86,7 +86,7 @@ impl Engine {
         self.objects.set_room(room_bytes);
     }
 
-    /// What is to be taken off the pages for the objects that there are.
+    /// What has to be taken off the pages for the present objects.
     pub(crate) fn next_charge(&self) -> u64 {
         let charged_bytes = self.balloon.charged_bytes.load(Ordering::Relaxed);
         object_step_bytes(&self.settings).map_or(0, |step_bytes| {
@@ -99,8 +99,8 @@ impl Engine {
         self.balloon.charged_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// There are more objects, or fewer: so there are fewer pages, or more. True if that changed
-    /// the sizes of the zones.
+    /// The number of objects has changed, so there may be fewer pages, or more. True if that
+    /// changed the sizes of the zones.
     pub(crate) fn charge_objects(&self) -> bool {
         let is_changed = self.next_charge() != self.balloon.charged_bytes.load(Ordering::Relaxed);
         if is_changed {

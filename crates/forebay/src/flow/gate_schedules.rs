@@ -36,7 +36,7 @@ fn settings() -> Settings {
 }
 
 #[test]
-fn who_waits_at_the_gate_is_let_through() {
+fn a_caller_that_waits_at_the_gate_is_let_through() {
     explore(600, Clock::Waits, |_| {
         let (rt, sink) = (Rt::real(), None);
         let parts = Parts {

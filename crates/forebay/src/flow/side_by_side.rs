@@ -51,7 +51,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn so_many_are_under_way_and_the_first_failure_counts() {
+    fn no_more_than_the_limit_are_under_way_and_the_first_failure_counts() {
         let machine = Virtual::new(VirtualSettings::default());
         let rt = machine.rt();
         let (now, most) = (Cell::new(0), Cell::new(0));

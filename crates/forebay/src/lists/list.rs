@@ -19,7 +19,7 @@ impl List {
         List::ActiveFile,
     ];
 
-    /// The list to which the flags of `word` send a frame.
+    /// The list on which a frame with the flags of `word` belongs.
     pub(crate) fn of(word: u64) -> List {
         match (word & flag::ANON != 0, word & flag::ACTIVE != 0) {
             (true, false) => List::InactiveAnon,

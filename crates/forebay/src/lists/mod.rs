@@ -2,18 +2,18 @@
 //! its list.
 //!
 //! It owns the lists of all zones, the touches in the words of frames, the shadows of evicted
-//! pages, and the rule of eviction. Flows ask it and wait; it never knows the clock, a store, the
-//! engine, or who waits.
+//! pages, and the rule of eviction. Flows ask it and do the waiting; it never knows the clock, a
+//! store, the engine, or a waiter.
 //!
 //! | file | what it answers |
 //! |---|---|
-//! | `list` | which lists there are |
+//! | `list` | what lists there are |
 //! | `touch` | what a touch does |
 //! | `queues` | how pages are put on the lists of a zone, isolated and put back |
 //! | `shadow` | what is remembered of evicted pages |
 //! | `rule` | what a rule decides |
 //! | `two_lists` | today's rule |
-//! | `past` | what older kernels made of it |
+//! | `past` | how the rules of older kernels differ |
 //! | `s3_fifo` | another rule |
 
 mod list;
@@ -47,17 +47,17 @@ pub(crate) struct Lists {
     rule: Box<dyn Rule>,
 }
 
-/// What became of a page that is back.
+/// What became of a page that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refault {
-    /// The zone that it should not have left, if it is active from now on.
+    /// The zone from which it should not have been evicted, if it is active from now on.
     pub(crate) activated_for: Option<usize>,
-    /// It had been active before it was evicted, and is again.
+    /// It was active before its eviction and is active again.
     pub(crate) is_restored: bool,
 }
 
 impl Lists {
-    /// Lists without a page, of so many zones with so many frames together.
+    /// Empty lists for this many zones, which have this many frames together.
     pub(crate) fn new(policy: &Policy, zones: usize, frames: u32) -> Lists {
         let rule = rule_of(policy);
         Lists {
@@ -139,18 +139,18 @@ impl Lists {
         }
     }
 
-    /// Asks the processor to fetch what is remembered of the page `key`.
+    /// Prefetches what is remembered of the page `key`.
     #[inline]
     pub(crate) fn prefetch_shadow(&self, key: u64) {
         self.shadows.prefetch(key);
     }
 
-    /// Evictions that are remembered now, about.
+    /// About how many evictions are remembered now.
     pub(crate) fn shadows(&self) -> usize {
         self.shadows.len()
     }
 
-    /// The page of `zone` that was `owner`'s and had the flags `word` was evicted.
+    /// The page `owner`, which was in `zone` and had the flags `word`, was evicted.
     pub(crate) fn evicted(&self, zone: usize, owner: u64, word: u64) {
         if self.rule.leaves_shadow(word) {
             let shadow = Shadow {
@@ -167,19 +167,19 @@ impl Lists {
         self.rule.verdict(word)
     }
 
-    /// Has a page that was judged go to the active list.
+    /// Sends a page that was judged to the active list.
     pub(crate) fn activate(&self, zone: usize, hold: &mut ExclusiveHold<'_>) {
         self.of(zone).change(hold, self.rule.activation());
     }
 
-    /// Has a page that cannot be freed before its write ends go where reclaim does not meet it
-    /// again soon.
+    /// Sends a page that cannot be freed before its write ends to where reclaim does not soon meet
+    /// it again.
     pub(crate) fn put_out_of_the_way(&self, zone: usize, hold: &mut ExclusiveHold<'_>) {
         self.of(zone).change(hold, self.rule.out_of_the_way());
     }
 
-    /// Ages an isolated page of an active list, held by nobody: it uses up a touch and stays, or
-    /// goes to the inactive list. Says whether it stays.
+    /// Ages an isolated page of an active list that nobody holds: it uses up a touch and stays, or
+    /// goes to the inactive list. Returns whether it stays.
     pub(crate) fn age_active(&self, frames: &FrameTable, frame: u32) -> bool {
         if let Some(touch) = self.rule.spares_active(frames.word(frame)) {
             frames.clear(frame, touch);
@@ -195,7 +195,7 @@ impl Lists {
         self.rule.targets(inputs, self.of(zone), is_kswapd)
     }
 
-    /// From where a batch comes that is due from `list`.
+    /// The list from which a batch that is due from `list` is taken.
     pub(crate) fn source(&self, zone: usize, list: List) -> Source {
         self.rule.source(list, self.of(zone))
     }
@@ -206,12 +206,12 @@ impl Lists {
         self.rule.gives_up(is_file, sizes, refaulted)
     }
 
-    /// Whether active anonymous pages are aged though no pass asks for it.
+    /// Whether active anonymous pages are aged although no pass asks for it.
     pub(crate) fn ages_anon(&self, sizes: &ListSizes) -> bool {
         self.rule.ages_anon(sizes)
     }
 
-    /// Notes for the next pass what a batch of one kind was worth.
+    /// Notes for the next pass what a batch of one kind has cost.
     pub(crate) fn note_effort(&self, zone: usize, is_file: bool, effort: Effort) {
         let lists = self.of(zone);
         if self.rule.counts_rotations() {
@@ -240,7 +240,7 @@ fn rule_of(policy: &Policy) -> Box<dyn Rule> {
 pub(crate) struct Effort {
     /// Pages looked at.
     pub(crate) scanned: u64,
-    /// Those of them that are in use, and stay active or become it.
+    /// Pages among them that are in use and stay or become active.
     pub(crate) rotated: u64,
     /// Pages written.
     pub(crate) written: u64,

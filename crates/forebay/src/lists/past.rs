@@ -1,4 +1,4 @@
-//! Two lists as older kernels kept them: today's rule, and what each of four choices made of it.
+//! Two lists as older kernels kept them: today's rule, changed by each of four choices.
 
 use crate::lists::list::List;
 use crate::lists::queues::ZoneLists;
@@ -10,7 +10,7 @@ use forebay_law::history::{RotationScan, RotationWeights, scan_targets_by_rotati
 use forebay_law::refault::WorkingsetSizes;
 use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets, inactive_is_low};
 
-/// The choices of a policy that differs from today's in one of them.
+/// The four choices of a policy that differs from today's in at least one of them.
 #[derive(Debug)]
 pub(super) struct PastLists {
     references: ActiveReferences,
@@ -54,7 +54,7 @@ impl PastLists {
 }
 
 impl Rule for PastLists {
-    /// Up to 5.8 anonymous pages were taken for used until the contrary was seen.
+    /// Up to 5.8, anonymous pages counted as in use until shown otherwise.
     fn newcomer(&self, is_anon: bool) -> u64 {
         if is_anon && self.goes_by_rotations() {
             flag::ACTIVE
@@ -120,7 +120,7 @@ impl Rule for PastLists {
         TwoLists.source(list, lists)
     }
 
-    /// From 4.12 on refaults of a kind open its active list, whatever the lengths.
+    /// From 4.12 on, refaults of a kind open its active list, whatever the lengths.
     fn gives_up(&self, is_file: bool, sizes: &ListSizes, refaulted: bool) -> bool {
         let (inactive, active) = if is_file {
             (sizes.inactive_file, sizes.active_file)
@@ -139,7 +139,7 @@ impl Rule for PastLists {
         TwoLists.ages_anon(sizes)
     }
 
-    /// From 5.8 to 6.2 dirty file pages that reclaim meets in vain cost nothing.
+    /// From 5.8 to 6.2, dirty file pages that reclaim meets in vain cost nothing.
     fn cost(&self, written: u64, put_back: u64) -> u64 {
         match self.balance {
             ScanBalance::IoCost => written,

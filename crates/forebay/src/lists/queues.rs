@@ -1,9 +1,9 @@
-//! The lists of one zone: four chains of frames, how long they are, and what the laws of reclaim
-//! remember of them.
+//! The lists of one zone: four chains of frames, their lengths, and what the laws of reclaim
+//! remember about them.
 //!
 //! invariant Z2: a list's size is the number of frames that its links reach.
-//! invariant Z3: a frame carries `LISTED` exactly while it is linked into a list, which is the
-//! one that its `ANON` and `ACTIVE` flags name as they were when it was linked.
+//! invariant Z3: a frame has `LISTED` set exactly while it is linked into a list. It is the list
+//! that its `ANON` and `ACTIVE` flags named when it was linked.
 
 use crate::lists::list::List;
 use crate::lists::rule::Change;
@@ -24,12 +24,12 @@ struct Chains {
     heads: [u32; 4],
     tails: [u32; 4],
     cost: ReclaimCost,
-    /// Of anonymous pages and of file pages.
+    /// One for anonymous pages and one for file pages.
     rotations: [RotationCounts; 2],
 }
 
 impl Chains {
-    /// Makes `oldest` the last of a list; all are off it if that is none.
+    /// Makes `oldest` the last frame of a list; if it is none, the list is empty.
     fn cut_tail(&mut self, frames: &FrameTable, list: List, oldest: u32) {
         self.tails[list as usize] = oldest;
         match oldest {
@@ -53,7 +53,7 @@ pub(crate) struct ZoneLists {
 }
 
 impl ZoneLists {
-    /// Lists without a page.
+    /// Empty lists.
     pub(crate) fn new() -> ZoneLists {
         ZoneLists {
             chains: Mutex::new(Chains {
@@ -81,7 +81,7 @@ impl ZoneLists {
         }
     }
 
-    /// Frames of the type that reclaimers have taken off the chains.
+    /// Frames of this type that reclaimers have taken off the chains.
     pub(crate) fn isolated(&self, is_file: bool) -> u64 {
         self.isolated[usize::from(is_file)].get()
     }
@@ -90,7 +90,7 @@ impl ZoneLists {
         self.age.load(Ordering::Relaxed)
     }
 
-    /// One eviction or activation: returns the age before it.
+    /// Counts an eviction or activation, and returns the age before it.
     pub(crate) fn grow_older(&self) -> u64 {
         self.age.fetch_add(1, Ordering::Relaxed)
     }
@@ -136,7 +136,7 @@ impl ZoneLists {
         *counts = counts.decayed(self.size(inactive) + self.size(active));
     }
 
-    /// The same, of anonymous pages and of file pages.
+    /// The same, for anonymous pages and for file pages.
     pub(crate) fn rotations(&self) -> [RotationCounts; 2] {
         lock(&self.chains).rotations
     }
@@ -147,7 +147,7 @@ impl ZoneLists {
         self.link_newest(&mut chains, frames, frame);
     }
 
-    /// The same, of a frame that counts as looked at, and as put back if its list is active.
+    /// The same, for a frame that counts as looked at, and as put back if its list is active.
     pub(crate) fn list_scanned(&self, frames: &FrameTable, frame: u32) {
         let mut chains = lock(&self.chains);
         let list = self.link_newest(&mut chains, frames, frame);
@@ -174,8 +174,8 @@ impl ZoneLists {
         batch
     }
 
-    /// Ends the isolation of `taken` frames of a type: `kept` go back to the lists that their
-    /// flags name. Returns those of them that lost their page meanwhile; the caller frees them.
+    /// Ends the isolation of `taken` frames of a type: the frames `kept` go back to the lists that
+    /// their flags name. Returns those that lost their page meanwhile, which the caller frees.
     pub(crate) fn put_back(
         &self,
         frames: &FrameTable,
@@ -187,7 +187,7 @@ impl ZoneLists {
         let mut chains = lock(&self.chains);
         for &frame in kept.as_slice() {
             if frames.word(frame) & flag::MAPPED == 0 {
-                // What was marked after the page was gone must not stay on a free frame.
+                // Flags that were set after the page was gone must not stay on a free frame.
                 frames.clear(frame, flag::OF_PAGE);
                 orphans.push(frame);
             } else {
@@ -198,9 +198,9 @@ impl ZoneLists {
         orphans
     }
 
-    /// Takes a page that its holder has taken out of the index off its list and makes a blank
-    /// frame of it, which the caller frees. None if a reclaimer has it isolated: then the hold
-    /// ends here, and that reclaimer frees the frame when it puts it back.
+    /// Takes a page off its list that its holder has already taken out of the index, and turns it
+    /// into a blank frame, which the caller frees. None if a reclaimer has isolated it: then the
+    /// hold ends here, and the reclaimer frees the frame when it puts it back.
     pub(crate) fn disown(&self, frames: &FrameTable, hold: ExclusiveHold<'_>) -> Option<u32> {
         let mut chains = lock(&self.chains);
         let word = hold.word();

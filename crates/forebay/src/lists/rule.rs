@@ -1,5 +1,5 @@
-//! What a rule of eviction decides. It sees flags and lengths of lists, and returns flags and
-//! numbers; the others do as it says.
+//! What a rule of eviction decides. It sees flags and lengths of lists and returns flags and
+//! numbers; its callers carry them out.
 
 use crate::lists::list::List;
 use crate::lists::queues::ZoneLists;
@@ -7,42 +7,43 @@ use forebay_law::refault::WorkingsetSizes;
 use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets};
 use std::fmt;
 
-/// What becomes of a page at the old end of a list, as far as its touches go.
+/// What becomes of a page at the old end of a list, judged by its touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It may go, if nothing else stands in the way.
+    /// It may go, if nothing else prevents it.
     Free,
     /// It goes to the active list.
     Activate,
-    /// It stays on its list for a further round, which uses these touches up.
+    /// It stays on its list for another round, which uses up these touches.
     Round(u64),
 }
 
-/// How the flags of a page change that goes to another list.
+/// How the flags of a page change when it goes to another list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) set: u64,
     pub(crate) clear: u64,
-    /// The zone grows older by it (spec/reclaim.md 2.8).
+    /// Whether the move adds to the age of the zone (spec/reclaim.md 2.8).
     pub(crate) ages_zone: bool,
 }
 
-/// From where a batch is taken, and what is done with it.
+/// The list from which a batch is taken, and what is done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) list: List,
-    /// Its pages are judged, and may be freed. Others are only deactivated.
+    /// Whether its pages are judged and may be freed; otherwise they are only deactivated.
     pub(crate) is_judged: bool,
 }
 
-/// A rule of eviction. What most of them have in common is here.
+/// A rule of eviction. The defaults are what most rules have in common.
 pub(crate) trait Rule: fmt::Debug + Send + Sync {
-    /// Flags of a page that is new and was not remembered.
+    /// Flags of a new page that is not remembered.
     fn newcomer(&self, _is_anon: bool) -> u64 {
         0
     }
 
-    /// How a page begins that is back `distance` steps after its eviction, if not as a new one.
+    /// How a page starts that comes back `distance` steps after its eviction; none if it starts as
+    /// a new page.
     fn returning(&self, distance: u64, is_file: bool, sizes: &WorkingsetSizes) -> Option<Change>;
 
     /// Whether evictions are remembered.
@@ -55,7 +56,7 @@ pub(crate) trait Rule: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Whether a file page that comes back to be overwritten comes as a new one.
+    /// Whether a file page that comes back to be overwritten starts as a new page.
     fn forgets_overwritten(&self) -> bool {
         false
     }
@@ -63,13 +64,13 @@ pub(crate) trait Rule: fmt::Debug + Send + Sync {
     /// What becomes of a page with the flags `word` at the old end of a list that is judged.
     fn verdict(&self, word: u64) -> Verdict;
 
-    /// How a page changes whose verdict is to be activated.
+    /// How a page changes when its verdict is to activate it.
     fn activation(&self) -> Change;
 
-    /// How a page changes that cannot be freed now, and is to be out of reclaim's way.
+    /// How a page changes when it cannot be freed now and should be out of reclaim's way.
     fn out_of_the_way(&self) -> Change;
 
-    /// The touch that an active page uses up by staying active, if it may.
+    /// The touch that an active page uses up to stay active, if it may stay.
     fn spares_active(&self, _word: u64) -> Option<u64> {
         None
     }
@@ -77,14 +78,14 @@ pub(crate) trait Rule: fmt::Debug + Send + Sync {
     /// How many pages of each list a pass takes.
     fn targets(&self, inputs: &ScanInputs, lists: &ZoneLists, is_kswapd: bool) -> ScanTargets;
 
-    /// From where a batch comes that is due from `list`.
+    /// The list from which a batch that is due from `list` is taken.
     fn source(&self, list: List, lists: &ZoneLists) -> Source;
 
     /// Whether the active list of a kind gives pages up. `refaulted`: pages of the kind came back
     /// too early since the last run.
     fn gives_up(&self, is_file: bool, sizes: &ListSizes, refaulted: bool) -> bool;
 
-    /// Whether active anonymous pages are aged though no pass asks for it.
+    /// Whether active anonymous pages are aged although no pass asks for it.
     fn ages_anon(&self, sizes: &ListSizes) -> bool;
 
     /// What work on one kind of pages has cost: pages written, and pages put back.
@@ -92,7 +93,7 @@ pub(crate) trait Rule: fmt::Debug + Send + Sync {
         32 * written + put_back
     }
 
-    /// Whether the zone counts what is looked at and put back.
+    /// Whether the zone counts the pages that are looked at and put back.
     fn counts_rotations(&self) -> bool {
         false
     }

@@ -1,10 +1,10 @@
-//! S3-FIFO: pages arrive in a small queue, and those that are touched again go to a main one, in
-//! which a touch is worth a further round. Law: `s3_fifo`.
+//! S3-FIFO: pages arrive in a small queue, and pages that are touched again go to a main queue, in
+//! which a touch is worth another round. Law: `s3_fifo`.
 //!
-//! The inactive list of a kind is its small queue and the active list its main one. Shadows are the
-//! ghosts: a zone grows older by each page that is evicted from a small queue, and those that go
-//! from main are forgotten. A page of main carries `WORKINGSET`; one without it, that is there
-//! because it could not be freed, is remembered.
+//! The inactive list of a kind is its small queue, and the active list its main queue. Shadows are
+//! the ghosts: each page that is evicted from a small queue adds to the age of its zone, and pages
+//! that leave main are forgotten. A page of main carries `WORKINGSET`. A page in main without it is
+//! there because it could not be freed, and is remembered.
 
 use crate::lists::list::List;
 use crate::lists::queues::ZoneLists;
@@ -19,7 +19,7 @@ use forebay_law::scan::{ListSizes, ScanInputs, ScanTargets, scan_targets};
 #[derive(Debug)]
 pub(super) struct S3Fifo;
 
-/// What makes a page one of main.
+/// The flags of a page in main.
 const OF_MAIN: u64 = flag::ACTIVE | flag::WORKINGSET;
 
 fn queues(is_file: bool, sizes: &ListSizes) -> QueueSizes {
@@ -83,7 +83,7 @@ impl Rule for S3Fifo {
         }
     }
 
-    /// A kind's pages are due together; whose turn it is, is seen at each batch.
+    /// The pages of a kind are due together; each batch decides which queue has its turn.
     fn targets(&self, inputs: &ScanInputs, _lists: &ZoneLists, _is_kswapd: bool) -> ScanTargets {
         let sizes = &inputs.sizes;
         scan_targets(&ScanInputs {
@@ -111,7 +111,7 @@ impl Rule for S3Fifo {
         }
     }
 
-    /// While it is the small queue's turn, what passes through that is enough.
+    /// While it is the small queue's turn, the pages that pass through it are enough.
     fn gives_up(&self, is_file: bool, sizes: &ListSizes, _refaulted: bool) -> bool {
         turn(queues(is_file, sizes)) == Queue::Main
     }

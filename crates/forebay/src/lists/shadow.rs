@@ -1,10 +1,11 @@
-//! What is remembered of evicted pages: 8 bytes each, as many as there are frames.
+//! What is remembered of evicted pages: 8 bytes for each, and as many pages as there are frames.
 //!
-//! A shadow says in which zone a page was evicted and at which age of that zone, so that its
-//! refault tells how much more memory would have kept it (spec/reclaim.md 2.8). The table is a
-//! set of buckets of four; a full bucket forgets its oldest entry, so the memory is bounded
-//! whatever the files look like. Entries carry a part of the key's hash: one lookup in about a
-//! hundred thousand believes a stranger's shadow, which costs one wrong list, never a wrong byte.
+//! A shadow says in which zone a page was evicted and at which age of that zone. So its refault
+//! shows how much more memory would have kept it (spec/reclaim.md 2.8). The table is a set of
+//! buckets of four; a full bucket forgets its oldest entry, so the memory is bounded, however large
+//! the files are. Entries carry a part of the key's hash: about one lookup in a hundred thousand
+//! finds the shadow of another page, which puts a page on the wrong list and never returns a wrong
+//! byte.
 
 use crate::state::arena::prefetch_line;
 use forebay_base::hash::mix;
@@ -25,18 +26,18 @@ pub(crate) const ZONES_LIMIT: usize = 16;
 /// Bytes of shadow table for each frame.
 pub(crate) const BYTES_PER_FRAME: usize = size_of::<AtomicU64>();
 
-/// What is known of an evicted page.
+/// What is known about an evicted page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shadow {
-    /// Zone from which it was evicted.
+    /// The zone from which it was evicted.
     pub(crate) zone: usize,
-    /// Age of that zone at the eviction, modulo 2^[`AGE_BITS`].
+    /// The age of that zone at the eviction, modulo 2^[`AGE_BITS`].
     pub(crate) age: u64,
-    /// Whether it had been active.
+    /// Whether it was active.
     pub(crate) workingset: bool,
 }
 
-/// At most so many buckets are looked at to count shadows.
+/// How many buckets are looked at, at most, to count shadows.
 const BUCKETS_COUNTED: usize = 4_096;
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ pub(crate) struct Shadows {
 }
 
 impl Shadows {
-    /// A table for the evictions of so many frames; one for none remembers nothing.
+    /// A table for the evictions of this many frames; a table for 0 frames remembers nothing.
     pub(crate) fn new(frames: u32) -> Shadows {
         let buckets = u64::from(frames).div_ceil(WAYS);
         Shadows {
@@ -96,7 +97,7 @@ impl Shadows {
         None
     }
 
-    /// Asks the processor to fetch where the shadow of `key` is.
+    /// Prefetches the bucket of the shadow of `key`.
     #[inline]
     pub(crate) fn prefetch(&self, key: u64) {
         if let Some((bucket, _)) = self.place(key) {
@@ -104,8 +105,8 @@ impl Shadows {
         }
     }
 
-    /// Shadows that are kept now; of a large table an estimate from evenly spread buckets, so that
-    /// asking stays cheap.
+    /// The number of shadows kept now; for a large table an estimate from evenly spread buckets, so
+    /// that the call stays cheap.
     pub(crate) fn len(&self) -> usize {
         if self.entries.is_empty() {
             return 0;

@@ -1,12 +1,12 @@
-//! Touches: four bits of a frame's word, set one after the other by those who read and write.
+//! Touches: four bits of a frame's word, which reads and writes set one after the other.
 //!
-//! The first says that the page was touched at all, and every page that is read in has it soon. The
-//! others are what a rule decides by. A hit sets a bit and moves nothing: the move is left to
-//! reclaim, so that a hit takes no lock.
+//! The first says that the page was touched at all, and every page that is read in has it soon. A
+//! rule decides by the others. A hit sets a bit and moves nothing: the move is left to reclaim, so
+//! that a hit takes no lock.
 
 use crate::state::frame::{ExclusiveHold, FrameTable, SharedHold, flag};
 
-/// In the order in which they are set.
+/// The touches, in the order in which they are set.
 const TOUCHES: [u64; 4] = [
     flag::REFERENCED,
     flag::PROMOTE,
@@ -48,7 +48,7 @@ impl FrameTable {
     }
 }
 
-/// The flag that tells of one more access to the page of `word`; none after four.
+/// The flag that records another access to the page of `word`; none after four.
 #[inline]
 fn next_touch(word: u64) -> u64 {
     if word & flag::CONSTANT != 0 {

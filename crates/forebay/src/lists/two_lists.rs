@@ -1,5 +1,5 @@
-//! Two lists of each kind: a page that was touched again goes to the active one, and an active page
-//! that was not goes back (spec/reclaim.md 2.3 to 2.8). Laws: `scan`, `refault`.
+//! Two lists of each kind: a page that was touched again goes to the active list, and an active
+//! page that was not touched goes back (spec/reclaim.md 2.3 to 2.8). Laws: `scan`, `refault`.
 
 use crate::lists::list::List;
 use crate::lists::queues::ZoneLists;
@@ -60,7 +60,7 @@ impl Rule for TwoLists {
         }
     }
 
-    /// A refault of a file page that was activated shortens the inactive list's part by itself.
+    /// The refault of a file page that was activated shortens the inactive list's part by itself.
     fn gives_up(&self, is_file: bool, sizes: &ListSizes, refaulted: bool) -> bool {
         if is_file {
             inactive_is_under_tenth(sizes.inactive_file, sizes.active_file)

@@ -1,4 +1,4 @@
-//! Frames: one from a free list, and back.
+//! Frames: taken from a free list, and given back.
 
 use crate::counters::Counter;
 use crate::memory::Memory;
@@ -6,7 +6,7 @@ use crate::state::frame::{ExclusiveHold, HOLDS, flag};
 use crate::state::zone::Zone;
 use forebay_law::watermark::{MarkRelief, is_above};
 
-/// A free frame that was taken for a page. It goes back to its free list if it is dropped.
+/// A free frame that was taken for a page. When it is dropped, it goes back to its free list.
 pub(crate) struct FreshFrame<'a> {
     memory: &'a Memory,
     hold: Option<ExclusiveHold<'a>>,
@@ -64,7 +64,7 @@ impl Memory {
         }
     }
 
-    /// Pages that somebody holds, counted over all frames: for a message, never for a decision.
+    /// Pages that are held, counted over all frames: for a message, never for a decision.
     pub(crate) fn held_pages(&self) -> u64 {
         let held = |&frame: &u32| self.frames.word(frame) & (HOLDS | flag::EXCLUSIVE) != 0;
         (0..self.frames.len()).filter(held).count() as u64

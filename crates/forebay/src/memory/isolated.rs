@@ -1,11 +1,11 @@
-//! Frames off their list, and back.
+//! Frames taken off their list, and put back.
 
 use crate::lists::List;
 use crate::memory::Memory;
 use crate::state::batch::Batch;
 use crate::state::zone::Zone;
 
-/// Frames off their list. They go back to it if nothing else is made of them.
+/// Frames taken off their list. When they are dropped, they go back to it.
 pub(crate) struct Isolated<'a> {
     memory: &'a Memory,
     pub(crate) zone: &'a Zone,

@@ -2,15 +2,15 @@
 //!
 //! It owns the frames and their index, the lists on which pages are, the zones with their free
 //! frames, the nodes, and the slots of swap. It never knows the clock, a policy of throttling, the
-//! queue of a store, or what waits: that is a flow.
+//! queue of a store, or a waiter, which is a flow.
 //!
 //! | file | what it answers |
 //! |---|---|
-//! | `zones` | which zones a request may use, what they have to give, what may be dirtied |
-//! | `frames` | a frame from a free list, and back |
-//! | `isolated` | frames off their list, and back |
+//! | `zones` | which zones a request may use, what can be freed there, what may be dirtied |
+//! | `frames` | taking a frame from a free list and giving it back |
+//! | `isolated` | taking frames off their list and putting them back |
 //! | `pages` | the pages of an object; a page that leaves the cache |
-//! | `swap` | which anonymous page has a slot, and whether one can be had |
+//! | `swap` | which anonymous pages have a slot, and whether one is available |
 
 mod frames;
 mod isolated;
@@ -32,7 +32,7 @@ use crate::state::zone::Zone;
 use forebay_base::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
-/// All that the cache holds of pages.
+/// All page memory of a cache.
 pub(crate) struct Memory {
     pub(crate) frames: FrameTable,
     pub(crate) index: Index,
@@ -42,14 +42,14 @@ pub(crate) struct Memory {
     pub(crate) swap: OnceLock<Swap>,
     /// Pages that are never counted as dirtyable: reserves and high marks.
     total_reserve: AtomicU64,
-    /// Callers wait at a gate while a node's reserve is half gone.
+    /// Whether callers wait at a gate while a node's reserve is half gone.
     has_gates: bool,
     /// Where allocations and frees are counted.
     counters: Arc<Counters>,
 }
 
 impl Memory {
-    /// Memory with nothing in it.
+    /// Memory without any pages in it.
     pub(crate) fn new(
         frames: FrameTable,
         (zones, nodes): (Vec<Zone>, Vec<Node>),

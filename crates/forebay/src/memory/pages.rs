@@ -1,4 +1,4 @@
-//! Pages: which of an object's may be resident, and how one leaves the cache.
+//! Pages: which pages of an object may be resident, and how a page leaves the cache.
 
 use crate::counters::Counter;
 use crate::memory::Memory;
@@ -27,9 +27,9 @@ impl Memory {
         self.index.find_to_use(&self.frames, key)
     }
 
-    /// The pages of a range that may be resident: of those that the object ever had (invariant O3)
-    /// what is in stretches that are not empty, or, where those are more than there are frames,
-    /// what a walk over the frames meets.
+    /// The pages of a range that may be resident: among the pages that the object ever had
+    /// (invariant O3), those in stretches that are not empty. If those stretches have more pages
+    /// than there are frames, the pages that a walk over the frames finds.
     pub(crate) fn pages_to_visit(
         &self,
         object: &ObjectState,
@@ -64,7 +64,7 @@ impl Memory {
         of_frames.chain(of_stretches)
     }
 
-    /// Puts a page that is new in the index on a list.
+    /// Puts a page that has just entered the index on a list.
     pub(crate) fn list_new(&self, hold: &mut ExclusiveHold<'_>) {
         let zone = self.zone_of(hold.frame());
         let has_room = || self.swap_has_room();
@@ -95,7 +95,7 @@ impl Memory {
         }
     }
 
-    /// Frees a clean page that reclaim has isolated: what is remembered of it stays in its place.
+    /// Frees a clean page that reclaim has isolated, and remembers its eviction.
     pub(crate) fn evict(&self, zone: &Zone, hold: ExclusiveHold<'_>) -> u32 {
         let (owner, word) = (hold.owner(), hold.word());
         if word & flag::ANON != 0 {
@@ -114,7 +114,7 @@ impl Memory {
         self.release_page(hold);
     }
 
-    /// Takes a clean page that its holder does not want any more out of the cache.
+    /// Takes a clean page out of the cache that its holder no longer wants.
     pub(crate) fn release_page(&self, hold: ExclusiveHold<'_>) {
         let zone = self.zone_of(hold.frame());
         self.index.remove(&self.frames, &hold);
@@ -124,8 +124,8 @@ impl Memory {
         }
     }
 
-    /// A page that reclaim marked goes to the old end of its list, before anybody learns that its
-    /// write ended (spec/reclaim.md 3.6).
+    /// Moves a page that reclaim marked to the old end of its list, before any waiter is told that
+    /// its write ended (spec/reclaim.md 3.6).
     pub(crate) fn rotate_reclaimable(&self, frame: u32) -> bool {
         let word = self.frames.word(frame);
         if word & flag::RECLAIM == 0 {
@@ -139,7 +139,7 @@ impl Memory {
                 .rotate(&self.frames, frame)
     }
 
-    /// Wakes those that wait for writeback on a node by what was written of its pages.
+    /// Notes that pages of a node were written, and wakes the callers that wait for that.
     pub(crate) fn note_written(&self, written: &[PagePointer]) {
         self.for_each_zone(written, |zone, pages| {
             let throttled = self.nodes[zone.node].note_written(pages);

@@ -1,5 +1,5 @@
-//! Swap: which anonymous page has a slot, whether one can be had, and what of memory is as it is
-//! there.
+//! Swap: which anonymous pages have a slot, whether one is available, and which pages have the same
+//! content in memory and in swap.
 
 use crate::memory::Memory;
 use crate::state::backing::Backing;
@@ -21,23 +21,24 @@ pub(crate) struct Swap {
     pub(crate) backing: Arc<Backing>,
     pub(crate) object: ObjectId,
     pub(crate) slots: SwapSlots,
-    /// Vectors of one page: never those of files, which have to be written as well. When more
-    /// pages are on their way than there are vectors, the others get small new ones.
+    /// Vectors of one page. They are never those of files, which have to be written as well. When
+    /// more pages are on their way than there are vectors, the rest get small new ones.
     pub(crate) vectors: IoVectors,
     /// How much is read back at a time.
     pub(crate) ahead: SwapAhead,
-    /// When pages that it refused are tried again.
+    /// When pages that the store refused are tried again.
     pub(crate) retry: Mutex<SwapRetry>,
-    /// Resident anonymous pages that are as they are in swap, or are on their way there: they can
-    /// be freed without another slot.
+    /// Resident anonymous pages whose content is in swap, or on its way there: they can be freed
+    /// without another slot.
     pub(crate) clean_pages: AtomicU64,
-    /// Clean pages count as room. Linux asks for a free slot alone (spec/reclaim.md 2.9): when swap
-    /// is full, all that is reclaimed is pages of files.
+    /// Whether clean pages count as room. Linux asks only for a free slot (spec/reclaim.md 2.9):
+    /// when swap is full, it reclaims only pages of files.
     pub(crate) clean_pages_count: bool,
 }
 
 impl Swap {
-    /// Whether reclaim can free any anonymous page: into a free slot, or because it has one.
+    /// Whether reclaim can free any anonymous page: because a slot is free, or because the page has
+    /// one.
     fn has_room(&self) -> bool {
         let clean_pages = self.clean_pages.load(Ordering::Relaxed);
         self.slots.free_slots() > 0 || self.clean_pages_count && clean_pages > 0
@@ -55,7 +56,7 @@ impl Memory {
         self.swap.get().is_some_and(is_put_off)
     }
 
-    /// An anonymous page has become as it is in swap, or is about to.
+    /// The content of an anonymous page is now in swap, or is about to be.
     pub(crate) fn anonymous_is_clean(&self) {
         if let Some(swap) = self.swap.get() {
             swap.clean_pages.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +70,7 @@ impl Memory {
         }
     }
 
-    /// Frees the slot of a page whose content is not in swap, or no longer wanted.
+    /// Frees the slot of a page whose content is not in swap or is no longer wanted.
     pub(crate) fn give_slot_back(&self, object: &ObjectState, page: u64) {
         let slot = object.swap_slot(page).swap(0, Ordering::AcqRel);
         if slot != 0 {

@@ -1,4 +1,4 @@
-//! Zones: which of them a request may use, what they have to give, and what may be dirtied.
+//! Zones: which of them a request may use, what can be freed in them, and what may be dirtied.
 
 use crate::event::PageLevels;
 use crate::lists::List;
@@ -12,8 +12,9 @@ use forebay_law::throttle::skips_sleep;
 use forebay_law::watermark::{MarkRelief, gate_is_open, is_above};
 use forebay_store::PagePointer;
 
-/// What may be dirtied of `pages` while `over` are to be given up. A quarter stays, for it may be
-/// other pages that are over, and for long: writers of files are not stopped for those.
+/// How many of `pages` may be dirtied while `over` have to be given up. A quarter always may: the
+/// pages over the budget may be other ones, and for a long time, and writers of files are not
+/// stopped for those.
 fn without_over(pages: u64, over: u64) -> u64 {
     pages.saturating_sub(over).max(pages / 4)
 }
@@ -28,7 +29,7 @@ impl Memory {
         &self.zones[zone]
     }
 
-    /// The zones of `node` up to `class`, the lowest first.
+    /// The zones of `node` up to `class`, lowest first.
     pub(crate) fn zones_up_to(&self, node: &Node, class: usize) -> impl Iterator<Item = &Zone> {
         node.zones
             .clone()
@@ -52,7 +53,7 @@ impl Memory {
         std::iter::once(&self.nodes[first]).chain(others)
     }
 
-    /// Whether a node has so much free that its callers need not wait (spec/reclaim.md 6.2).
+    /// Whether a node has enough free frames that its callers need not wait (spec/reclaim.md 6.2).
     pub(crate) fn is_gate_open(&self, node: &Node) -> bool {
         if !self.has_gates {
             return true;
@@ -62,8 +63,8 @@ impl Memory {
         gate_is_open(free, zones().map(|zone| zone.marks().min).sum())
     }
 
-    /// Calls `act` with a zone and how many pages in a row lie in it, until it has heard of all of
-    /// `pages`.
+    /// Calls `act` for each run of neighbouring `pages` in one zone, with the zone and the length
+    /// of the run.
     pub(crate) fn for_each_zone(&self, pages: &[PagePointer], act: impl Fn(&Zone, u64)) {
         let mut left = pages;
         while let Some(&first) = left.first() {
@@ -75,7 +76,7 @@ impl Memory {
         }
     }
 
-    /// Whether reclaiming everything that can be would let a request of `node` pass.
+    /// Whether a request of `node` could succeed if everything reclaimable were reclaimed.
     pub(crate) fn may_succeed(&self, node: usize) -> bool {
         self.zone_list(node).any(|(_, zone, class)| {
             let available = zone.free_pages() + self.reclaimable_pages(zone);
@@ -85,7 +86,7 @@ impl Memory {
     }
 
     /// Whether a reclaimer without progress on `node` need not wait (spec/reclaim.md 5.4): less
-    /// than half of what it could free waits for a write, or the node was given up.
+    /// than half of what it could free waits for a write, or the node counts as hopeless.
     pub(crate) fn skips_throttle(&self, node: &Node) -> bool {
         let (mut pending, mut reclaimable) = (0, 0);
         for zone in self.zones_up_to(node, node.top_class()) {
@@ -113,7 +114,7 @@ impl Memory {
         limits::zone_is_ok(pending, limit)
     }
 
-    /// Pages of the zone that reclaim could free, if all went well.
+    /// Pages of the zone that reclaim could free in the best case.
     pub(crate) fn reclaimable_pages(&self, zone: &Zone) -> u64 {
         let sizes = self.lists.of(zone.number).sizes();
         let anon = if self.swap_has_room() {
@@ -124,7 +125,7 @@ impl Memory {
         sizes.inactive_file + sizes.active_file + anon
     }
 
-    /// What an event says of the pages of a zone.
+    /// What an event says about the pages of a zone.
     pub(crate) fn levels(&self, zone: &Zone) -> PageLevels {
         let lists = self.lists.of(zone.number);
         PageLevels {
@@ -137,7 +138,8 @@ impl Memory {
         }
     }
 
-    /// Whether all that a zone could give was looked at six times since it last gave anything.
+    /// Whether every page that could be freed in a zone was looked at six times since one was last
+    /// freed there.
     pub(crate) fn is_unreclaimable(&self, zone: &Zone) -> bool {
         let scanned = zone.scanned_in_vain.load(Ordering::Relaxed);
         history::is_unreclaimable(scanned, self.reclaimable_pages(zone))
@@ -148,7 +150,7 @@ impl Memory {
         self.zones.iter().map(Zone::pages_over).sum()
     }
 
-    /// Memory that may be dirtied (spec/writeback.md 2.2).
+    /// Memory that may be dirtied (spec/writeback.md 2.2), pages.
     pub(crate) fn dirtyable_pages(&self) -> u64 {
         let (mut free, mut file) = (0, 0);
         for zone in &self.zones {
@@ -161,8 +163,8 @@ impl Memory {
         without_over(available_pages(free, file, reserve), self.pages_over())
     }
 
-    /// Where file pages are until they are used for the first time, pages: what is read too far
-    /// ahead pushes itself out of there.
+    /// Room for file pages until they are first used, pages: what is read further ahead than this
+    /// pushes itself out.
     pub(crate) fn room_for_new_pages(&self) -> u64 {
         let room =
             |zone: &Zone| zone.free_pages() + self.lists.of(zone.number).sizes().inactive_file;
@@ -177,7 +179,7 @@ impl Memory {
         without_over(dirtyable, zone.pages_over())
     }
 
-    /// Sums up what the zones keep from being dirtied.
+    /// Sums up the pages of the zones that never count as dirtyable.
     pub(crate) fn note_reserves(&self) {
         let reserved = self.zones.iter().map(Zone::reserved_pages).sum();
         self.total_reserve.store(reserved, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! The historic choices, each a small enum whose values have names.
 //!
-//! The values of a choice are in the order in which they came: an older one is less.
+//! The values of a choice are in historic order: an older value is less.
 
 macro_rules! choices {
     ($($(#[$doc:meta])* $choice:ident {
@@ -39,41 +39,43 @@ macro_rules! choices {
 
 choices! {
     /// Which reclaimer writes dirty file pages, and what becomes of those that it does not write
-    /// (spec/reclaim.md 3.3). Anonymous pages are written by all of them.
+    /// (spec/reclaim.md 3.3). All of them write anonymous pages.
     ReclaimWriteback {
-        /// Whoever reclaims writes what it meets (a; up to 3.1).
+        /// Every reclaimer writes the dirty pages that it meets (a; up to 3.1).
         Anybody => "a",
-        /// kswapd alone (b; the first patch of 2011).
+        /// Only kswapd (b; the first patch of 2011).
         Kswapd => "b",
-        /// kswapd alone, and in trouble only: from priority 9 on. What is not written is marked to
-        /// be freed when its flusher has written it (e; the whole series, 3.2 to 3.10).
+        /// Only kswapd, and only in trouble: from priority 9 on. Pages that are not written are
+        /// marked to be freed when the flusher has written them (e; the whole series, 3.2 to 3.10).
         Marked => "e",
-        /// kswapd alone, where a whole batch was dirty and no flusher had it, and only pages met
-        /// for the second time; others go to the active list (f2; 4.11 to 5.15).
+        /// Only kswapd, if a whole batch was dirty and not yet queued by a flusher, and only pages
+        /// that it meets for the second time; others go to the active list (f2; 4.11 to 5.15).
         KswapdWhereMetTwice => "f2",
         /// As before, but reclaimers wait for events (g; 5.16 to 6.15).
         KswapdAtLast => "g",
-        /// No reclaimer: the flusher alone writes file pages (h; 6.16 and later).
+        /// No reclaimer: only the flusher writes file pages (h; 6.16 and later).
         #[default]
         Never => "h",
     }
 
-    /// For what a reclaimer waits that makes no progress (spec/reclaim.md 3.5 and 5).
+    /// What a reclaimer without progress waits for (spec/reclaim.md 3.5 and 5).
     ReclaimThrottle {
         /// Naps at the call sites of 3.0, until no store is congested (T0).
         Linux30 => "3.0",
-        /// The same, and a nap where much of a batch is under writeback (T1; 3.2 to 3.10).
+        /// The same, and a nap if much of a batch is under writeback (T1; 3.2 to 3.10).
         Linux32 => "3.2",
-        /// A nap of any reclaimer whose batch has pages met again under writeback (T3; 3.16 to
-        /// 4.14).
+        /// A nap of any reclaimer whose batch has pages under writeback that were met before (T3;
+        /// 3.16 to 4.14).
         Linux411 => "4.11",
-        /// The same, once for a pass over a node (T4; 5.15).
+        /// The same, once for each pass over a node (T4; 5.15).
         Linux515 => "5.15",
-        /// Events, as posted in September 2021 (v2): they end a wait of 100 ms for each reason.
+        /// Events, as posted in September 2021 (v2): they end a wait of 100 ms, whatever its
+        /// reason.
         PostedV2 => "v2",
         /// Events, as in the release candidates of 5.16: half a second without progress.
         Linux516Rc => "5.16-rc",
-        /// Events, and a tick at most where nobody's progress helps (T7; 5.16 and later).
+        /// Events, and a tick at most if no other reclaimer's progress would help (T7; 5.16 and
+        /// later).
         #[default]
         Events => "events",
     }
@@ -81,14 +83,14 @@ choices! {
     /// How a writer that dirties too fast is slowed (spec/writeback.md 5 and 6).
     DirtyThrottle {
         /// It writes a chunk of its store's pages itself whenever that store is over its part, and
-        /// naps ever longer (2.6.32).
+        /// takes ever longer naps (2.6.32).
         ForegroundPerStore => "foreground-2.6.32",
-        /// It does so while its own part, or the whole limit, is exceeded (3.1).
+        /// It does so while its own part or the whole limit is exceeded (3.1).
         Foreground => "foreground",
-        /// It sleeps so long that its rate meets the store's measured bandwidth: 10 ms and more,
-        /// as Linux does (3.2 and later).
+        /// It sleeps long enough for its rate to match the store's measured bandwidth: 10 ms and
+        /// more, as in Linux (3.2 and later).
         IoLess => "io-less",
-        /// The same rate by short sleeps, a little after each of its writes.
+        /// The same rate with short sleeps, a little after each of its writes.
         #[default]
         Paced => "paced",
     }
@@ -102,12 +104,12 @@ choices! {
         HalfSecond => "bandwidth",
     }
 
-    /// How many writes of the flusher are under way at one store.
+    /// How many writes of the flusher may be under way at one store.
     WriteDepth {
         /// As many as its queue has room for: a disk's 128 requests are 64 MiB (before the block
         /// layer kept writes from holding up reads, Linux 4.10 and multi-queue devices).
         FullQueue => "queue",
-        /// As many as it does in a fifth of a second.
+        /// As many as the store finishes in a fifth of a second.
         #[default]
         FifthOfSecond => "fifth",
     }
@@ -117,7 +119,7 @@ choices! {
         /// Dirty pages go wherever a frame is free (before 3.3).
         Off => "off",
         /// Each zone takes its share of the dirty limit; allocations for writing pass over a zone
-        /// that has it (3.3 to 4.7).
+        /// that has reached it (3.3 to 4.7).
         #[default]
         Proportional => "zone",
         /// Each node does (4.8 and later).
@@ -128,25 +130,26 @@ choices! {
     KswapdSleep {
         /// For every zone (3.0 to 3.16).
         EveryZone => "3.0",
-        /// For every zone up to the class asked for, which is class 0 when nobody has asked since:
-        /// it falls asleep on the smallest zone. Any balanced zone clears the node's flags (4.11).
+        /// For every zone up to the requested class, which is class 0 if there was no request
+        /// since: it goes to sleep when the smallest zone is balanced. Any balanced zone clears the
+        /// node's flags (4.11).
         ForClassZero => "vanilla",
         /// The same, but one balanced zone is enough (first preparation patch of 2017).
         AnyZone => "fixcheck",
         /// The same, and only the sleep test clears the flags (both preparation patches).
         Clear => "clear",
-        /// For the highest class asked for or worked for; but when it cannot sleep it goes on for
-        /// class 0 (4.12 to 5.2).
+        /// For the highest class that was requested or worked for; but when it cannot sleep, it
+        /// goes on for class 0 (4.12 to 5.2).
         KeepAwake => "keepawake",
-        /// For the highest class that was asked of it, or the last one it worked for (5.3 and
-        /// later, the repair of 2019).
+        /// For the highest class that was requested, or the last one it worked for (5.3 and later,
+        /// the repair of 2019).
         #[default]
         ForRequestedClass => "requested",
     }
 
     /// What kswapd balances (spec/reclaim.md 4.3 and 4.4).
     KswapdBalance {
-        /// Each zone for itself, until all are above their high marks (3.0 to 4.7).
+        /// Each zone by itself, until all are above their high marks (3.0 to 4.7).
         Zones => "zones",
         /// The node, until one zone that the requests may use is above its high mark (4.8 and
         /// later).
@@ -154,8 +157,8 @@ choices! {
         Node => "node",
     }
 
-    /// By which rule pages are evicted. What the choices `active_references`, `inactive_share` and
-    /// `refaults` say is about two lists alone, and so are the rotations of `scan_balance`.
+    /// The rule by which pages are evicted. The choices `active_references`, `inactive_share` and
+    /// `refaults`, and the rotations of `scan_balance`, apply only to two lists.
     Eviction {
         /// Two lists: a second touch makes a page active (spec/reclaim.md 2.3 to 2.8).
         #[default]
@@ -164,13 +167,13 @@ choices! {
         S3Fifo => "s3-fifo",
     }
 
-    /// What later touches are worth to an active page (spec/reclaim.md 2.6).
+    /// The worth of later touches to an active page (spec/reclaim.md 2.6).
     ActiveReferences {
-        /// Nothing: it is deactivated all the same, as Linux does with pages that are read by
+        /// Nothing: it is deactivated nevertheless, as Linux does with pages that are read by
         /// system calls.
         Ignored => "ignored",
-        /// Up to three after the first are counted, and each takes the page once more around the
-        /// active list.
+        /// Up to three after the first are counted, and each takes the page around the active list
+        /// once more.
         #[default]
         Counted => "counted",
     }
@@ -181,8 +184,8 @@ choices! {
         Half => "half",
         /// A part that falls with the square root of the size; a half up to 1 GiB (4.7 to 4.11).
         SquareRoot => "square-root",
-        /// The same, and the active list gives pages up whatever its size while evicted pages
-        /// come back too early (4.12 and later).
+        /// The same, and while evicted pages come back too early, the active list gives pages up
+        /// whatever its size (4.12 and later).
         SquareRootOrRefaults => "square-root-or-refaults",
         /// A tenth of the file pages: enough to see a second touch, little to spend on pages that
         /// are read once.
@@ -201,16 +204,18 @@ choices! {
         Activated => "activated",
     }
 
-    /// By what reclaim shares its work between anonymous and file pages (spec/reclaim.md 2.9).
+    /// How reclaim divides its work between anonymous and file pages (spec/reclaim.md 2.9).
     ScanBalance {
-        /// By how many pages of each kind were put back; small lists always a little (up to 3.4).
+        /// By how many pages of each kind were put back; small lists are always scanned a little
+        /// (up to 3.4).
         EarlyRotations => "rotations-3.0",
         /// By how many pages of each kind were put back (up to 5.7).
         Rotations => "rotations",
         /// By what writing and reading back pages of each kind has cost (5.8 to 6.2): dirty file
         /// pages that reclaim meets in vain cost nothing.
         IoCost => "cost-5.8",
-        /// By what reclaiming each kind has cost, pages looked at in vain with it (6.3 and later).
+        /// By what reclaiming each kind has cost, including pages looked at in vain (6.3 and
+        /// later).
         #[default]
         Cost => "cost",
     }
@@ -219,16 +224,17 @@ choices! {
     Readahead {
         /// At most as far as the setting says, whatever the store (Linux).
         Fixed => "fixed",
-        /// At least so far, and as far as its store needs to be busy while the reader waits.
+        /// At least as far as that, and as far as its store needs to be kept busy while the reader
+        /// waits.
         #[default]
         Measured => "measured",
     }
 
-    /// How many objects a pass asks back of the caches beside the pages (spec/reclaim.md 2.11).
+    /// How many objects a pass asks the caches beside the pages to give up (spec/reclaim.md 2.11).
     ShrinkDemand {
-        /// Twice the part that it looked at of the pages (up to 4.15).
+        /// Twice the fraction of the pages that it looked at (up to 4.15).
         ByScan => "scanned",
-        /// A part by its priority, whatever became of the pages (4.16 and later).
+        /// A fraction by its priority, whatever became of the pages (4.16 and later).
         #[default]
         ByPriority => "priority",
     }

@@ -1,9 +1,9 @@
-//! What a policy asks of the past, resolved once: each cache is made with its [`Past`], which is
-//! empty under today's policy.
+//! What a policy takes over from older kernels, resolved once: each cache is made with its
+//! [`Past`], which is empty under today's policy.
 //!
-//! A flow of today has a hook where the past did something else: one field of [`Past`]. What older
-//! kernels did there is in `flow/history`. Where the past differed only in a number, or in a part
-//! that it had not, the state is made accordingly, and no flow asks at all.
+//! A flow of today has a hook where older kernels did something else: a field of [`Past`]. What
+//! they did there is in `flow/history`. If they differed only in a number, or lacked a part, the
+//! state is made accordingly and no flow has to ask.
 
 use crate::policy::{
     ClosedFiles, DirtyThrottle, FlushChunk, KswapdBalance, KswapdSleep, Policy, ReclaimThrottle,
@@ -33,7 +33,7 @@ pub(crate) struct Past {
     pub(crate) early_events: Option<EarlyProgress>,
     /// Reclaimers write file pages, or ask for their writing (before 6.16).
     pub(crate) writes: Option<ReclaimWriteback>,
-    /// What becomes of a page at the end of its list goes by one of the older rules.
+    /// What becomes of a page at the end of its list is decided by one of the older rules.
     pub(crate) judges: bool,
     /// Caches beside the pages are asked by one of the older rules.
     pub(crate) caches: bool,
@@ -51,7 +51,7 @@ pub(crate) struct PastKswapd {
 }
 
 impl PastKswapd {
-    /// Nothing was.
+    /// The kswapd of today.
     pub(crate) const TODAY: PastKswapd = PastKswapd {
         sleep: None,
         balances_zones: false,
@@ -65,8 +65,8 @@ impl PastKswapd {
     }
 
     /// Whether a node that has no zone up to a class is balanced for that class. Up to the second
-    /// preparation patch of 2017 the question was for one balanced zone, and where there was none
-    /// the answer was no: kswapd of a node without small zones never slept.
+    /// preparation patch of 2017, kswapd looked for one balanced zone, and if there was no zone at
+    /// all the answer was no: the kswapd of a node without small zones never slept.
     pub(crate) fn balances_without_zones(self) -> bool {
         self.counts_failures() || self.sleep == Some(KswapdSleep::EveryZone)
     }
@@ -117,13 +117,13 @@ impl Past {
         self.kswapd.is_some_and(|past| past.balances_zones)
     }
 
-    /// Whether reclaimers wait for events, and for as long as today.
+    /// Whether reclaimers wait for events, and as long as today.
     pub(crate) fn waits_for_events(&self) -> bool {
         self.naps.is_none() && self.early_events.is_none()
     }
 }
 
-/// Numbers and parts that state is made with.
+/// Numbers and parts with which the state is made.
 impl Policy {
     /// How far the watermarks lie apart, if the setting is `per_ten_thousand` of a zone.
     pub(crate) fn mark_spacing(&self, per_ten_thousand: u64) -> MarkSpacing {
@@ -134,7 +134,7 @@ impl Policy {
     }
 
     /// Whether the flusher lets a store's queue run full. Then each request has a long vector,
-    /// beside the budget.
+    /// outside the budget.
     pub(crate) fn fills_queues(&self) -> bool {
         self.write_depth == WriteDepth::FullQueue
     }
@@ -144,7 +144,7 @@ impl Policy {
         self.reclaim_throttle > ReclaimThrottle::Linux32
     }
 
-    /// Whether every writer is asked at each of its pages while the hard limit is reached.
+    /// Whether every writer is checked at each of its pages while the hard limit is reached.
     pub(crate) fn stops_at_hard_limit(&self) -> bool {
         self.dirty_throttle == DirtyThrottle::Paced
     }

@@ -1,5 +1,5 @@
-//! The sets of choices that have names: kernels as they were, and each of the five changes alone
-//! on the kernel for which it was made.
+//! The named sets of choices: kernels as they were, and each of the five changes alone on the
+//! kernel for which it was made.
 
 use super::{
     ActiveReferences, ClosedFiles, DirtyThrottle, Eviction, FlushChunk, InactiveShare,

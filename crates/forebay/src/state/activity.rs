@@ -1,12 +1,12 @@
-//! When somebody was at work for a store: how long it was busy, and how long it stood idle though a
-//! writer of it was paused.
+//! When a store was at work: how long it was busy, and how long it stood idle although one of its
+//! writers was paused.
 //!
 //! A store is busy while it has requests (writes of files, and commits) and while a round chooses
-//! what to write next. Its rate is what it wrote in the time in which it was busy: a store that
-//! gets too little to do is not slow (docs/decisions/0031).
+//! what to write next. Its rate is what it wrote while it was busy: a store that gets too little to
+//! do is not slow (docs/decisions/0031).
 //!
-//! invariant A1: nobody's part of these sums is counted twice: they go on by the clock, whoever and
-//! however many are at work or paused.
+//! invariant A1: no instant is counted twice in one of these sums: they follow the clock, however
+//! many requests, rounds or pauses are under way.
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -35,15 +35,15 @@ struct Now {
     /// There was something to write when the store became idle, or when a writer began to pause.
     has_work: bool,
     times: ActivityTimes,
-    /// Until when `times` are.
+    /// The instant up to which `times` are.
     until: Instant,
-    /// When a request ended last, or the first of those under way began.
+    /// When a request last ended, or when the first of those under way began.
     answered: Instant,
     /// When the last request or round ended.
     idle_since: Instant,
 }
 
-/// Whom a change is about.
+/// What a change is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// A write of file pages, or a commit, that the store has.
@@ -99,7 +99,7 @@ impl Activity {
         inner.is_idle_while_throttled()
     }
 
-    /// `part` ends at `now`; what it returns is that of [`Activity::begins`].
+    /// `part` ends at `now`. Returns the same as [`Activity::begins`].
     pub(crate) fn ends(&self, part: Part, now: Instant) -> bool {
         let mut inner = lock(&self.0);
         inner.advance(now);
@@ -126,7 +126,7 @@ impl Activity {
         inner.times
     }
 
-    /// For how long it has had requests and answered none.
+    /// For how long the store has had requests and answered none.
     pub(crate) fn silent(&self, now: Instant) -> Span {
         let inner = lock(&self.0);
         if inner.requests == 0 {
@@ -136,7 +136,7 @@ impl Activity {
         }
     }
 
-    /// For how long nobody has been at work; nothing if somebody is.
+    /// For how long the store has been idle; none if it is at work.
     pub(crate) fn idle(&self, now: Instant) -> Span {
         let inner = lock(&self.0);
         if inner.is_busy() {
@@ -186,7 +186,7 @@ mod tests {
         assert!(!activity.begins(Part::Pause, at(5)));
         assert!(activity.ends(Part::Request, at(10)));
         activity.note_work(true);
-        // A round alone keeps no device busy.
+        // A round alone does not keep a device busy.
         assert!(activity.begins(Part::Round, at(12)));
         activity.note_work(true);
         assert!(!activity.begins(Part::Request, at(20)));

@@ -12,7 +12,7 @@ use forebay_store::PagePointer;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ptr::NonNull;
 
-/// Bytes that the processor fetches at once.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
 /// Asks the processor to fetch the line at `address`.
@@ -28,7 +28,7 @@ pub(crate) fn prefetch_line<T>(address: *const T) {
     let _ = address;
 }
 
-/// Page memory of every frame, in frame order.
+/// The page memory of all frames, in frame order.
 #[derive(Debug)]
 pub(crate) struct Arena {
     base: NonNull<u8>,
@@ -43,18 +43,18 @@ unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
 
-/// Huge pages are 2 MiB where they matter here; the mapping starts on such a boundary.
+/// The mapping starts on a boundary of 2 MiB, the size of the huge pages that matter here.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 impl Arena {
-    /// Maps memory for `frames` pages, in huge pages where the system gives them, and touches
-    /// each page once if `prefault`, so that no later access meets a fault. Phantom pages get
+    /// Maps memory for `frames` pages, in huge pages where the system gives them, and touches each
+    /// page once if `prefault`, so that no later access causes a page fault. Phantom pages get
     /// addresses only.
     pub(crate) fn new(frames: u32, memory: PageMemory, prefault: bool) -> std::io::Result<Arena> {
         let bytes = frames as usize * PAGE_BYTES;
         let roomy_bytes = bytes + HUGE_PAGE_BYTES;
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
-        // memory that anybody else knows of.
+        // memory that is in use.
         let start = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
@@ -72,7 +72,7 @@ impl Arena {
             // SAFETY: the bytes before the aligned start belong to the mapping and are not used.
             unsafe { rustix::mm::munmap(start, slack)? };
         }
-        // A program that locks its memory would pay for what is left behind the last page too.
+        // A program that locks its memory would also pay for what is left past the last page.
         let rest = roomy_bytes - slack - bytes;
         if rest > 0 {
             // SAFETY: the bytes past the last page belong to the mapping and are not used.
@@ -138,8 +138,8 @@ impl Arena {
         (self.pointer(0), self.frames as usize * PAGE_BYTES)
     }
 
-    /// Asks the system for huge pages, or not to make any: it would fill the gaps again that
-    /// [`Arena::give_up`] has left.
+    /// Asks the system for huge pages, or asks it to make none, because a huge page would fill the
+    /// gaps that [`Arena::give_up`] has left.
     pub(crate) fn want_huge_pages(&self, wanted: bool) {
         let advice = if wanted && !self.is_phantom {
             Advice::LinuxHugepage
@@ -153,7 +153,7 @@ impl Arena {
     }
 
     /// Asks the processor to fetch the first `lines` cache lines of the page of `frame`, so that
-    /// memory answers while the frame word is still being settled.
+    /// the bytes arrive while the frame word is still being changed.
     #[inline]
     pub(crate) fn prefetch(&self, frame: u32, lines: usize) {
         if self.is_phantom {

@@ -3,8 +3,8 @@
 //! invariant B1: the sum over all backings of reclaimable pages is the number of dirty file
 //! pages, and that of pages under writeback is at most the cache's.
 //! invariant B2: an object with a dirty page, or with one that only waits for a commit, is on
-//! exactly one list of its backing, or taken by the flusher, or a writer is about to put it there
-//! that has not returned yet.
+//! exactly one list of its backing, or taken by the flusher, or a writer that has not returned yet
+//! is about to put it there.
 
 use crate::settings::BackingSettings;
 use crate::state::activity::Activity;
@@ -43,30 +43,31 @@ pub(crate) struct Rates {
     pub(crate) updated_ms: u64,
     /// For how long the store had been busy by then.
     pub(crate) busy_stamp: Span,
-    /// Samples of bandwidth so far: 0 means that the rate is the initial guess.
+    /// Samples of bandwidth so far; 0 means that the rate is still the initial guess.
     pub(crate) samples: u64,
-    /// Those of them in which the store had enough to do.
+    /// Samples in which the store had enough to do.
     pub(crate) full_samples: u64,
 }
 
-/// How an object was put on the list of those with work left.
+/// How an object was put on the list of objects with work left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AddedLeft {
-    /// There was nothing else to write.
+    /// The flusher had nothing else to write.
     pub(crate) was_idle: bool,
     pub(crate) is_put_off: bool,
 }
 
-/// A store that refused everything for so long and takes one write is well again, ms.
+/// A store that has refused everything for this long and then takes one write counts as recovered,
+/// ms.
 const REFUSING_MS: u64 = 500;
-/// Callers that are refused are answered with another try so often, ms.
+/// How often refused callers can cause another try, ms.
 const ASKED_MS: u64 = 250;
 
 /// Writes for which the lists of a store have room from the start.
 const ROOM: usize = 128;
 
-/// A commit that has begun and that a committer carries out. If it is dropped, nobody knows how the
-/// commit ended.
+/// A commit that has begun and that a committer carries out. If it is dropped, the outcome of the
+/// commit is unknown.
 #[derive(Debug)]
 pub(crate) struct CommitTurn {
     pub(crate) object: Arc<ObjectState>,
@@ -111,7 +112,7 @@ pub(crate) struct WriteQueue {
     pub(crate) vectors: IoVectors,
     /// Writes that may always be under way, however slow the store is.
     pub(crate) least_writes: u64,
-    /// Where its congestion is noted, if somebody asks for that.
+    /// Where its congestion is noted, if a policy asks for that.
     pub(crate) congestion: Option<Arc<Congestion>>,
 }
 
@@ -128,15 +129,16 @@ pub(crate) struct Backing {
     pub(crate) written: AtomicU64,
     /// Pages whose last write failed: dirty, and kept.
     pub(crate) failed_pages: AtomicU64,
-    /// Why the last write that failed did.
+    /// Why the last failed write failed.
     last_failure: Mutex<Failure>,
-    /// Since when (ms) every write that ended has failed; 0: the last one was taken.
+    /// Since when (ms) every write that ended has failed; 0: the last one succeeded.
     refusing_since_ms: AtomicU64,
-    /// How often all that is put off was to be tried again at once, and when a caller asked last.
+    /// How often everything that was put off became due at once, and when a caller last asked for
+    /// that.
     pardons: AtomicU64,
     asked_ms: AtomicU64,
     pub(crate) exceeded: AtomicBool,
-    /// Writers that were throttled here so far.
+    /// Writers throttled here so far.
     pub(crate) writers_seen: AtomicU64,
     pub(crate) rates: Mutex<Rates>,
     pub(crate) lists: Mutex<FlusherLists>,
@@ -144,19 +146,19 @@ pub(crate) struct Backing {
     outstanding: Mutex<Outstanding>,
     commits: Mutex<CommitQueue>,
     pub(crate) wake_committer: WaitQueue,
-    /// Short vectors for writes of files to this store alone: it is written to whatever the others
-    /// do, and whoever reads.
+    /// Short vectors for writes of files to this store alone, so that it can be written to whatever
+    /// other stores and readers do.
     pub(crate) vectors: IoVectors,
     /// Writes that may always be under way, however slow it is.
     pub(crate) least_writes: u64,
     pub(crate) writes_in_flight: AtomicU32,
-    /// Those of them that are of files and not of swap.
+    /// Writes under way that are of files and not of swap.
     pub(crate) file_writes_in_flight: AtomicU32,
-    /// Pages of files in them.
+    /// Pages in those writes.
     pub(crate) pages_in_flight: AtomicU64,
-    /// Told whenever a write ends.
+    /// Notified whenever a write ends.
     pub(crate) write_ended: WaitQueue,
-    /// What the store last said of its congestion, for those that ask.
+    /// What the store last said about its congestion, for policies that ask.
     congested: AtomicBool,
     congestion: Option<Arc<Congestion>>,
     pub(crate) activity: Activity,
@@ -233,22 +235,22 @@ impl Backing {
         }
     }
 
-    /// Its queue has become longer or shorter: asks the store whether it is congested, for those
-    /// that want to know.
+    /// The store's queue has become longer or shorter: asks the store whether it is congested, if a
+    /// policy wants to know.
     pub(crate) fn queue_changed(&self) {
         if let Some(congestion) = &self.congestion {
             congestion.note(&self.congested, self.store.is_congested());
         }
     }
 
-    /// One write less is under way.
+    /// A write is no longer under way.
     pub(crate) fn write_is_over(&self) {
         self.writes_in_flight.fetch_sub(1, Ordering::AcqRel);
         self.queue_changed();
         self.write_ended.wake_all();
     }
 
-    /// Whether the store said last that it is congested.
+    /// Whether the store last said that it is congested.
     pub(crate) fn is_congested(&self) -> bool {
         self.congested.load(Ordering::Relaxed)
     }
@@ -260,7 +262,7 @@ impl Backing {
         let _ = since.compare_exchange(0, now_ms.max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Why the last write that failed did; of no meaning where none has.
+    /// Why the last failed write failed; meaningless if none has failed.
     pub(crate) fn last_failure(&self) -> Failure {
         *lock(&self.last_failure)
     }
@@ -270,8 +272,8 @@ impl Backing {
         self.reclaimable.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }
 
-    /// The same of files alone. What goes to swap here is not for their writers to wait for: it
-    /// may never end.
+    /// The same, of files alone. Writers of files do not wait for what goes to swap here, because
+    /// that may never end.
     pub(crate) fn file_pages(&self) -> u64 {
         self.reclaimable.load(Ordering::Relaxed)
             + self.uncommitted.load(Ordering::Relaxed)
@@ -284,14 +286,14 @@ impl Backing {
         let mut queueing = lock(&object.queueing);
         if queueing.place != QueuePlace::None {
             if queueing.retry.is_on() && !self.waits(&queueing, object, now_ms()) {
-                // Beside the pages that wait for their next try there are others now.
+                // The object now has other pages beside those that wait for their next try.
                 lock(&self.lists).hurry(&queueing, object.number);
             }
             return false;
         }
         queueing.place = QueuePlace::Queued;
         if queueing.retry.is_on() {
-            // A failed write waits for its own time and not until the page is old again.
+            // A failed write waits until its retry is due, not until the page is old again.
             return self.add_left(&mut queueing, object, now_ms()).was_idle;
         }
         let mut lists = lock(&self.lists);
@@ -306,7 +308,7 @@ impl Backing {
         queueing.retry.waits(now_ms, self.pardons(), has_untried)
     }
 
-    /// Puts an object on the list of those that have work left, or on that of those put off.
+    /// Puts an object on the list of objects with work left, or on the list of those put off.
     pub(crate) fn add_left(
         &self,
         queueing: &mut Queueing,
@@ -324,12 +326,12 @@ impl Backing {
         }
     }
 
-    /// How often all that is put off was to be tried again at once.
+    /// How often everything that was put off became due at once.
     pub(crate) fn pardons(&self) -> u64 {
         self.pardons.load(Ordering::Relaxed)
     }
 
-    /// All that is put off is to be tried again at once: there may be room again.
+    /// Makes everything that is put off due at once: there may be room again.
     pub(crate) fn pardon(&self) {
         self.pardons.fetch_add(1, Ordering::Relaxed);
         if lock(&self.lists).hurry_all() {
@@ -346,7 +348,7 @@ impl Backing {
         since_ms != 0 && now_ms.saturating_sub(since_ms) >= REFUSING_MS
     }
 
-    /// A caller that was refused asks for another try, which it gets a few times a second.
+    /// A refused caller asks for another try, which is granted a few times a second.
     pub(crate) fn ask_for_retry(&self, now_ms: u64) {
         let last = self.asked_ms.load(Ordering::Relaxed);
         let is_first = now_ms >= last + ASKED_MS
@@ -370,7 +372,8 @@ impl Backing {
         let since = &self.refusing_since_ms;
         if since.load(Ordering::Relaxed) != 0 {
             let since_ms = since.swap(0, Ordering::Relaxed);
-            // Where good pages lie beside bad ones each is taken between failures: no news.
+            // Where good pages lie beside bad ones, good writes end between failures, so one of
+            // them says nothing new.
             if since_ms != 0 && now_ms.saturating_sub(since_ms) >= REFUSING_MS {
                 self.pardon();
             }
@@ -398,7 +401,7 @@ impl Backing {
         }
     }
 
-    /// Leaves a commit to the committers, or gives it back if they have ended.
+    /// Hands a commit to the committers, or gives it back if they have ended.
     pub(crate) fn ask_commit(&self, asked: CommitTurn) -> Result<(), CommitTurn> {
         {
             let mut commits = lock(&self.commits);
@@ -411,7 +414,7 @@ impl Backing {
         Ok(())
     }
 
-    /// The next commit. If there is none and `is_closing`, none will come any more.
+    /// The next commit. If there is none and `is_closing`, no more will come.
     pub(crate) fn next_commit(&self, is_closing: bool) -> Option<CommitTurn> {
         let mut commits = lock(&self.commits);
         let next = commits.waiting.pop_front();
@@ -419,20 +422,20 @@ impl Backing {
         next
     }
 
-    /// Writes of `object` are about to be taken: their sequence number, which is outstanding until
-    /// [`Backing::write_ends`] has been called for this and for each that joined.
+    /// Writes of `object` are about to begin. Returns their sequence number, which is outstanding
+    /// until [`Backing::write_ends`] has been called for this write and for each that joined.
     pub(crate) fn write_begins(&self, object: u32) -> u64 {
         lock(&self.outstanding).begin(object)
     }
 
-    /// One more write under a sequence number that is outstanding.
+    /// Another write under a sequence number that is outstanding.
     pub(crate) fn write_joins(&self, sequence: u64) {
         lock(&self.outstanding).join(sequence);
     }
 
-    /// One write of `sequence`, which is of `object`, has ended; its lowest bits are enough to know
-    /// it by. Returns the oldest one of the object that is left, else the largest number: whoever
-    /// waits for the writes before that has no longer to wait.
+    /// A write of `object` with number `sequence` has ended; the lowest bits of the number are
+    /// enough. Returns the number of the object's oldest write that is left, else the largest
+    /// number: a caller that waits for writes before that number need not wait any longer.
     pub(crate) fn write_ends(&self, object: u32, sequence: u64) -> u64 {
         let mut outstanding = lock(&self.outstanding);
         outstanding.end(sequence);

@@ -2,7 +2,8 @@
 
 use crate::state::frame::NO_FRAME;
 
-/// Frames that a reclaimer took off a list, or others that go together: at most [`Batch::LIMIT`].
+/// Frames that a reclaimer took off a list, or other frames that are handled together: at most
+/// [`Batch::LIMIT`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
     frames: [u32; Batch::LIMIT],

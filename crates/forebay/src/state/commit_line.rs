@@ -1,13 +1,14 @@
 //! The commits of an object, one after the other, and the callers that share them.
 //!
-//! Commits are numbered in the order in which they begin. Whoever needs one asks for a number once,
-//! after everything that it has to cover has ended, and then waits for that number; everybody who
-//! asks while a commit is under way asks for the same next one. So a commit takes one begin,
-//! however many callers share it, and each of them is woken once, except the one that begins it.
+//! Commits are numbered in the order in which they begin. A caller that needs a commit asks for a
+//! number once, after everything that the commit has to cover has ended, and then waits for that
+//! number. All callers that ask while a commit is under way get the same next number. So a commit
+//! begins once, however many callers share it, and each caller is woken once, except the one that
+//! begins it.
 //!
 //! invariant G1: at most one commit of an object is under way.
-//! invariant G2: a caller shares a commit that is under way only if the commit has said that it
-//! covers the caller's changes; else it shares the next one, which has not begun.
+//! invariant G2: a caller shares a commit that is under way only if the commit has declared that it
+//! covers the caller's changes; otherwise it shares the next one, which has not begun.
 //! invariant G3: while callers wait for a commit that nobody has begun, one of them is awake.
 
 use forebay_base::sync::{Mutex, lock};
@@ -25,18 +26,19 @@ pub(crate) enum Committed {
     NoAnswer,
 }
 
-/// What a caller that needs a commit is to do.
+/// What a caller that needs a commit does next.
 #[derive(Debug)]
 pub(crate) enum Joined<'a> {
-    /// Nothing: the commit, or a later one, has ended so.
+    /// Nothing: the commit, or a later one, has ended with this outcome.
     Ended(Committed),
     /// Carry it out, and call [`CommitLine::end`].
     Begun,
     /// Listen, and join again. The commit under way is the one that it needs, or the one before.
     UnderWay {
-        /// Ready when the commit that it needs has ended, or is to be begun by this caller.
+        /// Ready when the commit that the caller needs has ended, or when this caller has to begin
+        /// it.
         listener: Listener<'a>,
-        /// It is the one that the caller needs.
+        /// The commit under way is the one that the caller needs.
         is_needed: bool,
     },
 }
@@ -44,7 +46,7 @@ pub(crate) enum Joined<'a> {
 #[derive(Debug)]
 pub(crate) struct CommitLine {
     turns: Mutex<Turns>,
-    /// Told of the ends of commits with even numbers, and with odd ones: those that wait for the
+    /// Notified when commits with even numbers end, and with odd ones: callers that wait for the
     /// next commit sleep on while this one ends.
     ended: [WaitQueue; 2],
 }
@@ -53,13 +55,13 @@ pub(crate) struct CommitLine {
 struct Turns {
     /// Commits that have begun.
     begun: u64,
-    /// Those of them that have ended: all, or all but one (invariant G1).
+    /// Commits that have ended: all of them, or all except one (invariant G1).
     ended: u64,
     /// The highest number that was asked for.
     wanted: u64,
-    /// The changes that the commit under way has said that it covers.
+    /// The changes that the commit under way has declared to cover.
     covers: u64,
-    /// How the last one ended.
+    /// How the last commit ended.
     last: Committed,
 }
 
@@ -92,8 +94,8 @@ impl CommitLine {
         lock(&self.turns).is_under_way()
     }
 
-    /// Looks after commit `number`, which is one that [`CommitLine::number_for`] has given, and
-    /// begins it if it is to be begun and none is under way.
+    /// Says what to do about commit `number`, which [`CommitLine::number_for`] has given out, and
+    /// begins it if it has not begun and none is under way.
     #[track_caller]
     pub(crate) fn join(&self, number: u64) -> Joined<'_> {
         let listener = self.queue(number).listen();
@@ -114,12 +116,13 @@ impl CommitLine {
         Joined::Begun
     }
 
-    /// The commit under way covers the first `changes` of the object, and whatever else has ended.
+    /// Declares that the commit under way covers the first `changes` of the object, all of which
+    /// have ended.
     pub(crate) fn covers(&self, changes: u64) {
         lock(&self.turns).covers = changes;
     }
 
-    /// What the commit under way has said that it covers.
+    /// The changes that the commit under way has declared to cover.
     pub(crate) fn covered(&self) -> u64 {
         lock(&self.turns).covers
     }
@@ -135,7 +138,7 @@ impl CommitLine {
         };
         self.queue(number).wake_all();
         if is_next_wanted {
-            // If it gives up, the wake-up goes on to another one.
+            // If that caller gives up, the wake-up goes on to another one.
             self.queue(number + 1).wake_one();
         }
     }
@@ -205,7 +208,7 @@ mod tests {
         assert_eq!(
             line.number_for(1),
             first + 1,
-            "it has not said what it covers"
+            "it has not declared what it covers"
         );
         line.covers(5);
         assert_eq!(line.number_for(5), first);
@@ -216,7 +219,7 @@ mod tests {
         assert_eq!(
             line.number_for(5),
             first + 2,
-            "another one, which has not said"
+            "another one, which has declared nothing"
         );
     }
 
@@ -233,7 +236,7 @@ mod tests {
         let (follows, _) = waits(line.join(next));
         line.end(Committed::Durable);
         assert!(is_ready(shares));
-        // The one that was woken gives up, and the next one is woken in its place.
+        // The woken caller gives up, and the next one is woken in its place.
         drop(leads);
         assert!(is_ready(follows));
         assert!(matches!(line.join(next), Joined::Begun));

@@ -7,12 +7,12 @@ use forebay_rt::wait::WaitQueue;
 #[derive(Debug, Default)]
 pub(crate) struct Congestion {
     stores: AtomicUsize,
-    /// Told whenever a store ceases to be congested.
+    /// Notified whenever a store ceases to be congested.
     pub(crate) over: WaitQueue,
 }
 
 impl Congestion {
-    /// Whether any store is.
+    /// Whether any store is congested.
     pub(crate) fn is_anywhere(&self) -> bool {
         self.stores.load(Ordering::Relaxed) > 0
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_each_stores_congestion_wakes_who_waits() {
+    fn the_end_of_each_stores_congestion_wakes_the_waiters() {
         let congestion = Congestion::default();
         let stores = [AtomicBool::new(false), AtomicBool::new(false)];
         for store in &stores {

@@ -1,9 +1,9 @@
 //! The bytes of pages, and the only place that touches them.
 //!
-//! Access to a page is settled by the frame word (`frame.rs`): its bytes are read under a
-//! shared hold or by a store that writes them out, and written under an exclusive hold or by a
-//! store that fills them. The accessors here ask for the hold as an argument, so that the
-//! compiler sees the rule.
+//! The frame word (`frame.rs`) decides who may access a page: its bytes are read under a shared
+//! hold or by a store that writes them out, and written under an exclusive hold or by a store that
+//! fills them. The accessors here ask for the hold as an argument, so that the compiler checks the
+//! rule.
 
 #![allow(unsafe_code)]
 
@@ -14,8 +14,8 @@ use rustix::mm::Advice;
 use std::ptr::NonNull;
 
 impl Arena {
-    /// Copies out of a held page, from its byte `start`, into `bytes`. Of a phantom page nothing:
-    /// `bytes` stay as they are.
+    /// Copies out of a held page, from its byte `start`, into `bytes`. A phantom page has nothing
+    /// to copy, and `bytes` stay as they are.
     pub(crate) fn copy_out(&self, hold: &SharedHold<'_>, start: usize, bytes: &mut [u8]) {
         assert!(
             start + bytes.len() <= PAGE_BYTES,
@@ -33,7 +33,7 @@ impl Arena {
         }
     }
 
-    /// Copies `bytes` into a page that is held alone, from its byte `start`.
+    /// Copies `bytes` into an exclusively held page, from its byte `start`.
     pub(crate) fn copy_in(&self, hold: &mut ExclusiveHold<'_>, start: usize, bytes: &[u8]) {
         assert!(
             start + bytes.len() <= PAGE_BYTES,
@@ -51,7 +51,7 @@ impl Arena {
         }
     }
 
-    /// Zeros `length` bytes of a page that is held alone, from its byte `start`.
+    /// Zeros `length` bytes of an exclusively held page, from its byte `start`.
     pub(crate) fn zero(&self, hold: &mut ExclusiveHold<'_>, start: usize, length: usize) {
         assert!(start + length <= PAGE_BYTES, "the zeros stay in their page");
         if self.is_phantom() {
@@ -61,17 +61,18 @@ impl Arena {
         unsafe { self.address(hold.frame()).add(start).write_bytes(0, length) };
     }
 
-    /// Gives the memory of a page that is held alone back to the system: its bytes are zeros when
-    /// it is next touched. No store may have the arena registered, for it would go on using the
-    /// memory that was there before.
+    /// Gives the memory of an exclusively held page back to the system: its bytes are zeros when it
+    /// is next touched. No store may have the arena registered, because it would go on using the
+    /// old memory.
     pub(crate) fn give_up(&self, hold: &mut ExclusiveHold<'_>) {
         if self.is_phantom() {
             return;
         }
         let page = self.address(hold.frame());
-        // SAFETY: the page is one of the mapping's, and an exclusive hold keeps every reader and
-        // writer of this program off (invariant F2); of the kernel's none has it, for the page of a
-        // request is held or under writeback. Refusal is harmless: the memory stays.
+        // SAFETY: the page belongs to the mapping, and an exclusive hold keeps every reader and
+        // writer of this program off (invariant F2). The kernel does not use it either, because the
+        // page of a request is held or under writeback. If the system refuses, the memory just
+        // stays.
         let _ =
             unsafe { rustix::mm::madvise(page.as_ptr().cast(), PAGE_BYTES, Advice::LinuxDontNeed) };
     }

@@ -1,24 +1,24 @@
-//! The line of an object's cuts: truncates, discards, and whatever else has the object alone.
+//! The line of an object's cuts: truncates, discards, and whatever else needs the object to itself.
 //!
-//! invariant O2: cuts are carried out in the order in which they took their places, and a write
-//! that is asked for after a cut of its pages took its place begins after that cut.
+//! invariant O2: cuts are carried out in the order in which they took their places. If a write is
+//! called after a cut of its pages took its place, it begins after that cut.
 //!
-//! A cut goes on when its caller drops it. It takes its place while the caller polls it, so whoever
-//! drops it knows what comes after it.
+//! A cut goes on when its caller drops it. It takes its place while the caller polls it, so a
+//! caller that drops it knows what comes after it.
 
 use forebay_base::sync::atomic::{AtomicUsize, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Cuts of one object that may be in line at a time.
+/// How many cuts of one object may be in line at a time.
 const LONGEST_LINE: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct CutLine {
     places: Mutex<Places>,
-    /// Length of the line, written under its lock and read without it by writers: a cut that they
-    /// do not see yet was not asked for before them.
+    /// Length of the line, written under its lock and read without it by writers: a cut that a
+    /// writer does not see yet was not called before the write.
     length: AtomicUsize,
 }
 
@@ -31,7 +31,7 @@ struct Places {
 }
 
 impl CutLine {
-    /// Takes the place behind all others. None while the line is as long as it may be.
+    /// Takes the last place in line. None while the line is as long as it may be.
     pub(crate) fn join(&self, pages: Range<u64>) -> Option<u64> {
         let mut places = lock(&self.places);
         if places.line.len() == LONGEST_LINE {
@@ -44,13 +44,13 @@ impl CutLine {
         Some(number)
     }
 
-    /// A cut has ended, or will not be.
+    /// A cut has ended or is given up.
     pub(crate) fn leave(&self, number: u64) {
         let mut places = lock(&self.places);
         places.line.retain(|(other, _)| *other != number);
         places.ended += 1;
         if places.line.is_empty() {
-            // Hardly any object is cut again and again: its line needs no memory afterwards.
+            // Hardly any object is cut again and again, so an empty line keeps no memory.
             places.line = VecDeque::new();
         }
         self.length.store(places.line.len(), Ordering::Relaxed);

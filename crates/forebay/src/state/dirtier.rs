@@ -1,4 +1,4 @@
-//! A writer, as the throttle knows it: what it dirtied, what of its quota is left, what it owes.
+//! A writer as the throttle sees it: what it dirtied, what is left of its quota, what it owes.
 
 use crate::state::pause_turn::PauseTurn;
 use forebay_base::sync::{
@@ -9,19 +9,19 @@ use forebay_base::sync::{
 use forebay_law::pause::DirtierClock;
 use forebay_law::share::StoreCompletions;
 
-/// A writer, as the throttle knows it.
+/// A writer as the throttle sees it.
 #[derive(Debug)]
 pub(crate) struct Dirtier {
     pub(crate) state: Mutex<DirtierState>,
-    /// What is left of its quota, as of when its state last changed: a write looks at it before
-    /// each stretch, and takes no lock for that.
+    /// What was left of its quota when its state last changed: a write reads it before each stretch
+    /// without taking a lock.
     pub(crate) left_pages: AtomicU64,
     pub(crate) is_counted: AtomicBool,
-    /// What it dirtied lately, for the policies under which that counts.
+    /// What it dirtied lately, for the policies that use it.
     pub(crate) dirtied_lately: Mutex<StoreCompletions>,
     /// Which of its calls pauses for all of them.
     pub(crate) turn: PauseTurn,
-    /// Whether a pause of it was given up, and none has come to its end since.
+    /// Whether one of its pauses was given up and none has been completed since.
     owes: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ impl Dirtier {
         self.note_left(&own.clock, is_exceeded);
     }
 
-    /// Notes what its clock leaves of its quota, and returns that.
+    /// Notes what its clock leaves of its quota, and returns it.
     pub(crate) fn note_left(&self, clock: &DirtierClock, is_exceeded: bool) -> u64 {
         let quota = clock.quota_pages(is_exceeded);
         let left = quota.saturating_sub(clock.nr_dirtied);
@@ -55,14 +55,14 @@ impl Dirtier {
         left
     }
 
-    /// Whether it has to pause before it dirties anything: else a caller that is refused or drops
-    /// its call, and comes back, would be ahead by one more stretch each time.
+    /// Whether it has to pause before it dirties anything. Otherwise a caller that is refused or
+    /// drops its call, and then comes back, would gain another stretch each time.
     pub(crate) fn owes_a_pause(&self) -> bool {
         self.owes.load(Ordering::Relaxed)
     }
 }
 
-/// A pause that one has to come to the end of. Dropped before that it is still owed.
+/// A pause that has to be completed. If it is dropped before its end, it is still owed.
 #[derive(Debug)]
 pub(crate) struct OwedPause<'a> {
     dirtier: &'a Dirtier,
@@ -88,12 +88,13 @@ impl Drop for OwedPause<'_> {
     }
 }
 
-/// What a writer did and paid.
+/// What a writer has dirtied and paid for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DirtierState {
     pub(crate) clock: DirtierClock,
     /// Virtual time up to which a paced writer has paid.
     pub(crate) paused_when_us: Option<u64>,
-    /// Pages with which a paced writer is asked where its call ends; none if nobody slows it.
+    /// Pages after which a paced writer is checked at the end of its call; none if it is not
+    /// slowed.
     pub(crate) call_quota_pages: Option<u64>,
 }

@@ -7,8 +7,9 @@
 //! invariant D1: a page with its flag `DIRTY` set and not held exclusively has its dirty bit set.
 //! invariant D2: a page under writeback or unstable has its in-flight bit set, and so its block
 //! exists: a failed write can always mark its page dirty again.
-//! invariant D3: a page to be written is dirty; one that is not dirty and whose to-write bit is set
-//! is one that the store refused: it is as dirty as the others, but waits for its next try.
+//! invariant D3: a page with its to-write bit set is dirty as well, or it is a page that the store
+//! refused. A refused page has the to-write bit and no dirty bit: it is as dirty as the others and
+//! waits for its next try.
 //! invariant D4: a block in the treap has at least one bit set; an empty one is in the slab.
 //! invariant D5: a page that waits for its next try is not in flight.
 
@@ -44,7 +45,7 @@ pub(crate) const BLOCK_BYTES: usize = size_of::<Block>();
 pub(crate) struct BlockSlab {
     blocks: Box<[Block]>,
     free: Mutex<FreeBlocks>,
-    /// Blocks may be free again, of whatever store the pages were that had them.
+    /// Notified when blocks may be free again, whichever store the pages in them belonged to.
     pub(crate) freed: WaitQueue,
 }
 
@@ -54,7 +55,7 @@ struct FreeBlocks {
     count: u32,
 }
 
-/// No block is left: somebody has to be written first.
+/// No block is left: some pages have to be written first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlabFull;
 
@@ -127,12 +128,12 @@ impl Block {
         self.bits(tag) & self.dirty.load(Relaxed) & !self.in_flight.load(Relaxed)
     }
 
-    /// Those that the store refused and that wait for their next try.
+    /// Pages that the store refused and that wait for their next try.
     fn refused(&self) -> u64 {
         self.towrite.load(Relaxed) & !self.dirty.load(Relaxed)
     }
 
-    /// The pages of `mask` need not wait for their next try. Says how many did.
+    /// The pages of `mask` need no longer wait for their next try. Returns how many did.
     fn forgive(&self, mask: u64) -> u64 {
         let forgiven = self.refused() & mask;
         self.dirty.fetch_or(forgiven, Relaxed);
@@ -146,7 +147,7 @@ impl Block {
 pub(crate) enum Tag {
     /// Newer than the store.
     Dirty,
-    /// Dirty at the time of a sync: the fixed set that it writes.
+    /// Dirty when a sync began: the fixed set that it writes.
     ToWrite,
     /// Under writeback, or unstable.
     InFlight,
@@ -166,9 +167,9 @@ pub(crate) struct DirtyIndex {
     /// The block of the last change: neighbours follow each other.
     recent: u32,
     dirty_pages: u64,
-    /// Those of them that the store refused, and that wait for their next try.
+    /// Dirty pages that the store refused and that wait for their next try.
     refused_pages: u64,
-    /// How often a page that was taken came back to be written.
+    /// How often a page that was taken has come back to be written.
     put_back: u64,
 }
 
@@ -193,18 +194,18 @@ fn priority(number: u64) -> u64 {
 }
 
 impl DirtyIndex {
-    /// Pages that are dirty, those among them that were refused.
+    /// Pages that are dirty, including those that were refused.
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.dirty_pages
     }
 
-    /// Whether a page is dirty that need not wait for its next try.
+    /// Whether any page is dirty and need not wait for its next try.
     pub(crate) fn has_untried(&self) -> bool {
         self.dirty_pages > self.refused_pages
     }
 
-    /// How often a page that somebody took came back to be written. While this does not change,
-    /// a sync that finds no page to be written knows that all are on their way to the store.
+    /// How often a page that was taken has come back to be written. While this does not change, a
+    /// sync that finds no page to be written knows that all are on their way to the store.
     pub(crate) fn put_back(&self) -> u64 {
         self.put_back
     }
@@ -265,7 +266,7 @@ impl DirtyIndex {
     pub(crate) fn refuse(&mut self, slab: &BlockSlab, page: u64) {
         self.untake(slab, page, Tag::Dirty);
         self.change(slab, page, |index, block, bit| {
-            // A sync that has tagged it since is about to try it.
+            // A sync that has tagged it meanwhile is about to try it.
             if block.towrite.fetch_or(bit, Relaxed) & bit == 0 {
                 block.dirty.fetch_and(!bit, Relaxed);
                 index.refused_pages += 1;
@@ -278,7 +279,7 @@ impl DirtyIndex {
         let mut from = 0;
         while self.refused_pages > 0 {
             let next = self.next(slab, &(from..u64::MAX), Block::refused);
-            let page = next.expect("refused pages have their blocks");
+            let page = next.expect("every refused page has a block");
             let (number, _) = split(page);
             let at = self.find(slab, number).expect("a found page has its block");
             self.refused_pages -= slab.at(at).forgive(u64::MAX);
@@ -286,8 +287,8 @@ impl DirtyIndex {
         }
     }
 
-    /// Takes the next run of tagged pages of `range`, which ends at the latest where `end` says for
-    /// its first page: their dirty and to-write bits become in-flight bits.
+    /// Takes the next run of tagged pages of `range`. The run ends at the latest where `end` says
+    /// for its first page: their dirty and to-write bits become in-flight bits.
     pub(crate) fn take_run(
         &mut self,
         slab: &BlockSlab,
@@ -324,7 +325,7 @@ impl DirtyIndex {
         (run.pages > 0).then_some(run)
     }
 
-    /// Marks all pages that are dirty now in the range as to be written, and says how many.
+    /// Marks all pages in the range that are dirty now as to be written, and returns how many.
     pub(crate) fn tag_for_writing(&mut self, slab: &BlockSlab, range: std::ops::Range<u64>) -> u64 {
         let mut tagged = 0;
         let mut from = range.start;
@@ -362,7 +363,7 @@ impl DirtyIndex {
         self.next(slab, &range, |block| block.bits(tag))
     }
 
-    /// The first page of `range` that is among `bits` of its block. No block behind the range is
+    /// The first page of `range` that is among `bits` of its block. No block past the range is
     /// looked at: there may be very many.
     fn next(
         &self,
@@ -484,7 +485,7 @@ impl DirtyIndex {
     }
 }
 
-/// The link of block `at` behind which `number` lies.
+/// The link of block `at` that leads to `number`.
 fn side(slab: &BlockSlab, at: u32, number: u64) -> &AtomicU32 {
     let block = slab.at(at);
     if number < block.number.load(Relaxed) {
@@ -494,7 +495,7 @@ fn side(slab: &BlockSlab, at: u32, number: u64) -> &AtomicU32 {
     }
 }
 
-/// Parts the tree `at` into the blocks below `number` and those above it.
+/// Splits the tree `at` into the blocks below `number` and those above it.
 fn partition(slab: &BlockSlab, at: u32, number: u64) -> (u32, u32) {
     let (mut below, mut above) = (NIL, NIL);
     let (mut below_end, mut above_end) = (NIL, NIL);
@@ -526,7 +527,7 @@ fn partition(slab: &BlockSlab, at: u32, number: u64) -> (u32, u32) {
     (below, above)
 }
 
-/// Joins two trees, all blocks of the first below all of the second.
+/// Joins two trees; all blocks of the first are below all of the second.
 fn join(slab: &BlockSlab, left: u32, right: u32) -> u32 {
     let (mut left, mut right) = (left, right);
     let mut root = NIL;

@@ -1,5 +1,5 @@
-//! The dirty index against a naive twin: four ordered sets of page numbers. For the twin the
-//! invariants D3, D4 and D5 hold by themselves.
+//! The dirty index against a naive twin: four ordered sets of page numbers. In the twin, the
+//! invariants D3, D4 and D5 hold by construction.
 
 use super::*;
 use crate::state::index::INDEX_BITS;
@@ -217,7 +217,7 @@ fn a_run_crosses_blocks_and_stops_at_the_limit() {
 }
 
 #[test]
-fn a_look_for_pages_of_a_range_meets_no_block_behind_it() {
+fn a_search_in_a_range_visits_no_block_past_it() {
     let slab = BlockSlab::new(1_000);
     let mut index = DirtyIndex::default();
     for number in 0..1_000 {
@@ -238,5 +238,5 @@ fn a_look_for_pages_of_a_range_meets_no_block_behind_it() {
     assert_eq!(look(10..3 * BLOCK_PAGES + 1), 4);
     assert_eq!(look(5..5), 0);
     let first = index.next_tagged(&slab, Tag::Dirty, 0..3);
-    assert_eq!(first, None, "the page behind the range is none of it");
+    assert_eq!(first, None, "the page past the range is not part of it");
 }

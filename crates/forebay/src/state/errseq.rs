@@ -1,10 +1,10 @@
-//! A file's write-error sequence: each handle hears of each failure once (spec/writeback.md 7.9),
-//! and so does each of its syncs that was under way when it happened.
+//! A file's write-error sequence: each failure is reported once to each handle
+//! (spec/writeback.md 7.9), and to each of its syncs that was under way when it happened.
 //!
 //! invariant E1: an error that nobody has seen is reported to the next check of every handle,
 //! opened before or after it.
-//! invariant E2: one handle is told of one error once, but for syncs under way at the same time.
-//! invariant E3: a check is told of every failure that came after its mark, whoever saw it before.
+//! invariant E2: an error is reported to a handle once, except to syncs under way at the same time.
+//! invariant E3: a check reports every failure that came after its mark, whoever saw it before.
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_store::StoreError;
@@ -24,7 +24,7 @@ struct State {
     latest: Option<StoreError>,
 }
 
-/// How far a handle has heard.
+/// Up to where failures were reported to a handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor(u64);
 
@@ -44,7 +44,7 @@ impl ErrorSequence {
         state.latest = Some(error);
     }
 
-    /// Where a new handle starts: it will hear of an error that nobody has seen.
+    /// Where a new handle starts: an error that nobody has seen will be reported to it.
     pub(crate) fn sample(&self) -> Cursor {
         let state = lock(&self.state);
         Cursor(if state.seen {
@@ -59,7 +59,7 @@ impl ErrorSequence {
         Mark(lock(&self.state).failures)
     }
 
-    /// The error that this handle has not heard of, if any; it stays unheard.
+    /// The error that was not reported to this handle yet, if any. It stays unreported.
     pub(crate) fn check(&self, cursor: Cursor) -> Option<StoreError> {
         let state = lock(&self.state);
         if cursor.0 == state.count {
@@ -68,9 +68,9 @@ impl ErrorSequence {
         state.latest
     }
 
-    /// The error that this handle has not heard of, or that came after `mark`, if any; it has
-    /// heard of it now. Another sync of the same handle may have been told in between: what failed
-    /// meanwhile is no less the failure of this one.
+    /// The error that was not reported to this handle yet, or that came after `mark`, if any. Now
+    /// it is reported. Another sync of the same handle may have reported it in between, and it is
+    /// still a failure of this sync.
     pub(crate) fn check_and_advance(&self, cursor: &mut Cursor, mark: Mark) -> Option<StoreError> {
         let mut state = lock(&self.state);
         if cursor.0 == state.count && mark.0 == state.failures {
@@ -97,7 +97,7 @@ mod tests {
         .error(Failure::Device(errno))
     }
 
-    /// What a sync is told during which nothing fails.
+    /// What a sync reports if nothing fails while it runs.
     fn check(sequence: &ErrorSequence, cursor: &mut Cursor) -> Option<StoreError> {
         let mark = sequence.mark();
         sequence.check_and_advance(cursor, mark)
@@ -121,11 +121,11 @@ mod tests {
         sequence.set(error(28));
         sequence.set(error(5));
         assert_eq!(check(&sequence, &mut c), Some(error(5)), "the latest one");
-        assert_eq!(check(&sequence, &mut c), None, "told once (invariant E2)");
+        assert_eq!(check(&sequence, &mut c), None, "once (invariant E2)");
     }
 
     #[test]
-    fn an_unseen_error_reaches_who_opens_later() {
+    fn an_unseen_error_reaches_a_handle_opened_later() {
         let sequence = ErrorSequence::default();
         sequence.set(error(5));
         let mut late = sequence.sample();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn two_syncs_of_one_handle_are_both_told_of_what_failed_meanwhile() {
+    fn two_syncs_of_one_handle_both_report_what_failed_meanwhile() {
         let sequence = ErrorSequence::default();
         let mut cursor = sequence.sample();
         let (first, second) = (sequence.mark(), sequence.mark());

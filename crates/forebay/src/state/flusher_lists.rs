@@ -1,7 +1,7 @@
 //! The objects that a flusher has to write (spec/writeback.md 7.1), and those whose failed writes
 //! are not due again yet.
 //!
-//! An object is on one of the lists exactly if its place is `Queued` (B2).
+//! An object is on one of the lists if and only if its place is `Queued` (B2).
 
 use crate::state::object::{ObjectState, Queueing};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,12 +15,12 @@ const ROOM: usize = 128;
 pub(crate) struct FlusherLists {
     /// Dirty, in order of the time (ms) when they became so.
     dirty: VecDeque<(u64, Arc<ObjectState>)>,
-    /// Of the present round.
+    /// Objects of the present round.
     io: VecDeque<Arc<ObjectState>>,
-    /// With work left after their turn.
+    /// Objects with work left after their turn.
     more_io: VecDeque<Arc<ObjectState>>,
-    /// With writes that failed, by the time (ms) of the next try and their number. No round looks
-    /// at one before its time, however many there are.
+    /// Objects with failed writes, by the time (ms) of the next try and by their number. No round
+    /// looks at one before its time, however many there are.
     put_off: BTreeMap<(u64, u32), Arc<ObjectState>>,
 }
 
@@ -54,13 +54,13 @@ impl FlusherLists {
         }
     }
 
-    /// An object that may have been put off need not wait any longer.
+    /// Ends the wait of an object that may have been put off.
     pub(crate) fn hurry(&mut self, queueing: &Queueing, number: u32) {
         let key = (queueing.put_off_until_ms, number);
         self.more_io.extend(self.put_off.remove(&key));
     }
 
-    /// No object need wait any longer. False if none did.
+    /// Ends the wait of all objects that are put off. False if there were none.
     pub(crate) fn hurry_all(&mut self) -> bool {
         let waited = !self.put_off.is_empty();
         while let Some((_, object)) = self.put_off.pop_first() {
@@ -69,13 +69,13 @@ impl FlusherLists {
         waited
     }
 
-    /// When the first of those that are put off is due, if there are any.
+    /// When the first object that is put off is due, if there is one.
     pub(crate) fn first_due_ms(&self) -> Option<u64> {
         self.put_off.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// If the round has no object left: takes what was left of the last one, what was put off and
-    /// is due now, and what is dirty since `dirty_since_ms` or longer.
+    /// If the round has no object left, begins the next one: with what was left of the last round,
+    /// what was put off and is due now, and what has been dirty since `dirty_since_ms` or longer.
     pub(crate) fn fill_round(&mut self, now_ms: u64, dirty_since_ms: Option<u64>) {
         if !self.io.is_empty() {
             return;
@@ -104,8 +104,8 @@ impl FlusherLists {
         self.first().is_none()
     }
 
-    /// The object whose turn is next: of this round, else left of the last one, else dirty for
-    /// the longest time, else the first of those put off.
+    /// The object whose turn is next: one of this round, else one left of the last round, else the
+    /// one that has been dirty for the longest time, else the first of those put off.
     pub(crate) fn first(&self) -> Option<&Arc<ObjectState>> {
         self.all().next()
     }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_put_off_is_in_no_round_before_its_time() {
+    fn an_object_that_is_put_off_is_in_no_round_before_its_time() {
         let mut lists = FlusherLists::new();
         let (early, late) = (object(1), object(2));
         for (object, until_ms) in [(&late, 900), (&early, 500)] {

@@ -1,7 +1,7 @@
-//! What a store's flusher is asked for, and how it learns of it.
+//! What a store's flusher is asked for, and how it notices.
 //!
-//! invariant R1: whoever asks after it has made something ready to write needs no other wake-up:
-//! either the flusher has yet to look, or it is woken, or it finds the request before it rests.
+//! invariant R1: a caller that makes something ready to write and then asks needs no other wake-up:
+//! the flusher has yet to look, or is woken, or finds the request before it rests.
 
 use forebay_base::sync::{
     Mutex,
@@ -15,13 +15,13 @@ use forebay_rt::wait::{Listener, WaitQueue};
 pub(crate) struct FlusherWork {
     /// A reclaimer found only dirty pages: write all.
     pub(crate) all: bool,
-    /// One has looked at so many pages in vain: write as many.
+    /// A reclaimer has looked at this many pages in vain: write as many.
     pub(crate) pages: u64,
     /// Writes that failed may be tried again.
     pub(crate) retry: bool,
 }
 
-/// The requests that a flusher has not begun to heed.
+/// The requests that a flusher has not taken up yet.
 #[derive(Debug)]
 pub(crate) struct FlusherRequests {
     /// Too much is dirty: write until it is not.
@@ -33,11 +33,11 @@ pub(crate) struct FlusherRequests {
 /// What a flusher does after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterRound {
-    /// It was asked for something since the round began.
+    /// Looks again: it was asked for something since the round began.
     Again,
-    /// Reclaim asks on, but the last round was in vain: what it was asked for has to wait.
+    /// Waits: reclaim still asks, but the last round wrote nothing.
     RestInVain,
-    /// Nobody has asked it for anything.
+    /// Rests: nobody has asked for anything.
     Rest,
 }
 
@@ -59,15 +59,15 @@ impl FlusherRequests {
         }
     }
 
-    /// Asks for background writing. In order with what the caller made dirty before and with the
-    /// flusher's next look, so that one of the two sees the other.
+    /// Asks for background writing. The request is ordered after what the caller made dirty and
+    /// before the flusher's next look, so that one of the two sees the other.
     pub(crate) fn ask_for_background(&self) {
         if !self.background.swap(true, Ordering::AcqRel) {
             self.wake.wake_all();
         }
     }
 
-    /// Asks for work beside that.
+    /// Asks for other work.
     pub(crate) fn ask(&self, work: FlusherWork) {
         let mut asked = lock(&self.work);
         let merged = FlusherWork {
@@ -88,12 +88,12 @@ impl FlusherRequests {
         self.wake.wake_all();
     }
 
-    /// To be called before the look at what there is to do, and awaited after it.
+    /// Call it before looking at what there is to do, and await it after that.
     pub(crate) fn listen(&self) -> Listener<'_> {
         self.wake.listen()
     }
 
-    /// A round begins: what the flusher was asked for is its own affair from now on.
+    /// A round begins and takes over what the flusher was asked for.
     pub(crate) fn take(&self) -> FlusherWork {
         self.background.swap(false, Ordering::AcqRel);
         std::mem::take(&mut *lock(&self.work))
@@ -104,8 +104,8 @@ impl FlusherRequests {
         lock(&self.work).all
     }
 
-    /// What to do after a round, in vain or not. Writers that ask are at a limit, perhaps for pages
-    /// that were not there yet when the round looked.
+    /// What to do after a round, in vain or not. A writer that asks is at a limit, perhaps because
+    /// of pages that were not dirty yet when the round looked.
     pub(crate) fn after_round(&self, in_vain: bool) -> AfterRound {
         if self.background.load(Ordering::Acquire) {
             return AfterRound::Again;
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_who_ask_are_heeded_after_a_round_in_vain_and_reclaim_waits() {
+    fn writers_that_ask_are_served_after_a_round_in_vain_and_reclaim_waits() {
         let requests = FlusherRequests::new();
         assert_eq!(requests.after_round(true), AfterRound::Rest);
         requests.ask(FlusherWork {

@@ -1,4 +1,4 @@
-//! The frame table: one word a frame, for access to its page and what is true of it.
+//! The frame table: one word per frame, for access to its page and for what is true of the page.
 //!
 //! ```text
 //!            take_free                      unlock
@@ -10,19 +10,19 @@
 //!                                                       shared holds
 //! ```
 //!
-//! invariant F1: while a shared hold exists, no byte of the page changes in this program, but by
-//! a writer that found the hold's count at zero before it was taken.
-//! invariant F2: an exclusive hold excludes every other hold; it is taken only by exchanging a
-//! word without holds for one with the exclusive bit, or on a frame that was free.
+//! invariant F1: while a shared hold exists, no byte of the page changes in this program, except by
+//! a writer that found the count of holds at zero before the hold was taken.
+//! invariant F2: an exclusive hold excludes every other hold. It is taken only by exchanging a word
+//! without holds for one with the exclusive bit, or on a frame that was free.
 //! invariant F3: the owner of a frame (object and page index) changes only under an exclusive
 //! hold, so a hold that read its owner afterwards has the page it asked for.
 //! invariant F4: a frame is released only when it is neither dirty, unstable nor under writeback.
-//! invariant F5: a waiter for a word sets `WAITERS` before it looks again, and whoever changes a
-//! word with `WAITERS` set wakes them: no wake-up is lost.
+//! invariant F5: a waiter for a word sets `WAITERS` before it looks again, and every change of a
+//! word with `WAITERS` set wakes the waiters, so no wake-up is lost.
 //!
-//! A hold may be raised by one for an instant on any frame, even a free one, by a lookup that
-//! raced with an eviction; such a lookup backs off without touching the page. So nobody may
-//! store to a word: every change is a read-modify-write that keeps the other bits.
+//! A lookup that races with an eviction may add one hold for an instant to any frame, even a free
+//! one; it backs off without touching the page. So a word must never be overwritten: every change
+//! is a read-modify-write that keeps the other bits.
 
 use crate::state::arena::{Arena, prefetch_line};
 use forebay_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -31,7 +31,7 @@ use forebay_store::PagePointer;
 
 /// Bits of the frame word above the holds.
 pub(crate) mod flag {
-    /// Held by one: a writer, a fill, an eviction.
+    /// Held exclusively: by a writer, a fill or an eviction.
     pub(crate) const EXCLUSIVE: u64 = 1 << 16;
     /// The page has its content.
     pub(crate) const UPTODATE: u64 = 1 << 17;
@@ -43,13 +43,13 @@ pub(crate) mod flag {
     pub(crate) const UNSTABLE: u64 = 1 << 20;
     /// To be reclaimed as soon as its write ends (the kernel's PageReclaim).
     pub(crate) const RECLAIM: u64 = 1 << 21;
-    /// Touched once since it was last judged.
+    /// Touched once since reclaim last judged it.
     pub(crate) const REFERENCED: u64 = 1 << 22;
-    /// Touched twice: to be activated when reclaim next meets it inactive.
+    /// Touched twice: activated when reclaim next finds it inactive.
     pub(crate) const PROMOTE: u64 = 1 << 23;
-    /// On the active list, or to be put there.
+    /// On the active list, or about to be put there.
     pub(crate) const ACTIVE: u64 = 1 << 24;
-    /// Was active once: its refault says that the working set does not fit.
+    /// Was active once: a refault of it means that the working set does not fit.
     pub(crate) const WORKINGSET: u64 = 1 << 25;
     /// Anonymous: written to swap, by reclaim.
     pub(crate) const ANON: u64 = 1 << 26;
@@ -57,11 +57,11 @@ pub(crate) mod flag {
     pub(crate) const LISTED: u64 = 1 << 27;
     /// In the index: its owner is valid.
     pub(crate) const MAPPED: u64 = 1 << 28;
-    /// First page of the part of a readahead window that nobody asked for yet.
+    /// First page of the part of a readahead window that no read has asked for yet.
     pub(crate) const READAHEAD: u64 = 1 << 29;
-    /// Its last write failed; it is dirty and kept.
+    /// Its last write failed; it stays dirty and resident.
     pub(crate) const FAILED: u64 = 1 << 30;
-    /// Somebody waits for this word to change.
+    /// A caller waits for this word to change.
     pub(crate) const WAITERS: u64 = 1 << 31;
     /// Part of the commit that is under way.
     pub(crate) const COMMITTING: u64 = 1 << 32;
@@ -71,13 +71,13 @@ pub(crate) mod flag {
     pub(crate) const FREQUENT: u64 = 1 << 34;
     /// Touched four times or more.
     pub(crate) const CONSTANT: u64 = 1 << 35;
-    /// Of a page whose last write failed: one more than the power of two that is the number of
-    /// pages with which it is tried next; 0: as many as there are.
+    /// For a page whose last write failed: its next write takes at most `1 << (value - 1)` pages;
+    /// 0: no such bound.
     pub(crate) const PIECE: u64 = 0xf << PIECE_SHIFT;
     pub(super) const PIECE_SHIFT: u32 = 36;
-    /// Touches after the first, which every page that is read in has.
+    /// Touches after the first one; every page that is read in has the first.
     pub(crate) const TOUCHED_AGAIN: u64 = PROMOTE | FREQUENT | CONSTANT;
-    /// All that describes a page and goes when its frame is released.
+    /// All flags that describe a page and go when its frame is released.
     pub(crate) const OF_PAGE: u64 = UPTODATE
         | DIRTY
         | WRITEBACK
@@ -98,13 +98,13 @@ pub(crate) mod flag {
         | PIECE;
 }
 
-/// The flags of the pages of a write of `pages` pages that failed: the next has half of them.
+/// The flags of the pages of a failed write of `pages` pages: the next write has half as many.
 pub(crate) fn halved(pages: usize) -> u64 {
     let half = pages.div_ceil(2).next_power_of_two();
     u64::from(half.trailing_zeros().min(14) + 1) << flag::PIECE_SHIFT
 }
 
-/// With how many pages at most the page of `word` is to be written.
+/// The most pages that a write of the page of `word` may have.
 pub(crate) fn piece_of(word: u64) -> usize {
     match (word & flag::PIECE) >> flag::PIECE_SHIFT {
         0 => usize::MAX,
@@ -114,30 +114,30 @@ pub(crate) fn piece_of(word: u64) -> usize {
 
 /// The shared holds of a word.
 pub(crate) const HOLDS: u64 = 0xffff;
-/// More holds than this on one page are refused: it leaves room for lookups that back off.
+/// More holds than this on one page are refused, which leaves room for lookups that back off.
 const HOLDS_LIMIT: u64 = 0xff00;
 
 /// No frame, in a link.
 pub(crate) const NO_FRAME: u32 = u32::MAX;
 
-/// What a frame needs beside its page. 32 bytes; the engine's budget counts on it.
+/// What a frame needs beside its page: 32 bytes, which the engine's budget relies on.
 #[derive(Debug)]
 pub(crate) struct Frame {
     /// Holds and flags.
     word: AtomicU64,
     /// Object number and page index, as packed by `index::key`.
     owner: AtomicU64,
-    /// Next frame of its bucket (under the bucket's lock; read without).
+    /// The next frame of its bucket (changed under the bucket's lock, read without it).
     pub(crate) chain: AtomicU32,
-    /// Neighbour towards the head of its list (under the zone's lock).
+    /// The neighbour towards the head of its list (under the zone's lock).
     pub(crate) newer: AtomicU32,
-    /// Neighbour towards the tail of its list (under the zone's lock).
+    /// The neighbour towards the tail of its list (under the zone's lock).
     pub(crate) older: AtomicU32,
 }
 
 /// Bytes of one [`Frame`], a part of the price of a page.
 pub(crate) const FRAME_BYTES: usize = size_of::<Frame>();
-/// Waiters for pages of one queue before it grows.
+/// Waiters for which one queue has room before it grows.
 const ROOM_OF_QUEUE: usize = 1;
 /// Bytes of one queue of waiters for pages.
 pub(crate) const QUEUE_BYTES: usize =
@@ -150,7 +150,7 @@ const _: () = assert!(FRAME_BYTES == 32);
 pub(crate) enum Refused {
     /// The frame no longer holds this page.
     Gone,
-    /// Held in a way that excludes this hold; wait for the word to change.
+    /// Held in a way that excludes this hold: the caller waits for the word to change.
     Busy,
 }
 
@@ -192,13 +192,13 @@ impl FrameTable {
         &self.frames[frame as usize]
     }
 
-    /// Asks the processor to fetch a frame without its page.
+    /// Prefetches a frame without its page.
     #[inline]
     pub(crate) fn prefetch_frame(&self, frame: u32) {
         prefetch_line(self.frames.as_ptr().wrapping_add(frame as usize));
     }
 
-    /// Asks the processor to fetch a frame and the head of its page side by side.
+    /// Prefetches a frame and the head of its page side by side.
     #[inline]
     pub(crate) fn prefetch(&self, frame: u32) {
         const LINES: usize = 8;
@@ -252,7 +252,8 @@ impl FrameTable {
         Ok(hold)
     }
 
-    /// Holds the page `key` in `frame` alone. A page with any flag of `unwanted` is busy.
+    /// Holds the page `key` in `frame` exclusively. A page with any flag of `unwanted` counts as
+    /// busy.
     #[inline]
     pub(crate) fn exclude(
         &self,
@@ -283,7 +284,8 @@ impl FrameTable {
         Ok(hold)
     }
 
-    /// Takes a frame off a free list's hands: nobody else knows of it but lookups that back off.
+    /// Exclusively holds a frame that has just left a free list: nothing else touches it, except
+    /// lookups that back off.
     pub(crate) fn exclude_free(&self, frame: u32) -> ExclusiveHold<'_> {
         let before = self.set(frame, flag::EXCLUSIVE);
         assert_eq!(
@@ -294,7 +296,7 @@ impl FrameTable {
         ExclusiveHold { table: self, frame }
     }
 
-    /// Takes over the exclusive hold of a fill that has finished.
+    /// Takes over the exclusive hold of a finished fill.
     pub(crate) fn adopt(&self, frame: u32) -> ExclusiveHold<'_> {
         debug_assert_ne!(
             self.word(frame) & flag::EXCLUSIVE,
@@ -321,8 +323,8 @@ impl FrameTable {
         }
     }
 
-    /// Asks to be told when the word of `frame` changes, and returns the word as it was after
-    /// that: whoever changes it later wakes the listener (invariant F5).
+    /// Listens for changes of the word of `frame` and returns the word as it was after that: every
+    /// later change wakes the listener (invariant F5).
     #[track_caller]
     pub(crate) fn listen(&self, frame: u32) -> (Listener<'_>, u64) {
         let listener = self.queue(frame).listen();
@@ -356,7 +358,7 @@ pub(crate) fn is_crowded(word: u64) -> bool {
     word & HOLDS >= HOLDS_LIMIT
 }
 
-/// Whether a word says that one more may hold its page.
+/// Whether a word says that its page may be held once more.
 #[inline]
 pub(crate) fn is_holdable(word: u64) -> bool {
     word & flag::EXCLUSIVE == 0 && !is_crowded(word)
@@ -368,7 +370,7 @@ pub(crate) fn claimable(word: u64) -> bool {
     word & (flag::DIRTY | BUSY) == flag::DIRTY
 }
 
-/// A page that nobody changes or evicts while this lives.
+/// A page that is not changed or evicted while this value lives.
 #[derive(Debug)]
 pub(crate) struct SharedHold<'a> {
     table: &'a FrameTable,
@@ -405,7 +407,7 @@ impl Drop for SharedHold<'_> {
     }
 }
 
-/// A page that this holder alone may touch.
+/// A page that only this holder may touch.
 #[derive(Debug)]
 pub(crate) struct ExclusiveHold<'a> {
     table: &'a FrameTable,
@@ -448,7 +450,7 @@ impl ExclusiveHold<'_> {
             .store(key, Ordering::Release);
     }
 
-    /// Makes a blank frame of it, which nobody holds; the caller gives it back to its free list.
+    /// Turns it into a blank frame without holds. The caller gives the frame back to its free list.
     pub(crate) fn blank(mut self) -> u32 {
         const KEPT: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE | flag::LISTED;
         self.set_owner(0);
@@ -464,8 +466,8 @@ impl ExclusiveHold<'_> {
         self.leave()
     }
 
-    /// Leaves the page exclusively held after the value is gone, for a fill in flight; the
-    /// finished request gives it back through [`FrameTable::adopt`].
+    /// Leaves the page exclusively held after the value is gone, for a fill in flight. The finished
+    /// request takes the hold over again with [`FrameTable::adopt`].
     pub(crate) fn leave(self) -> u32 {
         let frame = self.frame;
         std::mem::forget(self);

@@ -3,7 +3,7 @@
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 
-/// Takes `pages` from a gauge that cannot be below that.
+/// Subtracts `pages` from a gauge, which is never less than that.
 pub(crate) fn less(gauge: &AtomicU64, pages: u64) {
     let before = gauge.fetch_sub(pages, Ordering::Relaxed);
     debug_assert!(
@@ -12,9 +12,9 @@ pub(crate) fn less(gauge: &AtomicU64, pages: u64) {
     );
 }
 
-/// Pages counted under the lock of `L`. Whoever changes the count shows that it has the lock, and
-/// so that nobody else does: a load and a store are enough then, where a locked instruction costs
-/// more than the change of the list that it tells of.
+/// Pages counted under the lock of `L`. A caller that changes the count proves that it has the
+/// lock, so nobody else changes it meanwhile. A load and a store are enough then; a locked
+/// instruction would cost more than the change of the list that is counted.
 #[derive(Debug)]
 pub(crate) struct Gauge<L> {
     pages: AtomicU64,

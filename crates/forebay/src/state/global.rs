@@ -15,16 +15,16 @@ pub(crate) struct GlobalDirty {
     pub(crate) dirty: AtomicU64,
     /// Pages under writeback, or unstable (NR_WRITEBACK).
     pub(crate) writeback: AtomicU64,
-    /// Those of them that are written and wait for a commit.
+    /// Pages that are written and wait for a commit.
     pub(crate) uncommitted: AtomicU64,
     /// Dirty pages whose last write failed.
     pub(crate) failed: AtomicU64,
-    /// Pages dirtied since some writer was last evaluated, and how many may be.
+    /// Pages dirtied since any writer was last evaluated, and how many may be.
     pub(crate) unevaluated: AtomicU64,
     pub(crate) ratelimit_pages: AtomicU64,
     /// Whether the hard limit was reached when a writer was last evaluated.
     is_full: AtomicBool,
-    /// Somebody wants to know that.
+    /// Whether a policy asks for that.
     watches_full: bool,
     limit: Mutex<SmoothedLimit>,
     /// Pages that all writers dirtied lately.
@@ -33,7 +33,7 @@ pub(crate) struct GlobalDirty {
 }
 
 impl GlobalDirty {
-    /// No dirty pages; whether the hard limit was reached is noted if it `watches_full`.
+    /// No dirty pages yet. Whether the hard limit was reached is noted only if `watches_full`.
     pub(crate) fn new(watches_full: bool) -> GlobalDirty {
         GlobalDirty {
             dirty: AtomicU64::new(0),
@@ -50,14 +50,14 @@ impl GlobalDirty {
         }
     }
 
-    /// Whether the hard limit is reached, and every writer is asked.
+    /// Whether the hard limit is reached and every writer is checked.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
     /// Notes whether the hard limit is reached.
     pub(crate) fn note_full(&self, is_full: bool) {
-        // All writers read it: it is written only where it changes.
+        // All writers read it, so it is written only when it changes.
         if self.watches_full && self.is_full() != is_full {
             self.is_full.store(is_full, Ordering::Relaxed);
         }
@@ -68,12 +68,12 @@ impl GlobalDirty {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }
 
-    /// Pages that a flusher could do something about: dirty, or waiting for a commit.
+    /// Pages that a flusher can work on: dirty, or waiting for a commit.
     pub(crate) fn reclaimable(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.uncommitted.load(Ordering::Relaxed)
     }
 
-    /// The slowly falling limit as it is now.
+    /// The present value of the slowly falling limit.
     pub(crate) fn smoothed(&self) -> SmoothedLimit {
         *lock(&self.limit)
     }
@@ -100,7 +100,7 @@ impl GlobalDirty {
         forebay_law::share::complete(&mut all, &mut own, pages, 1024, now_ms);
     }
 
-    /// The part of that writer in all that was dirtied lately.
+    /// The share of that writer in all that was dirtied lately.
     pub(crate) fn dirtied_part(&self, own: &Mutex<StoreCompletions>, now_ms: u64) -> Share {
         let (mut own, mut all) = (lock(own), lock(&self.dirtyings));
         *all = all.advanced(now_ms);

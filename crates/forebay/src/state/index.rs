@@ -2,14 +2,14 @@
 //!
 //! Sixteen neighbouring pages share one line of buckets, so that a sequential access meets one
 //! cache miss where a scattered one meets sixteen. Lookups take no lock; a lookup that loses its
-//! way because a frame moved to another bucket under its feet finds nothing, and whoever is
-//! about to act on "nothing" asks again under the bucket's lock (`insert` does).
+//! way because a frame moved to another bucket meanwhile finds nothing. A caller that is about to
+//! act on "nothing" asks again under the bucket's lock (`insert` does).
 //!
 //! invariant X1: a mapped frame that nobody holds exclusively is in exactly one bucket, that of
 //! its owner.
 //! invariant X2: a page is in at most one frame: an insert looks and links under one lock.
-//! invariant X3: a stretch of pages counts at least those of it that are in a bucket: it is counted
-//! before the page is linked, and no longer after the page is out.
+//! invariant X3: the count of a stretch is at least the number of its pages that are in a bucket:
+//! it is raised before a page is linked and lowered after the page is out.
 
 use crate::state::arena::prefetch_line;
 use crate::state::frame::{ExclusiveHold, FrameTable, flag};
@@ -21,7 +21,8 @@ use forebay_base::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const INDEX_BITS: u32 = 40;
 /// Longest object that a cache can address: 4 PiB.
 pub(crate) const LONGEST_BYTES: u64 = (1 << INDEX_BITS) * PAGE_BYTES as u64;
-/// Objects that a cache may know: their numbers fill the rest of the key, and 0 is none.
+/// Objects that a cache may know: their numbers fill the rest of the key, and number 0 stands for
+/// none.
 pub(crate) const OBJECTS_LIMIT: u32 = 1 << (64 - INDEX_BITS);
 
 /// Object number and page index in one number; never 0.
@@ -46,11 +47,11 @@ const LOCKED: u32 = 1 << 31;
 /// The end of a chain, and an unlocked empty bucket; frames are numbered below it.
 const EMPTY: u32 = LOCKED - 1;
 const NEIGHBOURS: u64 = 16;
-/// Pages of an object that are counted together: a walk passes so many at once where none is
-/// resident.
+/// Pages of an object that are counted together: where none of them is resident, a walk skips them
+/// all at once.
 pub(crate) const STRETCH: u64 = 256;
-/// Frames to one count of stretches, and those for which there is none: a small cache is walked as
-/// soon as its counts are, and has no room for them.
+/// Frames for each count of stretches, and the frames of a cache that get no count: walking a small
+/// cache takes no longer than walking its counts would, and it has no room for them.
 const FRAMES_PER_COUNT: u32 = 32;
 const FRAMES_UNCOUNTED: u32 = 1024;
 /// A lookup that walked this far may have lost its way, and asks under the bucket's lock.
@@ -71,7 +72,7 @@ pub(crate) struct Index {
 /// Bytes of index for each frame, links in the frame not counted.
 pub(crate) const BYTES_PER_FRAME: usize = size_of::<AtomicU32>();
 
-/// Counts of stretches for so many frames.
+/// Counts of stretches for a cache of this many frames.
 fn stretch_counts(frames: u32) -> u32 {
     (frames.saturating_sub(FRAMES_UNCOUNTED) / FRAMES_PER_COUNT).max(1)
 }
@@ -106,14 +107,14 @@ impl Index {
         &self.stretches[self.stretch_number(key)]
     }
 
-    /// Whether none of the pages around `key` is resident that share its number divided by
-    /// [`STRETCH`].
+    /// Whether no page of the stretch of `key` is resident: the pages that share its number divided
+    /// by [`STRETCH`].
     pub(crate) fn is_stretch_empty(&self, key: u64) -> bool {
         self.stretch(key).load(Ordering::SeqCst) == 0
     }
 
-    /// How many counts of stretches are wrong where the pages `keys` are in the buckets, for the
-    /// consistency walk.
+    /// How many counts of stretches are wrong when exactly the pages `keys` are in the buckets, for
+    /// the consistency walk.
     pub(crate) fn stretches_off(&self, keys: impl Iterator<Item = u64>) -> usize {
         let mut expected = vec![0; self.stretches.len()];
         for key in keys {
@@ -150,7 +151,7 @@ impl Index {
         walk_locked(frames, &bucket, key)
     }
 
-    /// Asks the processor to fetch the bucket of `key`.
+    /// Prefetches the bucket of `key`.
     #[inline]
     pub(crate) fn prefetch(&self, key: u64) {
         prefetch_line(self.head(key));
@@ -163,8 +164,8 @@ impl Index {
         (first != EMPTY).then_some(first)
     }
 
-    /// As [`Index::find`], for a caller about to use the page: it is fetched side by side with the
-    /// frame, before it is known to be the right one.
+    /// As [`Index::find`], for a caller about to use the page: the page is fetched together with
+    /// the frame, before it is known to be the right one.
     #[inline]
     pub(crate) fn find_to_use(&self, frames: &FrameTable, key: u64) -> Option<u32> {
         let first = self.candidate(key)?;
@@ -243,7 +244,7 @@ impl Index {
 fn lock(head: &AtomicU32) -> Bucket<'_> {
     let mut spins = 0_u32;
     loop {
-        // Only read while somebody has it: the line stays with whoever is at work.
+        // Only read while another thread has the lock: the cache line stays with that thread.
         let seen = head.load(Ordering::Relaxed);
         if seen & LOCKED == 0 {
             let locked = seen | LOCKED;
@@ -276,7 +277,7 @@ impl Drop for Bucket<'_> {
     }
 }
 
-/// A bucket is locked for some tens of nanoseconds; a holder that lost its processor is let run.
+/// A bucket is locked for some tens of nanoseconds; a holder that lost its processor gets ours.
 fn relax(spins: u32) {
     #[cfg(loom)]
     loom::thread::yield_now();
@@ -307,7 +308,7 @@ fn walk(frames: &FrameTable, first: u32, key: u64, hops: u32) -> Result<Option<u
     Err(Far)
 }
 
-/// As [`walk`] where no frame moves: it ends.
+/// As [`walk`], where no frame moves, so that the walk always ends.
 fn walk_locked(frames: &FrameTable, bucket: &Bucket<'_>, key: u64) -> Option<u32> {
     walk(frames, bucket.first, key, u32::MAX).unwrap_or(None)
 }

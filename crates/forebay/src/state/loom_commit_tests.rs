@@ -1,5 +1,5 @@
-//! Every order of the steps of callers that commit one object: each of them comes to an end, and
-//! with a commit that began after its writes.
+//! Every order of the steps of callers that commit one object: every caller returns, and with a
+//! commit that began after its writes.
 
 use crate::state::commit_line::{CommitLine, Committed, Joined};
 use forebay_rt::block_on;
@@ -41,7 +41,7 @@ impl Object {
         assert!(self.durable.load(Ordering::Acquire) >= changes);
     }
 
-    /// Carries out the commit that has begun.
+    /// Carries out the commit that was begun.
     fn carry_out(&self) {
         self.line.covers(self.changes.load(Ordering::Acquire));
         thread::yield_now();
@@ -50,7 +50,7 @@ impl Object {
         self.line.end(Committed::Durable);
     }
 
-    /// Asks for a commit and gives up instead of waiting for it; one that it begins goes on.
+    /// Asks for a commit and gives up instead of waiting for it. A commit that it begins goes on.
     fn give_up(&self) {
         let number = self.line.number_for(1);
         match self.line.join(number) {

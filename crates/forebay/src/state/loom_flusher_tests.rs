@@ -1,5 +1,5 @@
 //! Every order of the steps of a flusher and of writers at the limit, in a world without time: a
-//! rest that only its time-out would end stands still for ever, and the explorer reports it.
+//! rest that only a time-out would end lasts for ever, and the explorer reports it.
 
 use crate::state::flusher_requests::{AfterRound, FlusherRequests, FlusherWork};
 use forebay_rt::block_on;
@@ -16,7 +16,7 @@ fn explore(body: impl Fn() + Sync + Send + 'static) {
     model.check(body);
 }
 
-/// One store: what is dirty, what its flusher has written, and who waits for that.
+/// One store: what is dirty, what its flusher has written, and the queue of those that wait for it.
 struct Store {
     requests: FlusherRequests,
     dirty: AtomicU64,
@@ -52,7 +52,7 @@ impl Store {
         }
     }
 
-    /// A writer at the limit dirties a page, asks, and waits until as many as `until` are written.
+    /// A writer at the limit dirties a page, asks, and waits until `until` pages are written.
     fn write(&self, until: u64) {
         self.dirty.fetch_add(1, Ordering::AcqRel);
         self.requests.ask_for_background();

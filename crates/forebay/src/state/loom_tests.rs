@@ -19,7 +19,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-/// One more than a lost wake-up or a doubled page needs.
+/// One more than is needed for a lost wake-up or a doubled page.
 const PREEMPTIONS: usize = 3;
 
 fn explore(body: impl Fn() + Sync + Send + 'static) {
@@ -28,7 +28,7 @@ fn explore(body: impl Fn() + Sync + Send + 'static) {
     model.check(body);
 }
 
-/// The bytes of one page, as far as the explorer cares.
+/// The bytes of one page, for the explorer.
 struct Bytes {
     watched: UnsafeCell<()>,
     content: AtomicU64,
@@ -45,8 +45,8 @@ impl Bytes {
     }
 }
 
-/// A cache of a few frames, each with the bytes beside it.
-struct World {
+/// A cache of a few frames, each with its bytes.
+struct SmallCache {
     frames: FrameTable,
     index: Index,
     bytes: Vec<Bytes>,
@@ -55,21 +55,21 @@ struct World {
 /// Three pages that share a bucket, and one of another bucket.
 const PAGES: [u64; 4] = [1 << 40, 2 << 40, 3 << 40, 1 << 40 | 1];
 
-fn world(frames: u32) -> Arc<World> {
+fn cache(frames: u32) -> Arc<SmallCache> {
     assert_eq!(PAGES[1], key(2, 0), "the keys are built as the index does");
     let bytes = || Bytes {
         watched: UnsafeCell::new(()),
         content: AtomicU64::new(0),
     };
     let arena = Arena::new(frames, PageMemory::Real, false).expect("a few pages can be mapped");
-    Arc::new(World {
+    Arc::new(SmallCache {
         frames: FrameTable::new(arena, 1),
         index: Index::new(frames),
         bytes: (0..frames).map(|_| bytes()).collect(),
     })
 }
 
-impl World {
+impl SmallCache {
     /// Puts the page in with its own number as content, as a fill that has just ended. False if
     /// it is there already; then the frame is blank again.
     fn bring_in(&self, frame: u32, page: u64) -> bool {
@@ -94,7 +94,7 @@ impl World {
         true
     }
 
-    /// Reads the page if it can be had at once.
+    /// Reads the page if it is available at once.
     fn read(&self, page: u64) -> Option<u64> {
         let frame = self.index.find(&self.frames, page)?;
         let hold = self.frames.hold(frame, page).ok()?;
@@ -109,52 +109,52 @@ impl World {
 #[test]
 fn invariant_f1_and_f2_nobody_reads_a_page_that_is_written() {
     explore(|| {
-        let world = world(1);
-        world.bring_in(0, PAGES[0]);
-        let write = |world: &World, content| {
-            if let Ok(mut hold) = world.frames.exclude(0, PAGES[0], flag::WRITEBACK) {
-                world.bytes[0].write(content);
+        let cache = cache(1);
+        cache.bring_in(0, PAGES[0]);
+        let write = |cache: &SmallCache, content| {
+            if let Ok(mut hold) = cache.frames.exclude(0, PAGES[0], flag::WRITEBACK) {
+                cache.bytes[0].write(content);
                 hold.set(flag::DIRTY);
             }
         };
-        let (writer, reader) = (world.clone(), world.clone());
+        let (writer, reader) = (cache.clone(), cache.clone());
         let writer = thread::spawn(move || write(&writer, 1));
         let reader = thread::spawn(move || reader.read(PAGES[0]));
-        write(&world, 2);
+        write(&cache, 2);
         writer.join().unwrap();
         reader.join().unwrap();
-        assert!(world.is_at_rest(0));
+        assert!(cache.is_at_rest(0));
     });
 }
 
 #[test]
 fn invariant_f3_a_hold_has_the_page_that_it_asked_for() {
     explore(|| {
-        let world = world(1);
-        world.bring_in(0, PAGES[0]);
-        let (replacer, other) = (world.clone(), world.clone());
+        let cache = cache(1);
+        cache.bring_in(0, PAGES[0]);
+        let (replacer, other) = (cache.clone(), cache.clone());
         let replacer = thread::spawn(move || {
             if replacer.evict(0, PAGES[0]) {
                 assert!(replacer.bring_in(0, PAGES[1]), "nobody else has it");
             }
         });
         let other = thread::spawn(move || other.read(PAGES[1]));
-        let first = world.read(PAGES[0]);
+        let first = cache.read(PAGES[0]);
         let second = other.join().unwrap();
         replacer.join().unwrap();
         assert!(first.is_none_or(|content| content == PAGES[0]));
         assert!(second.is_none_or(|content| content == PAGES[1]));
-        assert!(world.is_at_rest(0));
+        assert!(cache.is_at_rest(0));
     });
 }
 
 #[test]
 fn invariant_f4_what_is_written_while_it_is_claimed_is_not_lost() {
     explore(|| {
-        let world = world(1);
-        world.bring_in(0, PAGES[0]);
-        world.frames.set(0, flag::DIRTY);
-        let flusher = world.clone();
+        let cache = cache(1);
+        cache.bring_in(0, PAGES[0]);
+        cache.frames.set(0, flag::DIRTY);
+        let flusher = cache.clone();
         let flusher = thread::spawn(move || {
             let hold = flusher.frames.hold(0, PAGES[0]).ok()?;
             let found = flusher.frames.claim_for_writing(0);
@@ -166,14 +166,14 @@ fn invariant_f4_what_is_written_while_it_is_claimed_is_not_lost() {
             flusher.frames.clear(0, flag::WRITEBACK);
             Some(written)
         });
-        let evictor = world.clone();
+        let evictor = cache.clone();
         let evictor = thread::spawn(move || {
             let kept = flag::DIRTY | flag::WRITEBACK;
             evictor.frames.exclude(0, PAGES[0], kept).map(drop).is_ok()
         });
-        let wrote = match world.frames.exclude(0, PAGES[0], flag::WRITEBACK) {
+        let wrote = match cache.frames.exclude(0, PAGES[0], flag::WRITEBACK) {
             Ok(mut hold) => {
-                world.bytes[0].write(7);
+                cache.bytes[0].write(7);
                 hold.set(flag::DIRTY);
                 true
             }
@@ -181,22 +181,22 @@ fn invariant_f4_what_is_written_while_it_is_claimed_is_not_lost() {
         };
         let written = flusher.join().unwrap();
         let was_clean = evictor.join().unwrap();
-        let is_dirty = world.frames.word(0) & flag::DIRTY != 0;
+        let is_dirty = cache.frames.word(0) & flag::DIRTY != 0;
         assert!(
             !was_clean || written.is_some(),
             "only a written page is clean"
         );
         let expected = if wrote { 7 } else { PAGES[0] };
         assert!(is_dirty || written == Some(expected));
-        assert!(world.is_at_rest(0));
+        assert!(cache.is_at_rest(0));
     });
 }
 
 /// Waits until none of `busy` is in the word.
-fn settle(world: &World, busy: u64) {
+fn settle(cache: &SmallCache, busy: u64) {
     block_on(async {
         loop {
-            let (listener, word) = world.frames.listen(0);
+            let (listener, word) = cache.frames.listen(0);
             if word & busy == 0 {
                 return;
             }
@@ -206,70 +206,70 @@ fn settle(world: &World, busy: u64) {
 }
 
 #[test]
-fn invariant_f5_who_waits_for_a_fill_is_woken() {
+fn invariant_f5_a_waiter_for_a_fill_is_woken() {
     explore(|| {
-        let world = world(1);
-        let mut hold = world.frames.exclude_free(0);
+        let cache = cache(1);
+        let mut hold = cache.frames.exclude_free(0);
         assert!(
-            world
+            cache
                 .index
-                .insert(&world.frames, PAGES[0], &mut hold)
+                .insert(&cache.frames, PAGES[0], &mut hold)
                 .is_ok()
         );
         hold.leave();
-        let (store, other) = (world.clone(), world.clone());
+        let (store, other) = (cache.clone(), cache.clone());
         let store = thread::spawn(move || {
             let mut hold = store.frames.adopt(0);
             store.bytes[0].write(PAGES[0]);
             hold.set(flag::UPTODATE);
         });
-        // One whose hold is refused: it changes the word too.
+        // A hold that is refused: it changes the word too.
         let other = thread::spawn(move || other.read(PAGES[0]));
-        settle(&world, flag::EXCLUSIVE);
-        assert_eq!(world.read(PAGES[0]), Some(PAGES[0]));
+        settle(&cache, flag::EXCLUSIVE);
+        assert_eq!(cache.read(PAGES[0]), Some(PAGES[0]));
         store.join().unwrap();
         other.join().unwrap();
     });
 }
 
 #[test]
-fn invariant_f5_who_waits_for_holds_and_for_writeback_is_woken() {
+fn invariant_f5_waiters_for_holds_and_for_writeback_are_woken() {
     explore(|| {
-        let world = world(1);
-        world.bring_in(0, PAGES[0]);
-        world.frames.set(0, flag::WRITEBACK);
-        let (store, reader) = (world.clone(), world.clone());
+        let cache = cache(1);
+        cache.bring_in(0, PAGES[0]);
+        cache.frames.set(0, flag::WRITEBACK);
+        let (store, reader) = (cache.clone(), cache.clone());
         let store = thread::spawn(move || store.frames.clear(0, flag::WRITEBACK));
         let reader = thread::spawn(move || reader.read(PAGES[0]));
-        settle(&world, HOLDS | flag::WRITEBACK);
+        settle(&cache, HOLDS | flag::WRITEBACK);
         store.join().unwrap();
         reader.join().unwrap();
     });
 }
 
 #[test]
-fn invariant_x2_one_of_two_inserts_wins_and_the_other_is_told() {
+fn invariant_x2_one_of_two_inserts_wins_and_the_other_learns_it() {
     explore(|| {
-        let world = world(2);
-        let insert = |world: &World, frame| {
-            let mut hold = world.frames.exclude_free(frame);
-            let inserted = world.index.insert(&world.frames, PAGES[0], &mut hold);
+        let cache = cache(2);
+        let insert = |cache: &SmallCache, frame| {
+            let mut hold = cache.frames.exclude_free(frame);
+            let inserted = cache.index.insert(&cache.frames, PAGES[0], &mut hold);
             if inserted.is_err() {
                 hold.blank();
             }
             inserted
         };
-        let (second, finder) = (world.clone(), world.clone());
+        let (second, finder) = (cache.clone(), cache.clone());
         let second = thread::spawn(move || insert(&second, 1));
         let finder = thread::spawn(move || finder.index.find(&finder.frames, PAGES[0]));
-        let first = insert(&world, 0);
+        let first = insert(&cache, 0);
         let found = finder.join().unwrap();
         let winner = match (first, second.join().unwrap()) {
             (Ok(()), Err(0)) => 0,
             (Err(1), Ok(())) => 1,
             other => panic!("{other:?}"),
         };
-        assert_eq!(world.index.find(&world.frames, PAGES[0]), Some(winner));
+        assert_eq!(cache.index.find(&cache.frames, PAGES[0]), Some(winner));
         assert!(found.is_none_or(|frame| frame == winner));
     });
 }
@@ -277,24 +277,24 @@ fn invariant_x2_one_of_two_inserts_wins_and_the_other_is_told() {
 #[test]
 fn invariant_x1_a_page_that_stays_is_found_whatever_moves_beside_it() {
     explore(|| {
-        let world = world(3);
+        let cache = cache(3);
         for (frame, page) in (0..).zip(&PAGES[..2]) {
-            assert!(world.bring_in(frame, *page));
+            assert!(cache.bring_in(frame, *page));
         }
-        let (mover, inserter) = (world.clone(), world.clone());
+        let (mover, inserter) = (cache.clone(), cache.clone());
         // The page before it in its bucket goes, and its frame to another bucket.
         let mover = thread::spawn(move || {
             assert!(mover.evict(1, PAGES[1]), "nobody holds it");
             assert!(mover.bring_in(1, PAGES[3]));
         });
         let inserter = thread::spawn(move || assert!(inserter.bring_in(2, PAGES[2])));
-        assert_eq!(world.index.find_surely(&world.frames, PAGES[0]), Some(0));
+        assert_eq!(cache.index.find_surely(&cache.frames, PAGES[0]), Some(0));
         mover.join().unwrap();
         inserter.join().unwrap();
         for (page, frame) in [(0, Some(0)), (1, None), (2, Some(2)), (3, Some(1))] {
-            assert_eq!(world.index.find(&world.frames, PAGES[page]), frame);
+            assert_eq!(cache.index.find(&cache.frames, PAGES[page]), frame);
         }
-        let mut members: Vec<u32> = world.index.buckets(&world.frames).flatten().collect();
+        let mut members: Vec<u32> = cache.index.buckets(&cache.frames).flatten().collect();
         members.sort_unstable();
         assert_eq!(members, [0, 1, 2], "each is in one bucket");
     });
@@ -339,8 +339,8 @@ fn invariant_o1_nobody_puts_pages_in_while_an_object_is_cut() {
     });
 }
 
-/// Two cuts are in line, and a writer comes after them: both have ended when it writes, and
-/// whoever waits for its turn or for their end is woken.
+/// Two cuts are in line, and a writer comes after them: both have ended when it writes, and every
+/// caller that waits for its turn or for their end is woken.
 #[test]
 fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
     explore(|| {
@@ -384,7 +384,7 @@ fn invariant_o2_a_write_begins_after_the_cuts_that_were_in_line() {
     });
 }
 
-/// A writer's turn, and what only the one who has it may touch.
+/// A writer's turn, and what only the call that has it may touch.
 struct Writer {
     turn: PauseTurn,
     pausing: UnsafeCell<()>,
@@ -398,8 +398,8 @@ fn writer() -> Arc<Writer> {
 }
 
 impl Writer {
-    /// One call that used the quota up: it pauses, or until the pause of another is over. True if
-    /// it paused itself.
+    /// One call that used the quota up: it pauses, or waits until the pause of another call is
+    /// over. True if it paused itself.
     fn pay(&self) -> bool {
         if let Some(_pause) = self.turn.take() {
             self.pausing.with_mut(|_| ());
@@ -432,7 +432,7 @@ fn invariant_p2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
         let writer = writer();
         let (pauses, given_up) = (writer.clone(), writer.clone());
         let pauses = thread::spawn(move || {
-            // As a call that is dropped in its pause.
+            // Like a call that is dropped during its pause.
             drop(pauses.turn.take());
         });
         let given_up = thread::spawn(move || drop(given_up.turn.listen()));

@@ -1,10 +1,10 @@
 //! State remembers: frames, zones, objects and accounts. Lists of pages have a room of their own.
 //!
-//! The rules of this room: nothing here waits: whoever has to is handed a listener and
-//! waits in a flow; and every lock is taken and released inside one function; what
-//! leaves it is a plain value or a pin.
+//! The rules of this room: Nothing here waits. A caller that has to wait gets a listener and waits
+//! in a flow. Every lock is taken and released inside one function, and what leaves that function
+//! is a plain value or a pin.
 //!
-//! Lock order, first to last, no two of one line together:
+//! Lock order, first to last; no two locks of one line are held together:
 //!
 //! 0. the table of objects, the budget (`Balloon::memory_bytes`)
 //! 1. `ObjectState::queueing`
@@ -13,11 +13,11 @@
 //! 4. the block slab
 //! 5. a bucket of the index
 //! 6. a zone's balloon, `ZoneLists::chains`, `Zone::free`
-//! 7. `Backing::rates`, what is measured of its reads, the cache's limits, a store's activity,
-//!    counters, the error sequence of an object, the lines of its cuts and of its commits
+//! 7. `Backing::rates`, the meter of its reads, the cache's limits, a store's activity, counters,
+//!    the error sequence of an object, the lines of its cuts and of its commits
 //!
-//! Frame words are not locks but holds (frame.rs): they are taken before any of these, and none
-//! is waited for under one.
+//! Frame words are not locks but holds (frame.rs): they are taken before any of these, and no
+//! caller waits for a hold under a lock.
 
 pub(crate) mod activity;
 pub(crate) mod arena;

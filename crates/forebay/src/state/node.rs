@@ -1,7 +1,7 @@
 //! A node: some zones, their kswapd, and the queues in which reclaimers wait for events.
 //!
 //! invariant K1: `writeback_throttled` is the number of reclaimers that wait for writeback.
-//! invariant K2: a request for kswapd survives until kswapd has worked for its class.
+//! invariant K2: a request to kswapd stays until kswapd has worked for its class.
 
 use forebay_base::sync::{
     Mutex,
@@ -12,14 +12,14 @@ use forebay_law::throttle::ThrottleReason;
 use forebay_rt::wait::WaitQueue;
 use std::ops::Range;
 
-/// What reclaim met in its last pass over a node, or a zone; cleared when that is balanced.
+/// What reclaim found in its last pass over a node or a zone; cleared when that is balanced.
 #[derive(Debug, Default)]
 pub(crate) struct ReclaimFlags {
     /// Every page at the end of the lists was under writeback.
     pub(crate) writeback: AtomicBool,
-    /// Every page at the end was dirty, and no flusher had it.
+    /// Every page at the end of the lists was dirty and not yet queued by a flusher.
     pub(crate) dirty: AtomicBool,
-    /// Every dirty page was under writeback and had been met before.
+    /// Every dirty page was under writeback and had been seen there before.
     pub(crate) congested: AtomicBool,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct Node {
     pub(crate) kswapd_sleeps: AtomicBool,
     /// Fruitless runs of kswapd in a row; 16 make the node hopeless.
     pub(crate) failures: AtomicU64,
-    /// Where callers wait until kswapd has refilled the reserve.
+    /// The queue in which callers wait until kswapd has refilled the reserve.
     pub(crate) gate: WaitQueue,
     throttled: [WaitQueue; 4],
     writeback_throttled: AtomicUsize,
     written: AtomicU64,
     written_at_first_wait: AtomicU64,
-    /// Told when frames of the node were freed.
+    /// Notified when frames of the node were freed.
     pub(crate) freed: WaitQueue,
     /// Workingset activations at the end of the last run, anon and file.
     refaults_noted: [AtomicU64; 2],
@@ -103,7 +103,7 @@ impl Node {
         self.refaults[usize::from(is_file)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether pages of a kind came back too early since the last run.
+    /// Whether pages of this kind came back too early since the last run.
     pub(crate) fn has_refaulted(&self, is_file: bool) -> bool {
         let at = usize::from(is_file);
         let noted = self.refaults_noted[at].load(Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl Node {
             return 0;
         }
         let written = self.written.fetch_add(pages, Ordering::Relaxed) + pages;
-        // Meanwhile those that waited may be gone and others have begun to count from more.
+        // Meanwhile the first waiters may be gone, and later ones count from a higher number.
         let first = self.written_at_first_wait.load(Ordering::Relaxed);
         let since = written.saturating_sub(first);
         if forebay_law::throttle::wakes_writeback_waiters(since, waiters) {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_writeback_is_woken_by_enough_of_it() {
+    fn enough_writes_wake_a_waiter_for_writeback() {
         let node = Node::new(0, 0..1);
         node.note_written(1_000);
         let queue = node.queue(ThrottleReason::Writeback);

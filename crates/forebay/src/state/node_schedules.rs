@@ -1,5 +1,5 @@
 //! Orders of the steps of reclaimers that wait for writeback and of the ends of writes, in a world
-//! in which nothing but a wake-up ends a wait: one that is lost stands still, and the explorer
+//! in which only a wake-up ends a wait: if one is lost, everything stands still and the explorer
 //! reports it. Run by `RUSTFLAGS="--cfg shuttle" cargo test -p forebay --lib node_schedules`.
 
 use crate::state::node::Node;
@@ -15,7 +15,7 @@ const STORES: u64 = 2;
 const ENOUGH: u64 = 33;
 
 #[test]
-fn invariant_k1_enough_that_is_written_wakes_who_waits_for_it() {
+fn invariant_k1_enough_writes_wake_the_reclaimers_that_wait() {
     explore(3_000, Clock::Waits, |_| {
         let node = Arc::new(Node::new(0, 0..1));
         let all_wait = Arc::new(Gate::new(false));
@@ -26,7 +26,7 @@ fn invariant_k1_enough_that_is_written_wakes_who_waits_for_it() {
             // Given back once it waits.
             let coming = all_here.try_acquire_owned(1).expect("each has one");
             let reclaim = move || {
-                // In the order of `Engine::reclaim_throttle`.
+                // The same order as in `Engine::reclaim_throttle`.
                 let listener = node.queue(ThrottleReason::Writeback).listen();
                 let _waits = node.wait_for_writeback();
                 drop(coming);
@@ -47,6 +47,6 @@ fn invariant_k1_enough_that_is_written_wakes_who_waits_for_it() {
         drop(block_on(all_here.acquire(RECLAIMERS as usize)));
         all_wait.open();
         threads.into_iter().for_each(thread::Joiner::join);
-        assert_eq!(node.note_written(1), 0, "somebody waits still");
+        assert_eq!(node.note_written(1), 0, "a reclaimer still waits");
     });
 }

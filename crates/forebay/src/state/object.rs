@@ -1,9 +1,9 @@
 //! What is known of one object: its length, its dirty pages, its errors.
 //!
 //! invariant O1: the length grows only inside a batch and shrinks only while no batch is open:
-//! no page behind a new end is put in by somebody that has not seen that end.
-//! invariant O3: a resident page lies among those that the object ever had: it is noted before it
-//! is in the index.
+//! nobody inserts a page past a new end without having seen that end.
+//! invariant O3: a resident page is in the range of pages that the object ever had, because the
+//! range grows before the page is put into the index.
 
 use crate::state::commit_line::CommitLine;
 use crate::state::cut_line::CutLine;
@@ -26,17 +26,16 @@ use std::sync::Arc;
 pub(crate) enum Origin {
     /// An object of the store of backing `backing`.
     File { backing: usize, object: ObjectId },
-    /// Anonymous memory; the swap slot of each page that has one, else 0.
+    /// Anonymous memory, with the swap slot of each page; 0 where a page has none.
     Anonymous { slots: Box<[AtomicU32]> },
 }
 
-/// What hangs off an object, bytes: places in the tables, rooms of its queues, and one
-/// handle, of those who have it open or had it last. Measured
-/// (tests/object_memory.rs).
+/// Bytes that belong to an object beside its state: its places in the tables, the room of its
+/// queues, and one handle. Measured by tests/object_memory.rs.
 const BESIDE_OBJECT_BYTES: usize = 900;
 
 impl Origin {
-    /// What an object of this origin takes of memory beside its pages.
+    /// The memory that an object of this origin takes beside its pages.
     pub(crate) fn object_bytes(&self) -> u64 {
         let slots = match self {
             Origin::File { .. } => 0,
@@ -53,14 +52,14 @@ pub(crate) enum QueuePlace {
     None,
     /// On the list of dirty objects, or on one of those of the present round.
     Queued,
-    /// Being written by the flusher.
+    /// The flusher is writing it.
     Taken,
 }
 
 /// A resize is under way, or waits for the batches that are open.
 const RESIZING: u32 = 1 << 31;
 
-/// Failed reads of an object that are remembered.
+/// How many failed reads of an object are remembered.
 const RECENT: u64 = 8;
 
 /// Reads of an object that failed.
@@ -68,7 +67,7 @@ const RECENT: u64 = 8;
 struct ReadFailures {
     /// So far.
     count: u64,
-    /// The latest ones, each at its number modulo [`RECENT`], with the pages that it met.
+    /// The latest ones, each at its number modulo [`RECENT`], with the pages that it was for.
     recent: [Option<(Range<u64>, StoreError)>; RECENT as usize],
 }
 
@@ -78,7 +77,7 @@ pub(crate) struct Queueing {
     pub(crate) place: QueuePlace,
     /// When failed writes are tried again.
     pub(crate) retry: Retry,
-    /// Where the object is among those that are put off, if it is.
+    /// The object's key in the list of those that are put off, if it is there.
     pub(crate) put_off_until_ms: u64,
     /// Where the next round of the flusher starts (writeback_index).
     pub(crate) next_page: u64,
@@ -86,16 +85,18 @@ pub(crate) struct Queueing {
 
 #[derive(Debug)]
 pub(crate) struct ObjectState {
-    /// Its number in keys.
+    /// The object's number in keys.
     pub(crate) number: u32,
     pub(crate) origin: Origin,
     length_bytes: AtomicU64,
-    /// The store may know another length: to be told before the next commit. Growing by a write
-    /// needs none of it, for the write of the last page makes the store's object as long.
+    /// The store may have another length and has to be given this one before the next commit. An
+    /// object that grew by a write does not need this, because writing its last page makes the
+    /// store's object as long.
     pub(crate) length_unsynced: AtomicBool,
-    /// How long the store's object is at least.
+    /// The store's object is at least this long.
     known_bytes: AtomicU64,
-    /// What the store did for the object so far, counted, and how much of it a commit has covered.
+    /// How many changes the store has made to the object so far, and how many of them a commit has
+    /// covered.
     changes: AtomicU64,
     committed: AtomicU64,
     pub(crate) commits: CommitLine,
@@ -107,14 +108,15 @@ pub(crate) struct ObjectState {
     read_failures: Mutex<ReadFailures>,
     /// Requests of this object that a store has.
     pub(crate) requests_in_flight: AtomicU32,
-    /// Told whenever a write of this object ends; the numbers are those of writes.
+    /// Notified whenever a write of this object ends, with the number of the write.
     pub(crate) written: WaitQueue,
-    /// Pages from the start that were ever submitted to the store, or were there before.
+    /// The pages from the start of the object that were ever submitted to the store or were there
+    /// before.
     pub(crate) stored_pages: AtomicU64,
-    /// The pages that it ever had lie from here to there: a walk need not look elsewhere.
+    /// The range that holds every page the object ever had: a walk need not look elsewhere.
     pages_from: AtomicU64,
     pages_to: AtomicU64,
-    /// Where it is among the files that nobody has open; 0: not there. Changed under the lock of
+    /// Its place among the unused files that reclaim asks; 0: not there. Changed under the lock of
     /// the table of objects.
     pub(crate) unused_place: AtomicU64,
     /// Its place among all files that nobody has open, in the order in which they were closed; 0:
@@ -122,12 +124,13 @@ pub(crate) struct ObjectState {
     pub(crate) closed_place: AtomicU64,
     /// Handles open on it.
     pub(crate) handles: AtomicU32,
-    /// Open batches, and [`RESIZING`]: in one word, so that no two sides can miss each other.
+    /// Open batches, and [`RESIZING`]: in one word, so that a batch and a resize always see each
+    /// other.
     batches: AtomicU32,
     /// The resize that is under way has made the object shorter.
     is_cut: AtomicBool,
-    /// The pages that the discard under way gives up, and the first behind them: 0 if there is
-    /// none.
+    /// The first page that the discard under way gives up, and the first page after the last one; 0
+    /// if no discard is under way.
     discards_from: AtomicU64,
     discards_to: AtomicU64,
     /// The resizes of the object, in order.
@@ -179,7 +182,7 @@ impl ObjectState {
 
     /// The page is about to be put in.
     pub(crate) fn note_page(&self, page: u64) {
-        // Mostly it is among them already, and then nothing is written.
+        // Mostly the range has it already, and then nothing is written.
         if page < self.pages_from.load(Ordering::SeqCst) {
             self.pages_from.fetch_min(page, Ordering::SeqCst);
         }
@@ -188,31 +191,31 @@ impl ObjectState {
         }
     }
 
-    /// The part of `pages` of which some may ever have been in.
+    /// The part of `pages` that may ever have been resident.
     pub(crate) fn pages_had(&self, pages: &Range<u64>) -> Range<u64> {
         let from = self.pages_from.load(Ordering::SeqCst).max(pages.start);
         let to = self.pages_to.load(Ordering::SeqCst).min(pages.end);
         if from < to { from..to } else { 0..0 }
     }
 
-    /// A write that the store has done ends at `end_bytes`.
+    /// The store has finished a write that ends at `end_bytes`.
     pub(crate) fn is_known_up_to(&self, end_bytes: u64) {
         self.known_bytes.fetch_max(end_bytes, Ordering::AcqRel);
     }
 
-    /// The store was told how long the object is.
+    /// The store was given the length of the object.
     pub(crate) fn is_known_to_end_at(&self, length_bytes: u64) {
         self.known_bytes.store(length_bytes, Ordering::Release);
     }
 
-    /// Whether it has grown by writes that the store has not done yet.
+    /// Whether it has grown by writes that the store has not finished yet.
     pub(crate) fn is_longer_than_known(&self) -> bool {
         self.length_bytes() > self.known_bytes.load(Ordering::Acquire)
     }
 
-    /// Whether a cut is about to change the page: it lies behind the end, or the new end is in it.
-    /// Until the store has cut the object too the end may be put back, so what lies behind it is
-    /// not written, and not forgotten either, and nobody begins to hold the page.
+    /// Whether a cut is about to change the page: the page lies past the end, or the new end is
+    /// inside it. Until the store has cut the object too, the old end may come back. So what lies
+    /// past the new end is neither written nor forgotten, and nobody begins to hold the page.
     pub(crate) fn is_cut_at(&self, page: u64) -> bool {
         let length = self.length_bytes();
         page >= pages_for(length)
@@ -220,8 +223,8 @@ impl ObjectState {
             || self.is_discarded_at(page)
     }
 
-    /// Whether a discard that is under way gives up `page`. Until the store has done its part the
-    /// page is neither written nor forgotten, and nobody begins to hold it.
+    /// Whether a discard that is under way gives up `page`. Until the store has discarded it too,
+    /// the page is neither written nor forgotten, and nobody begins to hold it.
     fn is_discarded_at(&self, page: u64) -> bool {
         // The end is published last and withdrawn first.
         page < self.discards_to.load(Ordering::Acquire)
@@ -245,8 +248,8 @@ impl ObjectState {
         &self.swap_slots()[page as usize]
     }
 
-    /// Whether swap has nothing of a page of anonymous memory: nobody wrote it, or it was given up,
-    /// and whoever looks for it finds zeros.
+    /// Whether a page of anonymous memory has nothing in swap: nobody wrote it, or it was given up,
+    /// and a reader finds zeros.
     pub(crate) fn is_in_no_slot(&self, page: u64) -> bool {
         self.is_anonymous() && self.swap_slot(page).load(Ordering::Acquire) == 0
     }
@@ -269,7 +272,8 @@ impl ObjectState {
         }
     }
 
-    /// Opens a batch: until it is dropped the object is not resized. None while it is resized.
+    /// Opens a batch: until it is dropped, the object is not resized. None while a resize is under
+    /// way.
     pub(crate) fn begin_batch(&self) -> Option<BatchGuard<'_>> {
         let before = self.batches.fetch_add(1, Ordering::Acquire);
         let guard = BatchGuard(self);
@@ -281,7 +285,7 @@ impl ObjectState {
         self.length_bytes.fetch_max(end_bytes, Ordering::AcqRel) < end_bytes
     }
 
-    /// The store wrote, cut or discarded something: it is durable after the next commit.
+    /// The store wrote, cut or discarded something, which the next commit makes durable.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
@@ -291,8 +295,8 @@ impl ObjectState {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// What a commit that begins now will cover, or none if another one has covered it: one that
-    /// is merely under way does not count.
+    /// The changes that a commit beginning now will cover, or none if a commit that has ended
+    /// covers them already.
     pub(crate) fn to_commit(&self) -> Option<u64> {
         let changes = self.changes();
         (self.committed.load(Ordering::Acquire) < changes).then_some(changes)
@@ -303,8 +307,8 @@ impl ObjectState {
         self.committed.fetch_max(changes, Ordering::AcqRel);
     }
 
-    /// Takes a place in the line of the object's resizes, of which `pages` are given up.
-    /// None while the line is full.
+    /// Takes a place in the line of the object's resizes for one that gives up `pages`. None while
+    /// the line is full.
     pub(crate) fn join_cuts(self: &Arc<Self>, pages: Range<u64>) -> Option<CutPlace> {
         self.cuts.join(pages).map(|number| CutPlace {
             object: self.clone(),
@@ -312,13 +316,13 @@ impl ObjectState {
         })
     }
 
-    /// Asks to be told when a place in that line is left.
+    /// Listens for a place in that line to be left.
     #[track_caller]
     pub(crate) fn listen_for_cuts(&self) -> Listener<'_> {
         self.resized.listen()
     }
 
-    /// Asks to be told when a resize ends, and says whether one is under way.
+    /// Listens for the end of a resize, and says whether one is under way.
     #[track_caller]
     pub(crate) fn listen_for_resize(&self) -> (Listener<'_>, bool) {
         let listener = self.resized.listen();
@@ -330,7 +334,7 @@ impl ObjectState {
         self.batches.load(Ordering::Acquire) & RESIZING != 0
     }
 
-    /// Notes a failed read of `pages`; whoever waited for them looks here.
+    /// Notes a failed read of `pages`; callers that waited for them look here.
     pub(crate) fn note_read_failure(&self, pages: Range<u64>, error: StoreError) {
         let mut failures = lock(&self.read_failures);
         let at = (failures.count % RECENT) as usize;
@@ -343,9 +347,9 @@ impl ObjectState {
         lock(&self.read_failures).count
     }
 
-    /// A read of the page `page_index` that failed after the first `noted` failures. Where there
-    /// were too many since to know them all, the last of them: a page whose read fails must not be
-    /// asked for again and again.
+    /// A read of the page `page_index` that failed after the first `noted` failures. If too many
+    /// failed since then to remember them all, returns the latest one: a page whose read fails must
+    /// not be asked for again and again.
     pub(crate) fn read_failure_since(&self, noted: u64, page_index: u64) -> Option<StoreError> {
         let failures = lock(&self.read_failures);
         let since = failures.count - noted;
@@ -369,7 +373,7 @@ impl Drop for BatchGuard<'_> {
     }
 }
 
-/// A place in the line of those who resize an object. Whoever drops it leaves the line.
+/// A place in the line of the resizes of an object. Dropping it leaves the line.
 #[derive(Debug)]
 pub(crate) struct CutPlace {
     object: Arc<ObjectState>,
@@ -403,8 +407,8 @@ impl Drop for CutPlace {
     }
 }
 
-/// The right to resize an object. Who waits for the end of the resize is woken when the place in
-/// line is left, which is next.
+/// The right to resize an object. Callers that wait for the end of the resize are woken when its
+/// place in line is dropped, which happens right after this.
 #[derive(Debug)]
 pub(crate) struct ResizeGuard<'a>(&'a ObjectState);
 
@@ -427,8 +431,8 @@ impl ResizeGuard<'_> {
     /// Gives up `pages` as long as the resize is under way.
     pub(crate) fn discards(&self, pages: &Range<u64>) {
         self.0.discards_from.store(pages.start, Ordering::Release);
-        // A swap, as for a new length: a hold that was taken without a look at this is seen by
-        // whoever looks for holds next.
+        // A swap, as for a new length: if a hold was taken without seeing this value, the search
+        // for holds that comes next sees the hold.
         self.0.discards_to.swap(pages.end, Ordering::AcqRel);
     }
 }

@@ -1,4 +1,5 @@
-//! The table of objects: by number, for whoever has a key, and by origin, for whoever opens.
+//! The table of objects: by number, for a caller that has a key, and by origin, for a caller that
+//! opens.
 
 use crate::state::index::{OBJECTS_LIMIT, object_of};
 use crate::state::object::{ObjectState, Origin};
@@ -14,20 +15,20 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::Arc;
 
-/// How often an open asks closed files for room while there are places left.
+/// How many closed files an open asks for room while there are places left.
 const ASKED_FOR_ROOM: u32 = 4;
 
 #[derive(Debug)]
 pub(crate) struct ObjectTable {
     table: Mutex<Table>,
     limit: u32,
-    /// What all objects take of memory, changed under the lock.
+    /// The memory that all objects take, changed under the lock.
     ///
     /// invariant U3: this is the sum over the objects of the table.
     bytes: AtomicU64,
-    /// What they may take before closed files are forgotten for new ones.
+    /// The memory that they may take before closed files are forgotten for new ones.
     room_bytes: AtomicU64,
-    /// The place of the file that an open asked last after the oldest.
+    /// The place of the file that an open last asked in place of the oldest.
     room_hand: AtomicU64,
     /// Whether files that nobody has open are listed for reclaim.
     lists_unused: bool,
@@ -39,12 +40,12 @@ struct Table {
     objects: Vec<Option<Arc<ObjectState>>>,
     free: Vec<u32>,
     by_origin: BTreeMap<(usize, ObjectId), u32>,
-    /// Files that nobody has open, in the order in which they were closed: whoever needs room
+    /// Files that nobody has open, in the order in which they were closed: a caller that needs room
     /// forgets the oldest.
     ///
-    /// invariant U2: a file that nobody has open is here at the place that it knows; one that
-    /// somebody has open is nowhere and knows place 0. As long as it keeps its place nobody has
-    /// opened it.
+    /// invariant U2: a file that nobody has open is listed here at the place that it records; a
+    /// file that somebody has open is not listed and records place 0. As long as a file keeps its
+    /// place, nobody has opened it.
     closed: BTreeMap<u64, Arc<ObjectState>>,
     last_closed_place: u64,
     unused: UnusedFiles,
@@ -102,9 +103,10 @@ impl ObjectTable {
         self.bytes() + more_bytes > self.room_bytes.load(Ordering::Relaxed)
     }
 
-    /// Opens one more handle on the object of `origin`, which is made if it is not known. When
-    /// the table is full, closed files that `forget` can drop make room; None if none can. When
-    /// objects take more memory than they may, some of those are asked, and nobody is refused.
+    /// Opens one more handle on the object of `origin`, which is made if it is not known. When the
+    /// table is full, closed files that `forget` can drop make room; None if it can drop none. When
+    /// objects take more memory than they may, a few closed files are asked, and no open is
+    /// refused.
     pub(crate) fn open(
         &self,
         origin: Origin,
@@ -136,7 +138,7 @@ impl ObjectTable {
                 self.may_outgrow(&table)?;
                 break table;
             };
-            // What a file has in memory may be much: nobody else waits for that.
+            // Forgetting a file may take long, so it happens without the lock.
             drop(table);
             asked_place = closed_place;
             if forget(&oldest) {
@@ -158,24 +160,24 @@ impl ObjectTable {
         Some(object)
     }
 
-    /// Has closed files make room in memory for an object of `bytes`, if some of a few can.
+    /// Asks a few closed files to make room in memory for an object of `bytes`.
     fn make_room_for(&self, bytes: u64, forget: impl Fn(&ObjectState) -> bool) {
         for _ in 0..ASKED_FOR_ROOM {
             if !self.is_over_room(bytes) {
                 break;
             }
             if self.ask_for_room(&self.room_hand, &forget).is_none() {
-                // Those that could not go may be able to by now.
+                // Files that could not be forgotten before may be by now.
                 self.room_hand.store(0, Ordering::Relaxed);
                 break;
             }
         }
     }
 
-    /// Forgets the file that was closed longest ago. Where that one has to stay, as it is dirty,
-    /// say, the next one after the place `hand` is asked, and noted there: those that have to stay
-    /// do not stand in the way of all others. Returns whether one is out; None if there was
-    /// nobody to ask after that place.
+    /// Forgets the file that was closed longest ago. If that one has to stay, because it is dirty,
+    /// for example, asks the next one after the place `hand` and notes its place there, so that
+    /// files that have to stay do not block all others. Returns whether a file is out; None if
+    /// there was no file to ask after that place.
     pub(crate) fn ask_for_room(
         &self,
         hand: &AtomicU64,
@@ -191,8 +193,8 @@ impl ObjectTable {
         Some(forget(&file) && self.remove_closed(&file, place))
     }
 
-    /// Whether a full table may have one object more. Not counted is memory that nobody has any
-    /// more, which a task of its own gives up by its number.
+    /// Whether the table has room for one more object. Anonymous memory that nobody has open does
+    /// not count: a task of its own gives it up, by its number.
     fn may_outgrow(&self, table: &Table) -> Option<()> {
         let is_ending = |object: &&Arc<ObjectState>| {
             object.is_anonymous() && object.handles.load(Ordering::Acquire) == 0
@@ -202,10 +204,10 @@ impl ObjectTable {
         (count - ending < self.limit && count + 1 < OBJECTS_LIMIT).then_some(())
     }
 
-    /// One handle on an object is gone. True if it was the last.
+    /// A handle on an object is gone. True if it was the last.
     ///
-    /// The last one goes under the lock: a file that nobody has open is always listed as closed,
-    /// so that a full table finds it.
+    /// The last handle goes under the lock, so that a file that nobody has open is always listed as
+    /// closed and a full table finds it.
     pub(crate) fn let_go(&self, object: &Arc<ObjectState>) -> bool {
         let not_last = |handles: u32| (handles > 1).then(|| handles - 1);
         let handles = &object.handles;
@@ -227,7 +229,7 @@ impl ObjectTable {
         true
     }
 
-    /// A file that was due has kept pages.
+    /// A file whose pages should have gone has kept some.
     pub(crate) fn keep_unused(&self, file: &Arc<ObjectState>) {
         let mut table = lock(&self.table);
         if file.handles.load(Ordering::Acquire) == 0 && table.knows(file) {
@@ -235,12 +237,12 @@ impl ObjectTable {
         }
     }
 
-    /// Files that nobody has open, of those that are listed for reclaim.
+    /// Files that nobody has open and that are listed for reclaim.
     pub(crate) fn unused_count(&self) -> u64 {
         lock(&self.table).unused.len()
     }
 
-    /// Asks the file that was unused longest.
+    /// Asks the file that has been unused for the longest time.
     pub(crate) fn offer_unused(&self) -> Offered {
         lock(&self.table).unused.offer()
     }
@@ -265,8 +267,8 @@ impl ObjectTable {
         lock(&self.table).closed.len() as u64
     }
 
-    /// Takes a file out that has no pages, unless somebody has opened it since it was at `place`.
-    /// True if it is out.
+    /// Takes a file without pages out of the table, unless somebody has opened it since it was at
+    /// `place`. True if it is out.
     pub(crate) fn remove_closed(&self, file: &ObjectState, place: u64) -> bool {
         let mut table = lock(&self.table);
         let there = table.closed.get(&place).map(Arc::as_ref);
@@ -292,7 +294,7 @@ impl Table {
             .is_some_and(|known| ptr::eq(known, object))
     }
 
-    /// One more handle on the object of `place`, if it is known.
+    /// Another handle on the object of `place`, if it is known.
     fn reopen(&mut self, place: (usize, ObjectId)) -> Option<Arc<ObjectState>> {
         let number = *self.by_origin.get(&place)?;
         let known = self.objects[number as usize - 1]
@@ -384,7 +386,7 @@ mod tests {
                 .get(2)
                 .is_some_and(|fourth| fourth.closed_place.load(Ordering::Relaxed) > 0)
         );
-        // Nobody is refused for it.
+        // No open is refused because of it.
         let slots = (0..500).map(|_| AtomicU32::new(0)).collect();
         let memory = table.open(Origin::Anonymous { slots }, 0, |_| false);
         let memory = memory.expect("there are places");

@@ -1,15 +1,16 @@
-//! The writes that a store has and has not finished.
+//! The writes that a store has begun and not finished.
 //!
-//! A sync that finds no page tagged asks here whether one of its object is on its way. Writes are
-//! numbered in the order in which they begin; one number stands for all requests of a run.
+//! A sync that finds no tagged page asks here whether a write of its object is still on its way.
+//! Writes are numbered in the order in which they begin; one number stands for all requests of a
+//! run.
 //!
 //! invariant Q1: the numbers rise from the front to the back, and each has at least one write.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bits of a request's token that hold its sequence number; the rest hold the object's. Fewer
-/// writes are ever outstanding than these can tell apart.
+/// Bits of a request's token that hold its sequence number; the rest hold the object's. There are
+/// never more writes outstanding than these bits can tell apart.
 pub(crate) const SEQUENCE_BITS: u32 = 40;
 
 /// The token of a request of `object`.
@@ -65,14 +66,13 @@ impl Outstanding {
         sequence
     }
 
-    /// One more write under a number that is outstanding.
+    /// Another write under a number that is outstanding.
     pub(crate) fn join(&mut self, sequence: u64) {
         let at = self.position(sequence);
         self.numbered[at].writes += 1;
     }
 
-    /// One write has ended of the number whose lowest [`SEQUENCE_BITS`] bits are those of
-    /// `sequence`.
+    /// A write has ended; the lowest [`SEQUENCE_BITS`] bits of its number are those of `sequence`.
     pub(crate) fn end(&mut self, sequence: u64) {
         let behind = self.next.wrapping_sub(sequence) & ((1 << SEQUENCE_BITS) - 1);
         let at = self.position(self.next - behind);
@@ -108,7 +108,7 @@ impl Outstanding {
 mod tests {
     use super::*;
 
-    /// What the lowest bits of a token know of a number.
+    /// The part of a number that a token carries: its lowest bits.
     fn lowest(sequence: u64) -> u64 {
         sequence & ((1 << SEQUENCE_BITS) - 1)
     }
@@ -142,11 +142,11 @@ mod tests {
         assert!(outstanding.has_one_of(2, 0..newer + 1));
     }
 
-    /// What is left stays in order, as invariant Q1 says.
+    /// What is left stays in order (invariant Q1).
     #[test]
     fn writes_that_end_out_of_order_are_found_by_their_lowest_bits() {
         let mut outstanding = Outstanding::with_room(4);
-        // Where the bits that a token has room for begin again.
+        // Start where the number no longer fits into a token's bits and they begin again at 0.
         outstanding.next = (3 << SEQUENCE_BITS) - 2;
         let numbers: Vec<u64> = (0..5).map(|object| outstanding.begin(object)).collect();
         for at in [2, 0, 4, 1, 3] {

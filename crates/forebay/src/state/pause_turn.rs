@@ -1,9 +1,9 @@
 //! Whose turn it is to pause, where several calls of one writer are to pause at once.
 //!
-//! invariant P1: of all calls of a writer one has the turn at a time. Whoever has met it for longer
-//! than a pause may last pauses without it: the hard limit holds for each call.
-//! invariant P2: whoever was given something to wait for is woken when the pause that it met ends,
-//! however the call that has it ends.
+//! invariant P1: one call of a writer has the turn at a time. A call that has found it taken for
+//! longer than a pause may last pauses without it, because the hard limit holds for each call.
+//! invariant P2: a call that was given something to wait for is woken when the pause that it found
+//! ends, however the pausing call ends.
 
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use forebay_rt::wait::{Listener, WaitQueue};
@@ -21,7 +21,8 @@ pub(crate) struct Pause<'a>(&'a PauseTurn);
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        // In this order: a call that registers after the wake-up has to see that nobody pauses.
+        // In this order, because a call that registers after the wake-up has to see that no call
+        // pauses.
         self.0.is_taken.store(false, Ordering::SeqCst);
         self.0.ended.wake_all();
     }
@@ -33,7 +34,7 @@ impl PauseTurn {
         self.is_taken.load(Ordering::Relaxed)
     }
 
-    /// Makes the caller the one that pauses; nothing if another one does already.
+    /// Makes the caller the one that pauses; none if another call pauses already.
     pub(crate) fn take(&self) -> Option<Pause<'_>> {
         // A call that does not get the turn writes nothing.
         let taken = self
@@ -42,7 +43,7 @@ impl PauseTurn {
         taken.is_ok().then(|| Pause(self))
     }
 
-    /// What ends with the pause that is under way; nothing if none is.
+    /// A future that ends with the pause that is under way; none if no call pauses.
     pub(crate) fn listen(&self) -> Option<Listener<'_>> {
         let listener = self.ended.listen();
         self.is_taken.load(Ordering::SeqCst).then_some(listener)

@@ -1,7 +1,7 @@
-//! How a store reads: one of its requests at a time is measured, and what the law makes of it kept.
+//! How fast a store reads: one of its requests at a time is measured, and the law's result is kept.
 //!
-//! invariant L1: at most one read request of a store is the measured one, and its end ends the
-//! measuring.
+//! invariant L1: at most one read request of a store is measured at a time, and its end ends the
+//! measurement.
 
 use forebay_base::Instant;
 use forebay_base::sync::{
@@ -11,7 +11,7 @@ use forebay_base::sync::{
 };
 use forebay_law::reach::{Probe, ReadPace};
 
-/// The sequence in the token of the request that is measured; that of all other reads is 0.
+/// The sequence in the token of the measured request; all other reads have 0.
 pub(crate) const MEASURED: u64 = 1;
 
 /// The reads of one store.
@@ -26,13 +26,13 @@ pub(crate) struct ReadMeter {
 #[derive(Debug, Default)]
 struct Measured {
     pace: ReadPace,
-    /// Of the request that is measured now: when it was submitted, what had ended by then.
+    /// For the request that is measured now: when it was submitted, and what had ended by then.
     submitted: Option<(Instant, u64)>,
     was_alone: bool,
 }
 
 impl ReadMeter {
-    /// A request for `pages` pages is about to be submitted. True if it is the one to measure.
+    /// A request for `pages` pages is about to be submitted. True if it is to be measured.
     pub(crate) fn begins(&self, pages: u64, now: impl FnOnce() -> Instant) -> bool {
         let in_flight = self.in_flight_pages.fetch_add(pages, Ordering::AcqRel);
         if self.is_measuring.swap(true, Ordering::AcqRel) {
@@ -44,7 +44,8 @@ impl ReadMeter {
         true
     }
 
-    /// A request for `pages` pages has ended. One that failed says nothing of the store's speed.
+    /// A request for `pages` pages has ended. A failed request says nothing about the store's
+    /// speed.
     pub(crate) fn ends(
         &self,
         pages: u64,
@@ -75,12 +76,12 @@ impl ReadMeter {
         self.is_measuring.store(false, Ordering::Release);
     }
 
-    /// What is known of the store.
+    /// What is known about the store's reads.
     pub(crate) fn pace(&self) -> ReadPace {
         lock(&self.measured).pace
     }
 
-    /// Pages of the reads that the store has now.
+    /// Pages that the store is reading now.
     pub(crate) fn in_flight_pages(&self) -> u64 {
         self.in_flight_pages.load(Ordering::Acquire)
     }

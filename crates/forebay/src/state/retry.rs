@@ -1,17 +1,17 @@
 //! When the failed writes of an object are tried again.
 //!
 //! A try begins with the first turn of the object after its back-off is over. The back-off grows
-//! once for a try, however many requests of it fail: they all failed for one reason. What a sync
-//! tries meanwhile changes nothing.
+//! once for each try, however many of its requests fail, because they all failed for one reason.
+//! What a sync tries meanwhile changes nothing.
 
 use crate::state::outstanding::SEQUENCE_BITS;
 
 /// First wait before a failed write is tried again, and the longest, ms.
 const RETRY_MS: (u64, u64) = (1_000, 60_000);
-/// However often somebody asks for it, no try begins sooner than this after the last one, ms.
+/// However often callers ask for it, no try begins sooner than this after the last one, ms.
 const LEAST_MS: u64 = 200;
-/// Failed requests of a try whose halves are submitted at once. A store that refuses everything is
-/// not asked more often; one that takes a half is asked on.
+/// How many failed requests of a try are split and submitted again at once. A store that refuses
+/// everything is not asked more often; a store that takes a half is asked again.
 const SPLITS: u32 = 512;
 
 /// What an object's failed writes wait for.
@@ -27,7 +27,7 @@ pub(crate) struct Retry {
     is_tried: bool,
     /// Writes with lower sequence numbers belong to the try that has failed already.
     next_try: u64,
-    /// How often the store had been pardoned when the back-off began.
+    /// How many pardons the store had received when the back-off began.
     pardons: u64,
     splits_left: u32,
 }
@@ -46,12 +46,12 @@ impl Retry {
         }
     }
 
-    /// Whether a write has failed, and nothing since has said that all is well.
+    /// Whether a write has failed and nothing has succeeded since.
     pub(crate) fn is_on(&self) -> bool {
         self.after_ms > 0
     }
 
-    /// When the next try may begin, if the store was pardoned `pardons` times by now.
+    /// When the next try may begin, if the store has received `pardons` pardons by now.
     pub(crate) fn due_ms(&self, pardons: u64) -> u64 {
         if self.pardons == pardons {
             return self.at_ms;
@@ -59,15 +59,15 @@ impl Retry {
         self.at_ms.min(self.failed_ms + LEAST_MS)
     }
 
-    /// Whether an object has to wait for its next try, of which the pages that were refused are
-    /// all that there is to write, or are not.
+    /// Whether the object has to wait for its next try. `has_untried` says whether it has pages to
+    /// write that were not refused.
     pub(crate) fn waits(&self, now_ms: u64, pardons: u64, has_untried: bool) -> bool {
         self.is_on() && (self.is_whole || !has_untried) && self.due_ms(pardons) > now_ms
     }
 
-    /// A write of the try before failed: the next try waits twice as long as the last one did.
-    /// `sequence` is that of the write, and `next` the one that the next write will have. True if
-    /// it is the first of its try.
+    /// A write of the latest try failed: the next try waits twice as long as that one did.
+    /// `sequence` is the number of the write, and `next` the number that the next write will have.
+    /// True if it is the first failure of its try.
     pub(crate) fn write_refused(
         &mut self,
         now_ms: u64,
@@ -82,7 +82,7 @@ impl Retry {
         is_first
     }
 
-    /// The object as a whole is to wait: its store could not commit it.
+    /// The object as a whole has to wait, because its store could not commit it.
     pub(crate) fn put_off(&mut self, now_ms: u64, next: u64, pardons: u64) {
         self.begin(now_ms, next, pardons, true);
     }
@@ -114,12 +114,12 @@ impl Retry {
         may
     }
 
-    /// A write has ended well: halves are worth while.
+    /// A write has ended well, so halves are worth trying.
     pub(crate) fn write_taken(&mut self) {
         self.splits_left = SPLITS;
     }
 
-    /// Nothing of the object has failed any more.
+    /// No write of the object counts as failed any more.
     pub(crate) fn forget(&mut self) {
         *self = Retry::none();
     }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(retry.due_ms(0), 1_100, "a sync tried it meanwhile");
         retry.begin_try();
         retry.write_refused(4_000, 9, 20, 0);
-        assert_eq!(retry.due_ms(0), 1_100, "it is late, and of the try before");
+        assert_eq!(retry.due_ms(0), 1_100, "it is late, of an earlier try");
         for sequence in 11..19 {
             retry.write_refused(1_100, sequence, 19, 0);
         }

@@ -1,4 +1,4 @@
-//! The caches beside the pages that reclaim asks for their part.
+//! The caches beside the pages: reclaim asks each of them to free its part.
 
 use crate::shrinker::Shrinker;
 use forebay_base::sync::{
@@ -9,12 +9,12 @@ use forebay_base::sync::{
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// What a cache of objects was not asked for yet, though passes wanted it.
+/// The objects that earlier passes wanted a cache to free and did not ask it for.
 #[derive(Debug, Default)]
 pub(crate) struct Owed(AtomicU64);
 
 impl Owed {
-    /// Takes the debt over: another pass at the same time must not count it too.
+    /// Takes the debt over, so that another pass at the same time does not count it too.
     pub(crate) fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
@@ -24,14 +24,14 @@ impl Owed {
     }
 }
 
-/// A cache of a program.
+/// A cache that belongs to the program.
 pub(crate) struct Registered {
     shrinker: Weak<dyn Shrinker>,
     pub(crate) owed: Owed,
 }
 
 impl Registered {
-    /// The cache, if its owner still has it.
+    /// The cache, if its owner has not dropped it.
     pub(crate) fn shrinker(&self) -> Option<Arc<dyn Shrinker>> {
         self.shrinker.upgrade()
     }
@@ -40,11 +40,11 @@ impl Registered {
 #[derive(Default)]
 pub(crate) struct Shrinkers {
     registered: Mutex<Vec<Arc<Registered>>>,
-    /// Of the files that nobody has open.
+    /// What the files that nobody has open owe.
     pub(crate) unused_files: Owed,
-    /// Of the memory of files that nobody has open and that have no pages.
+    /// What the memory of files owes that nobody has open and that have no pages.
     pub(crate) closed_files: Owed,
-    /// The place of the closed file that was looked at last.
+    /// The place of the closed file that was examined last.
     pub(crate) closed_hand: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl Shrinkers {
         }));
     }
 
-    /// All that are registered: they are asked without the lock.
+    /// All registered caches; the caller asks them without holding the lock.
     pub(crate) fn all(&self) -> Vec<Arc<Registered>> {
         lock(&self.registered).clone()
     }

@@ -14,9 +14,10 @@ const NOWHERE: u64 = u64::MAX;
 pub(crate) struct Stream {
     state: Mutex<StreamState>,
     previous_page: AtomicU64,
-    /// A marked page that a read has touched and not yet followed, plus one; else 0.
+    /// A marked page that a read has touched and that readahead has not followed yet, plus one;
+    /// else 0.
     marker: AtomicU64,
-    /// A read waited for a page that was on its way already.
+    /// A read has waited for a page that was already on its way.
     has_waited: AtomicBool,
 }
 
@@ -24,13 +25,13 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamState {
     pub(crate) window: Window,
-    /// Largest window of this handle, pages, as long as nothing was measured.
+    /// Largest window of this handle before anything was measured, pages.
     pub(crate) max_pages: u64,
-    /// The largest that measuring has led to.
+    /// Largest window that follows from the measurements, pages.
     pub(crate) reach_pages: u64,
-    /// Where the last call that reading was planned for ends, pages.
+    /// The end of the last call for which reads were planned, pages.
     pub(crate) asked_end: u64,
-    /// No guessing: each miss reads what was asked.
+    /// No readahead: each miss reads what was asked for.
     pub(crate) is_random: bool,
 }
 

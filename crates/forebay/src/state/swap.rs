@@ -1,5 +1,5 @@
-//! Slots of the swap store: which are taken, and the cluster that is being filled; and when a
-//! store that refuses is asked again.
+//! Slots of the swap store: which are taken, which cluster is being filled, and when a store that
+//! refuses is asked again.
 //!
 //! invariant S1: a slot is taken exactly while an anonymous page has it, whether the page is
 //! resident or not. Slot 0 is never given out: it stands for "none".
@@ -11,8 +11,8 @@ use forebay_base::sync::{
 };
 use forebay_law::scan::SWAP_CLUSTER_MAX;
 
-/// Slots that are given out one after the other, so that neighbours in time are neighbours on
-/// the medium (spec/reclaim.md 7.1).
+/// Slots that are given out one after the other, so that pages swapped out together are neighbours
+/// on the medium (spec/reclaim.md 7.1).
 const CLUSTER_SLOTS: usize = 256;
 const WORD_BITS: usize = 64;
 
@@ -31,7 +31,7 @@ struct SlotMap {
 }
 
 impl SwapSlots {
-    /// `slots` slots, the first of which is never used.
+    /// A map of `slots` slots, the first of which is never used.
     pub(crate) fn new(slots: u64) -> SwapSlots {
         let words = (slots as usize).div_ceil(WORD_BITS);
         let mut taken = vec![0_u64; words].into_boxed_slice();
@@ -61,7 +61,7 @@ impl SwapSlots {
         self.total
     }
 
-    /// Whether less than half of the slots are free: then slots of resident pages are given up.
+    /// Whether fewer than half of the slots are free: then slots of resident pages are given up.
     pub(crate) fn is_tight(&self) -> bool {
         self.free_slots() * 2 < self.total
     }
@@ -69,7 +69,8 @@ impl SwapSlots {
     /// Takes a slot: the next of the present cluster, else the first of an empty cluster, else
     /// the first free one.
     pub(crate) fn take(&self) -> Option<u32> {
-        // Reclaim asks for every page that it meets: it is told at once that there is none.
+        // Reclaim asks for every page that it meets, so the answer that there is none has to be
+        // quick.
         if self.free_slots() == 0 {
             return None;
         }
@@ -109,7 +110,7 @@ impl SlotMap {
         self.left_in_cluster = 0;
         let words = self.taken.len();
         let first = (self.next / WORD_BITS).min(words);
-        // The word of the next slot comes first, and once more at the end for what lies before.
+        // The word of the next slot comes first, and again at the end for the slots before it.
         let behind = std::iter::once((first, !0 << (self.next % WORD_BITS)));
         let others = (first + 1..words).chain(0..words.min(first + 1));
         behind
@@ -138,24 +139,24 @@ impl SlotMap {
 /// First wait before a swap store that refused is asked again, ms.
 const FIRST_RETRY_MS: u64 = 1_000;
 
-/// Pages that may be refused after one was taken, before the others wait: a store that fails now
-/// and then takes what is tried again, and is not to be starved of it.
+/// How many pages may be refused after a success before the others wait: a store that fails only
+/// now and then takes a page when it is tried again, and must not be kept waiting for it.
 const REFUSED_IN_A_ROW: u64 = SWAP_CLUSTER_MAX;
 
 /// When pages that the swap store refused are tried again: one of them at a time, each after twice
-/// the wait of the one before, and all of them as soon as one was taken. Nothing of it concerns
-/// pages that were never refused: the next of them may be well where the last was not.
+/// the wait of the one before, and all of them as soon as the store has taken one. Pages that were
+/// never refused are not affected: the next of them may succeed where the last did not.
 ///
-/// When none of them is left nothing is put off: only another try would end that, and of what was
-/// dropped there is none.
+/// When no refused page is left, nothing is put off: only another try could end the wait, and there
+/// is no page left to try.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SwapRetry {
-    /// 0 while nothing is put off.
+    /// 0 if nothing is put off.
     wait_ms: u64,
     next_at_ms: u64,
-    /// One page is being tried.
+    /// A page is being tried.
     is_trying: bool,
-    /// Tries that are left without a wait.
+    /// Tries that are left before the next wait.
     tries: u64,
     /// Resident pages whose last write was refused.
     refused_pages: u64,
@@ -170,7 +171,7 @@ impl SwapRetry {
         self.refused_pages
     }
 
-    /// Whether a refused page may be tried at `now_ms`. It is then the turn of no other before the
+    /// Whether a refused page may be tried at `now_ms`. If so, no other has its turn before the
     /// next wait is over, whether the store answers or not.
     pub(crate) fn take_turn(&mut self, now_ms: u64) -> bool {
         if self.wait_ms == 0 {
@@ -193,7 +194,7 @@ impl SwapRetry {
         self.refused_pages += 1;
     }
 
-    /// The store refused a page. Of many that were under way at once the first counts.
+    /// The store refused a page. Of many that were under way at once, only the first counts.
     pub(crate) fn put_off(&mut self, now_ms: u64, longest_ms: u64) {
         let is_first = self.wait_ms == 0;
         if is_first || self.is_trying {
@@ -301,7 +302,7 @@ mod tests {
         assert!(retry.is_put_off() && !retry.take_turn(2_999));
         retry.page_is_dropped();
         assert!(!retry.is_put_off());
-        // The next one refused waits as long as the first did.
+        // The next refused page waits as long as the first did.
         retry.add_page();
         retry.put_off(60_000, 8_000);
         assert!(!retry.take_turn(60_999) && retry.take_turn(61_000));

@@ -1,4 +1,5 @@
-//! How much is read back from swap at a time, by what was used of what was read back before.
+//! How much is read back from swap at a time. It depends on how much of what was read ahead before
+//! has been used.
 
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_law::swapahead::{SwapaheadInputs, window_pages};
@@ -7,7 +8,7 @@ use forebay_law::swapahead::{SwapaheadInputs, window_pages};
 const MAX_PAGES: u64 = 8;
 
 /// What the law remembers between two faults. The fields are read and written one by one: two
-/// faults at a time may confuse each other's windows and nothing else.
+/// faults at the same time may confuse each other's windows, and nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct SwapAhead {
     previous_slot: AtomicU64,

@@ -65,7 +65,7 @@ impl Twin<'_> {
         assert_eq!(
             orphans.as_slice(),
             expected,
-            "what lost its page is handed back"
+            "a frame that lost its page is handed back"
         );
         for &frame in kept
             .as_slice()
@@ -83,7 +83,7 @@ impl Twin<'_> {
         }
     }
 
-    /// As reclaim ages an active list: without a hold, though the page may be gone by now.
+    /// Ages an active list as reclaim does: without a hold, although the page may be gone by now.
     fn deactivate(&mut self, frame: u32) {
         self.machine.frames.set(frame, flag::WORKINGSET);
         self.machine.frames.clear(frame, flag::ACTIVE);

@@ -1,5 +1,6 @@
-//! Frame words, index, lists and shadows together, under random operations, each of which a naive
-//! twin of maps and queues does too. What must hold after each is in the sibling that walks.
+//! Frame words, index, lists and shadows together, under random operations; a naive twin of maps
+//! and queues does each of them too. What must hold after each operation is in
+//! `twin_walk_tests.rs`.
 
 use crate::lists::shadow::{Shadow, Shadows};
 use crate::lists::{List, ZoneLists};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 const ZONE_PAGES: [u64; 2] = [13, 7];
 pub(super) const FRAMES: u32 = 20;
-/// Buckets for fewer frames than there are, and pages of two buckets alone: long chains.
+/// Fewer buckets than there are frames, and only pages of two buckets, so that chains get long.
 const INDEX_FRAMES: u32 = 16;
 
 pub(super) struct Machine {
@@ -65,7 +66,7 @@ impl Machine {
 /// What a naive program would remember of a zone.
 #[derive(Default)]
 pub(super) struct TwinZone {
-    /// The last one is taken first.
+    /// The last frame is taken first.
     pub(super) free: Vec<u32>,
     /// Newest in front.
     pub(super) lists: [VecDeque<u32>; 4],
@@ -133,7 +134,7 @@ impl<'a> Twin<'a> {
         &mut self.frames[frame as usize]
     }
 
-    /// What an exclusive hold of the page meets.
+    /// What an exclusive hold of the page finds.
     fn refusal(&self, frame: u32, unwanted: u64) -> Option<Refused> {
         let TwinFrame { flags, holds, .. } = self.frames[frame as usize];
         (holds > 0 || flags & (flag::EXCLUSIVE | unwanted) != 0).then_some(Refused::Busy)

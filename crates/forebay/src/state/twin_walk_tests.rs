@@ -1,4 +1,4 @@
-//! The whole walk after each random operation of the twin: it reads words, links and buckets and
+//! The whole walk after each random operation of the twin. It reads words, links and buckets and
 //! calls none of the code that changes them.
 //!
 //! It proves invariants F1, F2, F3 and F4 of frame words, invariants X1 and X2 of the index, and

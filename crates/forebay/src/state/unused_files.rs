@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 /// Whenever the table of objects is not locked:
 ///
-/// invariant U1: a file is here once, at the place that it knows, or nowhere and knows place 0.
+/// invariant U1: a file is listed here once, at the place that it records, or it is not listed and
+/// records place 0.
 #[derive(Debug, Default)]
 pub(crate) struct UnusedFiles {
     by_place: BTreeMap<u64, Unused>,
@@ -17,18 +18,18 @@ pub(crate) struct UnusedFiles {
 #[derive(Debug)]
 struct Unused {
     file: Arc<ObjectState>,
-    /// Nothing was asked of it since it was closed.
+    /// Reclaim has not asked it for anything since it was closed.
     used_lately: bool,
 }
 
-/// What the file that is unused longest has to do with a request for room.
+/// What becomes of the file that has been unused for the longest time when reclaim asks for room.
 #[derive(Debug)]
 pub(crate) enum Offered {
-    /// There is none.
+    /// There is no such file.
     Nothing,
-    /// It was used lately, and is the youngest now.
+    /// It was used lately and becomes the youngest.
     Spared,
-    /// Its pages may go. It is not listed any more.
+    /// Its pages may go, and it is no longer listed.
     Due(Arc<ObjectState>),
 }
 
@@ -55,7 +56,7 @@ impl UnusedFiles {
         self.by_place.remove(&place);
     }
 
-    /// Asks the oldest.
+    /// Asks the oldest file.
     pub(crate) fn offer(&mut self) -> Offered {
         let Some((_, oldest)) = self.by_place.pop_first() else {
             return Offered::Nothing;
@@ -83,7 +84,7 @@ mod tests {
         Arc::new(ObjectState::new(number, origin, 0))
     }
 
-    /// The number of the next file that is due, and how many were spared before it.
+    /// The number of the next file whose pages may go, and how many were spared before it.
     fn next_due(unused: &mut UnusedFiles) -> Option<(u32, usize)> {
         for spared in 0.. {
             match unused.offer() {

@@ -30,18 +30,18 @@ impl IoVectors {
         self.pages
     }
 
-    /// Pages of the vectors that a store has for itself: fewer than these have, so that the two
-    /// kinds can be told apart.
+    /// Pages of the vectors that a store has to itself. They are shorter than these, so that the
+    /// two kinds can be told apart.
     pub(crate) fn short_pages(&self) -> usize {
         (self.pages / 4).clamp(1, SHORT_PAGES)
     }
 
-    /// Half of what these have: the longest by which the two kinds can still be told apart.
+    /// Half the length of these vectors: the longest that can still be told apart from them.
     pub(crate) fn half_pages(&self) -> usize {
         (self.pages / 2).max(1)
     }
 
-    /// Vectors that there are, idle or not.
+    /// The number of vectors, idle or not.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

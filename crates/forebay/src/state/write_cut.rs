@@ -1,23 +1,24 @@
 //! Where a run of dirty neighbours is cut into requests.
 
-/// How much may be written, and in what portions.
+/// How much may be written, and in requests of what size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_field_names, reason = "a unit stands last in a name")]
 pub(crate) struct WriteCut {
-    /// Pages that are left of what was asked for.
+    /// Pages that are left of the requested amount.
     pub(crate) left_pages: u64,
     /// Pages of one request at most.
     pub(crate) most_pages: u64,
-    /// Pages of a unit of the store (`Geometry::write_unit_pages`); 1 is none.
+    /// Pages of a unit of the store (`Geometry::write_unit_pages`); 1 if it has none.
     pub(crate) unit_pages: u64,
 }
 
 impl WriteCut {
     /// Where a run that begins at page `first` ends at the latest.
     ///
-    /// It ends with a unit, and where that is more than a request carries, with the last unit that
-    /// it carries whole. So only the first request of a long run is shorter than it could be. Of a
-    /// unit that is longer than a request it carries what it can.
+    /// It ends at the end of a unit; if that is more than a request carries, at the end of the last
+    /// unit that the request carries whole. So only the first request of a long run is shorter than
+    /// it could be. If a unit is longer than a request, the request carries as much of it as it
+    /// can.
     pub(crate) fn end(&self, first: u64) -> u64 {
         let wanted = unit_end(first.saturating_add(self.left_pages), self.unit_pages);
         let carried = first.saturating_add(self.most_pages);
@@ -33,7 +34,7 @@ impl WriteCut {
     }
 }
 
-/// The end of the unit in which what ends at page `end` ends.
+/// The end of the unit that holds the last page before `end`.
 pub(crate) fn unit_end(end: u64, unit_pages: u64) -> u64 {
     end.checked_next_multiple_of(unit_pages).unwrap_or(u64::MAX)
 }
@@ -46,7 +47,7 @@ mod tests {
     #[test]
     fn cuts_of_some_runs() {
         let rows = [
-            // No unit: what is left, and as much as a request carries.
+            // No unit: as much as is left and as a request carries.
             (0, 100, 256, 1, 100),
             (7, 1000, 256, 1, 263),
             // To the end of the unit, and no further.

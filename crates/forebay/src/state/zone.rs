@@ -33,7 +33,7 @@ pub(crate) struct Zone {
     pub(crate) name: String,
     pub(crate) node: usize,
     pub(crate) first_frame: u32,
-    /// Frames of the zone, with those that it has given up.
+    /// Frames of the zone, including those that it has given up.
     pub(crate) spanned_pages: u64,
     size: Size,
     free: Mutex<FreeList>,
@@ -43,7 +43,7 @@ pub(crate) struct Zone {
     pub(crate) writeback: AtomicU64,
     /// Pages looked at since one was last freed.
     pub(crate) scanned_in_vain: AtomicU64,
-    /// What reclaim met here, for the policies that balance zones.
+    /// What reclaim found here, for the policies that balance zones.
     pub(crate) flags: ReclaimFlags,
 }
 
@@ -107,7 +107,7 @@ impl Zone {
             return None;
         }
         free.first = frames.frame(frame).older.load(Ordering::Relaxed);
-        // The next caller follows its link.
+        // The next caller follows the link of the frame that is first then.
         frames.prefetch_frame(free.first);
         self.free_pages.less(&mut free, 1);
         Some(frame)

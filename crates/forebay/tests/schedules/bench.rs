@@ -1,4 +1,4 @@
-//! A cache of a few frames before a store with a thread.
+//! A cache of a few frames in front of a store with a thread.
 
 use crate::PAGE;
 use crate::store::{BesideStore, StoreThread};
@@ -47,7 +47,7 @@ pub(crate) fn short_of_memory(pages: u64) -> Settings {
     settings(FEWEST_FRAMES, marks)
 }
 
-/// A cache with memory enough, in which `pages` pages may be dirty.
+/// A cache with enough memory, in which `pages` pages may be dirty.
 pub(crate) fn short_of_dirty(pages: u64) -> Settings {
     let marks = Watermarks {
         min: 2,
@@ -97,7 +97,7 @@ impl Bench {
         self.cache.statistics().get(counter)
     }
 
-    /// Closes the cache, and finds its books in order once everybody rests.
+    /// Closes the cache and checks its books once nothing runs any more.
     pub(crate) fn close(self) {
         assert_eq!(block_on(self.cache.close()), Ok(()));
         block_on(self.rt.sleep(Span::from_secs(1)));

@@ -7,7 +7,7 @@ use forebay::blocking::File;
 use forebay_base::Prng;
 use forebay_store::ObjectId;
 
-/// Writes `count` of the pages that are this writer's: those whose number modulo `writers` is
+/// Writes `count` of this writer's pages, which are those whose number modulo `writers` is
 /// `writer`.
 pub(crate) fn write(
     file: &File,
@@ -26,7 +26,7 @@ pub(crate) fn write(
     }
 }
 
-/// Reads `count` pages, or holds them, and finds none torn, another's or stale.
+/// Reads `count` pages, or holds them, and checks that none is torn, misplaced or stale.
 pub(crate) fn read(file: &File, versions: &Versions, count: u64, chance: &mut Prng) {
     let pages = file.len() / PAGE as u64;
     let mut bytes = vec![0; PAGE];
@@ -46,7 +46,7 @@ pub(crate) fn read(file: &File, versions: &Versions, count: u64, chance: &mut Pr
     }
 }
 
-/// Syncs, and finds durable what had returned before.
+/// Syncs, and checks that every write that had returned before is durable.
 pub(crate) fn sync(file: &File, versions: &Versions, store: &BesideStore, object: ObjectId) {
     let pages = file.len() / PAGE as u64;
     let least: Vec<u64> = (0..pages).map(|page| versions.returned(page)).collect();

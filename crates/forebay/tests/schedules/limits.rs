@@ -30,7 +30,7 @@ fn no_flusher_rests_while_writers_stand_at_the_limit() {
         join((0..WRITERS).map(writer).collect());
         drop(file);
         let pauses = bench.count(Counter::BalancePauses);
-        assert!(pauses > 0, "nobody stood at the limit");
+        assert!(pauses > 0, "no writer reached the limit");
         let waited = bench.rt.now().since(Instant::ZERO);
         assert_eq!(
             waited,

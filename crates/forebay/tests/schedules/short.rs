@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 const OBJECT: ObjectId = ObjectId(1);
 
-/// One caller takes the last frame above the low mark and one more, while kswapd goes to sleep for
-/// the first time.
+/// One caller takes the last frame above the low mark and another one, while kswapd goes to sleep
+/// for the first time.
 fn leave_enough(order: u64) {
     const PAGES: u64 = 30;
     let mut chance = Prng::from_seed(order).child("plan");

@@ -1,5 +1,5 @@
-//! A store with a thread of its own, on which its requests end, each in its turn or out of it. It
-//! knows what would be left of an object if the power failed.
+//! A store with a thread of its own, on which its requests end, in order or out of order. It knows
+//! what would be left of an object after a power failure.
 
 use forebay_base::Prng;
 use forebay_base::sync::{Mutex, lock};
@@ -12,14 +12,14 @@ use std::sync::Arc;
 pub(crate) struct BesideStore {
     memory: MemoryStore,
     queue: Mutex<Queue>,
-    /// What each object was when the latest commit of it began that has ended.
+    /// Each object as it was when the last commit of it that has ended began.
     durable: Mutex<BTreeMap<ObjectId, Vec<u8>>>,
     changed: WaitQueue,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// Requests, and for a commit what it makes durable.
+    /// Requests, and for each commit the content that it makes durable.
     waiting: Vec<(Io, Vec<u8>)>,
     is_ending: bool,
 }
@@ -31,7 +31,7 @@ pub(crate) struct StoreThread {
 }
 
 impl BesideStore {
-    /// A store like `geometry`, whose requests end in an order that `seed` draws.
+    /// A store with this `geometry`, whose requests end in an order that `seed` draws.
     pub(crate) fn start(geometry: Geometry, seed: u64) -> (Arc<BesideStore>, StoreThread) {
         let store = Arc::new(BesideStore {
             memory: MemoryStore::with(geometry),
@@ -53,12 +53,12 @@ impl BesideStore {
         lock(&self.durable).insert(object, bytes.to_vec());
     }
 
-    /// All that was written of `object`.
+    /// Everything that was written to `object`.
     pub(crate) fn written(&self, object: ObjectId) -> Vec<u8> {
         self.memory.snapshot(object)
     }
 
-    /// What a loss of power now leaves of `object`.
+    /// What a power failure now would leave of `object`.
     pub(crate) fn durable(&self, object: ObjectId) -> Vec<u8> {
         if self.geometry().durability == Durability::OnFinish {
             return self.written(object);

@@ -1,4 +1,4 @@
-//! Everything at once on a cache that is short of memory, of what may be dirty, or of both.
+//! Everything at once on a cache that is short of memory, of room for dirty pages, or of both.
 
 use crate::PAGE;
 use crate::bench::{Bench, join, short_of_dirty, short_of_memory, start};

@@ -1,4 +1,4 @@
-//! A cache in virtual time before a store of the test's choice.
+//! A cache in virtual time in front of a store of the test's choice.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
@@ -26,7 +26,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A cache of `mib` MiB before `wrap` around memory.
+    /// A cache of `mib` MiB in front of `wrap` around memory.
     pub(crate) fn new(
         rt: Rt,
         mib: u64,
@@ -45,7 +45,7 @@ impl Bench {
         Bench::around(rt, settings, memory, store)
     }
 
-    /// A cache before `store`, which is `memory` or something around it.
+    /// A cache in front of `store`, which is `memory` or a store around it.
     pub(crate) fn around(
         rt: Rt,
         settings: Settings,
@@ -68,12 +68,12 @@ impl Bench {
         }
     }
 
-    /// A small cache before a store in which requests can be made to fail.
+    /// A small cache in front of a store whose requests can be made to fail.
     pub(crate) fn faulty(rt: Rt, mib: u64) -> (Bench, Arc<FaultStore>) {
         Bench::faulty_over(rt, Settings::of_mib(mib), MemoryStore::new())
     }
 
-    /// A cache before `memory`, with requests that can be made to fail.
+    /// A cache in front of `memory`, whose requests can be made to fail.
     pub(crate) fn faulty_over(
         rt: Rt,
         settings: Settings,
@@ -120,7 +120,7 @@ impl Bench {
         })
     }
 
-    /// Nothing is inconsistent.
+    /// Checks that nothing is inconsistent.
     pub(crate) fn assert_consistent(&self) {
         assert_eq!(self.cache.check(), Vec::<String>::new());
     }
@@ -154,7 +154,7 @@ pub(crate) async fn write_pages(
     Ok(())
 }
 
-/// Reads the page `number` and says whether it is what [`page_of`] makes.
+/// Reads page `number` and returns whether it is what [`page_of`] makes.
 pub(crate) async fn has_page(file: &File, number: u64) -> Result<bool, AccessError> {
     let mut bytes = vec![0; PAGE];
     let read = file.read_at(&mut bytes, number * PAGE as u64).await?;

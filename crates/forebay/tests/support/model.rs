@@ -1,8 +1,8 @@
 //! Random operations of several tasks on several objects, each mirrored in an array of bytes.
 //!
-//! Each task has an object of its own, on which it does everything, and a region of an object that
-//! all share, whose borders lie inside pages. A failure that the plan allows is answered by doing
-//! the same again, which is what a program would do.
+//! Each task has an object of its own, on which it does everything, and a region of a shared
+//! object. The borders of the regions lie inside pages. After a failure that the plan allows the
+//! task does the same again, as a program would.
 
 use super::{Bench, OfSize, PAGE, simulated};
 use forebay::policy::Eviction;
@@ -28,12 +28,12 @@ pub(crate) struct Plan {
     pub(crate) durability: Durability,
     /// Requests fail now and then.
     pub(crate) faulty: bool,
-    /// Requests pass one after the other at this rate; 0 for side by side.
+    /// Requests are served one after the other at this rate; 0: in parallel.
     pub(crate) bytes_per_s: u64,
 }
 
 impl Plan {
-    /// A plan of everything that a seed can choose.
+    /// A plan in which the seed chooses everything.
     pub(crate) fn of(seed: u64) -> Plan {
         let mut chance = Prng::from_seed(seed).child("plan");
         Plan {
@@ -68,7 +68,7 @@ struct Mirror {
     faulty: bool,
 }
 
-/// Does it again while a fault that the plan allows makes it fail.
+/// Repeats it while a fault that the plan allows makes it fail.
 macro_rules! surely {
     ($mirror:expr, $attempt:expr) => {{
         let mut tries = 0;
@@ -79,7 +79,7 @@ macro_rules! surely {
                     if $mirror.faulty && tries < 200 =>
                 {
                     tries += 1;
-                    // It may fail as well: then the next round asks again.
+                    // This may fail as well; then the next round tries again.
                     let _ = $mirror.file.sync().await;
                 }
                 Err(error) => panic!("{error:?}"),
@@ -93,7 +93,7 @@ impl Mirror {
         self.bytes.len() as u64
     }
 
-    /// A range, mostly of a few pages, that begins below `limit` and ends at most there.
+    /// A range, mostly of a few pages, that begins below `limit` and does not end past it.
     fn range(chance: &mut Prng, limit: u64) -> (u64, u64) {
         let start = chance.below(limit);
         let longest = match chance.below(10) {
@@ -136,7 +136,7 @@ impl Mirror {
         self.note(start, &bytes);
     }
 
-    /// Says whether `read` of the range from `start` on is what it should be.
+    /// Checks that `read` of the range from `start` on is what it should be.
     fn compare(&self, start: u64, wanted: u64, read: &[u8]) {
         let left = self.len().saturating_sub(start);
         if self.is_whole {
@@ -202,7 +202,7 @@ impl Mirror {
         }
     }
 
-    /// Holds a page that is this task's alone for a while.
+    /// Holds a page that only this task uses for a while.
     async fn guard(&mut self, chance: &mut Prng, rt: &Rt) {
         let first = self.base.div_ceil(PAGE as u64);
         let end = (self.base + self.len()) / PAGE as u64;
@@ -316,14 +316,14 @@ async fn play(plan: Plan, rt: Rt) {
     settle(plan, &bench, receiver.into_iter().collect()).await;
 }
 
-/// Everything is synced, consistent, and equal in the cache and in the store.
+/// Checks that everything is synced, consistent, and equal in the cache and in the store.
 async fn settle(plan: Plan, bench: &Bench, mirrors: Vec<(u64, Mirror, Mirror)>) {
     for _ in 0..8 {
-        // With faults each handle hears of each failure once; then it is well.
+        // With faults, each failure is reported to each handle once; then a sync succeeds.
         if bench.cache.sync().await.is_ok() {
             break;
         }
-        assert!(plan.faulty, "a well store syncs at once");
+        assert!(plan.faulty, "a store without faults syncs at once");
     }
     assert_eq!(bench.cache.sync().await, Ok(()));
     bench.rt.sleep(Span::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! Reading much of an endless file.
+//! Reading large parts of an endless file.
 
 use super::void::Void;
 use super::{Bench, PAGE};
@@ -9,7 +9,7 @@ use forebay_store::{DelayStore, Delays, MemoryStore, Store};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A file without end, and no readahead in it unless the test asks.
+/// A file without end, without readahead unless the test asks for it.
 pub(crate) async fn endless(bench: &Bench) -> File {
     let file = bench.open(1 << 40);
     let advised = file.advise(Advice::Random, 0..1 << 40).await;
@@ -17,7 +17,7 @@ pub(crate) async fn endless(bench: &Bench) -> File {
     file
 }
 
-/// A cache before it.
+/// A cache in front of it.
 pub(crate) fn void(rt: Rt, settings: Settings) -> Bench {
     Bench::with(rt, settings, |_, _| Arc::new(Void))
 }

@@ -1,4 +1,4 @@
-//! Pages that say which page they are and which version, so that one that is torn, another's,
+//! Pages that say which page they are and which version, so that a page that is torn, misplaced,
 //! stale or lost is noticed.
 
 use super::PAGE;
@@ -50,16 +50,16 @@ pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(word)
 }
 
-/// The version of one word, which is of this page.
+/// The version of a word, which has to be of this page.
 pub(crate) fn version_of_word(page: u64, word: u64) -> u64 {
     assert!(
         word == 0 || word >> 40 == page,
-        "page {page} is another's: {word:#x}"
+        "this is not page {page}: {word:#x}"
     );
     word & ((1 << 40) - 1)
 }
 
-/// The version of a whole page; it is this page, untorn.
+/// The version of a whole page, which has to be this page and not torn.
 pub(crate) fn version_of(page: u64, bytes: &[u8]) -> u64 {
     let first = words(bytes).next().expect("a page has words");
     assert!(

@@ -2,7 +2,7 @@
 
 use forebay_store::{Geometry, Io, IoKind, MemoryStore, PagePointer, Store};
 
-/// It answers at once; what is read from it is zeros.
+/// It answers at once, and reads return zeros.
 pub(crate) struct Void;
 
 impl Store for Void {

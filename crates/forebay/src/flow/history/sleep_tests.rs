@@ -125,7 +125,7 @@ fn up_to_4_11_every_zone_up_to_the_class_must_be_balanced() {
 }
 
 #[test]
-fn who_clears_the_flags_of_a_node() {
+fn what_clears_the_flags_of_a_node() {
     for (sleep, clears) in [
         (KswapdSleep::ForClassZero, true),
         (KswapdSleep::AnyZone, true),

@@ -1,7 +1,7 @@
 //! The size of a zone as its users see it, and the balloon: frames that it has given up.
 //!
-//! invariant Z4: the frames of a zone are those that it has and those in its balloon; a frame is
-//! in the balloon only when it was free, and its memory is the system's until it comes back.
+//! invariant Z4: every frame of a zone is either one that the zone has or one in its balloon. Only
+//! a free frame goes into the balloon, and its memory belongs to the system until it comes back.
 
 use crate::state::batch::Batch;
 use crate::state::frame::{FrameTable, NO_FRAME};
@@ -10,7 +10,7 @@ use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::watermark::Watermarks;
 
 impl Zone {
-    /// Frames that the zone may have: by this its marks and limits go.
+    /// Frames that the zone may have: its marks and limits are computed from this.
     pub(crate) fn managed_pages(&self) -> u64 {
         self.size.managed_pages.load(Ordering::Relaxed)
     }
@@ -47,13 +47,13 @@ impl Zone {
         self.spanned_pages - self.size.balloon_pages.load(Ordering::Relaxed)
     }
 
-    /// Frames that the zone has and is not to have: they go into the balloon when they are free.
+    /// Frames that the zone has beyond its size: they go into the balloon when they are free.
     pub(crate) fn pages_over(&self) -> u64 {
         self.present_pages().saturating_sub(self.managed_pages())
     }
 
-    /// Makes the zone of another size. Its balloon follows by [`Zone::fill_balloon`] and
-    /// [`Zone::empty_balloon`].
+    /// Changes the size of the zone. [`Zone::fill_balloon`] and [`Zone::empty_balloon`] then adjust
+    /// the balloon.
     pub(crate) fn set_size(&self, size: &ZoneSize) {
         let _balloon = lock(&self.size.balloon);
         let Watermarks { min, low, high } = size.marks;
@@ -71,7 +71,7 @@ impl Zone {
             .store(size.reserved_pages(), Ordering::Relaxed);
     }
 
-    /// Puts up to a batch of free frames above the low mark into the balloon, as far as the zone
+    /// Puts up to a batch of free frames above the low mark into the balloon, as long as the zone
     /// is over its size. Returns how many.
     pub(crate) fn fill_balloon(&self, frames: &FrameTable) -> u64 {
         let mut first = lock(&self.size.balloon);
@@ -93,7 +93,7 @@ impl Zone {
         taken
     }
 
-    /// Takes up to a batch of frames out of the balloon, as far as the zone may have them, and
+    /// Takes up to a batch of frames out of the balloon, as long as the zone may have them, and
     /// puts them on the free list. Returns how many.
     pub(crate) fn empty_balloon(&self, frames: &FrameTable) -> u64 {
         let mut first = lock(&self.size.balloon);

@@ -1,31 +1,30 @@
-//! How large a zone is to be, and what follows from that, where everybody can read it without a
-//! lock.
+//! The size that a zone should have and the numbers that follow from it, readable without a lock.
 
 use crate::state::frame::NO_FRAME;
 use forebay_base::sync::{Mutex, atomic::AtomicU64};
 use forebay_law::watermark::Watermarks;
 
-/// What a zone is to be.
+/// The size that a zone should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ZoneSize {
-    /// Frames that it may have; it has more while its balloon is being filled.
+    /// Frames that it may have. It has more while its balloon is being filled.
     pub(crate) managed_pages: u64,
     pub(crate) marks: Watermarks,
     /// Free frames that requests of each class must leave (spec/reclaim.md 1.4).
     pub(crate) lowmem_reserve: Vec<u64>,
 }
 
-/// The same where everybody can read it without a lock, and the balloon.
+/// The same, readable without a lock, and the balloon.
 #[derive(Debug)]
 pub(super) struct Size {
     pub(super) managed_pages: AtomicU64,
     pub(super) marks: [AtomicU64; 3],
     pub(super) lowmem_reserve: Box<[AtomicU64]>,
-    /// [`Zone::reserved_pages`] of the above.
+    /// [`Zone::reserved_pages`], computed from the above.
     pub(super) reserved_pages: AtomicU64,
     /// Frames in the balloon.
     pub(super) balloon_pages: AtomicU64,
-    /// The first of them. Whoever changes the size or the balloon has this lock, so that the
+    /// The first of them. Every change of the size or the balloon takes this lock, so that the
     /// balloon is never filled for a size that is no longer wanted.
     pub(super) balloon: Mutex<u32>,
 }
