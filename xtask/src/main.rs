@@ -6,8 +6,8 @@
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
 //! - `cargo xtask mutations [--blind] [NAME..]`: makes small wrong changes to the engine in a copy
 //!   of the tree, and checks whether the swarm notices each one.
-//! - `cargo xtask mutants [--today | --shard K/N] [laws | state | flows | stores]`: the changes that
-//!   `cargo-mutants` makes; whether the part's own tests notice each, or a list says why not.
+//! - `cargo xtask mutants [--today | --shard K/N] [laws | state | flows | stores]`: makes the
+//!   changes of `cargo-mutants`; whether the part's own tests notice each, or a list says why not.
 //!
 //! Exit status: 0 means clean, 1 means that something was found or failed, 2 means a bad call.
 

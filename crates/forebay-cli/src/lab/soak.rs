@@ -3,6 +3,7 @@
 use crate::error::CommandError;
 use crate::output::{expect_writable, print, write};
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use clap::value_parser;
 use forebay_base::{Instant, Span};
 use forebay_lab::swarm::{Comparison, LoadRun, Scene, Violation, run_load};
@@ -19,7 +20,7 @@ const WINDOW: Span = Span::from_secs(20);
 #[derive(Args)]
 pub(crate) struct TypedSoak {
     /// Begin no load after so many minutes; the scenes in both worlds take two of them
-    #[arg(long, value_name = "M", default_value = "10", value_parser = value_parser!(u64).range(..=10_000))]
+    #[arg(long, value_name = "M", default_value = "10", value_parser = minutes())]
     minutes: u64,
     /// The seed that draws the first load; each later one has the next
     #[arg(long, value_name = "N", default_value = "0")]
@@ -27,6 +28,10 @@ pub(crate) struct TypedSoak {
     /// Also write the figures of both worlds to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+fn minutes() -> RangedU64ValueParser {
+    value_parser!(u64).range(..=10_000)
 }
 
 /// A checked call.
