@@ -6,12 +6,15 @@
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
 //! - `cargo xtask mutations [--blind] [NAME..]`: makes small wrong changes to the engine in a copy
 //!   of the tree, and checks whether the swarm notices each one.
+//! - `cargo xtask mutants [--today | --shard K/N] [laws | state | flows | stores]`: makes the
+//!   changes of `cargo-mutants`; whether the part's own tests notice each, or a list says why not.
 //!
 //! Exit status: 0 means clean, 1 means that something was found or failed, 2 means a bad call.
 
 mod calls;
 mod deny;
 mod error;
+mod mutants;
 mod mutations;
 mod rust_text;
 mod source;
@@ -19,7 +22,8 @@ mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [--blind] [NAME..]";
+const USAGE: &str = "usage: cargo xtask tidy | calls .. | deny | mutations [--blind] [NAME..] | \
+                     mutants [--today | --shard K/N] [laws | state | flows | stores]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +39,14 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         ["deny"] => deny::run(),
+        ["mutants", words @ ..] => {
+            if let Some(tried) = mutants::run(words) {
+                tried
+            } else {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        }
         ["mutations", "--blind", names @ ..] => mutations::run(mutations::BLIND_PATH, names),
         ["mutations", names @ ..] => mutations::run(mutations::PATH, names),
         _ => {

@@ -138,3 +138,31 @@ fn a_store_that_answers_at_once_has_a_rate() {
     assert_eq!(sample.pages_per_s(), HIGHEST_PAGES_PER_S);
     assert_eq!(Sample::default().pages_per_s(), 0);
 }
+
+#[test]
+fn a_rate_is_that_of_the_busy_time_if_the_store_ran_dry() {
+    let sample = |written_pages, busy_us| Sample {
+        written_pages,
+        elapsed_ms: 200,
+        busy_us,
+    };
+    // Seven eighths of 200 ms are 175 ms.
+    assert!(sample(400, 174_999).ran_dry());
+    assert!(!sample(400, 175_000).ran_dry());
+    assert_eq!(sample(400, 175_000).pages_per_s(), 2_000);
+    assert_eq!(sample(500, 10_000).pages_per_s(), 50_000);
+    assert_eq!(sample(1_000_000, 1).pages_per_s(), 16_777_216);
+}
+
+#[test]
+fn short_work_of_a_faster_store_raises_the_estimate() {
+    let sample = |written_pages| Sample {
+        written_pages,
+        elapsed_ms: 200,
+        busy_us: 4_000,
+    };
+    let known = of(25_600, 25_600);
+    assert_eq!(known.sampled(sample(100)), known);
+    // 250,000 pages/s for 4 ms of a window of 4,096 ms.
+    assert_eq!(known.sampled(sample(1_000)), of(25_819, 25_600));
+}

@@ -43,6 +43,13 @@ fn before_4_2_percents_are_exact() {
     let got = dirty_limits_by_percent(1_000_000, &DirtyKnobs::default());
     assert_eq!((got.thresh, got.background), (200_000, 100_000));
     assert_eq!(got.freerun(), 150_000);
+    let in_bytes = DirtyKnobs {
+        dirty_bytes: 100 * PAGE_BYTES,
+        background_bytes: 50 * PAGE_BYTES,
+        ..DirtyKnobs::default()
+    };
+    let got = dirty_limits_by_percent(1_000_000, &in_bytes);
+    assert_eq!((got.thresh, got.background), (100, 50));
 }
 
 fn smoothed(limit: u64) -> SmoothedLimit {

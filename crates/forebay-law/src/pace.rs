@@ -230,6 +230,41 @@ mod tests {
             )
     }
 
+    /// A writer of 1,000,000 pages a second, whose pages take as many microseconds. It owes them
+    /// from the time 0.
+    fn owing(dirtied_pages: u64, now_us: u64, max_pause_us: u64) -> Pace {
+        pace(&PaceInputs {
+            dirtied_pages,
+            task_ratelimit: 1_000_000,
+            paused_when_us: Some(0),
+            now_us,
+            max_pause_us,
+        })
+    }
+
+    #[test]
+    fn sleeps_begin_and_debts_end_at_their_borders() {
+        assert_eq!(owing(249, 0, 200_000).sleep_us, 0);
+        assert_eq!(owing(250, 0, 200_000).sleep_us, 250);
+        // What is due was due a second ago: it is forgotten after that.
+        assert_eq!(owing(0, FORGET_US, 200_000).paused_when_us, 0);
+        let later = FORGET_US + 1;
+        assert_eq!(owing(0, later, 200_000).paused_when_us, later);
+        // 1,000 of 1,800 are slept, and 800 stay owed.
+        let paced = owing(1_800, 0, 1_000);
+        assert_eq!((paced.sleep_us, paced.paused_when_us), (1_000, 1_800));
+        assert!(!paced.asks_again);
+        // As much as a sleep is owed at most, and that asks for no other.
+        let paced = owing(2_000, 0, 1_000);
+        assert_eq!((paced.paused_when_us, paced.asks_again), (2_000, false));
+    }
+
+    #[test]
+    fn a_call_is_paid_a_hundred_times_a_second() {
+        assert_eq!(pace_call_quota(75), 1);
+        assert_eq!(pace_call_quota(25_600), 256);
+    }
+
     /// What a writer writes in so many seconds that only writes, a quota at a time.
     fn written_in(seconds: u64, rate: u64, quota: u64) -> u64 {
         let (mut now_us, mut paused_when_us, mut written) = (0, None, 0);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn vectors_m1_to_m12_sizing() {
+fn vectors_m1_to_m12_sizing_and_its_borders() {
     // Average, rate, dirty pages of the store, rate of the writer; longest, target, shortest,
     // quota.
     let rows = [
@@ -19,6 +19,11 @@ fn vectors_m1_to_m12_sizing() {
         ([262_144, 262_144, 1_000_000, 262_144], [200, 10, 6, 2_560]),
         ([25_600, 2_560, 100_000, 500], [200, 39, 20, 97]),
         ([25_600, 25, 0, 25], [1, 1, 1, 0]),
+        // At the borders: just 32 pages in the first target and in the longest pause, and a writer
+        // that dirties them in just the longest.
+        ([0, 3_277, 100_000, 3_277], [200, 10, 6, 32]),
+        ([0, 1_639, 19, 1_639], [20, 20, 11, 32]),
+        ([0, 1_639, 19, 1_599], [20, 20, 11, 32]),
     ];
     for (index, ([average, rate, store_dirty, task], expected)) in rows.into_iter().enumerate() {
         let got = size_pause(average, rate, store_dirty, task);

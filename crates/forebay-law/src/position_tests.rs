@@ -266,3 +266,47 @@ proptest! {
         prop_assert_eq!(position(&full).ratio, 0);
     }
 }
+
+#[test]
+fn a_strict_store_with_a_few_dirty_pages_gets_twice_what_the_whole_allows() {
+    let at = |store_dirty| {
+        position(&PositionInputs {
+            dirty: 780_000,
+            ..strict(store_dirty)
+        })
+    };
+    let whole = at(7).polynomial;
+    assert!((100..900).contains(&whole), "{whole}");
+    assert_eq!(at(7).ratio, 2 * whole);
+    assert_eq!(at(0).ratio, 2 * whole);
+    assert_eq!(at(8).ratio, whole);
+}
+
+#[test]
+fn a_strict_store_whose_setpoint_is_its_threshold_stops() {
+    let inputs = PositionInputs {
+        store_background: 8_000,
+        ..strict(100)
+    };
+    assert_eq!(position(&inputs).ratio, 0);
+}
+
+#[test]
+fn a_span_and_a_threshold_of_one_page_divide_nothing_by_zero() {
+    let one_page = PositionInputs {
+        thresh: 1,
+        background: 0,
+        dirty: 0,
+        hard_limit: 1,
+        ..of_200_000(0, 1, 0, 0)
+    };
+    assert_eq!(position(&one_page).store_part, 1);
+    let short_span = PositionInputs {
+        thresh: 100,
+        background: 50,
+        dirty: 90,
+        hard_limit: 100,
+        ..of_200_000(0, 2, 0, 0)
+    };
+    assert_eq!(position(&short_span).span, 1);
+}

@@ -12,7 +12,7 @@ fn of([ratelimit, balanced]: [u64; 2]) -> DirtyRate {
 }
 
 #[test]
-fn vectors_r1_to_r9() {
+fn vectors_r1_to_r9_and_borders() {
     // Rate, last estimate; position ratio, pages dirtied in so many ms, dirty; new rate, estimate.
     let rows = [
         (
@@ -36,6 +36,9 @@ fn vectors_r1_to_r9() {
         ([2_560, 2_560], [1_024, 0, 200, 180_000], [2_560, 25_600]),
         ([1, 25_600], [2_048, 0, 200, 100], [2, 25_600]),
         ([5_000, 3_000], [512, 5_000, 400, 190_000], [5_000, 5_121]),
+        // As R5, just at the setpoint; and a writer that dirties one page a second.
+        ([1_000, 2_600], [1_200, 2_344, 200, 175_000], [1_000, 2_559]),
+        ([1_000, 2_600], [1_200, 1, 1_000, 175_000], [1_000, 25_600]),
     ];
     for (index, (before, inputs, after)) in rows.into_iter().enumerate() {
         let inputs = RateInputs {
@@ -61,6 +64,7 @@ fn the_imposed_rate_has_no_one_added() {
 fn a_strict_store_aims_between_its_own_thresholds() {
     assert_eq!(strict_setpoint(5_000, 8_000, 4_000), 6_000);
     assert_eq!(strict_setpoint(7, 8_000, 4_000), 8);
+    assert_eq!(strict_setpoint(8, 8_000, 4_000), 6_000);
 }
 
 #[test]

@@ -198,3 +198,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn one_touch_keeps_a_page_in_main_for_a_round() {
+    assert_eq!(fate(Queue::Main, 0), Fate::Evicted);
+    assert_eq!(fate(Queue::Main, 1), Fate::Round);
+}
+
+#[test]
+fn a_page_returns_to_main_within_nine_tenths_of_the_pages() {
+    let sizes = QueueSizes {
+        small: 15,
+        main: 90,
+    };
+    // 105 less their tenth.
+    assert!(returns_to_main(95, sizes));
+    assert!(!returns_to_main(96, sizes));
+}

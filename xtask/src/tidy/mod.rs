@@ -8,6 +8,7 @@ mod invariants;
 mod journeys;
 mod layers;
 mod leftovers;
+mod mutants;
 mod mutations;
 mod order;
 mod pages;
@@ -38,6 +39,7 @@ const RULES: &[Rule] = &[
     code_map::check,
     of_calls,
     citations::check,
+    mutants::check,
     mutations::check,
     sizes::check,
 ];

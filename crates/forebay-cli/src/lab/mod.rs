@@ -5,12 +5,14 @@ mod progress;
 mod reproduce;
 mod room;
 mod run;
+mod soak;
 mod swarm;
 
 use crate::error::CommandError;
 use clap::{Args, CommandFactory, Subcommand};
 use reproduce::{ReproduceArguments, TypedReproduce};
 use run::{RunArguments, TypedRun};
+use soak::{SoakArguments, TypedSoak};
 use swarm::{SwarmArguments, TypedSwarm};
 
 /// The words that were typed.
@@ -40,6 +42,13 @@ enum TypedCommand {
     /// every byte, error, bound and book. For a failure it prints one line: the command that
     /// repeats it. Exit status 1 means that something was found.
     Swarm(TypedSwarm),
+    /// Run the swarm's loads on real threads, and the same scenes in real and in virtual time
+    ///
+    /// First five scenes run in both worlds, and each rate, level, share and idle time is printed
+    /// twice. A difference is a note: other work on the machine can cause it. Then drawn loads run
+    /// on real threads, before stores that are held to a rate, under the oracles that hold in any
+    /// timing. Exit status 1 says that one of these found something.
+    Soak(TypedSoak),
 }
 
 /// A checked call.
@@ -53,6 +62,8 @@ pub(crate) enum LabArguments {
     Reproduce(ReproduceArguments),
     /// Run the swarm.
     Swarm(SwarmArguments),
+    /// Soak on real threads.
+    Soak(SoakArguments),
 }
 
 impl TypedLab {
@@ -66,6 +77,7 @@ impl TypedLab {
             TypedCommand::Run(typed) => LabArguments::Run(typed.checked::<C>()?),
             TypedCommand::Reproduce(typed) => LabArguments::Reproduce(typed.checked::<C>()?),
             TypedCommand::Swarm(typed) => LabArguments::Swarm(typed.checked()),
+            TypedCommand::Soak(typed) => LabArguments::Soak(typed.checked()),
         })
     }
 }
@@ -77,5 +89,6 @@ pub(crate) fn run(arguments: &LabArguments) -> Result<(), CommandError> {
         LabArguments::Run(arguments) => run::run(arguments),
         LabArguments::Reproduce(arguments) => reproduce::run(arguments),
         LabArguments::Swarm(arguments) => swarm::run(arguments),
+        LabArguments::Soak(arguments) => soak::run(arguments),
     }
 }

@@ -50,6 +50,7 @@ mod world;
 
 pub use campaign::{Campaign, Failed, Reached, Report};
 pub use kept::{KeptSeed, kept_seeds};
+pub use loops::{Comparison, Figure, FigureKind, LoadRun, Scene, run_load};
 pub use plan::{Part, Reduction};
 pub use run::{Outcome, run_seed, run_twin, run_worlds};
 pub use shrink::shrink;

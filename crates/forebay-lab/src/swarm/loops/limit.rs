@@ -60,6 +60,15 @@ impl Limit {
         }
     }
 
+    /// Judges levels alone, for worlds in which not each fall of the level is seen.
+    pub(super) fn of_levels(writers: u64, stores: u64) -> Limit {
+        Limit {
+            writers,
+            stores,
+            ..Limit::default()
+        }
+    }
+
     pub(super) fn note(&mut self, now: Instant, level: Level) -> Option<String> {
         self.is_left_out |= self.stores > 1 && level.silent >= STANDS_STILL;
         self.is_left_out &= level.dirty >= level.limit || level.silent >= STANDS_STILL;

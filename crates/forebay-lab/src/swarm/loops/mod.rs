@@ -13,8 +13,10 @@ mod limit;
 mod load;
 mod probe;
 mod refusal;
+mod soak;
 mod stage;
 mod watch;
 mod work;
 
+pub use soak::{Comparison, Figure, FigureKind, LoadRun, Scene, run_load};
 pub(super) use stage::judge_loops;

@@ -1,0 +1,20 @@
+//! The soak: loads of the loops on real threads, with the oracles that hold in any timing, and the
+//! same scenes beside each other in real and in virtual time.
+//!
+//! Both worlds run the same code over the same store: a medium of a given rate that keeps nothing.
+//! In virtual time a writer is a task and its work takes no time; in real time it is a thread of
+//! its own. What differs beyond the allowance is reported, and is no failure: a busy machine can
+//! cause it. A broken oracle is a failure (docs/decisions/0054).
+
+mod comparison;
+mod guard;
+mod measured;
+mod meter;
+mod play;
+mod round;
+mod scene;
+mod writer;
+
+pub use comparison::{Comparison, Figure, FigureKind};
+pub use round::{LoadRun, run_load};
+pub use scene::Scene;

@@ -1,0 +1,71 @@
+//! Real time beside virtual time: the same scenes on threads and in simulation.
+//!
+//! The machine that runs this may be busy, so only what a busy machine leaves alone is asserted. A
+//! store takes at most 16 MB/s, which needs a hundredth of a processor, and computes when it is
+//! free instead of looking at a timer, so a late thread costs no rate. `forebay lab soak` measures
+//! for longer and compares more closely.
+
+use forebay_base::Span;
+use forebay_base::sync::{Mutex, lock};
+use forebay_lab::swarm::{Comparison, FigureKind, Scene};
+use forebay_rt::Rt;
+use forebay_rt::thread::spawn;
+use std::sync::Arc;
+
+/// All scenes at once take as long as one.
+const WARM_UP: Span = Span::from_secs(3);
+const WINDOW: Span = Span::from_secs(6);
+
+/// A real figure lies between these parts of the virtual one. On an idle machine all are within a
+/// twentieth. A store that is never idle keeps its rate, and so do its writers together.
+const RATES: (f64, f64) = (0.8, 1.2);
+/// A level depends on how soon the thread of a writer runs after its pause, and so does which of
+/// 100 writers is the slowest.
+const LEVELS: (f64, f64) = (0.6, 1.4);
+/// A light writer loses what its thread waits for a processor after each of its rests.
+const LIGHT: (f64, f64) = (0.4, 1.2);
+/// Each sync waits for several threads one after the other. On a busy machine this takes most of
+/// the time, so only the oracles are asked.
+const LATE: &str = "commits";
+
+fn compare_all() -> Vec<Comparison> {
+    let compared = Arc::new(Mutex::new(Vec::new()));
+    let scenes = Scene::compared(WARM_UP, WINDOW).into_iter();
+    let threads: Vec<_> = scenes
+        .map(|scene| {
+            let compared = compared.clone();
+            let body = move || {
+                let comparison = scene.compare(&Rt::real()).expect("threads can be had");
+                lock(&compared).push(comparison);
+            };
+            spawn("scene", body).expect("a thread can be had")
+        })
+        .collect();
+    for thread in threads {
+        thread.join();
+    }
+    std::mem::take(&mut *lock(&compared))
+}
+
+#[test]
+fn real_time_does_what_virtual_time_does() {
+    let compared = compare_all();
+    assert_eq!(compared.len(), 5);
+    for comparison in compared {
+        let text = comparison.render();
+        assert_eq!(comparison.found, [], "{text}");
+        if comparison.scene == LATE {
+            continue;
+        }
+        for figure in &comparison.figures {
+            let (least, most) = match figure.kind {
+                FigureKind::Share if figure.name.contains("light") => LIGHT,
+                FigureKind::Rate | FigureKind::Share => RATES,
+                FigureKind::Level | FigureKind::Extreme => LEVELS,
+                FigureKind::Syncs | FigureKind::Idle => continue,
+            };
+            let ratio = figure.in_real / figure.in_virtual;
+            assert!(least <= ratio && ratio <= most, "{}: {text}", figure.name);
+        }
+    }
+}

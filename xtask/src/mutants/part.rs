@@ -1,0 +1,83 @@
+//! The parts whose mutants can be tried, and the tests that have to notice them.
+
+/// A part of the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Laws,
+    State,
+    Flows,
+    Stores,
+}
+
+impl Part {
+    const ALL: [Part; 4] = [Part::Laws, Part::State, Part::Flows, Part::Stores];
+
+    pub(super) fn named(name: &str) -> Option<Part> {
+        Part::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Part::Laws => "laws",
+            Part::State => "state",
+            Part::Flows => "flows",
+            Part::Stores => "stores",
+        }
+    }
+
+    pub(super) fn package(self) -> &'static str {
+        match self {
+            Part::Laws => "forebay-law",
+            Part::State | Part::Flows => "forebay",
+            Part::Stores => "forebay-store",
+        }
+    }
+
+    /// The files that are changed.
+    pub(super) fn files(self) -> &'static [&'static str] {
+        match self {
+            Part::Laws => &["crates/forebay-law/src/**"],
+            Part::State => &[
+                "crates/forebay/src/state/**",
+                "crates/forebay/src/lists/**",
+                "crates/forebay/src/memory/**",
+                "crates/forebay/src/books/**",
+            ],
+            Part::Flows => &["crates/forebay/src/flow/**"],
+            Part::Stores => &["crates/forebay-store/src/**"],
+        }
+    }
+
+    /// Which tests are run. Those of flows are in files of their own, each of which is linked anew
+    /// for each mutant, so only the broad ones are.
+    pub(super) fn tests(self) -> &'static [&'static str] {
+        match self {
+            Part::Laws | Part::State => &["--lib"],
+            Part::Flows => &[
+                "--lib",
+                "--test=model",
+                "--test=throttle",
+                "--test=reclaim",
+                "--test=errors",
+                "--test=commits",
+                "--test=resize",
+                "--test=readahead",
+                "--test=anonymous",
+            ],
+            Part::Stores => &["--lib", "--test=contract"],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_by_their_names() {
+        for part in Part::ALL {
+            assert_eq!(Part::named(part.name()), Some(part));
+        }
+        assert_eq!(Part::named("law"), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! The list of survivors: `mutants-survivors.toml`.
+
+use super::outcome::Outcome;
+use serde::Deserialize;
+use std::fmt;
+
+/// Where the list is, from the root of the repository.
+pub(crate) const PATH: &str = "mutants-survivors.toml";
+
+/// A mutant that no test notices.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Survivor {
+    pub(crate) file: String,
+    /// What the tool changes, as it says it: this names the function too.
+    pub(crate) mutation: String,
+    /// The line that it changes, without the spaces around it. Line numbers would move.
+    pub(crate) line: String,
+    pub(crate) reason: Reason,
+    /// Why this is the reason.
+    pub(crate) why: String,
+}
+
+/// Why it may live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reason {
+    /// The code does the same for every input.
+    Equivalent,
+    /// The code does the same and takes longer, or less long.
+    Performance,
+    /// A test should notice it, and nobody has written it.
+    MissingTest,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Equivalent => "equivalent",
+            Reason::Performance => "performance only",
+            Reason::MissingTest => "missing test",
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    survivor: Vec<Survivor>,
+}
+
+/// The survivors of the list `text`, or why there are none.
+pub(crate) fn parse(text: &str) -> Result<Vec<Survivor>, String> {
+    let list: List = toml::from_str(text).map_err(|error| error.to_string())?;
+    Ok(list.survivor)
+}
+
+impl Survivor {
+    /// Whether it is this mutant, which changed the line `line`.
+    pub(super) fn is(&self, mutant: &Outcome, line: &str) -> bool {
+        self.file == mutant.file && self.mutation == mutant.mutation && self.line == line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::Summary;
+    use super::*;
+
+    #[test]
+    fn a_survivor_is_known_by_its_line_and_not_by_the_number_of_it() {
+        let text = "[[survivor]]\nfile = 'a.rs'\nmutation = 'replace < with <= in f'\n\
+                    line = 'if a < b {'\nreason = 'missing-test'\nwhy = 'c'\n";
+        let list = parse(text).unwrap();
+        let mutant = |mutation: &str, line| Outcome {
+            file: "a.rs".into(),
+            mutation: mutation.into(),
+            line,
+            summary: Summary::Missed,
+        };
+        let known = mutant("replace < with <= in f", 4);
+        assert!(list[0].is(&known, "if a < b {"));
+        assert!(!list[0].is(&known, "if a < c {"));
+        assert!(!list[0].is(&mutant("replace < with > in f", 4), "if a < b {"));
+        assert_eq!(list[0].reason.to_string(), "missing test");
+        assert!(parse(&text.replace("missing-test", "none")).is_err());
+    }
+}
