@@ -82,7 +82,9 @@ impl Keeper {
         if joins {
             work.line.push_back(Arc::downgrade(inode));
         }
-        let mut has_news = work.line.len() > limits.closed_contents;
+        // A wake-up for each close would cost more than what is done then.
+        let surplus = RETIRING.min(limits.closed_contents / 4);
+        let mut has_news = work.line.len() > limits.closed_contents + surplus;
         if unsettled {
             has_news |= work.unsettled.is_empty();
             work.unsettled.insert(inode.id, Arc::downgrade(inode));
