@@ -12,9 +12,6 @@ use fuser::{FileAttr, FileType};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Waker};
 
 /// Where to look for data or for a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +97,10 @@ impl Folder {
             // Another program has replaced it by something else.
             return Err(Errno::STALE);
         }
-        self.use_content(inode, true)
+        let used = self.use_content(inode, true)?;
+        // A file that was just made has no capabilities to ask for at its first write.
+        used.content.take_capable();
+        Ok(used)
     }
 
     /// Writes bytes. With `drops_privileges` the file loses set-user-ID and set-group-ID.
@@ -217,16 +217,6 @@ impl Folder {
             Sought::Hole => SeekFrom::Hole(offset_bytes),
         };
         rustix::fs::seek(&fd, to)
-    }
-
-    /// Drives `answer` here as far as it gets without waiting, and leaves the rest to a task.
-    pub(crate) fn answer(&self, answer: impl Future<Output = ()> + Send + 'static) {
-        let mut answer: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(answer);
-        // This poll needs no wake-up: if the future waits, its task polls it again.
-        let mut context = Context::from_waker(Waker::noop());
-        if answer.as_mut().poll(&mut context).is_pending() {
-            self.rt.spawn("read", answer);
-        }
     }
 }
 
