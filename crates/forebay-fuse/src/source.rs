@@ -167,29 +167,25 @@ pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Identity, St
 fn stat_of(told: &Statx) -> Result<Stat, Errno> {
     /// Only the system makes one of these; every field is replaced.
     static BLANK: OnceLock<Stat> = OnceLock::new();
-    let mut stat = match BLANK.get() {
-        Some(blank) => *blank,
-        None => {
-            let root = rustix::fs::stat("/")?;
-            *BLANK.get_or_init(|| root)
-        }
-    };
+    let known = BLANK.get().copied();
+    let blank = known.map_or_else(|| rustix::fs::stat("/"), Ok)?;
+    let mut stat = *BLANK.get_or_init(|| blank);
     stat.st_dev = makedev(told.stx_dev_major, told.stx_dev_minor);
     stat.st_ino = told.stx_ino;
-    stat.st_nlink = told.stx_nlink as _;
+    stat.st_nlink = told.stx_nlink.into();
     stat.st_mode = u32::from(told.stx_mode);
     stat.st_uid = told.stx_uid;
     stat.st_gid = told.stx_gid;
     stat.st_rdev = makedev(told.stx_rdev_major, told.stx_rdev_minor);
     stat.st_size = told.stx_size as _;
-    stat.st_blksize = told.stx_blksize as _;
+    stat.st_blksize = told.stx_blksize.into();
     stat.st_blocks = told.stx_blocks as _;
     stat.st_atime = told.stx_atime.tv_sec;
-    stat.st_atime_nsec = told.stx_atime.tv_nsec as _;
+    stat.st_atime_nsec = told.stx_atime.tv_nsec.into();
     stat.st_mtime = told.stx_mtime.tv_sec;
-    stat.st_mtime_nsec = told.stx_mtime.tv_nsec as _;
+    stat.st_mtime_nsec = told.stx_mtime.tv_nsec.into();
     stat.st_ctime = told.stx_ctime.tv_sec;
-    stat.st_ctime_nsec = told.stx_ctime.tv_nsec as _;
+    stat.st_ctime_nsec = told.stx_ctime.tv_nsec.into();
     Ok(stat)
 }
 
