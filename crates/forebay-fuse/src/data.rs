@@ -61,8 +61,9 @@ impl Folder {
         let birth = mode.in_folder(parent.as_fd())?;
         let bits = Mode::from_raw_mode(birth.bits() | OURS);
         let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = self
-            .sparing(|| rustix::fs::openat(parent.as_fd(), child.name, how | OFlags::RDWR, bits));
+        let made = self.sparing_surely(|| {
+            rustix::fs::openat(parent.as_fd(), child.name, how | OFlags::RDWR, bits)
+        });
         let made = made.map_err(|errno| match errno {
             // Another program was faster below. The kernel would let its caller use that file
             // without a check; with this answer it looks the file up and checks whether the caller

@@ -10,6 +10,7 @@
 //! invariant M4: a file without content that lost the name by which it would be found again keeps
 //! its descriptor until it is looked up by another one.
 
+use crate::contents::RETRY_AFTER;
 use crate::folder::Folder;
 use crate::inode::Inode;
 use crate::keeper::RETIRING;
@@ -234,7 +235,7 @@ impl Folder {
         mut attempt: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         /// Others may take the spared descriptors.
-        const ATTEMPTS: u32 = 8;
+        const ATTEMPTS: u32 = 32;
         let mut last = self.sparing(&mut attempt);
         for _ in 0..ATTEMPTS {
             if !matches!(last, Err(Errno::MFILE | Errno::NFILE)) {
@@ -258,8 +259,10 @@ impl Folder {
 
     /// Writes contents that nobody uses, the first closed first, and lets them go.
     fn spare_by_writing(&self) {
+        let news = self.keeper.news.listen();
         let mut unused = self.keeper.closed_files();
         unused.retain(|inode| !inode.content.is_in_use());
+        let mut is_spared = false;
         for inodes in unused.chunks(RETIRING) {
             let spared = inodes.iter().zip(self.sync_side_by_side(inodes));
             let spared = spared.filter(|(inode, is_synced)| {
@@ -270,9 +273,14 @@ impl Folder {
                 *is_synced && settled.is_ok() && self.let_go_if_settled(inode)
             });
             // One is enough for the caller.
-            if spared.count() > 0 {
+            is_spared = spared.count() > 0;
+            if is_spared {
                 break;
             }
+        }
+        if !is_spared && self.keeper.is_retiring() {
+            // The keeper has taken the rest out of the line to write it, and reports each that ends.
+            let _ = forebay_rt::block_on(self.rt.timeout(RETRY_AFTER, news));
         }
         self.shelf.clear();
     }
