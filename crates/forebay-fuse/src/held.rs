@@ -279,7 +279,7 @@ impl Folder {
             }
         }
         if !is_spared && self.keeper.is_retiring() {
-            // The keeper has taken the rest out of the line to write it, and reports each that ends.
+            // The keeper has taken the rest out of the line to write it, and reports each end.
             let _ = forebay_rt::block_on(self.rt.timeout(RETRY_AFTER, news));
         }
         self.shelf.clear();
