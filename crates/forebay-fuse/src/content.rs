@@ -9,7 +9,7 @@
 //! invariant M2: while a content has users it is not closed.
 
 use crate::kernel_pages::KernelPages;
-use crate::source::{CAPABILITY, Descriptors, OMITTED, PRESENT, PRIVILEGE_BITS};
+use crate::source::{Descriptors, OMITTED, PRESENT, PRIVILEGE_BITS};
 use forebay::{AccessError, File, SyncError};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{
@@ -139,7 +139,7 @@ fn modified_of(stat: &Stat) -> Timespec {
 
 impl Content {
     /// The content of a file that the source described as `stat`.
-    pub(crate) fn new(object: ObjectId, file: File, fd: impl AsFd, stat: &Stat) -> Content {
+    pub(crate) fn new(object: ObjectId, file: File, stat: &Stat) -> Content {
         Content {
             object,
             file,
@@ -147,7 +147,8 @@ impl Content {
             kernel_pages: Arc::default(),
             modified: AtomicBool::new(false),
             has_set_id: AtomicBool::new(stat.st_mode & PRIVILEGE_BITS != 0),
-            is_capable: AtomicBool::new(is_capable(fd)),
+            // Only the first write has to know, so an open does not ask.
+            is_capable: AtomicBool::new(true),
             owes_commit: Mutex::new(true),
             loss_told: AtomicBool::new(false),
             is_waived: AtomicBool::new(false),
@@ -350,11 +351,6 @@ impl Content {
 /// Lowers a flag that is seldom up, and returns whether it was up.
 fn take(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::Relaxed)
-}
-
-fn is_capable(fd: impl AsFd) -> bool {
-    // Any refusal means that there are none.
-    rustix::fs::getxattr_query(Descriptors::path(fd), CAPABILITY).is_ok()
 }
 
 /// Where a file keeps its content, if it has any.

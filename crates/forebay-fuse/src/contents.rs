@@ -136,7 +136,7 @@ impl Folder {
             self.files.close(opened.object);
             build_errno(&error)
         })?;
-        let content = Arc::new(Content::new(opened.object, file, inode, &stat));
+        let content = Arc::new(Content::new(opened.object, file, &stat));
         slot.content = Some(content.clone());
         slot.writable = writable;
         Ok(content)
@@ -252,7 +252,7 @@ impl Folder {
     /// Drops the content of a file that has no name any more and that nobody can open.
     fn discard(self: &Arc<Folder>, inode: &Arc<Inode>) {
         let (folder, inode) = (self.clone(), inode.clone());
-        self.rt.spawn("discard", async move {
+        self.begin("discard", async move {
             if let Some(content) = inode.content.take_unused() {
                 // Nobody can open it, so nobody needs the answer.
                 folder.give_up(&content).await;

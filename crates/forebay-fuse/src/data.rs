@@ -12,9 +12,6 @@ use fuser::{FileAttr, FileType};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Waker};
 
 /// Where to look for data or for a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +64,9 @@ impl Folder {
         let birth = mode.in_folder(parent.as_fd())?;
         let bits = Mode::from_raw_mode(birth.bits() | OURS);
         let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = self
-            .sparing(|| rustix::fs::openat(parent.as_fd(), child.name, how | OFlags::RDWR, bits));
+        let made = self.sparing_surely(|| {
+            rustix::fs::openat(parent.as_fd(), child.name, how | OFlags::RDWR, bits)
+        });
         let made = made.map_err(|errno| match errno {
             // Another program was faster below. The kernel would let its caller use that file
             // without a check; with this answer it looks the file up and checks whether the caller
@@ -107,7 +105,10 @@ impl Folder {
             // Another program has replaced it by something else.
             return Err(Errno::STALE);
         }
-        self.use_content(inode, true)
+        let used = self.use_content(inode, true)?;
+        // A file that was just made has no capabilities to ask for at its first write.
+        used.content.take_capable();
+        Ok(used)
     }
 
     /// Writes bytes. With `drops_privileges` the file loses set-user-ID and set-group-ID.
@@ -224,16 +225,6 @@ impl Folder {
             Sought::Hole => SeekFrom::Hole(offset_bytes),
         };
         rustix::fs::seek(&fd, to)
-    }
-
-    /// Drives `answer` here as far as it gets without waiting, and leaves the rest to a task.
-    pub(crate) fn answer(&self, answer: impl Future<Output = ()> + Send + 'static) {
-        let mut answer: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(answer);
-        // This poll needs no wake-up: if the future waits, its task polls it again.
-        let mut context = Context::from_waker(Waker::noop());
-        if answer.as_mut().poll(&mut context).is_pending() {
-            self.rt.spawn("read", answer);
-        }
     }
 }
 

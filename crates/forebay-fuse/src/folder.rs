@@ -17,7 +17,10 @@ use forebay_store::FileStore;
 use fuser::FopenFlags;
 use rustix::io::Errno;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::OnceLock;
+use std::task::{Context, Waker};
 
 /// How much may be held for files that are not open.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +36,14 @@ pub(crate) struct Limits {
 impl Limits {
     /// Shares of the descriptors that the process may open, and of its memory.
     pub(crate) fn of(descriptors: u64, shares: &Shares) -> Limits {
+        /// Those that the server needs for itself, and for a few open files.
+        const RESERVED: usize = 96;
         let descriptors = descriptors.min(1 << 20) as usize;
+        // Each takes two. An eighth holds names; what is left is for open files.
+        let contents = descriptors.saturating_sub(RESERVED) * 3 / 8;
         Limits {
             held: (descriptors / 8).clamp(16, 4_096),
-            // Each takes two.
-            closed_contents: (descriptors / 8)
-                .min(shares.objects() as usize / 4)
-                .clamp(16, 16_384),
+            closed_contents: contents.min(shares.objects() as usize / 4 * 3).max(16),
             inodes: shares.names() as usize,
         }
     }
@@ -84,9 +88,43 @@ impl Folder {
         self.inodes.get(id).ok_or(Errno::STALE)
     }
 
+    /// Drives `work` here as far as it gets without waiting, and leaves the rest to a task with the
+    /// name `name`.
+    pub(crate) fn begin(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
+        // This poll needs no wake-up: if the future waits, its task polls it again.
+        let mut context = Context::from_waker(Waker::noop());
+        if work.as_mut().poll(&mut context).is_pending() {
+            self.rt.spawn(name, work);
+        }
+    }
+
     /// Lets a content go that nobody uses.
     pub(crate) fn let_go(&self, inode: &Inode, content: &Content) {
         self.files.close(content.object);
         self.inodes.content_gone(inode);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_closed_files_leaves_descriptors_for_open_ones() {
+        let shares = Shares::of(1 << 40);
+        for descriptors in [128_usize, 256, 1024, 20_000, 1 << 20] {
+            let limits = Limits::of(descriptors as u64, &shares);
+            let kept = limits.held + 2 * limits.closed_contents;
+            let left = descriptors - kept;
+            assert!(left >= descriptors / 16 + 64, "{left} of {descriptors}");
+        }
+        let limits = Limits::of(1 << 20, &Shares::of(64 << 20));
+        let objects = Shares::of(64 << 20).objects() as usize;
+        assert!(limits.closed_contents < objects, "and memory");
     }
 }

@@ -10,10 +10,13 @@
 //! invariant M4: a file without content that lost the name by which it would be found again keeps
 //! its descriptor until it is looked up by another one.
 
+use crate::contents::RETRY_AFTER;
 use crate::folder::Folder;
 use crate::inode::Inode;
+use crate::keeper::RETIRING;
 use crate::source::{PATH_ONLY, identity_of};
 use forebay_base::sync::{Arc, Mutex, lock};
+use forebay_rt::wait::Slot;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -232,7 +235,7 @@ impl Folder {
         mut attempt: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         /// Others may take the spared descriptors.
-        const ATTEMPTS: u32 = 8;
+        const ATTEMPTS: u32 = 32;
         let mut last = self.sparing(&mut attempt);
         for _ in 0..ATTEMPTS {
             if !matches!(last, Err(Errno::MFILE | Errno::NFILE)) {
@@ -256,31 +259,60 @@ impl Folder {
 
     /// Writes contents that nobody uses, the first closed first, and lets them go.
     fn spare_by_writing(&self) {
-        /// This many at a time; one of them is enough for the caller.
-        const WRITTEN: usize = 8;
-        let mut written = 0;
-        for inode in self.keeper.closed_files() {
-            let content = inode.content.get();
-            let Some(content) = content.filter(|_| !inode.content.is_in_use()) else {
-                continue;
-            };
-            // The cache reports a failure to the next sync of the file.
-            let synced = content.file.blocking().sync();
-            let held = self.hold(&inode);
-            let settled = held.and_then(|fd| content.settle(fd, &self.through));
-            drop(content);
-            if synced.is_ok() && settled.is_ok() && self.let_go_if_settled(&inode) {
-                written += 1;
-            }
-            if written == WRITTEN {
+        let news = self.keeper.news.listen();
+        let mut unused = self.keeper.closed_files();
+        unused.retain(|inode| !inode.content.is_in_use());
+        let mut is_spared = false;
+        for inodes in unused.chunks(RETIRING) {
+            let spared = inodes.iter().zip(self.sync_side_by_side(inodes));
+            let spared = spared.filter(|(inode, is_synced)| {
+                let settled = self.hold(inode).and_then(|held| {
+                    let content = inode.content.get();
+                    content.map_or(Ok(()), |it| it.settle(held, &self.through))
+                });
+                *is_synced && settled.is_ok() && self.let_go_if_settled(inode)
+            });
+            // One is enough for the caller.
+            is_spared = spared.count() > 0;
+            if is_spared {
                 break;
             }
+        }
+        if !is_spared && self.keeper.is_retiring() {
+            // The keeper has taken the rest out of the line to write it, and reports each end.
+            let _ = forebay_rt::block_on(self.rt.timeout(RETRY_AFTER, news));
         }
         self.shelf.clear();
     }
 
+    /// Makes contents durable at the same time, because a journal then commits them together.
+    /// Returns which of them are.
+    fn sync_side_by_side(&self, inodes: &[Arc<Inode>]) -> Vec<bool> {
+        let syncs = inodes.iter().map(|inode| {
+            let (content, outcome) = (inode.content.get(), Arc::new(Slot::new()));
+            let told = outcome.clone();
+            self.rt.spawn("spare", async move {
+                // The cache reports a failure to the next sync of the file.
+                let is_synced = match content {
+                    Some(content) => content.file.sync().await.is_ok(),
+                    None => false,
+                };
+                told.set(is_synced);
+            });
+            outcome
+        });
+        let outcomes: Vec<_> = syncs.collect();
+        forebay_rt::block_on(async {
+            let mut synced = Vec::with_capacity(outcomes.len());
+            for outcome in outcomes {
+                synced.push(outcome.take().await);
+            }
+            synced
+        })
+    }
+
     /// Lets the content of a file go if nobody uses it and the source has all of it.
-    fn let_go_if_settled(&self, inode: &Inode) -> bool {
+    pub(crate) fn let_go_if_settled(&self, inode: &Inode) -> bool {
         let content = inode.content.take_settled();
         content.inspect(|it| self.let_go(inode, it)).is_some()
     }
@@ -306,8 +338,9 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestFolder;
+    use crate::testing::{TestFolder, until};
     use forebay_rt::block_on;
+    use forebay_store::{Fault, FaultAction, FaultWhen, IoKind};
 
     #[test]
     fn descriptors_of_closed_files_are_found_for_whoever_has_none() {
@@ -325,6 +358,28 @@ mod tests {
         assert_eq!(bench.folder.sparing_surely(attempt), Ok(()));
         let behind = std::fs::read(bench.behind().join("closed"));
         assert_eq!(behind.unwrap(), b"bytes");
+        block_on(bench.cache.close()).unwrap();
+    }
+
+    /// Each commit alone would take a turn of the journal.
+    #[test]
+    fn what_is_written_for_its_descriptors_is_committed_together() {
+        let bench = TestFolder::new();
+        for name in ["one", "other"] {
+            let open = bench.create(name, 0o600);
+            bench.folder.write(&open, b"bytes", 0, false).unwrap();
+        }
+        bench.faults.inject(Fault {
+            when: FaultWhen::First(2),
+            ..Fault::each(IoKind::Commit, FaultAction::NeverAnswer)
+        });
+        let folder = bench.folder.clone();
+        let caller = forebay_rt::thread::spawn("caller", move || folder.spare_by_writing());
+        until("they wait for each other", || bench.faults.held() == 2);
+        assert_eq!(bench.faults.release(), 2);
+        caller.unwrap().join();
+        let kept = bench.folder.keeper.closed_files();
+        assert!(kept.iter().all(|inode| inode.content.is_empty()));
         block_on(bench.cache.close()).unwrap();
     }
 

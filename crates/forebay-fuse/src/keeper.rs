@@ -82,7 +82,9 @@ impl Keeper {
         if joins {
             work.line.push_back(Arc::downgrade(inode));
         }
-        let mut has_news = work.line.len() > limits.closed_contents;
+        // A wake-up for each close would cost more than what is done then.
+        let surplus = RETIRING.min(limits.closed_contents / 32);
+        let mut has_news = work.line.len() > limits.closed_contents + surplus;
         if unsettled {
             has_news |= work.unsettled.is_empty();
             work.unsettled.insert(inode.id, Arc::downgrade(inode));
@@ -120,6 +122,11 @@ impl Keeper {
     /// Whether the source has all of every file that was closed.
     pub(crate) fn is_settled(&self) -> bool {
         lock(&self.work).unsettled.is_empty()
+    }
+
+    /// Whether contents are being written to be let go.
+    pub(crate) fn is_retiring(&self) -> bool {
+        self.retiring.available() < RETIRING
     }
 
     /// Ends the keeper's thread.

@@ -40,7 +40,7 @@ impl Folder {
     /// Lets go of contents while more are kept than there is room for.
     fn retire_surplus(self: &Arc<Folder>) {
         while let Some(permit) = self.keeper.retiring.try_acquire_owned(1) {
-            let Some(inode) = self.keeper.next_to_retire(self.limits) else {
+            let Some(inode) = self.next_unsettled() else {
                 return;
             };
             let folder = self.clone();
@@ -49,6 +49,18 @@ impl Folder {
                 folder.retire(inode, permit).await;
                 keeper.keeper.news.wake_all();
             });
+        }
+    }
+
+    /// The next file to retire that has something left to write. Contents of those before it are
+    /// let go here: a file that was only read needs no task.
+    fn next_unsettled(&self) -> Option<Arc<Inode>> {
+        loop {
+            let inode = self.keeper.next_to_retire(self.limits)?;
+            inode.content.with(|slot| slot.in_line = false);
+            if !self.let_go_if_settled(&inode) {
+                return Some(inode);
+            }
         }
     }
 
@@ -178,6 +190,22 @@ impl Folder {
 mod tests {
     use crate::testing::TestFolder;
     use forebay_rt::block_on;
+
+    /// Neither a task nor a wait: the keeper has many of them to let go.
+    #[test]
+    fn a_closed_file_with_nothing_to_write_is_let_go_at_once() {
+        let bench = TestFolder::new();
+        let (folder, keeper) = (&bench.folder, &bench.folder.keeper);
+        let (clean, dirty) = (bench.create("clean", 0o600), bench.create("dirty", 0o600));
+        folder.write(&dirty, b"bytes", 0, false).unwrap();
+        let inodes = [clean, dirty].map(|open| open.used.inode.clone());
+        keeper.descriptors_missing();
+        let unsettled = folder.next_unsettled().expect("one has to be written");
+        assert_eq!(unsettled.id, inodes[1].id);
+        assert!(inodes[0].content.is_empty());
+        assert!(folder.next_unsettled().is_none());
+        block_on(bench.cache.close()).unwrap();
+    }
 
     /// It is closed after it was found open, and before it counts as done.
     #[test]

@@ -109,10 +109,13 @@ impl Folder {
         let made = rustix::fs::fstat(inode)?;
         let inherits = parent.st_mode & SET_GROUP != 0;
         let group = if inherits { made.st_gid } else { caller.group };
-        let is_root = rustix::process::geteuid().is_root();
-        if is_root && (made.st_uid != caller.user || made.st_gid != group) {
+        let mut mode = made.st_mode;
+        let is_others = made.st_uid != caller.user || made.st_gid != group;
+        if is_others && rustix::process::geteuid().is_root() {
             let (user, group) = (Uid::from_raw(caller.user), Gid::from_raw(group));
             rustix::fs::chownat(inode, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
+            // It may have lost bits.
+            mode = rustix::fs::fstat(inode)?.st_mode;
         }
         let Some((birth, added)) = birth else {
             return Ok(());
@@ -124,7 +127,7 @@ impl Folder {
             0
         };
         let wanted = birth.settled(&made, added, kept);
-        if rustix::fs::fstat(inode)?.st_mode & PERMISSION_BITS != wanted {
+        if mode & PERMISSION_BITS != wanted {
             self.through.change_mode(inode, wanted)?;
         }
         Ok(())

@@ -14,6 +14,7 @@ use fuser::{
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
@@ -81,6 +82,17 @@ impl Requests {
 
     fn open_flags(&self) -> FopenFlags {
         *self.folder.open_flags.get_or_init(FopenFlags::empty)
+    }
+
+    /// The flags of a handle that was opened with `asked`. A close of one that only reads has
+    /// nothing to report and no time to take, so the kernel need not send it.
+    fn open_flags_for(&self, asked: OpenFlags) -> FopenFlags {
+        let access = OFlags::from_bits_retain(asked.0 as u32) & OFlags::RWMODE;
+        if access == OFlags::RDONLY {
+            self.open_flags() | FopenFlags::FOPEN_NOFLUSH
+        } else {
+            self.open_flags()
+        }
     }
 
     /// Leaves a call that may wait to a thread that has time for it.
@@ -289,7 +301,7 @@ impl Filesystem for Requests {
 
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.folder.open(id.0, flags.0, request.pid()) {
-            Ok(handle) => reply.opened(FileHandle(handle), self.open_flags()),
+            Ok(handle) => reply.opened(FileHandle(handle), self.open_flags_for(flags)),
             Err(errno) => reply.error(told(errno)),
         }
     }
@@ -339,7 +351,7 @@ impl Filesystem for Requests {
             self.folder.fills_pages(&open, offset_bytes..end);
         }
         let buffers = self.folder.buffers.clone();
-        self.folder.answer(async move {
+        self.folder.begin("read", async move {
             let mut buffer = buffers.take(size_bytes as usize).await;
             let wanted = &mut buffer[..size_bytes as usize];
             match open.file.as_async().read_at(wanted, offset_bytes).await {
@@ -669,5 +681,26 @@ impl Filesystem for Requests {
                 Ok(offset_bytes) => reply.offset(offset_bytes as i64),
                 Err(errno) => reply.error(told(errno)),
             });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestFolder;
+
+    /// A failed write has to reach the close of a handle that may have written.
+    #[test]
+    fn only_a_handle_that_reads_is_closed_without_a_word() {
+        let bench = TestFolder::new();
+        let folder = bench.folder.clone();
+        let requests = Requests { folder };
+        let is_silent = |access: OFlags| {
+            let flags = requests.open_flags_for(OpenFlags(access.bits() as i32));
+            flags.contains(FopenFlags::FOPEN_NOFLUSH)
+        };
+        assert!(is_silent(OFlags::RDONLY | OFlags::CLOEXEC));
+        assert!(!is_silent(OFlags::WRONLY) && !is_silent(OFlags::RDWR));
+        forebay_rt::block_on(bench.cache.close()).unwrap();
     }
 }

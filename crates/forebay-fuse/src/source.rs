@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::path::DecInt;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The bits of a mode that can be changed.
 pub(crate) const PERMISSION_BITS: u32 = 0o7777;
@@ -154,21 +155,77 @@ pub(crate) fn identity_of(fd: impl AsFd) -> Result<Identity, Errno> {
     Ok(Identity::of(&told))
 }
 
-/// The identity and the attributes of the file `name` in `parent`, without a descriptor.
+/// The identity and the attributes of the file `name` in `parent`, without a descriptor. One call
+/// reports both, so they are those of the same file even if others replace it meanwhile.
 pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Identity, Stat), Errno> {
-    /// Others may replace the file by a new one; this does not wait for a program that does so all
-    /// the time.
-    const TRIES: u32 = 8;
-    for _ in 0..TRIES {
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        let told = rustix::fs::statx(parent, name, flags, IDENTIFYING)?;
-        let (identity, stat) = (
-            Identity::of(&told),
-            rustix::fs::statat(parent, name, flags)?,
-        );
-        if identity.place == (stat.st_dev, stat.st_ino) {
-            return Ok((identity, stat));
+    let wanted = IDENTIFYING.union(StatxFlags::BASIC_STATS);
+    let told = rustix::fs::statx(parent, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+    Ok((Identity::of(&told), stat_of(&told)?))
+}
+
+/// What `told` says, as `stat` would say it.
+fn stat_of(told: &Statx) -> Result<Stat, Errno> {
+    /// Only the system makes one of these; every field is replaced.
+    static BLANK: OnceLock<Stat> = OnceLock::new();
+    let known = BLANK.get().copied();
+    let blank = known.map_or_else(|| rustix::fs::stat("/"), Ok)?;
+    let mut stat = *BLANK.get_or_init(|| blank);
+    stat.st_dev = makedev(told.stx_dev_major, told.stx_dev_minor);
+    stat.st_ino = told.stx_ino;
+    stat.st_nlink = told.stx_nlink.into();
+    stat.st_mode = u32::from(told.stx_mode);
+    stat.st_uid = told.stx_uid;
+    stat.st_gid = told.stx_gid;
+    stat.st_rdev = makedev(told.stx_rdev_major, told.stx_rdev_minor);
+    stat.st_size = told.stx_size as _;
+    stat.st_blksize = told.stx_blksize.into();
+    stat.st_blocks = told.stx_blocks as _;
+    stat.st_atime = told.stx_atime.tv_sec;
+    stat.st_atime_nsec = told.stx_atime.tv_nsec.into();
+    stat.st_mtime = told.stx_mtime.tv_sec;
+    stat.st_mtime_nsec = told.stx_mtime.tv_nsec.into();
+    stat.st_ctime = told.stx_ctime.tv_sec;
+    stat.st_ctime_nsec = told.stx_ctime.tv_nsec.into();
+    Ok(stat)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both are given to the kernel as the state of the same file.
+    #[test]
+    fn a_file_looks_the_same_by_its_name_as_by_its_descriptor() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = tempfile::NamedTempFile::new_in(folder.path()).unwrap();
+        std::fs::write(file.path(), vec![7; 5_000]).unwrap();
+        std::fs::hard_link(file.path(), folder.path().join("name")).unwrap();
+        let times = Timestamps {
+            last_access: Timespec {
+                tv_sec: -5,
+                tv_nsec: 6,
+            },
+            last_modification: Timespec {
+                tv_sec: 7,
+                tv_nsec: 8,
+            },
+        };
+        rustix::fs::futimens(file.as_file(), &times).unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
+        std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+        let parent = open_folder(folder.path()).unwrap();
+        for name in ["name", "link", "socket"] {
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let stat = rustix::fs::statat(&parent, name, flags).unwrap();
+            let (identity, looked) = look(parent.as_fd(), name.as_ref()).unwrap();
+            assert_eq!(format!("{looked:?}"), format!("{stat:?}"), "{name}");
+            assert_eq!(identity.place, (stat.st_dev, stat.st_ino));
         }
+        let (_, device) = look(
+            open_folder(Path::new("/dev")).unwrap().as_fd(),
+            "null".as_ref(),
+        )
+        .unwrap();
+        assert_eq!(device.st_rdev, makedev(1, 3));
     }
-    Err(Errno::STALE)
 }

@@ -82,7 +82,7 @@ impl Bench {
         let file = cache.open(&store, opened.object, opened.length_bytes);
         let fd = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).unwrap();
         let stat = rustix::fs::fstat(&fd).unwrap();
-        let content = Content::new(opened.object, file.unwrap(), &fd, &stat);
+        let content = Content::new(opened.object, file.unwrap(), &stat);
         Bench {
             _folder: folder,
             cache,

@@ -217,3 +217,28 @@ fn an_open_folder_is_found_though_it_was_moved_below() {
     }
     block_on(bench.cache.close()).unwrap();
 }
+
+/// An open does not ask for capabilities: the first write has to.
+#[test]
+fn the_first_write_takes_capabilities_away() {
+    /// Version 2, effective, with one permitted capability.
+    const VALUE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let bench = TestFolder::new();
+    let behind = bench.behind().join("file");
+    std::fs::write(&behind, b"bytes").unwrap();
+    if rustix::fs::setxattr(&behind, CAPABILITY, &VALUE, XattrFlags::empty()).is_err() {
+        // Only root may set them.
+        return;
+    }
+    let (inode, _) = bench.folder.look_up(child("file")).unwrap();
+    let flags = OFlags::RDWR.bits() as i32;
+    let handle = bench.folder.open(inode.id, flags, CALLER.thread).unwrap();
+    let open = bench.folder.handles.file(handle).unwrap();
+    assert!(rustix::fs::getxattr_query(&behind, CAPABILITY).is_ok());
+    bench.folder.write(&open, b"other", 0, false).unwrap();
+    let asked = rustix::fs::getxattr_query(&behind, CAPABILITY);
+    assert_eq!(asked, Err(Errno::NODATA));
+    drop(open);
+    drop(bench.folder.handles.remove(handle));
+    block_on(bench.cache.close()).unwrap();
+}
