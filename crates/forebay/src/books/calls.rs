@@ -13,12 +13,11 @@ use crate::state::waits::{CallOf, Waits};
 use forebay_base::Instant;
 use forebay_base::sync::lock;
 use forebay_law::blame::Cause;
-use std::sync::Arc;
 
 /// A call that may have to wait. Its end tells of its waits, if there were any.
 pub(crate) struct Call<'a> {
     engine: &'a Engine,
-    pub(crate) waits: Arc<Waits>,
+    pub(crate) waits: Waits,
 }
 
 impl Drop for Call<'_> {
@@ -95,7 +94,7 @@ impl Engine {
     pub(crate) fn call_of(&self, of: CallOf) -> Call<'_> {
         Call {
             engine: self,
-            waits: Arc::new(Waits::new(of)),
+            waits: Waits::new(of),
         }
     }
 

@@ -36,7 +36,7 @@ impl Engine {
         &self,
         zone: &Zone,
         taken: &Batch,
-        control: &mut ScanControl,
+        control: &mut ScanControl<'_>,
         is_file: bool,
     ) -> Judged {
         let count = taken.len() as u64;
@@ -113,7 +113,7 @@ impl Engine {
         &self,
         zone: &Zone,
         hold: &ExclusiveHold<'_>,
-        control: &ScanControl,
+        control: &ScanControl<'_>,
         tally: &mut Tally,
     ) -> Fate {
         if self.past.judges {

@@ -43,7 +43,7 @@ impl Engine {
         for force_deactivate in [false, true] {
             let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
             control.own_store = want.own_store;
-            control.waits = Some(call.waits.clone());
+            control.waits = Some(&call.waits);
             control.force_deactivate = force_deactivate;
             self.reclaim_for_caller(node, &mut control).await;
             reclaimed = control.reclaimed;
@@ -58,7 +58,7 @@ impl Engine {
         reclaimed
     }
 
-    pub(crate) async fn reclaim_for_caller(&self, first: usize, control: &mut ScanControl) {
+    pub(crate) async fn reclaim_for_caller(&self, first: usize, control: &mut ScanControl<'_>) {
         let mut total_scanned = 0;
         for priority in (0..=TOP_PRIORITY).rev() {
             control.priority = priority;
@@ -85,7 +85,12 @@ impl Engine {
     }
 
     /// One pass over the zones of `node` up to `class`, with the waits that result from it.
-    pub(crate) async fn shrink_node(&self, node: &Node, class: usize, control: &mut ScanControl) {
+    pub(crate) async fn shrink_node(
+        &self,
+        node: &Node,
+        class: usize,
+        control: &mut ScanControl<'_>,
+    ) {
         let before = (control.reclaimed, control.tally, control.scanned);
         control.tally = Tally::default();
         let mut pages = 0;
@@ -114,7 +119,7 @@ impl Engine {
         control.tally.add(tally);
     }
 
-    pub(crate) async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl) {
+    pub(crate) async fn shrink_zone(&self, zone: &Zone, control: &mut ScanControl<'_>) {
         let inputs = self.scan_inputs(zone, control);
         let is_kswapd = control.who == Who::Kswapd;
         let targets = self.memory.lists.targets(zone.number, &inputs, is_kswapd);
@@ -156,7 +161,7 @@ impl Engine {
         }
     }
 
-    fn scan_inputs(&self, zone: &Zone, control: &ScanControl) -> ScanInputs {
+    fn scan_inputs(&self, zone: &Zone, control: &ScanControl<'_>) -> ScanInputs {
         let lists = self.memory.lists.of(zone.number);
         let sizes = lists.sizes();
         let node = &self.memory.nodes[zone.node];
@@ -184,7 +189,7 @@ impl Engine {
         zone: &Zone,
         list: List,
         wanted: u64,
-        control: &mut ScanControl,
+        control: &mut ScanControl<'_>,
     ) -> bool {
         let Source { list, is_judged } = self.memory.lists.source(zone.number, list);
         if !is_judged {
@@ -229,7 +234,7 @@ impl Engine {
         &self,
         node: &Node,
         class: usize,
-        control: &mut ScanControl,
+        control: &mut ScanControl<'_>,
     ) {
         for zone in self.memory.zones_up_to(node, class) {
             self.age_active_anon_of(zone, control.priority).await;

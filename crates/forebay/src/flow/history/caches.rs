@@ -19,7 +19,11 @@ use std::sync::Arc;
 impl Engine {
     /// Asks every cache beside the pages by the older rules. The pages that went with closed files
     /// count as reclaimed.
-    pub(crate) async fn past_shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl) {
+    pub(crate) async fn past_shrink_caches(
+        &self,
+        part: PagesLookedAt,
+        control: &mut ScanControl<'_>,
+    ) {
         let priority = control.priority;
         let demand = |asked: &Asked| self.past_demand(asked, part, priority);
         self.ask_shrinkers(demand);
@@ -52,7 +56,7 @@ impl Engine {
     fn shrink_closed_files(
         &self,
         demand: impl Fn(&Asked) -> Demand,
-        control: &mut ScanControl,
+        control: &mut ScanControl<'_>,
     ) -> u64 {
         let owed = &self.shrinkers.unused_files;
         let mut demand = demand(&Asked {

@@ -61,7 +61,12 @@ impl Engine {
     }
 
     /// Flags and naps after a batch (T0, T1 and T3).
-    pub(crate) async fn nap_after_batch(&self, zone: &Zone, control: &ScanControl, batch: Tally) {
+    pub(crate) async fn nap_after_batch(
+        &self,
+        zone: &Zone,
+        control: &ScanControl<'_>,
+        batch: Tally,
+    ) {
         let version = self.settings.policy.reclaim_throttle;
         let flags = self.reclaim_flags(zone);
         if version <= ReclaimThrottle::Linux32 {
@@ -86,7 +91,7 @@ impl Engine {
     /// Naps after a zone was shrunk, while far more is under writeback than may be dirty. In one
     /// run it naps no longer than a store may be silent (promise 7). Linux naps on, forever if need
     /// be.
-    pub(crate) async fn nap_after_zone(&self, control: &mut ScanControl) {
+    pub(crate) async fn nap_after_zone(&self, control: &mut ScanControl<'_>) {
         if self.settings.policy.reclaim_throttle > ReclaimThrottle::Linux32 {
             return;
         }
@@ -102,7 +107,7 @@ impl Engine {
     }
 
     /// Waits after a pass over a node: T4, and T7 as it was first.
-    pub(crate) async fn nap_after_pass(&self, node: &Node, control: &ScanControl) {
+    pub(crate) async fn nap_after_pass(&self, node: &Node, control: &ScanControl<'_>) {
         let version = self.settings.policy.reclaim_throttle;
         if version < ReclaimThrottle::Linux515 {
             return;
@@ -135,7 +140,7 @@ impl Engine {
     async fn wait_for_early_progress(
         &self,
         node: &Node,
-        control: &ScanControl,
+        control: &ScanControl<'_>,
         version: EarlyProgress,
     ) {
         let ScanControl {
@@ -158,7 +163,7 @@ impl Engine {
     }
 
     /// Naps at the end of a caller's pass that freed nothing (3.0 to 3.10).
-    pub(crate) async fn nap_in_vain(&self, first: usize, control: &ScanControl) {
+    pub(crate) async fn nap_in_vain(&self, first: usize, control: &ScanControl<'_>) {
         if self.settings.policy.reclaim_throttle <= ReclaimThrottle::Linux32
             && control.scanned > 0
             && control.priority <= NAPS_FROM_PRIORITY

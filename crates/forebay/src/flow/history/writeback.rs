@@ -26,7 +26,7 @@ impl Engine {
         &self,
         zone: &Zone,
         hold: &ExclusiveHold<'_>,
-        control: &ScanControl,
+        control: &ScanControl<'_>,
         tally: &mut Tally,
     ) -> Fate {
         let stage = self.settings.policy.reclaim_writeback;
@@ -90,7 +90,7 @@ impl Engine {
         &self,
         flags: &ReclaimFlags,
         hold: &ExclusiveHold<'_>,
-        control: &ScanControl,
+        control: &ScanControl<'_>,
     ) -> bool {
         let is_kswapd = control.who == Who::Kswapd;
         let is_flagged = || flags.dirty.load(Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Engine {
 
     /// Whether the store of a page is so busy that a caller does not write to it. Kswapd does
     /// write, and so does a caller that is already writing to that store.
-    fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl) -> bool {
+    fn is_gate_closed(&self, hold: &ExclusiveHold<'_>, control: &ScanControl<'_>) -> bool {
         if control.who == Who::Kswapd || !self.congestion.is_anywhere() {
             return false;
         }
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Asks for the write of a dirty file page. The store's file system may refuse. The request is
     /// counted either way.
-    pub(crate) fn write_file_page(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl) {
+    pub(crate) fn write_file_page(&self, hold: ExclusiveHold<'_>, control: &mut ScanControl<'_>) {
         let object = self.objects.of_page(hold.owner());
         let backing = self.backing_of(&object);
         let (frame, page) = (hold.frame(), page_of(hold.owner()));
@@ -161,7 +161,7 @@ impl Engine {
     /// A reclaimer that wrote waits while the store's queue is full, as it would for a place in the
     /// queue. After that wait it may overbook the queue by half, so that one place is enough for a
     /// batch.
-    pub(crate) async fn wait_after_writes(&self, control: &mut ScanControl) {
+    pub(crate) async fn wait_after_writes(&self, control: &mut ScanControl<'_>) {
         let Some(backing) = control.wrote_to.take() else {
             return;
         };

@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// Shrinks every zone up to the highest one that is short.
-    async fn shrink_short_zones(&self, node: &Node, control: &mut ScanControl) -> Pass {
+    async fn shrink_short_zones(&self, node: &Node, control: &mut ScanControl<'_>) -> Pass {
         let top = node.top_class();
         let is_short = |zone: &Zone| zone.free_pages() <= zone.marks().high;
         let candidates = || self.memory.zones_up_to(node, top).enumerate();
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     /// Whether a zone was scanned so often in vain that only gentle passes still look at it.
-    fn is_hopeless(&self, zone: &Zone, control: &ScanControl) -> bool {
+    fn is_hopeless(&self, zone: &Zone, control: &ScanControl<'_>) -> bool {
         control.priority < TOP_PRIORITY && self.memory.is_unreclaimable(zone)
     }
 }

@@ -80,7 +80,7 @@ impl Engine {
         zone: &Zone,
         list: List,
         wanted: u64,
-        control: &mut ScanControl,
+        control: &mut ScanControl<'_>,
     ) -> Tally {
         let batch = self.memory.isolate(zone, list, wanted);
         if batch.frames.is_empty() {
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// Frees or puts back what was isolated. Returns what it met, and its processor time.
-    fn settle_judged(&self, batch: Isolated<'_>, control: &mut ScanControl) -> (Tally, Charge) {
+    fn settle_judged(&self, batch: Isolated<'_>, control: &mut ScanControl<'_>) -> (Tally, Charge) {
         let (zone, taken, is_file) = (batch.zone, batch.frames, batch.list.is_file());
         let judged = self.judge_batch(zone, &taken, control, is_file);
         batch.put_back(&judged.kept);

@@ -10,7 +10,7 @@ use forebay_law::shrink::{ShrinkInputs, demand};
 impl Engine {
     /// Asks every cache beside the pages for its part, after a pass that looked at `part` of the
     /// pages.
-    pub(crate) async fn shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl) {
+    pub(crate) async fn shrink_caches(&self, part: PagesLookedAt, control: &mut ScanControl<'_>) {
         if self.past.caches {
             return self.past_shrink_caches(part, control).await;
         }

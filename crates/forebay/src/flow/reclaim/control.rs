@@ -15,7 +15,7 @@ pub(crate) enum Who {
 
 /// The intent of one run of reclaim and what came of it.
 #[derive(Clone, Debug)]
-pub(crate) struct ScanControl {
+pub(crate) struct ScanControl<'a> {
     pub(crate) who: Who,
     /// The store to which the caller was about to write.
     pub(crate) own_store: Option<usize>,
@@ -37,7 +37,7 @@ pub(crate) struct ScanControl {
     /// Pages looked at since others last ran.
     pub(crate) unyielded: u64,
     /// What the caller waits for is noted here, if a caller does.
-    pub(crate) waits: Option<Arc<Waits>>,
+    pub(crate) waits: Option<&'a Waits>,
     /// When this run stops waiting for writes under way. None before the first such wait.
     waits_until: Option<Instant>,
 }
@@ -45,8 +45,8 @@ pub(crate) struct ScanControl {
 /// The goal of a caller that reclaims for itself.
 const DIRECT_GOAL: u64 = 32;
 
-impl ScanControl {
-    pub(crate) fn new(who: Who, priority: u32) -> ScanControl {
+impl<'a> ScanControl<'a> {
+    pub(crate) fn new(who: Who, priority: u32) -> ScanControl<'a> {
         ScanControl {
             who,
             own_store: None,

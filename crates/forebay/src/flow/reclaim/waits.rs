@@ -20,7 +20,7 @@ use forebay_law::throttle::{Progress, ThrottleReason, consider_throttle, too_man
 
 impl Engine {
     /// Raises flags and waits by what the pass met (spec/reclaim.md 3.5, T7).
-    pub(super) async fn throttle_after_pass(&self, node: &Node, control: &ScanControl) {
+    pub(super) async fn throttle_after_pass(&self, node: &Node, control: &ScanControl<'_>) {
         let tally = &control.tally;
         let (who, reason) = match control.who {
             Who::Kswapd => {
@@ -40,10 +40,10 @@ impl Engine {
     /// The wait of a caller for what `reason` names.
     fn waits_for_reason<'a>(
         &'a self,
-        control: &'a ScanControl,
+        control: &'a ScanControl<'_>,
         reason: ThrottleReason,
     ) -> Option<Waiting<'a>> {
-        let waits = control.waits.as_deref()?;
+        let waits = control.waits?;
         let cause = match reason {
             ThrottleReason::Writeback => Cause::ReclaimWriteback,
             ThrottleReason::Isolated => Cause::ReclaimIsolated,
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Waits because nothing was freed, or ends such waits of others (spec/reclaim.md 5.6).
-    pub(super) async fn wait_for_progress(&self, node: &Node, control: &ScanControl) {
+    pub(super) async fn wait_for_progress(&self, node: &Node, control: &ScanControl<'_>) {
         let ScanControl {
             reclaimed,
             scanned,
@@ -80,7 +80,7 @@ impl Engine {
         &self,
         zone: &Zone,
         list: List,
-        control: &ScanControl,
+        control: &ScanControl<'_>,
     ) -> bool {
         let node = &self.memory.nodes[zone.node];
         let is_file = list.is_file();
@@ -101,7 +101,7 @@ impl Engine {
     /// Lets a reclaimer that paged out wait while the queue of swap is full. Memory that was
     /// submitted and is not yet written is of use to nobody, and a read has to pass all of it.
     /// Pages of a batch lie side by side in swap, so the store makes one request of them.
-    pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl) {
+    pub(super) async fn wait_for_swap_queue(&self, control: &mut ScanControl<'_>) {
         let Some(swap) = self.memory.swap.get() else {
             return;
         };
@@ -116,7 +116,7 @@ impl Engine {
         &self,
         backing: &Backing,
         rooms: [u32; 2],
-        control: &mut ScanControl,
+        control: &mut ScanControl<'_>,
     ) {
         let deadline = control.waits_until(self.rt.now(), self.settings.answer_timeout);
         let _waiting = self.waits_for_reason(control, ThrottleReason::Writeback);
