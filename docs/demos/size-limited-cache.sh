@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# 192 MiB through a write-back cache of 64 MiB before a file, then the file is compared with what
-# was written: once with nbdkit's cache filter, once with Forebay.
+# Writes 192 MiB through a write-back cache of 64 MiB over a file, then compares the file with the
+# written bytes: once with nbdkit's cache filter, once with Forebay.
 #
 # usage: docs/demos/size-limited-cache.sh [FOREBAY]
-# FOREBAY is the program; without it, it is built. Needs nbdkit and qemu-io.
+# FOREBAY is the program; by default it is built. Needs nbdkit and qemu-io.
 set -euo pipefail
 unset CDPATH
 
@@ -32,21 +32,21 @@ cleanup() {
 trap cleanup EXIT
 cd -- "$scratch"
 
-# Writes 192 MiB, reads them back, flushes. No flush before the end: the cache alone decides what
-# is written when.
+# Writes 192 MiB, reads them back, flushes. There is no flush before the end, so only the cache
+# decides what is written when.
 write_and_flush() {
   qemu-io -f raw -t writeback "nbd+unix:///?socket=$scratch/$1.sock" \
     -c 'write -P 0xbb 32M 192M' -c 'read -P 0xbb 32M 192M' -c 'flush' >"$1.log" 2>&1
 }
 
-# Says what the client saw, and how much of what it wrote is in the file.
+# Prints what the client saw, and how much of its data is in the file.
 report() {
   local name=$1 log=$2 lost
-  # Every byte of the range was written as 0xbb; a block that is not there is all zeros.
+  # Every byte of the range was written as 0xbb; a block that is missing is all zeros.
   lost=$(dd if="$name.img" bs=1M skip=32 count=192 status=none | LC_ALL=C tr -d '\273' | wc -c)
   echo "$name:"
   if grep -q 'verification failed' "$log"; then
-    echo "  read back before the flush: other bytes than were written"
+    echo "  read back before the flush: not the bytes that were written"
   else
     echo "  read back before the flush: the bytes that were written"
   fi

@@ -1,4 +1,4 @@
-//! Licences, doubled crates and sources of the dependencies: cargo-deny with `deny.toml`.
+//! Licences, duplicate crates and sources of the dependencies: cargo-deny with `deny.toml`.
 
 use crate::error::TaskError;
 use crate::source::repository;
@@ -8,8 +8,8 @@ use std::process::Command;
 /// The version that `deny.toml` is written for.
 const VERSION: &str = "0.20.2";
 
-/// Runs cargo-deny; true if it found nothing. Where this version is not installed it is built
-/// into the target directory, which takes a minute once.
+/// Runs cargo-deny; true if it found nothing. If this version is not installed, it is built into
+/// the target directory, which takes a minute once.
 pub(crate) fn run() -> Result<bool, TaskError> {
     let root = repository()?;
     let tool = match installed() {

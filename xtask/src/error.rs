@@ -1,8 +1,8 @@
-//! Why a check could not be made.
+//! Why a check could not run.
 
 use std::path::PathBuf;
 
-/// Why a check could not be made; what a check finds is a [`crate::tidy::Finding`].
+/// Why a check could not run; the results of a check are [`crate::tidy::Finding`]s.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
     #[error("cannot start `{command}`: {cause}; is it installed and in PATH?")]

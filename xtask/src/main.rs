@@ -4,10 +4,10 @@
 //! - `cargo xtask calls [CRATE | FILE]`: which file calls which, in order, and what closes circles;
 //!   `--journey Type::method` what a method reaches; `--journeys` what those of the code map pass.
 //! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
-//! - `cargo xtask mutations [--blind] [NAME..]`: small wrong changes to the engine, made in a copy
-//!   of the tree; whether the swarm notices each.
+//! - `cargo xtask mutations [--blind] [NAME..]`: makes small wrong changes to the engine in a copy
+//!   of the tree, and checks whether the swarm notices each one.
 //!
-//! Exit status: 0 is clean, 1 is found or failed, 2 is a bad call.
+//! Exit status: 0 means clean, 1 means that something was found or failed, 2 means a bad call.
 
 mod calls;
 mod deny;

@@ -1,12 +1,12 @@
-//! A Rust file as tidy sees it: code and comments apart, and which lines are tests.
+//! A Rust file as tidy sees it: code and comments separated, and the lines that are tests.
 //!
-//! This is a scanner and not a parser. It knows comments, strings and characters well enough
-//! that braces can be matched and words found in what is left.
+//! This is a scanner and not a parser. It knows comments, strings and characters well enough to
+//! match braces and find words in the rest.
 
-/// A Rust file with its code and its comments apart.
+/// A Rust file with its code and its comments separated.
 ///
-/// Both texts have the length and the line ends of the file; what does not belong to them is
-/// blank. Neither holds what is inside string and character literals.
+/// Both texts have the length and the line ends of the file; the other characters are blank.
+/// Neither text has the contents of string and character literals.
 pub(crate) struct RustText {
     /// The code alone.
     pub(crate) code: String,
@@ -33,7 +33,8 @@ impl RustText {
     }
 }
 
-/// The words of `text` with the line of each, counted from 1. A word is what may be a name.
+/// The words of `text` with the line of each, counted from 1. A word is anything that may be a
+/// name.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().flat_map(|(index, line)| {
         line.split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -47,7 +48,7 @@ pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     1 + text[..offset].matches('\n').count()
 }
 
-/// Where the bracket that opens at byte `start` of `code` is closed.
+/// The position at which the bracket that opens at byte `start` of `code` is closed.
 pub(crate) fn closing(code: &str, start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (index, byte) in code.bytes().enumerate().skip(start) {
@@ -65,8 +66,8 @@ pub(crate) fn closing(code: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// Where the item that starts at byte `start` of `code` ends: at its `;` or its closing brace.
-/// Its body, if it has one, is the second value.
+/// The end of the item that starts at byte `start` of `code`: its `;` or its closing brace. The
+/// second value is its body, if it has one.
 pub(crate) fn item_end(code: &str, start: usize) -> Option<(usize, Option<usize>)> {
     let mut index = start;
     while index < code.len() {

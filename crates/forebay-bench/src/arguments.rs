@@ -1,4 +1,4 @@
-//! What a bench is asked.
+//! The arguments of a bench.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub struct BenchArguments {
     pub parent_folder: PathBuf,
     /// One short round only.
     pub quick: bool,
-    /// Rounds of each load; nothing means as many as each phase has by itself.
+    /// Rounds of each load; `None` means the usual number of each phase.
     pub rounds: Option<u32>,
     /// The block server and the mount, not the library.
     pub fronts: bool,

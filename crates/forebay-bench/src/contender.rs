@@ -1,4 +1,4 @@
-//! What a contender is, what it is asked and what it answers.
+//! What a contender is, what it is asked to do and what it returns.
 
 use crate::error::BenchError;
 use crate::loop_disk::SlowDevice;
@@ -9,7 +9,7 @@ use std::io::IoSliceMut;
 /// Pages that one vectored read or one batch asks for.
 pub(crate) const RUN_PAGES: usize = 32;
 
-/// Who is measured.
+/// The contenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Who {
@@ -17,12 +17,12 @@ pub(crate) enum Who {
     Forebay,
     /// The kernel's page cache, by ordinary system calls on buffered files.
     Kernel,
-    /// What the hardware gives: a plain copy, or raw O_DIRECT by io_uring.
+    /// The speed of the hardware: a plain copy, or raw O_DIRECT by io_uring.
     Floor,
 }
 
 impl Who {
-    /// All, in the order of the columns and of the first round.
+    /// All of them, in the order of the columns and of the first round.
     pub(crate) const ALL: [Who; 3] = [Who::Forebay, Who::Kernel, Who::Floor];
 
     /// The name in tables and rows.
@@ -35,7 +35,7 @@ impl Who {
     }
 }
 
-/// A part of the bench: a state that every contender is brought into, and loads run in it.
+/// A part of the bench: the state that every contender enters, and the loads that run in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Phase {
@@ -72,16 +72,16 @@ impl Phase {
 /// What a contender does with its pages while it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Load {
-    /// Copy random cached pages out, one a call.
+    /// Copy random cached pages out, one for each call.
     ReadByCopy,
-    /// Copy runs of [`RUN_PAGES`] cached pages out, one run a call.
+    /// Copy runs of [`RUN_PAGES`] cached pages out, one run for each call.
     ReadVectored,
-    /// Copy [`RUN_PAGES`] random cached pages out by one call, or by one for each page where a
+    /// Copy [`RUN_PAGES`] random cached pages out by one call, or by one call for each page if a
     /// contender has no such call.
     ReadBatch,
     /// Touch 64 bytes of random cached pages in place.
     ReadByGuard,
-    /// Overwrite random cached pages, one a call.
+    /// Overwrite random cached pages, one for each call.
     Overwrite,
     /// Read uniformly random pages that are not cached.
     ReadMissing,
@@ -89,11 +89,11 @@ pub(crate) enum Load {
     ReadInOrder,
     /// Fill the cache with random pages; not measured.
     WarmRandom,
-    /// Read random pages of more than the cache holds.
+    /// Read random pages of more data than the cache holds.
     ReadRandom,
-    /// Overwrite random pages of more than the cache holds.
+    /// Overwrite random pages of more data than the cache holds.
     OverwriteRandom,
-    /// Read seven random pages of more than the cache holds for three that are overwritten.
+    /// Read seven random pages for three that are overwritten, of more data than the cache holds.
     ReadAndOverwriteRandom,
     /// Write all the data once in order, then make it durable.
     WriteStream,
@@ -101,13 +101,13 @@ pub(crate) enum Load {
     CommitOverwrites,
     /// Append records to a file, each made durable before the next.
     CommitAppends,
-    /// Write without end to the slow disk.
+    /// Write to the slow disk without end.
     WriteSlowly,
-    /// Fill the cache with what zipf readers leave in it; not measured.
+    /// Fill the cache with the pages that zipf readers leave in it; not measured.
     WarmZipf,
     /// Read pages by zipf, alone.
     ReadZipf,
-    /// Say what memory and reclaim cost.
+    /// Report what memory and reclaim cost.
     Account,
     /// Read pages by zipf while another thread writes to the slow disk without end.
     ReadZipfBesideWriter,
@@ -131,7 +131,7 @@ pub(crate) struct Step {
     pub(crate) threads: u32,
     /// Requests in flight, for all threads together.
     pub(crate) depth: u32,
-    /// How long to measure, for loads that have no end of their own.
+    /// How long to measure, for loads without an end.
     pub(crate) span_ms: u64,
     /// How long to run before measuring begins.
     pub(crate) settle_ms: u64,
@@ -151,7 +151,7 @@ pub(crate) struct Sample {
     pub(crate) metric: String,
     pub(crate) unit: String,
     pub(crate) value: f64,
-    /// How the number was distributed over operations, where that was measured, in its unit.
+    /// The distribution of the number over operations, if it was measured, in its unit.
     pub(crate) percentiles: Option<Percentiles>,
 }
 
@@ -190,25 +190,25 @@ impl Sample {
 
 /// A contender: it is brought into a phase's state and runs loads in it.
 pub(crate) trait Contender {
-    /// Enters the state that `preparation` names; what was before is given up. Returns remarks
-    /// that a reader of the table must know.
+    /// Enters the state that `preparation` names and gives up the previous one. Returns remarks for
+    /// the readers of the table.
     fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError>;
 
-    /// Runs one load. No samples means that the load has no meaning for this contender.
+    /// Runs one load. No samples means that the load is meaningless for this contender.
     fn run(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError>;
 }
 
-/// A file of pages as one thread of a load sees it. Every page starts with its number, so that a
-/// load can see that it got the right one.
+/// A file of pages as one thread of a load sees it. Every page starts with its number, so a load
+/// can check that it got the right one.
 pub(crate) trait PagedFile: Send + 'static {
-    /// Copies `buffer.len()` bytes out from byte `offset_bytes` on.
+    /// Copies `buffer.len()` bytes out, from byte `offset_bytes` on.
     fn read_at(&mut self, buffer: &mut [u8], offset_bytes: u64) -> Result<(), BenchError>;
 
     /// Copies [`RUN_PAGES`] pages out from `offset_bytes` on into as many buffers, by one call.
     fn read_run(&mut self, buffers: &mut [u8], offset_bytes: u64) -> Result<(), BenchError>;
 
-    /// Copies the pages `page_indexes` out into as many buffers, in the best way there is: one by
-    /// one, unless a contender has a call for many.
+    /// Copies the pages `page_indexes` out into as many buffers, in the fastest way: one by one,
+    /// unless a contender has a call for many.
     fn read_batch(
         &mut self,
         buffers: &mut [u8],
@@ -220,8 +220,8 @@ pub(crate) trait PagedFile: Send + 'static {
         Ok(())
     }
 
-    /// Reads the first 64 bytes of page `page_index` in place and returns their sum, or nothing if
-    /// this contender has no such way.
+    /// Reads the first 64 bytes of page `page_index` in place and returns their sum; `None` if this
+    /// contender cannot do that.
     fn touch(&mut self, page_index: u64) -> Result<Option<u64>, BenchError>;
 
     /// Copies `bytes` in from byte `offset_bytes` on.

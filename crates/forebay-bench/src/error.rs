@@ -1,5 +1,6 @@
-//! What can go wrong in a bench, as one line for a person.
+//! Why a bench failed, as one line for people.
 
+use crate::step_error::StepError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,18 +14,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// The operating system refused something on a path.
-    #[error("cannot {action} {}: {source}{advice}", path.display())]
-    Path {
-        /// What was refused, as a verb with its object.
-        action: &'static str,
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-        /// What a person can do about it, put after the reason; may be empty.
-        advice: &'static str,
-    },
+    /// The system or the cache refused a step.
+    #[error(transparent)]
+    Step(#[from] StepError),
     /// The scratch folder's disk has too little room.
     #[error(
         "{} has {available} free and the bench needs {needed}: give a smaller --memory, or a \
@@ -37,22 +29,6 @@ pub enum BenchError {
         needed: String,
         /// The room that there is, as a size with its unit.
         available: String,
-    },
-    /// The operating system refused something that has no path.
-    #[error("cannot {action}: {source}")]
-    System {
-        /// What was refused, as a verb with its object.
-        action: &'static str,
-        /// Why.
-        source: io::Error,
-    },
-    /// The cache refused or failed.
-    #[error("the cache failed to {action}: {reason}")]
-    Cache {
-        /// What failed, as a verb with its object.
-        action: &'static str,
-        /// Why.
-        reason: String,
     },
     /// A page held other bytes than were written to it.
     #[error(
@@ -93,15 +69,10 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// A maker of [`BenchError::Path`] for `map_err`, where there is nothing to advise.
+    /// Makes a [`StepError::Path`] for `map_err`, without advice.
     pub(crate) fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BenchError {
-        let path = path.to_owned();
-        move |source| BenchError::Path {
-            action,
-            path,
-            source,
-            advice: "",
-        }
+        let step = StepError::at(action, path);
+        move |source| step(source).into()
     }
 
     /// The same for a path in the scratch folder, with advice on how to find a better place.
@@ -109,18 +80,14 @@ impl BenchError {
         action: &'static str,
         path: &Path,
     ) -> impl FnOnce(io::Error) -> BenchError {
-        let path = path.to_owned();
-        move |source| BenchError::Path {
-            action,
-            path,
-            advice: advice(&source),
-            source,
-        }
+        let step = StepError::advised(action, path, advice);
+        move |source| step(source).into()
     }
 
-    /// A maker of [`BenchError::System`] for `map_err`.
+    /// Makes a [`StepError::System`] for `map_err`.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> BenchError {
-        move |source| BenchError::System { action, source }
+        let step = StepError::system(action);
+        move |source| step(source).into()
     }
 }
 

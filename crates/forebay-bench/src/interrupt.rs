@@ -1,4 +1,4 @@
-//! Interrupts: SIGINT and SIGTERM end the bench in order, a second one at once.
+//! Interrupts: the first SIGINT or SIGTERM ends the bench in order, a second one immediately.
 
 use crate::error::BenchError;
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,7 +7,7 @@ use signal_hook::iterator::Signals;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Whether a signal came, and the processes that it ends.
+/// Whether a signal has come, and the processes that a signal ends.
 ///
 /// # Examples
 /// ```
@@ -25,23 +25,23 @@ pub struct Interrupts {
 
 #[derive(Default)]
 struct Shared {
-    /// The signal that came; 0 while none has.
+    /// The signal that came; 0 if none has.
     signal: AtomicI32,
     children: Mutex<Vec<Pid>>,
 }
 
 impl Interrupts {
-    /// Begins to listen. The first signal is noted and ends the children, which wakes whoever
-    /// waits for one of them; the second ends the program.
+    /// Begins to listen. The first signal is recorded and ends the children, which wakes the
+    /// threads that wait for one of them. The second signal ends the program.
     ///
     /// # Errors
-    /// [`BenchError::System`] if the system refuses to have signals heard.
+    /// [`BenchError::Step`] if the system refuses to have signals heard.
     pub fn listen() -> Result<Interrupts, BenchError> {
         let interrupts = Interrupts::none();
         let failed = || BenchError::system("listen for signals");
         let came = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first arrival must not find `came` already true.
+            // The order matters: the first signal must not find `came` already true.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&came))
                 .map_err(failed())?;
             signal_hook::flag::register(signal, Arc::clone(&came)).map_err(failed())?;
@@ -59,12 +59,12 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// One that hears nothing.
+    /// An instance that receives no signals.
     pub fn none() -> Interrupts {
         Interrupts::default()
     }
 
-    /// Fails if a signal came.
+    /// Fails if a signal has come.
     ///
     /// # Errors
     /// [`BenchError::Interrupted`].
@@ -78,7 +78,7 @@ impl Interrupts {
     /// Adds a process that a signal ends.
     pub(crate) fn add_child(&self, child: Pid) {
         self.children().push(child);
-        // A signal that came just before would otherwise miss it.
+        // Without this check, a signal that came just before would miss the process.
         if self.check().is_err() {
             self.end_children();
         }

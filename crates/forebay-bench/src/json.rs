@@ -1,4 +1,4 @@
-//! Rows for programs: one JSON object a line, one number each.
+//! Rows for programs: one JSON object on each line, with one number.
 
 use crate::contender::Percentiles;
 use crate::error::BenchError;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// One row. What was not measured is `null`.
+/// One row. A value that was not measured is `null`.
 #[derive(Serialize)]
 pub(crate) struct Row<'a> {
     pub(crate) phase: &'a str,
@@ -19,14 +19,14 @@ pub(crate) struct Row<'a> {
     pub(crate) depth: u32,
     /// The median over the rounds.
     pub(crate) value: f64,
-    /// Half the distance of the farthest rounds, in percent of the median.
+    /// Half the difference between the extreme rounds, in percent of the median.
     pub(crate) spread_percent: f64,
     pub(crate) rounds: usize,
     #[serde(flatten)]
     pub(crate) distribution: Distribution,
 }
 
-/// The columns of a row for how its number was distributed.
+/// The columns of a row for the distribution of its number.
 #[derive(Serialize)]
 pub(crate) struct Distribution {
     p50: Option<f64>,
@@ -47,7 +47,7 @@ impl From<Option<Percentiles>> for Distribution {
 }
 
 /// A file for rows. It is made before the bench runs, so that a path that cannot be written is
-/// told at once and not after minutes.
+/// reported at once and not after minutes.
 pub(crate) struct RowFile {
     path: PathBuf,
     file: File,
@@ -62,7 +62,7 @@ impl RowFile {
         })
     }
 
-    /// Writes each row on a line of its own.
+    /// Writes each row on its own line.
     pub(crate) fn write<'r>(self, rows: impl Iterator<Item = Row<'r>>) -> Result<(), BenchError> {
         write_rows(BufWriter::new(self.file), rows).map_err(BenchError::at("write", &self.path))
     }

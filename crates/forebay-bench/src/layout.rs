@@ -1,4 +1,4 @@
-//! The files of a bench: which there are and how long.
+//! The files of a bench and their lengths.
 
 use crate::contender::{Load, Phase, Preparation, Who};
 use crate::error::BenchError;
@@ -6,13 +6,13 @@ use crate::phases::commit::GROWTH_BYTES;
 use forebay_base::PAGE_BYTES;
 use std::path::{Path, PathBuf};
 
-/// Bytes that the files are written by.
+/// Bytes of one write when the files are made.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
-/// How many times the budget the data is.
+/// The size of the data, as a multiple of the budget.
 const DATA_BUDGETS: u64 = 4;
 
-/// Files in which a contender commits: one for each thread, or one of them for all.
+/// Files in which a contender commits: one for each thread, or one for all of them.
 pub(crate) const COMMIT_FILES: u64 = 16;
 
 /// Length of each of them before and after a step.
@@ -20,10 +20,10 @@ pub(crate) const COMMIT_BYTES: u64 = 1 << 20;
 
 /// The files of one bench in its scratch folder.
 ///
-/// The data is shared: it is read by all, and rewritten with the bytes it has. The cached sets
-/// are not, because a direct write of one contender throws pages of another out of the kernel's
-/// page cache. For the same reason the kernel has data of its own where it keeps what it has cached
-/// while others write.
+/// All contenders share the data: they read it, and rewrite it with the same bytes. They do not
+/// share the cached sets, because a direct write of one contender would drop the pages of another
+/// from the kernel's page cache. For the same reason the kernel has its own data where it must keep
+/// its cached pages while others write.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     folder: PathBuf,
@@ -51,14 +51,14 @@ impl Layout {
         self.data_pages() * PAGE_BYTES as u64
     }
 
-    /// Pages of the cached set: three quarters of the budget, so that neither a cache's own
-    /// bookkeeping nor its free reserve makes it lose one.
+    /// Pages of the cached set: three quarters of the budget, so that a cache loses none of them to
+    /// its own bookkeeping or its free reserve.
     pub(crate) fn set_pages(&self) -> u64 {
         self.memory_bytes / 4 * 3 / PAGE_BYTES as u64 / 64 * 64
     }
 
-    /// Pages of the set that are overwritten: half of the budget, so that all of them may be
-    /// dirty at once. No cache that has to find a clean page in time takes three quarters.
+    /// Pages of the set that is overwritten: half of the budget, so that all of them may be dirty
+    /// at once. No cache that must find a clean page in time accepts three quarters.
     pub(crate) fn dirtied_pages(&self) -> u64 {
         self.set_pages() / 3 * 2 / 64 * 64
     }
@@ -79,7 +79,7 @@ impl Layout {
         self.folder.join("data")
     }
 
-    /// The data that `who` reads and overwrites at random; it is as long as that of all.
+    /// The data that `who` reads and overwrites at random; it is as long as the shared data.
     pub(crate) fn mixed_file(&self, who: Who) -> PathBuf {
         match who {
             Who::Kernel => self.folder.join("data-kernel"),
@@ -101,7 +101,7 @@ impl Layout {
         })
     }
 
-    /// The files of a contender's own in the state that `preparation` names.
+    /// The contender's own files in the state that `preparation` names.
     pub(crate) fn own_files(&self, who: Who, preparation: &Preparation) -> Vec<PathBuf> {
         if preparation.phase == Phase::Commit {
             return self.commit_files(who).collect();
@@ -112,7 +112,7 @@ impl Layout {
             .collect()
     }
 
-    /// The file behind the kernel's slow disk.
+    /// The file of the kernel's slow disk.
     pub(crate) fn slow_file(&self) -> PathBuf {
         self.folder.join("slow-disk")
     }
@@ -141,8 +141,7 @@ impl Layout {
     }
 }
 
-/// Writes into each page of `bytes` its number, if the first of them is the one at
-/// `offset_bytes`.
+/// Writes its number into each page of `bytes`. The first page is the one at `offset_bytes`.
 pub(crate) fn stamp_pages(bytes: &mut [u8], offset_bytes: u64) {
     let first_page = offset_bytes / PAGE_BYTES as u64;
     for (page, number) in bytes.chunks_exact_mut(PAGE_BYTES).zip(first_page..) {
@@ -150,7 +149,7 @@ pub(crate) fn stamp_pages(bytes: &mut [u8], offset_bytes: u64) {
     }
 }
 
-/// Sees that `page` carries the number `page_index`.
+/// Checks that `page` carries the number `page_index`.
 pub(crate) fn check_stamp(who: Who, page: &[u8], page_index: u64) -> Result<(), BenchError> {
     let stamp = page.first_chunk::<8>().expect("a page has 4096 bytes");
     let found = u64::from_le_bytes(*stamp);

@@ -1,5 +1,5 @@
 //! The bench of the library: the main job on real files, by Forebay, by the kernel's page cache and
-//! by the bare hardware, by turns, and a table of what came out.
+//! by the bare hardware, in turns, and a table of the results.
 
 use crate::arguments::BenchArguments;
 use crate::contender::{Phase, Preparation, Sample, Step, Who};
@@ -21,7 +21,7 @@ use forebay_base::units::show_bytes;
 use forebay_rt::thread::Stopwatch;
 use std::io::{self, Write};
 
-/// Seed of every choice of a bench: two benches of one budget ask for the same pages.
+/// Seed of every choice of a bench: two benches with one budget use the same pages.
 const SEED: u64 = 0x000f_0eba_0001;
 
 const QUICK_REMARK: &str = "--quick: one short round of everything; neither the slow disk nor the \
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
     })
 }
 
-/// Writes the files and runs every stage for which there is time, counted by `watch`.
+/// Writes the files and runs every stage for which there is time, as measured by `watch`.
 fn measure(
     setting: &Setting<'_>,
     arguments: &BenchArguments,
@@ -87,14 +87,14 @@ fn measure(
 
 /// A bench that is running.
 ///
-/// The order of the fields is the order in which they end: the slow disk first, because a
-/// contender with pages for it cannot end before its throttle is lifted; then the contenders, and
-/// the cgroup when nobody is in it.
+/// The fields end in their order. The slow disk is first, because a contender with pages for it
+/// cannot end before its throttle is lifted. Then follow the contenders, and the cgroup once nobody
+/// is in it.
 struct Bench<'a> {
     slow_disk: Option<LoopDisk>,
     workers: Vec<(Who, Worker)>,
     group: Option<MemoryGroup>,
-    /// The state that the contenders were last brought into.
+    /// The last state that the contenders were brought into.
     preparation: Option<Preparation>,
     setting: &'a Setting<'a>,
     progress: &'a Progress,
@@ -169,7 +169,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Says that there is no time left for `stage`.
+    /// Records that there is no time left for `stage`.
     fn leave_out(&mut self, stage: &Stage) {
         self.progress.skip(stage.runs() * self.workers.len() as u64);
         let title = stage.title(self.setting.layout);
@@ -200,13 +200,13 @@ impl<'a> Bench<'a> {
         Ok(notes)
     }
 
-    /// Starts the kernel's contender anew after it was killed; returns its remarks.
+    /// Starts the kernel's contender again after it was killed; returns its remarks.
     ///
     /// In a full cgroup of version 1, which has no limit on dirty pages, the kernel may find no
     /// clean page and kill the process. That is a result, not a failure of the bench.
     fn replace(&mut self, index: usize) -> Result<Vec<String>, BenchError> {
         if let Some(disk) = &self.slow_disk {
-            // A process with pages for the slow disk ends when they are written.
+            // A process with pages for the slow disk ends only once they are written.
             disk.release()?;
         }
         let (who, worker) = &mut self.workers[index];
@@ -265,8 +265,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Adds what a reader must know about `phase`, each thing once; remarks are indented and stand
-    /// behind the titles.
+    /// Adds the notes about `phase`, each one once. Remarks are indented and follow the titles.
     fn note(&mut self, phase: Phase, notes: Vec<String>) {
         let phases = &mut self.heading.phases;
         let at = phases.iter().position(|(other, _)| *other == phase);
@@ -284,8 +283,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The order of the contenders in a round: in each, another one is the first. Whoever comes after a
-/// contender meets a disk that is still busy with what that one has left.
+/// The order of the contenders in a round: each round begins with another one. The contender after
+/// another one finds the disk still busy with the other's work.
 fn turns(contenders: usize, round: u32) -> impl Iterator<Item = usize> {
     // Rounds are counted from 1.
     let first = round.saturating_sub(1) as usize;

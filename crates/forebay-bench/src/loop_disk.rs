@@ -1,4 +1,4 @@
-//! The kernel's slow disk: a loop device on a scratch file, held to a rate by the cgroup v1
+//! The kernel's slow disk: a loop device on a scratch file, limited to a rate by the cgroup v1
 //! throttle of the block layer. It needs root, `losetup` and that controller.
 
 use crate::error::BenchError;
@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A loop device with a limit on its writes. Dropping it lifts the limit; the device detaches
-/// itself when the last process that has it open is gone, however it went.
+/// A loop device with a limit on its writes. Dropping it lifts the limit. The device detaches
+/// itself when the last process that has it open is gone, for whatever reason.
 ///
 /// # Examples
 /// ```no_run
@@ -25,7 +25,7 @@ pub struct LoopDisk {
     _open: fs::File,
 }
 
-/// A block device that the kernel holds to a rate, and how to free it from that.
+/// A block device that the kernel limits to a rate, and the way to lift the limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SlowDevice {
     pub(crate) device: PathBuf,
@@ -40,7 +40,7 @@ impl LoopDisk {
     /// A disk of `bytes` on the new file `file`, taking `bytes_per_second`.
     ///
     /// # Errors
-    /// Says in words why none can be made here: that is no failure of the bench.
+    /// The reason why none can be made here, as a text. That is not a failure of the bench.
     pub fn create(file: &Path, bytes: u64, bytes_per_second: u64) -> Result<LoopDisk, String> {
         let rule_file = throttle_file()?;
         fs::File::create_new(file)
@@ -54,8 +54,8 @@ impl LoopDisk {
         ])?);
         let opened = fs::File::open(&device);
         let cleared = clear_stable_writes(&device);
-        // A device that is open detaches only when it is closed for the last time; one that
-        // could not be opened detaches now.
+        // An open device detaches when it is closed for the last time; one that could not be opened
+        // detaches immediately.
         losetup(&["--detach", &text(&device)])?;
         let open = opened.map_err(|refused| format!("cannot open {}: {refused}", text(&device)))?;
         cleared?;
@@ -65,14 +65,14 @@ impl LoopDisk {
             rule_file,
             bytes_per_second,
         };
-        // A bench that is killed leaves its throttle behind, and this note for the next one.
+        // A bench that is killed leaves its throttle and this note, which the next bench reads.
         let note = serde_json::to_vec(&slow).map_err(|refused| refused.to_string())?;
         fs::write(note_file(file), note).map_err(|refused| refused.to_string())?;
         slow.throttle().map_err(|refused| refused.to_string())?;
         Ok(LoopDisk { slow, _open: open })
     }
 
-    /// Lifts the throttle that a killed bench left on the disk behind `file`, if it had one.
+    /// Lifts the throttle that a killed bench may have left on the disk over `file`.
     pub(crate) fn lift_abandoned(file: &Path) {
         let Ok(note) = fs::read(note_file(file)) else {
             return;
@@ -88,7 +88,7 @@ impl LoopDisk {
     /// Lets the device run at its own speed until a contender throttles it again.
     ///
     /// # Errors
-    /// [`BenchError::Path`] if the kernel refuses.
+    /// [`BenchError::Step`] if the kernel refuses.
     pub fn release(&self) -> Result<(), BenchError> {
         self.slow.lift()
     }
@@ -103,7 +103,7 @@ impl LoopDisk {
         &self.slow.number
     }
 
-    /// The device as the contender needs to know it.
+    /// The parts of the device that the contender needs.
     pub(crate) fn slow_device(&self) -> SlowDevice {
         self.slow.clone()
     }
@@ -118,7 +118,7 @@ impl Drop for LoopDisk {
 }
 
 impl SlowDevice {
-    /// Holds the device to its rate.
+    /// Limits the device to its rate.
     pub(crate) fn throttle(&self) -> Result<(), BenchError> {
         self.write_rule(self.bytes_per_second)
     }
@@ -135,13 +135,13 @@ impl SlowDevice {
     }
 }
 
-/// Where the note on the slow disk behind `file` is.
+/// The path of the note on the slow disk over `file`.
 fn note_file(file: &Path) -> PathBuf {
     file.with_extension("json")
 }
 
-/// The control file that limits writes of every process, those of the kernel's flusher included:
-/// the one at the top.
+/// The control file that limits the writes of every process, including the kernel's flusher: the
+/// one in the root group.
 fn throttle_file() -> Result<PathBuf, String> {
     let file = top_of("blkio")?.map(|top| top.join("blkio.throttle.write_bps_device"));
     file.filter(|file| file.exists())
@@ -156,14 +156,14 @@ fn device_number(device: &Path) -> Result<String, String> {
         .map_err(|refused| format!("cannot read {}: {refused}", file.display()))
 }
 
-/// A device keeps what was said of its need for stable pages when it gets another file; a writer
-/// would be measured waiting for pages under writeback.
+/// A device keeps its setting for stable pages when it gets another file. With that setting, a
+/// writer would be measured while it waits for pages under writeback.
 fn clear_stable_writes(device: &Path) -> Result<(), String> {
     let name = device.file_name().unwrap_or_default();
     let file = Path::new("/sys/block")
         .join(name)
         .join("queue/stable_writes");
-    // A kernel that does not show it does not have it.
+    // A kernel that does not show the setting does not have it.
     let says = fs::read_to_string(&file).unwrap_or_default();
     if says.trim() != "1" {
         return Ok(());

@@ -1,6 +1,6 @@
-//! What figures were measured on.
+//! The machine on which figures were measured.
 
-/// What the figures were measured on.
+/// The machine on which the figures were measured.
 pub(crate) fn machine() -> String {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -9,10 +9,10 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 
-/// Longest time that a distribution tells from longer ones.
+/// The longest time that a distribution can distinguish.
 const LONGEST_NS: u64 = 100_000_000_000;
 
-/// A distribution of times in nanoseconds, right to one part in a thousand.
+/// A distribution of times in nanoseconds, accurate to one part in a thousand.
 ///
 /// # Examples
 /// ```
@@ -26,7 +26,7 @@ const LONGEST_NS: u64 = 100_000_000_000;
 pub struct Times(Histogram<u64>);
 
 impl Default for Times {
-    /// One that counted nothing.
+    /// An empty distribution.
     fn default() -> Times {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3)
             .expect("the bounds are in order and the digits from 0 to 5");
@@ -40,7 +40,7 @@ impl Times {
         self.0.saturating_record(nanos);
     }
 
-    /// Counts what `other` counted.
+    /// Adds the operations that `other` counted.
     pub fn merge(&mut self, other: &Times) {
         self.0
             .add(&other.0)
@@ -79,7 +79,7 @@ impl Times {
     }
 }
 
-/// Bytes whose address is aligned, as direct reads and writes and huge pages need them.
+/// Bytes at an aligned address, as direct reads and writes and huge pages need them.
 pub(crate) struct AlignedBytes {
     bytes: Vec<u8>,
     start: usize,
@@ -112,11 +112,11 @@ impl std::ops::DerefMut for AlignedBytes {
     }
 }
 
-/// Runs `job` on one thread for each of `handles`, all started at the same moment, and gives
-/// back the handles with what the jobs returned, in order.
+/// Runs `job` on one thread for each of `handles`, all started at the same moment. Returns the
+/// handles with the results of the jobs, in order.
 ///
 /// # Errors
-/// The first error of a job, or that a thread could not be made.
+/// The first error of a job, or the error of a thread that could not be started.
 pub(crate) fn together<H, T, J>(handles: Vec<H>, job: J) -> Result<Vec<(H, T)>, BenchError>
 where
     H: Send + 'static,
@@ -136,13 +136,13 @@ where
     running.into_iter().map(Background::join).collect()
 }
 
-/// A thread that returns something.
+/// A thread that returns a value.
 pub(crate) struct Background<T> {
     joiner: forebay_rt::thread::Joiner,
     result: Arc<Mutex<Option<Result<T, BenchError>>>>,
 }
 
-/// Runs `job` on a thread of its own.
+/// Runs `job` on a separate thread.
 pub(crate) fn background<T: Send + 'static>(
     name: &'static str,
     job: impl FnOnce() -> Result<T, BenchError> + Send + 'static,
@@ -166,15 +166,13 @@ impl<T> Background<T> {
             .lock()
             .expect("nothing panics while it holds this");
         result.take().unwrap_or_else(|| {
-            Err(BenchError::System {
-                action: "finish a load",
-                source: io::Error::other("its thread panicked"),
-            })
+            let source = io::Error::other("its thread panicked");
+            Err(BenchError::system("finish a load")(source))
         })
     }
 }
 
-/// Time until a deadline, asked once for every few operations.
+/// Time until a deadline, checked once every few operations.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     watch: Stopwatch,
@@ -200,8 +198,8 @@ impl Deadline {
     }
 }
 
-/// Processor time since `before_ns`, a reading of [`processor_ns`]. A thread that ended meanwhile
-/// takes with it what it had used before; where more of that went than was added it is 0.
+/// Processor time since `before_ns`, a reading of [`processor_ns`]. If a thread ended meanwhile,
+/// the time that it had used before is lost; if more was lost than was added, this is 0.
 pub(crate) fn processor_ns_since(before_ns: u64) -> Result<u64, BenchError> {
     Ok(processor_ns()?.saturating_sub(before_ns))
 }
@@ -228,7 +226,8 @@ pub(crate) fn voluntary_switches() -> Result<u64, BenchError> {
     })
 }
 
-/// The sum of what `number_in` finds in the file `name` of each live thread of `process`.
+/// The sum of the numbers that `number_in` finds in the file `name` of each live thread of
+/// `process`.
 fn sum_over_threads(
     process: &str,
     name: &str,
@@ -246,7 +245,7 @@ fn sum_over_threads(
     Ok(sum)
 }
 
-/// Bytes that this process has had read from storage, or nothing where the kernel does not count.
+/// Bytes that this process has read from storage; `None` if the kernel does not count them.
 pub(crate) fn storage_read_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     let line = text

@@ -1,4 +1,4 @@
-//! A memory cgroup for the kernel's contender: the kernel's page cache with the same budget.
+//! A memory cgroup for the kernel's contender, so that the kernel's page cache has the same budget.
 
 use crate::host::cgroup::{Group, Version, own_groups};
 use forebay_base::PAGE_BYTES;
@@ -16,7 +16,7 @@ impl MemoryGroup {
     /// A cgroup of `memory_bytes`.
     ///
     /// # Errors
-    /// Says in words why none can be made here: that is no failure of the bench.
+    /// The reason why none can be made here, as a text. That is not a failure of the bench.
     pub(crate) fn create(memory_bytes: u64) -> Result<MemoryGroup, String> {
         let mut reasons = Vec::new();
         for parent in own_groups()? {
@@ -41,7 +41,7 @@ impl MemoryGroup {
             .folder
             .join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder)?;
-        // From here on a failure removes the folder again.
+        // From here on, a failure removes the folder again.
         let group = MemoryGroup(Group { folder, version });
         let limit = memory_bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64;
         fs::write(group.0.folder.join(version.limit_file()), limit.to_string())?;
@@ -53,7 +53,7 @@ impl MemoryGroup {
         fs::write(self.0.folder.join("cgroup.procs"), id.to_string())
     }
 
-    /// What a reader of the table must know.
+    /// A note for the readers of the table.
     pub(crate) fn remark(&self, memory_bytes: u64) -> String {
         format!(
             "kernel: its process is in a memory cgroup {} of {}",
@@ -74,8 +74,8 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Dirty pages and pages being written of the group of this process, or of the machine where it
-/// is in none of its own.
+/// Dirty pages and pages under writeback of this process's own group, or of the machine if it has
+/// no group of its own.
 pub(crate) fn own_dirty_pages() -> Option<u64> {
     let group = own_groups().ok()?.into_iter().next()?;
     let names = match group.version {
@@ -86,7 +86,7 @@ pub(crate) fn own_dirty_pages() -> Option<u64> {
     Some((dirty? + writeback?) / PAGE_BYTES as u64)
 }
 
-/// Removes the groups in `parent` whose bench was killed: nobody has its number any more.
+/// Removes the groups in `parent` whose bench was killed: no process has its number any more.
 fn remove_abandoned(parent: &Path) -> io::Result<()> {
     for entry in fs::read_dir(parent)? {
         let entry = entry?;

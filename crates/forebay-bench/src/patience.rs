@@ -1,11 +1,11 @@
-//! Tests of short steps on a busy machine.
+//! For tests of short steps on a busy machine.
 
 use crate::contender::Sample;
 
-/// The span of a step may pass before any of its threads had its turn.
+/// The span of a step may pass before any of its threads gets to run.
 const ATTEMPTS: usize = 20;
 
-/// What `step` gives once something is measured, or at last.
+/// The result of `step` once something was measured, or of the last try.
 pub(crate) fn measured(
     mut step: impl FnMut() -> Vec<Sample>,
     is_measured: impl Fn(&[Sample]) -> bool,

@@ -1,4 +1,5 @@
-//! What is run in which order and for how long: one table for the whole bench, one for `--quick`.
+//! Which loads run, in which order and for how long: one table for the whole bench, one for
+//! `--quick`.
 
 use crate::contender::{Load, Phase, Step};
 use crate::layout::{COMMIT_FILES, Layout};
@@ -9,15 +10,15 @@ pub(crate) const ORDER_CALL_BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 /// Threads that read and overwrite at random.
 pub(crate) const MIXED_THREADS: [u32; 3] = [1, 4, 16];
 
-/// A state that all contenders are brought into, and what they run in it by turns.
+/// A state that all contenders enter, and the steps that they run in it in turns.
 pub(crate) struct Stage {
     pub(crate) phase: Phase,
     /// Files over which the cached set is split.
     pub(crate) set_files: u64,
     /// How many times the steps are run. The contenders take turns within each step.
     pub(crate) rounds: u32,
-    /// Whether each round begins from the state of the phase, and not from what the round before
-    /// has left.
+    /// Whether each round begins from the fresh state of the phase, and not from the state after
+    /// the previous round.
     pub(crate) is_prepared_anew: bool,
     /// No further round begins after this long.
     pub(crate) budget_ms: u64,
@@ -33,7 +34,7 @@ struct Pace {
     miss_ms: u64,
     commit_settle_ms: u64,
     commit_ms: u64,
-    /// Data of the stream and of the account of memory, in quarters of the whole data.
+    /// Data of the stream and of the memory account, in quarters of the whole data.
     stream_quarters: u64,
     slow_settle_ms: u64,
     slow_ms: u64,
@@ -87,9 +88,9 @@ const QUICK: Pace = Pace {
     mixed_ms: 40,
 };
 
-/// Milliseconds within which the last step of a quick bench is to end; the promised 30 s leave room
-/// for preparing and for cleaning up. A stage that would not be over by then is left out, and the
-/// table says so. The whole bench takes as long as it needs.
+/// The last step of a quick bench should end within this many milliseconds; the rest of the
+/// promised 30 s is for preparing and cleaning up. A stage that would take longer is left out, and
+/// the table shows that. The whole bench takes as long as it needs.
 pub(crate) const QUICK_LIMIT_MS: u64 = 28_000;
 
 /// The stages of a bench, with `rounds` of each step where a number is given.
@@ -119,7 +120,7 @@ pub(crate) fn stages(layout: &Layout, quick: bool, rounds: Option<u32>, seed: u6
     if let Some(rounds) = rounds {
         for stage in &mut stages {
             stage.rounds = rounds;
-            // Who asks for rounds has the time for them.
+            // A user that asks for rounds has the time for them.
             stage.budget_ms = u64::MAX;
         }
     }
@@ -218,7 +219,7 @@ fn order(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step, data_bytes: u64) -> St
 }
 
 fn mixed(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
-    // What random readers leave in a cache is what it has to begin with.
+    // This stage begins with the pages that random readers leave in a cache.
     let warm = Step {
         threads: 16,
         depth: 16,
@@ -297,8 +298,8 @@ fn mix(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
     }
 }
 
-/// Contenders that `load` takes time of. The floor has nothing to do on a slow disk, among readers
-/// and writers, or where a cache is warmed up.
+/// Contenders that run `load`. The floor has nothing to do on a slow disk, among readers and
+/// writers, or where a cache is warmed up.
 fn contenders(load: Load) -> u64 {
     match load {
         Load::Account
@@ -314,12 +315,12 @@ fn contenders(load: Load) -> u64 {
 }
 
 impl Stage {
-    /// Runs of a step that the stage has at most.
+    /// Most runs of a step in the stage.
     pub(crate) fn runs(&self) -> u64 {
         self.steps.len() as u64 * u64::from(self.rounds)
     }
 
-    /// Milliseconds that the stage needs at least: its steps, by all contenders, once.
+    /// The least time of the stage in milliseconds: its steps, once by each contender.
     pub(crate) fn least_ms(&self) -> u64 {
         let of_step = |step: &Step| contenders(step.load) * (step.settle_ms + step.span_ms);
         self.steps.iter().map(of_step).sum()

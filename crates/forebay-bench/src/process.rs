@@ -1,12 +1,12 @@
-//! A process that the bench starts: who ends it, and when it has ended.
+//! A process that the bench starts: it ends with the bench, and the bench can see when it has
+//! ended.
 
 use crate::error::BenchError;
 use crate::interrupt::Interrupts;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 
-/// A process of which the bench is the parent. An interrupt ends it at once, and so does dropping
-/// the value.
+/// A child process of the bench. An interrupt ends it at once, and so does dropping the value.
 ///
 /// # Examples
 /// ```
@@ -28,7 +28,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`; `name` is who it is in messages.
+    /// Starts `command`; messages call it `name`.
     ///
     /// # Errors
     /// [`BenchError::Program`] if the system cannot start it.
@@ -49,7 +49,7 @@ impl Process {
         Ok(process)
     }
 
-    /// This program again, to be given a command.
+    /// This program, ready to be started again with a command.
     ///
     /// # Examples
     /// ```
@@ -59,7 +59,7 @@ impl Process {
     /// ```
     ///
     /// # Errors
-    /// [`BenchError::System`] if the system does not say where the program lies.
+    /// [`BenchError::Step`] if the system does not report the program's path.
     pub fn ourselves() -> Result<Command, BenchError> {
         std::env::current_exe()
             .map(Command::new)
@@ -84,7 +84,7 @@ impl Process {
     /// Whether it has ended; does not wait.
     ///
     /// # Errors
-    /// [`BenchError::System`] if the system does not say.
+    /// [`BenchError::Step`] if the system does not report it.
     pub fn has_ended(&mut self) -> Result<bool, BenchError> {
         let status = self.child.try_wait();
         let status = status.map_err(BenchError::system("look after a process"))?;
@@ -94,12 +94,12 @@ impl Process {
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> Result<ExitStatus, BenchError> {
         let status = self.child.wait();
-        // From here on the number may be given to another process.
+        // From here on, the number may be given to another process.
         self.interrupts.remove_child(self.pid());
         status.map_err(BenchError::system("wait for the end of a process"))
     }
 
-    /// Asks it to end in order, and waits until it has.
+    /// Asks it to end in order, and waits until it has ended.
     pub(crate) fn end_in_order(mut self) -> Result<(), BenchError> {
         kill_process(self.pid(), Signal::TERM)
             .map_err(|errno| BenchError::system("end a process")(errno.into()))?;
@@ -122,11 +122,11 @@ impl Drop for Process {
     }
 }
 
-/// Has the system end this process when the one that started it ends: a bench that is killed must
-/// not leave contenders behind.
+/// Makes the system end this process when its parent ends: a bench that is killed must not leave
+/// contenders behind.
 ///
 /// # Errors
-/// [`BenchError::System`] if the system refuses.
+/// [`BenchError::Step`] if the system refuses.
 ///
 /// # Examples
 /// ```no_run

@@ -1,4 +1,4 @@
-//! How far the bench is, on standard error: a live line on a terminal, plain lines elsewhere.
+//! Progress of the bench, on standard error: a live line on a terminal, otherwise plain lines.
 
 use crate::contender::{Sample, Step, Who};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,7 +10,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The progress of a bench of `runs` runs of a step by a contender.
+    /// The progress of a bench with `runs` runs of a step by a contender.
     pub(crate) fn new(runs: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::stderr());
@@ -23,7 +23,7 @@ impl Progress {
         Progress { bar }
     }
 
-    /// Something begins that has no number of its own.
+    /// Shows a part of the bench that is not counted in the runs.
     pub(crate) fn begin(&self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
@@ -31,14 +31,14 @@ impl Progress {
         }
     }
 
-    /// `who` is about to run `step` for the time `round`.
+    /// `who` is about to run `step` for round `round`.
     pub(crate) fn step(&self, step: &Step, round: u32, who: Who) {
         if let Some(bar) = &self.bar {
             bar.set_message(format!("{} {}", title(step, round), who.name()));
         }
     }
 
-    /// `who` ran `step`.
+    /// `who` has run `step`.
     pub(crate) fn done(&self, step: &Step, round: u32, who: Who, samples: &[Sample]) {
         let Some(first) = samples.first() else {
             self.skip(1);
@@ -61,7 +61,7 @@ impl Progress {
         }
     }
 
-    /// `runs` runs will not be: there was nothing to do in them, or no time for them.
+    /// `runs` runs are left out: there was nothing to do in them, or no time for them.
     pub(crate) fn skip(&self, runs: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(runs);

@@ -1,4 +1,4 @@
-//! All measured numbers: the median over the rounds and how far the rounds lay apart.
+//! All measured numbers: the median over the rounds and the spread of the rounds.
 
 use crate::contender::{Percentiles, Phase, Sample, Step, Who};
 use crate::rounds::{Rounds, median_and_spread};
@@ -14,19 +14,19 @@ pub(crate) struct Figure {
     pub(crate) depth: u32,
     /// Median over the rounds.
     pub(crate) value: f64,
-    /// Half the distance of the farthest rounds, in percent of the median.
+    /// Half the difference between the extreme rounds, in percent of the median.
     pub(crate) spread_percent: f64,
     /// The largest value of a round.
     pub(crate) highest: f64,
     /// Medians over the rounds; of the largest, the largest.
     pub(crate) percentiles: Option<Percentiles>,
-    /// Half the distance of the farthest rounds of each part of the distribution, in percent of its
-    /// median; of the largest, nothing is told.
+    /// Half the difference between the extreme rounds of each percentile, in percent of its median;
+    /// for the largest value there is none.
     pub(crate) percentile_spreads_percent: Option<Percentiles>,
     pub(crate) rounds: usize,
 }
 
-/// What is measured, told apart from what else is.
+/// The key of a measured number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Name {
     pub(crate) phase: Phase,
@@ -35,12 +35,12 @@ pub(crate) struct Name {
     pub(crate) depth: u32,
 }
 
-/// The numbers in the order in which they first came.
+/// The numbers in the order in which they were first measured.
 #[derive(Default)]
 pub(crate) struct Results(Rounds<Name, Who, Sample>);
 
 impl Results {
-    /// Adds what one run of `step` gave.
+    /// Adds the result of one run of `step`.
     pub(crate) fn add(&mut self, step: &Step, who: Who, samples: Vec<Sample>) {
         for sample in samples {
             let name = Name {
@@ -61,7 +61,7 @@ impl Results {
             .collect()
     }
 
-    /// What was measured in `phase` by anyone, in order.
+    /// All keys that were measured in `phase`, by any contender, in order.
     pub(crate) fn names(&self, phase: Phase) -> Vec<Name> {
         self.0.names(|name| name.phase == phase)
     }
@@ -96,7 +96,7 @@ fn figure(name: &Name, who: Who, rounds: &[Sample]) -> Figure {
     }
 }
 
-/// The distribution over all rounds, and the spread of each of its parts in percent.
+/// The distribution over all rounds, and the spread of each percentile in percent.
 fn merge(rounds: &[Percentiles]) -> Option<(Percentiles, Percentiles)> {
     if rounds.is_empty() {
         return None;

@@ -1,6 +1,6 @@
-//! What was measured, by name and contender, over the rounds; how it is joined.
+//! The measured samples, by name and contender, over the rounds, and how they are joined.
 
-/// Samples of rounds, in the order in which their names first came.
+/// Samples of rounds, in the order in which their names first appeared.
 pub(crate) struct Rounds<N, W, S> {
     entries: Vec<(N, W, Vec<S>)>,
 }
@@ -26,14 +26,14 @@ impl<N: PartialEq + Clone, W: PartialEq + Copy, S> Rounds<N, W, S> {
         }
     }
 
-    /// Every name with every contender that has rounds of it; there is one round at least.
+    /// Every name with every contender that has rounds of it; there is at least one round.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&N, W, &[S])> {
         self.entries
             .iter()
             .map(|(name, who, rounds)| (name, *who, rounds.as_slice()))
     }
 
-    /// The names that `are_wanted`, each once.
+    /// The names that `are_wanted`, each of them once.
     pub(crate) fn names(&self, are_wanted: impl Fn(&N) -> bool) -> Vec<N> {
         let mut names = Vec::new();
         for (name, _, _) in &self.entries {
@@ -45,7 +45,7 @@ impl<N: PartialEq + Clone, W: PartialEq + Copy, S> Rounds<N, W, S> {
     }
 }
 
-/// The lower middle of `values`, which are put in order.
+/// The lower middle of `values`, which are sorted here.
 ///
 /// # Panics
 /// If there are none.
@@ -54,8 +54,8 @@ fn median(values: &mut [f64]) -> f64 {
     values[(values.len() - 1) / 2]
 }
 
-/// The median of `values`, which are put in order, and half the distance of the farthest of them in
-/// percent of it.
+/// The median of `values`, which are sorted here, and half the difference between the extremes, in
+/// percent of the median.
 ///
 /// # Panics
 /// If there are none.

@@ -1,7 +1,7 @@
-//! The scratch folder: made at the start, removed at the end however the end comes.
+//! The scratch folder: it is made at the start and removed at the end, whatever ends the bench.
 //!
-//! A live bench holds a lock on a file in its folder. A folder whose lock can be had belongs to a
-//! bench that was killed, and the next one in the same place removes it.
+//! A running bench holds a lock on a file in its folder. If the lock is free, the folder belongs to
+//! a bench that was killed, and the next bench in the same place removes it.
 
 use crate::error::BenchError;
 use crate::interrupt::Interrupts;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const PREFIX: &str = "forebay-bench-";
 const LOCK_NAME: &str = "owner";
 
-/// The folder of one bench. Dropping it removes it with all that is in it.
+/// The folder of one bench. Dropping it removes it with everything in it.
 ///
 /// # Examples
 /// ```
@@ -38,7 +38,7 @@ impl Scratch {
     /// Makes a folder in `parent`, after removing those that killed benches left there.
     ///
     /// # Errors
-    /// [`BenchError::Path`] if the system refuses it.
+    /// [`BenchError::Step`] if the system refuses it.
     pub fn create(parent: &Path) -> Result<Scratch, BenchError> {
         let parent = parent
             .canonicalize()
@@ -60,7 +60,7 @@ impl Scratch {
         })
     }
 
-    /// Where it is, as an absolute path.
+    /// Its absolute path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -116,7 +116,7 @@ fn remove_abandoned(parent: &Path) -> Result<(), BenchError> {
 }
 
 fn is_abandoned(folder: &Path) -> bool {
-    // Without its lock file it may be a folder that is being made, or nothing of ours.
+    // A folder without its lock file may be in the making, or may not be ours.
     File::open(folder.join(LOCK_NAME))
         .is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok())
 }

@@ -1,19 +1,19 @@
 //! The table on standard output: each number with its unit and its spread over the rounds, the
-//! contenders side by side, Forebay over the others, and the goals.
+//! contenders side by side, the ratios of Forebay to the others, and the goals.
 
 use crate::contender::{Percentiles, Phase, Who};
 use crate::goals::{self, verdicts};
 use crate::results::{Figure, Name, Results};
 use std::fmt::Write;
 
-/// Takes one part out of a distribution.
+/// Selects one value of a distribution.
 type PartOf = fn(&Percentiles) -> f64;
 
-/// What the table says beside the numbers.
+/// The texts of the table beside the numbers.
 pub(crate) struct Heading {
     /// The machine and the budget, one line each.
     pub(crate) lines: Vec<String>,
-    /// The title of each phase and what must be known about it.
+    /// The title of each phase and its notes.
     pub(crate) phases: Vec<(Phase, Vec<String>)>,
 }
 
@@ -57,14 +57,13 @@ fn columns() -> String {
     )
 }
 
-/// The line of one number, and the lines of its distribution where operations were timed one by
-/// one.
+/// The line of one number, and the lines of its distribution if operations were timed one by one.
 fn push_number(text: &mut String, results: &Results, name: &Name) {
     let figures = Who::ALL.map(|who| results.find(name, who));
     let unit = figures.iter().flatten().next().map_or("", |f| &f.unit);
     let value = |figure: &Figure| Some((figure.value, figure.spread_percent, figure.rounds));
     push(text, &line(&label(name), unit, &figures, value));
-    // A distribution of batches' means says little that the spread does not.
+    // A distribution of the means of batches adds little to the spread.
     if unit.starts_with("ns") {
         return;
     }
@@ -78,7 +77,7 @@ fn push_number(text: &mut String, results: &Results, name: &Name) {
         for (part, of) in parts {
             let value = |figure: &Figure| {
                 let spread_percent = of(&figure.percentile_spreads_percent?);
-                // The largest is that of all rounds: it has no spread.
+                // The largest value is that of all rounds: it has no spread.
                 let rounds = if part == "max" { 1 } else { figure.rounds };
                 Some((of(&figure.percentiles?), spread_percent, rounds))
             };
@@ -115,7 +114,7 @@ fn line(
     )
 }
 
-/// A number with its spread in percent over so many rounds.
+/// A number with its spread in percent over this many rounds.
 pub(crate) fn cell(value: Option<(f64, f64, usize)>) -> String {
     match value {
         None => "-".to_owned(),
@@ -131,7 +130,7 @@ pub(crate) fn ratio(ours: Option<f64>, other: Option<f64>) -> String {
     }
 }
 
-/// A number with three digits that say something, and no more than it has.
+/// A number with three significant digits, or fewer if it has fewer.
 fn show(number: f64) -> String {
     let mut text = String::new();
     let digits = match number.abs() {

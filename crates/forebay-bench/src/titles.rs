@@ -1,4 +1,4 @@
-//! What stages, steps and their numbers are called in the table and in the progress line.
+//! The names of stages, steps and their numbers in the table and in the progress line.
 
 use crate::contender::{Load, Phase, Step};
 use crate::layout::Layout;
@@ -6,7 +6,7 @@ use crate::plan::Stage;
 use forebay_base::units::show_bytes;
 
 impl Stage {
-    /// The heading of the stage in the table, without the number of rounds that it really had.
+    /// The heading of the stage in the table, without the number of rounds that were really run.
     pub(crate) fn title(&self, layout: &Layout) -> String {
         let set = format!(
             "{} cached pages ({} MiB)",
@@ -96,7 +96,7 @@ impl Step {
         }
     }
 
-    /// What sets this step's numbers apart from those of the same name in its phase.
+    /// What distinguishes this step's numbers from others with the same name in its phase.
     pub(crate) fn metric(&self, name: &str) -> String {
         match self.load {
             Load::Overwrite | Load::CommitOverwrites | Load::CommitAppends if self.files > 1 => {

@@ -1,7 +1,6 @@
-//! Contenders as processes: the bench orders them about over their standard input, one JSON
-//! object a line, and reads one line of answer for each. A process of its own gives each
-//! contender its own memory, the kernel's one its cgroup, and the bench a way to end one that
-//! never answers.
+//! Contenders as processes: the bench sends orders to their standard input, one JSON object on each
+//! line, and reads one line of answer for each. As a separate process each contender has its own
+//! memory and the kernel's contender has its cgroup, and the bench can end one that never answers.
 
 use crate::contender::{Contender, Preparation, Sample, Step, Who};
 use crate::contenders::{Floor, Forebay, Kernel};
@@ -19,17 +18,17 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Stdio};
 
-/// Longest that a contender may take beyond the time that its order needs. A minute covers a
-/// budget's worth of dirty pages on a disk of a few MB/s.
+/// The longest time that a contender may take beyond the time of its order. A minute is enough to
+/// write a budget of dirty pages to a disk of a few MB/s.
 const PATIENCE: Span = Span::from_secs(60);
 
 /// How much longer than planned a load may take before its slow disk is freed.
 const GRACE: Span = Span::from_millis(250);
 
-/// The first argument of a contender's process, which is this program again.
+/// The first argument of a contender's process. The process runs this program again.
 pub const CONTENDER_COMMAND: &str = "bench-contender";
 
-/// The first line to a contender: who it is.
+/// The first line to a contender: which one it is.
 #[derive(Debug, Serialize, Deserialize)]
 struct Introduction {
     who: Who,
@@ -60,7 +59,7 @@ pub(crate) struct Worker {
     interrupts: Interrupts,
 }
 
-/// What every contender of a bench is told.
+/// The setting for every contender of a bench.
 pub(crate) struct Setting<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) folder: &'a Path,
@@ -102,7 +101,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Brings the contender into a phase; returns its remarks.
+    /// Brings the contender into the state of a phase; returns its remarks.
     pub(crate) fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError> {
         self.tell(&Order::Prepare(preparation.clone()))?;
         match self.hear(PATIENCE)? {
@@ -111,8 +110,8 @@ impl Worker {
         }
     }
 
-    /// Has the contender run one load. `overdue` is called when it takes longer than planned: a
-    /// contender that a slow disk holds up cannot free itself of it.
+    /// Makes the contender run one load. `overdue` is called if it takes longer than planned: a
+    /// contender that a slow disk holds up cannot free itself.
     pub(crate) fn run(
         &mut self,
         step: &Step,
@@ -145,7 +144,7 @@ impl Worker {
     }
 
     fn answers_within(&self, within: Span) -> Result<bool, BenchError> {
-        // Each order has one line of answer, so nothing of this one can be buffered already.
+        // Each order has one line of answer, so no byte of this one can be buffered already.
         becomes_readable(self.answers.get_ref(), within)
             .map_err(BenchError::system("wait for an answer"))
     }
@@ -171,24 +170,24 @@ impl Worker {
         })
     }
 
-    /// If a signal came, that is why a contender cannot go on.
+    /// If a signal has come, it is the reason why a contender cannot go on.
     fn unless_interrupted(&self, error: BenchError) -> BenchError {
         self.interrupts.check().err().unwrap_or(error)
     }
 
-    /// Waits until the process, of which it is known that it ends, has ended; says whether it was
-    /// killed, as the kernel does with one that finds no memory in its cgroup.
+    /// Waits for the end of a process that is known to end. Returns whether it was killed, which
+    /// the kernel does if it finds no memory in the cgroup.
     pub(crate) fn was_killed(&mut self) -> Result<bool, BenchError> {
         let status = self.process.wait()?;
         Ok(status.signal() == Some(Signal::KILL.as_raw()))
     }
 }
 
-/// Is one contender of a bench that another process runs, until standard input ends. A program
-/// that runs a bench calls it for [`CONTENDER_COMMAND`].
+/// Runs one contender of a bench that another process controls, until standard input ends. A
+/// program that runs a bench must call this for [`CONTENDER_COMMAND`].
 ///
 /// # Errors
-/// If orders do not arrive or answers cannot be given; what fails in an order is its answer.
+/// If orders cannot be read or answers cannot be sent. A failure of an order is part of its answer.
 ///
 /// # Examples
 /// ```no_run
@@ -242,7 +241,7 @@ fn send(to: &mut impl Write, words: &impl Serialize) -> io::Result<()> {
     to.flush()
 }
 
-/// The next line's words, or nothing at the end.
+/// The words of the next line; `None` at the end.
 fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
@@ -251,7 +250,7 @@ fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>
     Ok(Some(serde_json::from_str(&line)?))
 }
 
-/// Whether there is something to read, or the end, within `within`.
+/// Whether there is something to read, or the end, before `within` has passed.
 fn becomes_readable(pipe: &ChildStdout, within: Span) -> io::Result<bool> {
     let timeout = Timespec {
         tv_sec: (within.as_nanos() / 1_000_000_000) as i64,
@@ -261,7 +260,7 @@ fn becomes_readable(pipe: &ChildStdout, within: Span) -> io::Result<bool> {
     loop {
         match poll(&mut watched, Some(&timeout)) {
             Ok(ready) => return Ok(ready > 0),
-            // A signal that only the listener's thread cares for.
+            // A signal that concerns only the listener's thread.
             Err(rustix::io::Errno::INTR) => {}
             Err(refused) => return Err(refused.into()),
         }

@@ -1,17 +1,17 @@
-//! Skewed choice of pages: rank `r` is drawn in proportion to `1 / r^skew`, and the ranks are
-//! scattered over the pages so that neighbours in the file are not neighbours in heat.
+//! Skewed choice of pages: rank `r` is drawn in proportion to `1 / r^skew`. The ranks are scattered
+//! over the pages, so that neighbours in the file do not have similar heat.
 
 use forebay_base::Prng;
 
-/// A zipf distribution over pages, drawn from in constant time by the alias method (Walker 1977):
-/// every column keeps its own page with some chance and otherwise yields its alias.
+/// A zipf distribution over pages. A draw takes constant time by the alias method (Walker 1977):
+/// every column yields its own page with some chance, and its alias otherwise.
 pub(crate) struct Zipf {
     columns: Vec<Column>,
 }
 
 #[derive(Clone, Copy)]
 struct Column {
-    /// Chance, of 2^32, that the column yields its own page.
+    /// The chance, in units of 2^-32, that the column yields its own page.
     keep: u32,
     own_page: u32,
     alias_page: u32,
@@ -64,13 +64,13 @@ impl Zipf {
     }
 }
 
-/// Share of the draws that the hottest `cached_pages` of `pages` get: what no cache of that size
-/// can exceed when every draw is independent.
+/// The share of the draws that goes to the hottest `cached_pages` of `pages`. No cache of that size
+/// can exceed it if the draws are independent.
 pub(crate) fn best_hit_ratio(pages: u64, skew: f64, cached_pages: u64) -> f64 {
     mass(cached_pages.min(pages), skew) / mass(pages, skew)
 }
 
-/// The numbers from 0 to `count`, each once, in an order that `seed` chooses.
+/// The numbers from 0 to `count` - 1, each once, in an order that `seed` chooses.
 ///
 /// # Panics
 /// If `count` is more than 2^32.

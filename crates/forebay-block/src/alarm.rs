@@ -1,4 +1,4 @@
-//! How a thread that waits for its socket hears that a request of its own can go on.
+//! Wakes a thread that waits for its socket when one of its own requests can continue.
 
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
@@ -9,9 +9,10 @@ use std::task::{Wake, Waker};
 
 /// Sixty-four bells and the sleeper that they wake.
 ///
-/// invariant N1: a bell rung before or during [`Alarm::may_sleep`] is seen by it, or makes the
-/// descriptor readable. The sleeper says that it sleeps before it looks at the bells, the ringer
-/// rings before it asks whether somebody sleeps, all in one order.
+/// invariant N1: a bell rung before or during [`Alarm::may_sleep`] is seen by that call, or makes
+/// the descriptor readable. The sleeper announces its sleep before it looks at the bells, the
+/// ringer rings before it asks whether somebody sleeps, and all of them see these steps in one
+/// order.
 ///
 /// ```
 /// use forebay_block::Alarm;
@@ -29,10 +30,10 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// An alarm of which no bell rang.
+    /// An alarm with no bell rung.
     ///
     /// # Errors
-    /// What the system says if it has no descriptor for it.
+    /// The error of the system if it has no descriptor for it.
     pub fn new() -> Result<Alarm, Errno> {
         Ok(Alarm {
             rung: AtomicU64::new(0),
@@ -49,7 +50,8 @@ impl Alarm {
         self.rung.swap(0, Ordering::Acquire)
     }
 
-    /// Says that the owner will now wait for [`Alarm::as_fd`]. False if a bell rang already.
+    /// Announces that the owner will now wait for [`Alarm::as_fd`]. False if a bell has already
+    /// rung.
     pub fn may_sleep(&self) -> bool {
         self.is_asleep.store(true, Ordering::SeqCst);
         if self.rung.load(Ordering::SeqCst) == 0 {
@@ -59,12 +61,12 @@ impl Alarm {
         false
     }
 
-    /// Says that the owner is up again; `heard` if the descriptor was readable.
+    /// Announces that the owner is awake again; `heard` if the descriptor was readable.
     pub fn woke(&self, heard: bool) {
         self.is_asleep.store(false, Ordering::SeqCst);
         if heard {
             let mut count = [0; 8];
-            // Nobody else reads it, so it has a number to give.
+            // Nobody else reads the counter, so this read does not block.
             let _ = rustix::io::read(&self.event, &mut count);
         }
     }
@@ -72,12 +74,12 @@ impl Alarm {
     fn ring(&self, bell: u32) {
         self.rung.fetch_or(1 << bell, Ordering::SeqCst);
         if self.is_asleep.swap(false, Ordering::SeqCst) {
-            // It fails only if the count is full, and then the descriptor is readable already.
+            // This fails only if the counter is full, and then the descriptor is readable already.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
     }
 
-    /// What rings the bell `bell`, 0 to 63.
+    /// A waker that rings the bell `bell`, 0 to 63.
     pub fn bell(self: &Arc<Self>, bell: u32) -> Waker {
         debug_assert!(bell < u64::BITS);
         let alarm = self.clone();

@@ -1,4 +1,4 @@
-//! A file of a cache as clients of a block front see it.
+//! A file of a cache, as the clients of a block front see it.
 
 use crate::error::BlockError;
 use crate::job::Job;
@@ -7,7 +7,8 @@ use forebay::File;
 use forebay_store::{Extent, Holes};
 use std::sync::Arc;
 
-/// What clients can read and write. Its length is the file's at the time of [`Disk::new`].
+/// The bytes that clients can read and write. Its length is that of the file at the time of
+/// [`Disk::new`].
 #[derive(Debug)]
 pub struct Disk {
     file: File,
@@ -43,22 +44,23 @@ impl Disk {
         }
     }
 
-    /// The same for reading alone.
+    /// The same, for reading only.
     #[must_use]
     pub fn read_only(mut self) -> Disk {
         self.is_read_only = true;
         self
     }
 
-    /// The same with holes that clients are told of. Without them everything counts as allocated.
-    /// `holes` must speak of the medium behind the file, which nobody but the cache may change.
+    /// The same with holes that clients can ask for. Without them every byte counts as allocated.
+    /// `holes` must describe the medium below the file, and nobody except the cache may change that
+    /// medium.
     #[must_use]
     pub fn with_holes(mut self, holes: Arc<dyn Holes>) -> Disk {
         self.holes = Some(holes);
         self
     }
 
-    /// A handle for one client. The cache slows each handle that writes by itself.
+    /// A handle for one client. The cache throttles each handle that writes separately.
     pub fn handle(&self) -> File {
         self.file.clone()
     }
@@ -68,13 +70,13 @@ impl Disk {
         self.length_bytes
     }
 
-    /// Whether nothing of it may be changed.
+    /// Whether no byte of it may be changed.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Whether `job` can be asked of this disk, as [`perform`](crate::perform) asks before anything
-    /// else. A front may ask sooner, to refuse in its own words.
+    /// Whether this disk can do `job`. [`perform`](crate::perform) asks this before anything else.
+    /// A front may ask earlier, to refuse a request with an error of its own.
     ///
     /// # Errors
     /// [`BlockError::ReadOnly`] and [`BlockError::OutOfRange`].
@@ -82,7 +84,7 @@ impl Disk {
         let (range, changes) = match job {
             Job::Write(range) | Job::Trim(range) | Job::Zero { range, .. } => (range, true),
             Job::Read(range) | Job::Prefetch(range) | Job::Extents { range, .. } => (range, false),
-            // It is about what was written, and may name more than there is.
+            // A flush is about what was written before. Its range may end past the disk.
             Job::Flush(_) => return Ok(()),
         };
         if changes && self.is_read_only {
@@ -97,8 +99,8 @@ impl Disk {
         Ok(())
     }
 
-    /// The run from byte `at` to at most `end`: a hole only if the medium says so and nothing of it
-    /// was written through us.
+    /// The run from byte `at` to at most `end`. It is a hole only if the medium says so and no byte
+    /// of it was written through this disk.
     pub fn extent_at(&self, at: u64, end: u64) -> Extent {
         let solid = |end_bytes| Extent {
             end_bytes,
@@ -113,7 +115,7 @@ impl Disk {
         }
     }
 
-    /// Notes that the bytes of `range` are about to be written.
+    /// Records that the bytes of `range` are about to be written.
     pub(crate) fn mark_written(&self, range: &std::ops::Range<u64>) {
         self.written.mark(range);
     }

@@ -1,9 +1,9 @@
-//! Why a job failed, before any protocol has a word for it.
+//! Why a job failed, before any protocol translates it.
 
 use forebay::{AccessError, SyncError};
 use thiserror::Error;
 
-/// Why a job failed. The disk serves on.
+/// Why a job failed. The disk stays usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BlockError {
@@ -13,7 +13,7 @@ pub enum BlockError {
     /// Bytes may not be durable.
     #[error("{0}")]
     Sync(#[from] SyncError),
-    /// A job that takes long was given up, because the server ends.
+    /// A long job was given up because the server is ending.
     #[error("the server is ending")]
     Ending,
     /// The disk may only be read.

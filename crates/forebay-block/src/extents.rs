@@ -1,12 +1,12 @@
-//! How extents lie in the buffer of a job.
+//! The layout of extents in the buffer of a job.
 
 use forebay_store::Extent;
 
 /// Bytes that one extent takes in a buffer.
 pub const EXTENT_BYTES: usize = 8;
 
-/// An extent as it lies in the buffer of a [`Job::Extents`](crate::Job::Extents) that ended;
-/// [`extents`] reads it.
+/// An extent in the form that it has in the buffer of a finished
+/// [`Job::Extents`](crate::Job::Extents); [`extents`] decodes it.
 ///
 /// ```
 /// use forebay_block::{Extent, encode_extent, extents};
@@ -18,8 +18,8 @@ pub fn encode_extent(extent: Extent) -> [u8; EXTENT_BYTES] {
     (extent.end_bytes << 1 | u64::from(extent.is_hole)).to_ne_bytes()
 }
 
-/// The extents in the buffer of a [`Job::Extents`](crate::Job::Extents) that ended, of which
-/// `bytes` are the bytes that it wrote.
+/// The extents in the buffer of a finished [`Job::Extents`](crate::Job::Extents). `bytes` are the
+/// bytes that the job wrote.
 pub fn extents(bytes: &[u8]) -> impl Iterator<Item = Extent> + '_ {
     let (entries, _) = bytes.as_chunks::<EXTENT_BYTES>();
     entries.iter().map(|&entry| {

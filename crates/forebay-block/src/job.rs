@@ -1,4 +1,4 @@
-//! What the cache is asked for one piece of a request.
+//! The work that the cache does for one piece of a request.
 
 use crate::disk::Disk;
 use crate::error::BlockError;
@@ -8,47 +8,48 @@ use forebay::{Advice, File, SyncError};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
 use std::ops::Range;
 
-/// Zeros that are written where they must not become a hole.
+/// Source of the zeros for ranges that must not become a hole.
 static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
-/// More than this is gone again before anybody asks for it, in most caches.
+/// In most caches, pages beyond this would be evicted before anybody asks for them.
 const PREFETCH_LIMIT_BYTES: u64 = 32 << 20;
 
 /// One piece of work for the cache. Ranges are bytes of the disk.
 ///
-/// A write that has to be durable before it is answered (FUA) is a `Write` and then a `Flush` of
-/// the same range: so it waits for no other client's data.
+/// A write that must be durable before it is answered (FUA) is a `Write` and then a `Flush` of the
+/// same range. So it does not wait for another client's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Into the buffer, at most [`PIECE_BYTES`].
+    /// Read into the buffer, at most [`PIECE_BYTES`].
     Read(Range<u64>),
-    /// Out of the buffer, at most [`PIECE_BYTES`].
+    /// Write out of the buffer, at most [`PIECE_BYTES`].
     Write(Range<u64>),
-    /// Make durable what of these bytes is in the cache; the range may end past the disk.
+    /// Make durable the bytes of the range that are in the cache; the range may end past the disk.
     Flush(Range<u64>),
-    /// Give the range up; it reads as zeros.
+    /// Discard the range; after that it reads as zeros.
     Trim(Range<u64>),
-    /// Make the range zeros.
+    /// Turn the range into zeros.
     Zero {
         /// Which bytes.
         range: Range<u64>,
-        /// The room must stay allocated.
+        /// The range must stay allocated.
         no_hole: bool,
     },
-    /// Read the beginning of the range into the cache, as much of it as may be of use.
+    /// Read the beginning of the range into the cache, as much of it as may be useful.
     Prefetch(Range<u64>),
-    /// Say what of the range is a hole: [`Extent`](crate::Extent)s into the buffer, in order, to be
-    /// read by [`extents`](crate::extents).
+    /// Find the holes of the range: [`Extent`](crate::Extent)s are put into the buffer, in order.
+    /// Decode them with [`extents`](crate::extents).
     Extents {
         /// Which bytes.
         range: Range<u64>,
-        /// So many extents suffice; at most as many as fit into [`PIECE_BYTES`].
+        /// Stop after this many extents; at most as many as fit into [`PIECE_BYTES`].
         most: usize,
     },
 }
 
 impl Job {
-    /// Whether it writes, other than what the cache holds to the store. A trim does not count: it
-    /// takes its place in line when it begins, before whatever is written after it.
+    /// Whether it changes bytes of the disk. A flush does not: it only writes what the cache holds
+    /// to the store. A trim does not count either: it takes its place in line when it begins,
+    /// before any later write.
     pub fn changes_bytes(&self) -> bool {
         match self {
             Job::Write(_) | Job::Zero { no_hole: true, .. } => true,
@@ -61,7 +62,7 @@ impl Job {
         }
     }
 
-    /// Bytes of the buffer that it needs.
+    /// Bytes of buffer that it needs.
     pub fn buffer_bytes(&self) -> usize {
         match self {
             Job::Read(range) | Job::Write(range) => (range.end - range.start) as usize,
@@ -71,17 +72,17 @@ impl Job {
     }
 }
 
-/// A job that ended, with the buffer that it was given.
+/// A finished job, with the buffer that it was given.
 #[derive(Debug)]
 pub struct Finished {
     /// The buffer.
     pub buffer: Buffer,
-    /// Bytes for the client in the buffer, or why there are none.
+    /// The number of bytes for the client in the buffer, or the error.
     pub outcome: Result<usize, BlockError>,
 }
 
 /// Does `job` on `disk` through `file`, the client's own handle, and gives the buffer back. Once
-/// `ending` is set, zeros that are written piece by piece are given up.
+/// `ending` is set, it stops writing zeros that are written piece by piece.
 pub async fn perform(
     disk: &Disk,
     file: &File,
@@ -129,13 +130,14 @@ async fn attempt(
 async fn read(file: &File, range: Range<u64>, buffer: &mut [u8]) -> Result<usize, BlockError> {
     let length = (range.end - range.start) as usize;
     let done = file.read_at(&mut buffer[..length], range.start).await?;
-    // The disk has the length that the object had when it was opened; what somebody cut off
-    // since reads as zeros.
+    // The disk has the length that the object had when it was opened. If the object was made
+    // shorter since, the missing bytes read as zeros.
     buffer[done..length].fill(0);
     Ok(length)
 }
 
-/// Syncs, however long it takes, while the store writes on: only one that stands still has failed.
+/// Syncs, and waits as long as the store makes progress: the sync has failed only if the store
+/// stands still.
 async fn flush(file: &File, range: Range<u64>) -> Result<(), SyncError> {
     let mut left_before = u64::MAX;
     loop {
@@ -148,8 +150,8 @@ async fn flush(file: &File, range: Range<u64>) -> Result<(), SyncError> {
     }
 }
 
-/// Writes zeros piece by piece. A request may ask for gigabytes of them, more than a server that
-/// ends waits for: between two pieces it then gives up.
+/// Writes zeros piece by piece. A request may ask for gigabytes of them, too many to wait for when
+/// the server ends. So it checks between two pieces whether to give up.
 async fn write_zeros(
     file: &File,
     range: Range<u64>,
@@ -167,7 +169,7 @@ async fn write_zeros(
     Ok(())
 }
 
-/// Writes the extents of `range`, at most so many.
+/// Writes the extents of `range`, at most `most` of them.
 fn describe(disk: &Disk, range: &Range<u64>, most: usize, buffer: &mut [u8]) -> usize {
     let (entries, _) = buffer.as_chunks_mut::<EXTENT_BYTES>();
     let mut at = range.start;

@@ -1,12 +1,12 @@
-//! What every block front of a Forebay cache needs, whatever its clients speak.
+//! What every block front of a Forebay cache needs, whatever protocol its clients use.
 //!
 //! A [`Disk`] is a file of a cache with a length, a list of holes, and perhaps a ban on writes. A
-//! front turns what its clients ask into a [`Job`], at most [`PIECE_BYTES`] of data each, and
-//! [`perform`] does it. [`Slots`] keep many jobs under way in memory that was made before, out of a
-//! [`Pool`] that all clients share; an [`Alarm`] wakes the thread that drives them. Failures are
-//! [`BlockError`]s, which the front puts into its own words.
+//! front turns its clients' requests into [`Job`]s, each with at most [`PIECE_BYTES`] of data, and
+//! [`perform`] does them. [`Slots`] keep many jobs under way in memory that was allocated before,
+//! with buffers from a [`Pool`] that all clients share. An [`Alarm`] wakes the thread that drives
+//! them. Failures are [`BlockError`]s, which the front translates into its protocol.
 //!
-//! Nothing here knows a protocol, a socket, or who the clients are.
+//! Nothing here knows a protocol, a socket, or the clients.
 //!
 //! ```
 //! use forebay::{Cache, Settings};
@@ -28,7 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// They would end a thread that serves by a panic where nobody reads what is said.
+// These would end a serving thread by a panic, in a place where nobody reads the message.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod alarm;

@@ -1,11 +1,13 @@
 //! The buffers of all clients: those that they share, and the one that each has for itself.
 //!
-//! Everything is made once and used again. A client has one large buffer of its own, so that it
-//! gets on whatever the others do. Of the shared ones it may hold as many as are left: one client
-//! alone has half of them, and some that take no answers, and so keep what they hold, never have
-//! all.
+//! All buffers are made once and used again. Each client has one large buffer for itself, so it
+//! makes progress whatever the others do. A client may hold as many shared buffers as are left for
+//! others. So one client alone gets half of them, and clients that do not read their answers, and
+//! so keep their buffers, never get all.
 //!
-//! Nobody waits for a shared buffer alone: a client that finds none has its own in use, and tries
+//! No client waits for shared buffers only: a client that finds none is using its own buffer, and
+//! tries again when that one is free. Being woken when a shared buffer is given back only makes it
+//! faster.
 //! again when that is free. Being woken when a shared one is given back makes it faster.
 
 use forebay_base::sync::{Mutex, lock};
@@ -13,14 +15,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Bytes that one job carries at most.
+/// Most bytes that one job carries.
 pub const PIECE_BYTES: usize = 64 << 10;
-/// Bytes of a small buffer: most requests at random places are no longer.
+/// Bytes of a small buffer: most random requests fit into one.
 pub const SMALL_BYTES: usize = 8 << 10;
-/// Of so many parts of the shared bytes one is small buffers.
+/// One part in this many of the shared bytes is small buffers.
 const SMALL_PART: usize = 4;
 
-/// The bytes of one job; none for a job that needs none.
+/// The bytes of one job; empty for a job that needs none.
 pub type Buffer = Box<[u8]>;
 
 /// Shared by the clients of one front.
@@ -33,9 +35,9 @@ pub struct Pool {
 struct State {
     small: Vec<Buffer>,
     large: Vec<Buffer>,
-    /// Large ones of clients that are gone, for those that come.
+    /// Large buffers of clients that are gone, for new clients.
     reserves: Vec<Buffer>,
-    /// Those that found no buffer, the longest first.
+    /// Clients that found no buffer, the longest waiting first.
     waiting: VecDeque<(u64, Waker)>,
     has_come: u64,
 }
@@ -51,7 +53,8 @@ impl State {
 }
 
 impl Pool {
-    /// A pool of `shared_bytes`, beside the [`PIECE_BYTES`] that each client has for itself.
+    /// A pool of `shared_bytes`, in addition to the [`PIECE_BYTES`] that each client has for
+    /// itself.
     ///
     /// ```
     /// use forebay_block::{PIECE_BYTES, Pool};
@@ -76,7 +79,7 @@ impl Pool {
         }
     }
 
-    /// A newcomer's part of the buffers. What an earlier client had is used again.
+    /// A new client's share of the buffers. The buffer of an earlier client is used again.
     pub fn enter(self: &Arc<Pool>) -> Share {
         let mut state = lock(&self.state);
         state.has_come += 1;
@@ -91,7 +94,7 @@ impl Pool {
     }
 }
 
-/// One client's part of the buffers. Dropping it gives everything back.
+/// One client's share of the buffers. Dropping it gives everything back.
 #[derive(Debug)]
 pub struct Share {
     pool: Arc<Pool>,
@@ -102,8 +105,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// A buffer for `bytes`, at most [`PIECE_BYTES`]; none now if the shared ones are in use and
-    /// the own one too. Then `bell` rings when one is given back.
+    /// A buffer for `bytes`, at most [`PIECE_BYTES`]. `None` if the client's own buffer and the
+    /// shared ones are in use; then `bell` rings when one is given back.
     pub fn take(&mut self, bytes: usize, bell: &Waker) -> Option<Buffer> {
         debug_assert!(bytes <= PIECE_BYTES);
         if bytes == 0 {
@@ -124,7 +127,7 @@ impl Share {
             }
         }
         if !state.large.is_empty() {
-            // Some are left for others that hold fewer; the first waiter looks again.
+            // Some are left, for clients that hold fewer; the first waiter looks again.
             let next = state.waiting.pop_front();
             drop(state);
             if let Some((_, waker)) = next {
@@ -153,7 +156,7 @@ impl Share {
         self.held[usize::from(is_small)] -= 1;
         let mut state = lock(&self.pool.state);
         state.shelf(is_small).push(buffer);
-        // Whoever gives one back looks again anyway.
+        // A client that gives one back looks again anyway.
         state.waiting.retain(|(number, _)| *number != self.number);
         let next = state.waiting.pop_front();
         drop(state);
@@ -167,7 +170,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut state = lock(&self.pool.state);
         state.waiting.retain(|(number, _)| *number != self.number);
-        // Jobs that were broken off took theirs along.
+        // Jobs that were broken off took their buffers with them.
         let reserve = self.reserve.take();
         let reserve = reserve.unwrap_or_else(|| new_buffer(PIECE_BYTES));
         state.reserves.push(reserve);
@@ -179,7 +182,7 @@ impl Drop for Share {
     }
 }
 
-/// Not of zeros: those the system would give only when they are first written over.
+/// Not zeroed memory: the system would provide its pages only when they are first written.
 fn new_buffer(bytes: usize) -> Buffer {
     vec![u8::MAX; bytes].into_boxed_slice()
 }
@@ -212,17 +215,18 @@ mod tests {
             let found = take_all(&mut share, PIECE_BYTES).len();
             assert!(
                 found >= 2,
-                "client {number} gets its own and a shared one, not {found}"
+                "client {number} gets its own and one shared buffer, not {found}"
             );
             kept.push(share);
         }
     }
 
     #[test]
-    fn one_alone_has_half_of_the_buffers_and_small_requests_take_large_ones_too() {
+    fn a_single_client_has_half_of_the_buffers_and_small_requests_take_large_ones_too() {
         let pool = Arc::new(Pool::new(64 * PIECE_BYTES));
         let mut share = pool.enter();
-        // A quarter of the bytes are 128 small buffers. Of 48 large ones half, and the own one.
+        // A quarter of the bytes are 128 small buffers. Of 48 large ones the client gets half, and
+        // its own one.
         let large = take_all(&mut share, PIECE_BYTES);
         assert_eq!(large.len(), 25);
         let small = take_all(&mut share, 1);
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_found_none_is_woken_by_one_that_comes_back_and_each_in_turn() {
+    fn clients_that_found_none_are_woken_one_for_each_buffer_that_comes_back() {
         let pool = Arc::new(Pool::new(2 * PIECE_BYTES));
         let mut holder = pool.enter();
         let held = take_all(&mut holder, PIECE_BYTES);
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_took_along_is_there_again_when_it_is_gone() {
+    fn the_buffers_of_a_client_that_is_gone_are_used_again() {
         let pool = Arc::new(Pool::new(8 * PIECE_BYTES));
         let count = || {
             let mut share = pool.enter();

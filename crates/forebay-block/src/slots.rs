@@ -1,5 +1,5 @@
-//! The jobs in flight of one client: a fixed number of futures, made when the client comes
-//! and used again and again, with buffers out of its share of the pool.
+//! The jobs in flight of one client: a fixed number of futures, made when the client comes and used
+//! again and again, with buffers from its share of the pool.
 
 use crate::alarm::Alarm;
 use crate::error::BlockError;
@@ -13,20 +13,20 @@ use std::task::{Context, Poll, Waker};
 /// Jobs of one client that are under way at once.
 pub const SLOTS: usize = 64;
 
-/// A fixed number of places for jobs. Every slot is free, running or finished; the buffer is with
-/// the job while it runs.
+/// A fixed number of slots for jobs. Every slot is free, running or finished. While a job runs, it
+/// has the buffer.
 ///
-/// A front takes a slot, puts what is to be written into its buffer and starts the job. It ends at
-/// once, or its bell rings on the alarm and the front polls it. The buffer then has what was read,
-/// until the slot is released.
+/// A front takes a slot, puts the bytes to be written into its buffer and starts the job. Either
+/// the job ends at once, or its bell rings on the alarm later and the front polls it. After that
+/// the buffer has the bytes that were read, until the slot is released.
 pub struct Slots<M, F> {
     make: M,
     futures: Vec<Pin<Box<Option<F>>>>,
-    /// Those of the slots that do not run; empty where there is none.
+    /// The buffers of slots that do not run; empty if a slot has none.
     buffers: Vec<Buffer>,
     share: Share,
     bells: Vec<Waker>,
-    /// Bit set of the slots that nobody uses.
+    /// Bit set of the free slots.
     free: u64,
 }
 
@@ -35,7 +35,7 @@ where
     M: Fn(Job, Buffer) -> F,
     F: Future<Output = Finished>,
 {
-    /// Slots whose futures `make` makes and that ring on `alarm` when one can go on.
+    /// Slots whose futures `make` makes. They ring on `alarm` when one of them can continue.
     pub fn new(make: M, alarm: &Arc<Alarm>, share: Share) -> Slots<M, F> {
         Slots {
             make,
@@ -57,24 +57,24 @@ where
         self.free == u64::MAX
     }
 
-    /// Takes a free slot with a buffer for `bytes`, if both are to be had.
+    /// Takes a free slot with a buffer for `bytes`, if there are both.
     pub fn take(&mut self, bytes: usize) -> Option<usize> {
         let slot = self.free.trailing_zeros() as usize;
         if slot >= SLOTS {
             return None;
         }
-        // A bell that rings for nothing is a look at a slot that does not run.
+        // If this bell rings too often, the front only polls a slot that does not run.
         self.buffers[slot] = self.share.take(bytes, &self.bells[slot])?;
         self.free &= self.free.wrapping_sub(1);
         Some(slot)
     }
 
-    /// The bytes of a slot that does not run; none if it has no buffer.
+    /// The bytes of a slot that does not run; empty if it has no buffer.
     pub fn buffer(&mut self, slot: usize) -> &mut [u8] {
         &mut self.buffers[slot]
     }
 
-    /// Begins `job` and goes as far as it can go at once: as [`Slots::poll`].
+    /// Begins `job` and runs it as far as it gets at once, as [`Slots::poll`] does.
     pub fn start(&mut self, slot: usize, job: Job) -> Option<Result<usize, BlockError>> {
         let buffer = std::mem::take(&mut self.buffers[slot]);
         let future = (self.make)(job, buffer);
@@ -82,8 +82,8 @@ where
         self.poll(slot)
     }
 
-    /// Lets a slot go on, if it runs. When the job ends: how many bytes for the client are in the
-    /// buffer, or why it failed. A buffer with none is the pool's again.
+    /// Continues a slot, if it runs. When the job ends, returns how many bytes for the client are
+    /// in the buffer, or the error. A buffer without bytes for the client goes back to the pool.
     pub fn poll(&mut self, slot: usize) -> Option<Result<usize, BlockError>> {
         let mut future = self.futures[slot].as_mut();
         let running = future.as_mut().as_pin_mut()?;
@@ -100,13 +100,13 @@ where
         Some(outcome)
     }
 
-    /// Makes a slot free again.
+    /// Frees a slot.
     pub fn release(&mut self, slot: usize) {
         self.share.put(std::mem::take(&mut self.buffers[slot]));
         self.free |= 1 << slot;
     }
 
-    /// Gives the share of the pool back. What runs is broken off.
+    /// Gives back the share of the pool. Running jobs are broken off.
     pub fn into_share(mut self) -> Share {
         for buffer in self.buffers {
             self.share.put(buffer);

@@ -1,18 +1,18 @@
-//! Which parts of an export were written since it was opened.
+//! The parts of an export that were written since it was opened.
 
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use std::ops::Range;
 
-/// Smallest part that is told apart.
+/// The smallest part that has a bit of its own.
 const LEAST_PART_SHIFT: u32 = 16;
-/// Largest map: 1 MiB of bits.
+/// The largest map: 1 MiB of bits.
 const PARTS_LIMIT: u64 = 8 << 20;
 
-/// One bit for each part, set before a write of it begins and never cleared: what the medium calls
-/// a hole may be dirty in memory.
+/// One bit for each part, set before a write of the part begins and never cleared: a hole of the
+/// medium may be dirty in memory.
 ///
-/// invariant N2: a part whose bit is clear was not written since the export was opened, so what
-/// the medium says of it is true.
+/// invariant N2: a part whose bit is clear was not written since the export was opened, so the
+/// medium's answer about it is true.
 #[derive(Debug)]
 pub(crate) struct WrittenMap {
     words: Box<[AtomicU64]>,
@@ -32,7 +32,7 @@ impl WrittenMap {
         }
     }
 
-    /// Notes that the bytes of `range` are about to be written.
+    /// Records that the bytes of `range` are about to be written.
     pub(crate) fn mark(&self, range: &Range<u64>) {
         if range.is_empty() {
             return;
@@ -45,8 +45,8 @@ impl WrittenMap {
         }
     }
 
-    /// Whether the byte `at` lies in a part that may have been written, and up to which byte,
-    /// `end` at most, that is so.
+    /// Whether the byte `at` lies in a part that may have been written, and up to which byte (at
+    /// most `end`) the same is true.
     pub(crate) fn run_at(&self, at: u64, end: u64) -> (bool, u64) {
         let is_written = self.is_written(at >> self.part_shift);
         let mut part = (at >> self.part_shift) + 1;

@@ -1,4 +1,4 @@
-//! A front over nothing but this crate: reads, writes, zeros, trims, flushes and holes by plain
+//! A front on top of this crate alone: reads, writes, zeros, trims, flushes and holes by plain
 //! function calls.
 
 #[path = "front/calls.rs"]
@@ -19,7 +19,7 @@ const PIECE: u64 = PIECE_BYTES as u64;
 const LENGTH_BYTES: u64 = 8 << 20;
 const OBJECT: ObjectId = ObjectId(1);
 
-/// Memory whose reads wait while it is shut, and that counts its commits.
+/// A store in memory that counts its commits. Its reads wait while it is shut.
 struct Shop {
     memory: MemoryStore,
     held: Mutex<Option<Vec<Io>>>,
@@ -27,7 +27,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// With bytes that say where they lie.
+    /// Filled with bytes that encode their offset.
     fn stocked() -> Arc<Shop> {
         let geometry = MemoryStore::new().geometry();
         let memory = MemoryStore::with(Geometry {
@@ -82,7 +82,7 @@ fn cache() -> Cache {
     Cache::new(settings).expect("there is memory")
 }
 
-/// A disk, and the cache that has to live as long.
+/// A disk, and the cache, which must live as long as the disk.
 fn disk(shop: &Arc<Shop>) -> (Cache, Disk) {
     let cache = cache();
     let store = cache.attach(shop.clone()).expect("it is the first");
@@ -91,7 +91,7 @@ fn disk(shop: &Arc<Shop>) -> (Cache, Disk) {
 }
 
 #[test]
-fn what_is_written_is_read_and_what_is_given_up_is_zeros() {
+fn written_bytes_are_read_and_trimmed_ones_are_zeros() {
     let ((_cache, disk), ending) = (disk(&Shop::stocked()), AtomicBool::new(false));
     let mut calls = Calls::new(&disk, &Arc::new(Pool::new(0)), &ending);
     let read = |calls: &mut Calls<'_>, start: u64, end: u64| {
@@ -119,7 +119,7 @@ fn what_is_written_is_read_and_what_is_given_up_is_zeros() {
 }
 
 #[test]
-fn what_was_written_through_is_in_the_store_and_committed() {
+fn bytes_written_through_are_in_the_store_and_committed() {
     let shop = Shop::stocked();
     let ((_cache, disk), ending) = (disk(&shop), AtomicBool::new(false));
     let mut calls = Calls::new(&disk, &Arc::new(Pool::new(0)), &ending);
@@ -139,7 +139,7 @@ fn many_requests_wait_at_once_and_no_more_than_there_is_room_for() {
         let ((_cache, disk), ending) = (disk(&shop), AtomicBool::new(false));
         let mut calls = Calls::new(&disk, &Arc::new(Pool::new(shared_bytes)), &ending);
         shop.shut();
-        // Far enough from each other that none reads ahead for the next.
+        // Far enough apart that no read starts readahead for the next one.
         let place = |at: usize| (at as u64 * 31 % 127) * PIECE;
         let begun: Vec<(usize, u64)> = (0..2 * SLOTS)
             .map_while(|at| {
@@ -171,7 +171,7 @@ fn a_request_that_waits_does_not_hold_up_the_next() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_without_a_look_at_the_store() {
+fn invalid_jobs_are_refused_without_asking_the_store() {
     let shop = Shop::stocked();
     let ((_cache, disk), ending) = (disk(&shop), AtomicBool::new(false));
     let disk = disk.read_only();
@@ -187,7 +187,7 @@ fn what_cannot_be_asked_is_refused_without_a_look_at_the_store() {
 }
 
 #[test]
-fn holes_are_told_until_something_is_written_there() {
+fn holes_are_reported_until_something_is_written_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     let files = FileStore::new(FileStoreSettings::default()).unwrap();

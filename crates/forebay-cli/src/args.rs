@@ -1,4 +1,4 @@
-//! The command line: what was typed ([`Typed`]), and what it means ([`Command`]).
+//! The command line: the words that were typed ([`Typed`]), and their meaning ([`Command`]).
 
 use crate::demo::DemoArguments;
 use crate::lab::{LabArguments, TypedLab};
@@ -9,11 +9,11 @@ use forebay_base::units::{parse_size, show_bytes};
 use forebay_bench::{BenchArguments, CONTENDER_COMMAND};
 use std::path::PathBuf;
 
-/// The smallest budget the bench runs with: below it the working sets are a few hundred pages and
-/// the figures say nothing.
+/// The smallest budget for the bench. Below it the working sets are a few hundred pages, and the
+/// figures mean nothing.
 const LEAST_MEMORY_BYTES: u64 = 16 << 20;
 
-/// What was typed.
+/// The words that were typed.
 #[derive(Parser)]
 #[command(
     name = "forebay",
@@ -29,37 +29,37 @@ struct Typed {
 enum TypedCommand {
     /// Watch four writers on a slow disk: the kernel's page cache beside Forebay
     ///
-    /// Each writes for some seconds, live in the terminal; then come a line for each and a page
-    /// with pictures. The kernel's part needs root, for a disk that is held to a rate and a
-    /// limit on what is dirty; without, it is left out. Nothing but the page is left behind, also
-    /// after an interrupt.
+    /// Each contender writes for some seconds, shown live in the terminal; then follow one line for
+    /// each and a page with pictures. The kernel's part needs root, for a disk with a limited rate
+    /// and for a limit on dirty data; without root it is left out. Only the page remains
+    /// afterwards, even after an interrupt.
     Demo(TypedDemo),
     /// Measure Forebay beside the kernel's page cache and the hardware, on real files
     ///
     /// Writes files of about eleven times the budget into a new scratch folder, reads and writes
     /// them through each contender in turn, and prints a table with each goal and whether it was
-    /// met. Progress goes to standard error, the table to standard output. The scratch folder
-    /// is removed at the end, also after an interrupt.
+    /// met. Progress goes to standard error, the table to standard output. The scratch folder is
+    /// removed at the end, even after an interrupt.
     Bench(TypedBench),
-    /// Put a cache before storage and let clients in
+    /// Serve storage to clients through a cache
     Serve(TypedServe),
     /// A cached view of a folder
     ///
-    /// Shows the folder SRC at MNT: names and attributes pass through, the data of files goes
+    /// Shows the folder SRC at MNT: names and attributes pass through, and the data of files goes
     /// through a cache of a fixed size. Writes return when they are in memory and are written back
-    /// in the background; fsync makes them durable. fusermount3 -u, SIGTERM and SIGHUP end it: what
-    /// is left is written first, and how much is said; a second SIGINT gives up and says what was
-    /// not written.
+    /// in the background; fsync makes them durable. fusermount3 -u, SIGTERM or SIGHUP ends the
+    /// mount: it first writes what is left, and shows how much that is. A second SIGINT gives up
+    /// and reports what was not written.
     Mount(TypedMount),
     /// Simulate a machine: run workloads, compare policies, measure the five changes again
     Lab(TypedLab),
-    /// One contender, ordered about over standard input
+    /// One contender, controlled over standard input
     #[command(hide = true, name = CONTENDER_COMMAND)]
     BenchContender,
     /// One contender of the demo
     #[command(hide = true)]
     DemoContender {
-        /// What it is to do.
+        /// Its task.
         assignment: String,
     },
 }
@@ -69,7 +69,7 @@ struct TypedDemo {
     /// How long each contender writes
     #[arg(long, value_name = "N", default_value = "10", value_parser = demo_seconds())]
     seconds: u32,
-    /// A line a second instead of a live screen
+    /// Print one line a second instead of a live screen
     #[arg(long)]
     plain: bool,
     /// Folder in which the scratch folder is made
@@ -94,8 +94,8 @@ struct TypedBench {
     /// End within 30 seconds: one short round of everything
     #[arg(long)]
     quick: bool,
-    /// Rounds of each load, in which the contenders take turns: medians and spread are over them
-    /// [default: 3, of loads on cached pages and of the fronts 5]
+    /// Rounds of each load, in which the contenders take turns; medians and spread are over the
+    /// rounds [default: 3; for loads on cached pages and for the fronts 5]
     #[arg(long, value_name = "N", value_parser = bench_rounds(), conflicts_with = "quick")]
     rounds: Option<u32>,
     /// Measure the block server and the mount instead, under fio, beside nbdkit and qemu-nbd
@@ -125,8 +125,8 @@ pub(crate) enum Command {
     BenchContender,
 }
 
-/// Reads the command line. A bad call ends the program with status 2 and a message, `--help` with
-/// status 0.
+/// Reads the command line. A bad call ends the program with status 2 and a message, and `--help`
+/// ends it with status 0.
 pub(crate) fn parse() -> Command {
     Typed::parse()
         .checked()
@@ -160,12 +160,12 @@ impl Typed {
     }
 }
 
-/// Long enough to see something, and no longer than anybody looks.
+/// Long enough to see something, and no longer than anybody would watch.
 fn demo_seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=600)
 }
 
-/// Enough for a quiet median, and no longer than a night.
+/// Enough for a stable median, and no longer than a night.
 fn bench_rounds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=100)
 }

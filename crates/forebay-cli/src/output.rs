@@ -1,15 +1,15 @@
-//! Where results go: standard output, and the files that were asked for.
+//! Where results go: standard output, and the files that the user named.
 
 use crate::error::CommandError;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Prints to standard output. A reader that has gone, as `head` goes, has seen enough: that is no
-/// failure.
+/// Prints to standard output. A reader that has gone away, as `head` does, has seen enough: that is
+/// not a failure.
 ///
 /// # Errors
-/// Whatever else keeps the text from being written.
+/// Any other error that prevents the output.
 pub(crate) fn print(text: &str) -> Result<(), CommandError> {
     print_to(io::stdout().lock(), text)
 }
@@ -27,19 +27,19 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
     std::fs::write(path, text).map_err(CommandError::at("write", path))
 }
 
-/// Refuses files that cannot be written, before the runs that they are for.
+/// Refuses files that cannot be written, before the runs whose results they are for.
 pub(crate) fn expect_writable(files: &[Option<&Path>]) -> Result<(), CommandError> {
     for path in files.iter().copied().flatten() {
         let known = path.metadata();
-        // A pipe would wait for its reader.
+        // Opening a pipe would wait for its reader.
         if known.as_ref().is_ok_and(|it| !it.is_file() && !it.is_dir()) {
             continue;
         }
         let opened = OpenOptions::new().append(true).create(true).open(path);
         opened.map_err(CommandError::at("write", path))?;
         if known.is_err() {
-            // What the runs come to is not there yet; if they fail, nothing is left behind. Where
-            // a link stands it is its target that was made.
+            // The results do not exist yet; if the runs fail, no empty file is left. If the path is
+            // a link, its target is the file that was made.
             let made = path.canonicalize().and_then(std::fs::remove_file);
             made.map_err(CommandError::at("write", path))?;
         }
@@ -47,10 +47,10 @@ pub(crate) fn expect_writable(files: &[Option<&Path>]) -> Result<(), CommandErro
     Ok(())
 }
 
-/// Refuses one file for both forms: the second would take the place of the first.
+/// Refuses one file for both formats: the second would overwrite the first.
 ///
 /// # Errors
-/// What is wrong with the call.
+/// The problem with the call.
 pub(crate) fn expect_two_files(json: Option<&Path>, html: Option<&Path>) -> Result<(), String> {
     let whole = |path: &Path| {
         let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_no_failure_and_a_full_disk_is_one() {
+    fn a_reader_that_has_gone_is_not_a_failure_but_a_full_disk_is() {
         assert!(print_to(Broken(io::ErrorKind::BrokenPipe), "text").is_ok());
         let error = print_to(Broken(io::ErrorKind::StorageFull), "text").unwrap_err();
         assert!(error.to_string().contains("standard output"), "{error}");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_told_and_one_that_can_is_left_alone() {
+    fn a_file_that_cannot_be_written_is_reported_and_one_that_can_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let (old, new) = (folder.path().join("old"), folder.path().join("new"));
         std::fs::write(&old, "before").unwrap();

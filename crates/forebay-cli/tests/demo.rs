@@ -35,7 +35,7 @@ fn it_ends_with_a_line_and_a_page() {
     assert!(run.status.success(), "{shown}");
     assert!(shown.contains("forebay    1.0 s  longest write"), "{shown}");
     assert!(said.contains("MB/s accepted; a write p50"), "{said}");
-    // The kernel's part needs what not every machine has; then it is said why there is none.
+    // The kernel's part needs things that not every machine has; without them the reason is shown.
     assert!(
         said.contains("kernel ") || shown.contains("kernel   not run: "),
         "{said}{shown}"
@@ -92,7 +92,7 @@ fn loop_devices(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether the block layer still holds `device` to a rate, though nobody uses it.
+/// Whether the block layer still limits `device` to a rate, though nobody uses it.
 fn keeps_its_throttle(device: &Path) -> bool {
     let number = std::fs::read_to_string(device.join("dev")).expect("it has a number");
     let is_held = || {
@@ -101,7 +101,7 @@ fn keeps_its_throttle(device: &Path) -> bool {
         let of_device = format!("{} ", number.trim());
         rules.lines().any(|rule| rule.starts_with(&of_device))
     };
-    // Another demo may have the device by now, or have had it until it was looked at.
+    // Another demo may have the device by now, or may have had it during the check.
     is_held() && !device.join("loop/backing_file").exists() && is_held()
 }
 
@@ -123,7 +123,7 @@ fn an_interrupt_of_the_kernel_leaves_nothing_behind() {
         assert_eq!(disks.len(), 1, "its disk is there");
         kill_process(Pid::from_child(&running), Signal::INT).unwrap();
     }
-    // What it has left to say must have somewhere to go.
+    // Its last messages must have somewhere to go.
     lines.for_each(drop);
     let ended = running.wait().unwrap();
     if is_running {

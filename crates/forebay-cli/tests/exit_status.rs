@@ -1,4 +1,5 @@
-//! What a caller of the command sees: exit statuses, one line of error, nothing left behind.
+//! What a caller of the command gets: an exit status, one line for an error, and nothing left
+//! behind.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -132,7 +133,7 @@ fn a_file_in_the_place_of_the_folder_is_told_in_one_line() {
 
 #[test]
 fn a_folder_that_takes_no_files_is_told_in_one_line() {
-    // Permissions do not stop root; the process file system takes no folder from anybody.
+    // Permissions do not stop root; the process file system accepts no folder from anybody.
     let error = assert_failed_in_one_line(&bench_in(Path::new("/proc/self")));
     assert!(error.contains("make the scratch folder"), "{error}");
 }

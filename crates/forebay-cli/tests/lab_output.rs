@@ -1,4 +1,4 @@
-//! What becomes of the results of `forebay lab` if nobody reads them.
+//! What happens to the results of `forebay lab` if nobody reads them.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;

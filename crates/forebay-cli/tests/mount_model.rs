@@ -1,8 +1,8 @@
-//! Random operations on one file of a mount, through several handles and mappings, against an array
-//! of bytes. The server is a process of its own: a page fault of the process that serves it could
-//! wait for itself.
+//! Random operations on one file of a mount, through several handles and mappings, checked against
+//! an array of bytes. The server is a separate process: a page fault of the process that serves it
+//! could wait for itself.
 //!
-//! The seed is printed; `FOREBAY_SEED=N` runs that one alone.
+//! The seed is printed; `FOREBAY_SEED=N` runs only that one.
 
 #[path = "mount_model/mapping.rs"]
 mod mapping;
@@ -18,7 +18,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What a run is like.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct Plan {
     seed: u64,
@@ -28,7 +28,7 @@ struct Plan {
     operations: u64,
 }
 
-/// A file and what it has to hold.
+/// A file and its expected content.
 struct Run {
     plan: Plan,
     mounted: Mounted,
@@ -52,7 +52,7 @@ impl Run {
         }
     }
 
-    /// A place in the longest file, and a length; now and then on borders of pages.
+    /// A range that may start anywhere in the longest file, now and then at borders of pages.
     fn range(&mut self) -> (usize, usize) {
         let mut offset = self.chance.below(self.plan.longest_bytes);
         let mut length = 1 + self.chance.below(self.plan.piece_bytes);
@@ -64,7 +64,7 @@ impl Run {
         (offset as usize, length as usize)
     }
 
-    /// A range that lies in the file, if it has bytes.
+    /// A range within the file, if it has bytes.
     fn range_inside(&mut self) -> Option<(usize, usize)> {
         let (offset, length) = self.range();
         if offset >= self.model.len() {
@@ -162,7 +162,7 @@ impl Run {
         }
         self.model[offset..offset + length].copy_from_slice(&bytes);
         if self.step.is_multiple_of(2) {
-            // While it is mapped and dirty there, others read it from us.
+            // While it is mapped and dirty there, other readers read it from us.
             let other = self.handle();
             let mut seen = vec![0; length];
             self.handles[other]

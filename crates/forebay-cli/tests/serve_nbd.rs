@@ -1,4 +1,4 @@
-//! `forebay serve nbd` under clients that behave badly, disks that fill, and kills.
+//! `forebay serve nbd` under clients that behave badly, disks that fill up, and kills.
 
 #[path = "serve_nbd/client.rs"]
 mod client;
@@ -58,7 +58,7 @@ fn what_was_written_is_in_the_image_after_a_term() {
     assert!(!folder.path().join("nbd.sock").exists());
 }
 
-/// A server with a megabyte of dirty sevens whose messages nobody reads any more.
+/// A server with a megabyte of dirty sevens; nobody reads its messages any more.
 fn unheard(folder: &Path, more: &[&str]) -> (Served, Client) {
     let mut served = Served::start(folder, &[&CREATE, more].concat());
     let mut client = served.client();
@@ -93,7 +93,7 @@ fn clients_are_turned_away_and_let_in_where_nobody_reads_the_messages() {
     let leave = Client::request(command::DISC, 0, 0, 0);
     first.send(leave, &[]).unwrap();
     assert_eq!(first.stream.read(&mut [0; 1]).unwrap(), 0);
-    // Its place is free a moment after its stream has ended.
+    // Its place becomes free shortly after its stream has ended.
     let mut tries = (0..100_000).map(|_| Client::connect(&served.socket, ""));
     let mut third = tries.find_map(Result::ok).expect("the server listens on");
     assert_eq!(third.read(0, 3).unwrap(), [7; 3]);
@@ -116,7 +116,7 @@ fn a_hangup_that_was_ignored_at_the_start_stays_ignored() {
 }
 
 #[test]
-fn a_status_is_said_for_whoever_asks_and_the_server_goes_on() {
+fn a_status_is_printed_on_demand_and_the_server_goes_on() {
     let folder = tempfile::tempdir().expect("the test set it up");
     let mut served = Served::start(folder.path(), &["--create", "4M"]);
     let mut client = served.client();
@@ -148,7 +148,7 @@ fn bad_clients_do_not_disturb_the_others() {
         stream.read_to_end(&mut rest).unwrap();
         assert!(rest.starts_with(b"NBDMAGICIHAVEOPT"));
     }
-    // What of a write has come may be written: it goes beside what is compared.
+    // The part of a write that has come may be written, so it goes beside the compared range.
     let head = Client::request(command::WRITE, 0, 1 << 20, 100_000);
     for length in [0, 10, 28, 5_000, 80_000] {
         let mut client = served.client();
@@ -206,7 +206,7 @@ fn a_client_that_reads_no_replies_costs_no_memory_and_no_others() {
         .flat_map(|at| Client::request(command::READ, 0, (at % 32) << 20, 1 << 20))
         .collect();
     let mut asked_bytes = 0;
-    // As many requests as the way to the server takes: a thousand megabytes of replies.
+    // As many requests as fit on the way to the server: a thousand megabytes of replies.
     while let Ok(count) = deaf.stream.write(&requests[asked_bytes % 28..]) {
         asked_bytes += count;
         assert!(
@@ -245,13 +245,13 @@ fn two_clients_on_one_range_leave_whole_writes() {
     end(served);
 }
 
-/// After a kill at any moment, what a FLUSH or a FUA write was answered for is in the image, and
-/// the next server takes the same socket.
+/// After a kill at any moment, all data for which a FLUSH or a FUA write was answered is in the
+/// image, and the next server takes the same socket.
 #[test]
 fn what_was_acknowledged_survives_200_kills() {
     let folder = tempfile::tempdir().unwrap();
     let mut chance = Prng::from_seed(0x6b69_6c6c);
-    // Of each block: the number that is durable at least, and the last one sent.
+    // For each block: the least number that is durable, and the last one sent.
     let mut blocks = [(0_u64, 0_u64); 256];
     let mut next = 1;
     for round in 0..200 {
@@ -264,7 +264,7 @@ fn what_was_acknowledged_survives_200_kills() {
                 durable <= oldest && newest <= sent,
                 "block {at} in round {round} holds {oldest} and {newest}, not {durable} to {sent}"
             );
-            // What the kill took is gone; what is there now stays.
+            // Data lost in the kill is gone; the present data stays.
             *block = (oldest, newest);
         }
         for _ in 0..chance.below(60) {
@@ -284,7 +284,7 @@ fn what_was_acknowledged_survives_200_kills() {
                 }
             }
         }
-        // One more in the middle of which the server dies.
+        // One more write, in the middle of which the server dies.
         let at = chance.below(256) as usize;
         blocks[at].1 = next;
         let head = Client::request(command::WRITE, 0, at as u64 * 8192, 8192);
@@ -311,9 +311,9 @@ fn stamps_of(block: &[u8]) -> (u64, u64) {
 }
 
 #[test]
-fn a_full_disk_is_told_at_flush_and_the_data_kept() {
+fn a_full_disk_is_reported_at_flush_and_the_data_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let test = "a_full_disk_is_told_at_flush_and_the_data_kept";
+    let test = "a_full_disk_is_reported_at_flush_and_the_data_kept";
     let Some(disk) = SmallDisk::mount(folder.path(), test) else {
         return;
     };
@@ -326,7 +326,7 @@ fn a_full_disk_is_told_at_flush_and_the_data_kept() {
     assert_eq!(client.flush().unwrap(), Errno::NoSpace as u32);
     assert_eq!(client.read(1 << 22, 8).unwrap(), [5; 8]);
     disk.grow();
-    // What a try by itself met after the first flush is reported here; nothing fails after that.
+    // If a retry after the first flush failed, it is reported here; nothing fails after that.
     let between = client.flush().unwrap();
     assert!([0, Errno::NoSpace as u32].contains(&between), "{between}");
     assert_eq!(client.flush().unwrap(), 0);
@@ -410,7 +410,7 @@ fn an_image_that_is_removed_is_served_to_the_end_which_is_a_failure() {
     let mut client = served.client();
     assert_eq!(client.write(0, &[4; 8192], false).unwrap(), 0);
     std::fs::remove_file(folder.path().join("disk.img")).unwrap();
-    // More than the memory of the cache, so that it is read from where it has no name.
+    // More than the memory of the cache, so that it is read from the image that has no name.
     for at in 0..48 {
         assert_eq!(client.write(at << 20, &vec![7; 1 << 20], false).unwrap(), 0);
     }
@@ -461,7 +461,7 @@ fn each_export_is_a_disk_of_its_own() {
 }
 
 #[test]
-fn who_disconnects_is_answered_what_was_asked_before() {
+fn requests_before_a_disconnect_are_answered() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path(), &CREATE);
     let mut client = served.client();
@@ -469,21 +469,21 @@ fn who_disconnects_is_answered_what_was_asked_before() {
         let head = Client::request(command::WRITE, 0, at << 16, 1 << 16);
         client.send(head, &vec![9; 1 << 16]).unwrap();
     }
-    // Behind the wish to leave nothing is heard any more.
+    // After the request to disconnect, the server reads nothing any more.
     let unheard = [&Client::request(command::WRITE, 0, 0, 512)[..], &[1; 512]].concat();
     let leave = Client::request(command::DISC, 0, 0, 0);
     client.send(leave, &unheard).unwrap();
     for _ in 0..20 {
         assert_eq!(client.answer().unwrap(), 0);
     }
-    // The end of the stream, or a reset because of what was not read.
+    // The end of the stream, or a reset because of the unread bytes.
     assert!(!matches!(client.stream.read(&mut [0; 1]), Ok(1)));
     assert_eq!(served.client().read(0, 512).unwrap(), [9; 512]);
     end(served);
 }
 
 #[test]
-fn who_aborts_the_handshake_is_answered() {
+fn an_aborted_handshake_is_answered() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path(), &CREATE);
     let mut stream = UnixStream::connect(&served.socket).unwrap();

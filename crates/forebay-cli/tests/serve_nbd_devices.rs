@@ -1,5 +1,5 @@
-//! `forebay serve nbd` before block devices: one that takes bytes and cannot make them durable, and
-//! one that is in use. Needs a loop device, so it is skipped, aloud, where none can be had.
+//! `forebay serve nbd` over block devices: one that accepts bytes and cannot make them durable, and
+//! one that is in use. The tests need a loop device; without one they are skipped with a message.
 
 #[path = "serve_nbd/client.rs"]
 mod client;
@@ -21,8 +21,8 @@ const MIB: u64 = 1 << 20;
 /// EIO.
 const IO_ERROR: u32 = 5;
 
-/// A device of 16 MiB over a file that has room for 4. The kernel's cache stands before it, as
-/// before each device that needs stable pages, so that it takes what will not become durable.
+/// A device of 16 MiB over a file with room for 4. The kernel's cache is in front of it, as for
+/// every device that needs stable pages, so that it accepts bytes that will not become durable.
 struct LossyDisk {
     device: PathBuf,
     below: SmallDisk,
@@ -30,7 +30,7 @@ struct LossyDisk {
 }
 
 impl LossyDisk {
-    /// None, said aloud, if the system does not let `test` have one.
+    /// `None`, with a printed message, if the system does not allow `test` to have one.
     fn make(test: &str) -> Option<LossyDisk> {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let below = SmallDisk::mount(folder.path(), test)?;
@@ -74,7 +74,7 @@ fn attach(backing: &Path) -> Option<PathBuf> {
 
 impl Drop for LossyDisk {
     fn drop(&mut self) {
-        // The system keeps it for the next user of the device.
+        // The system keeps the setting for the next user of the device.
         self.needs_stable_pages("0");
         let detached = Command::new("losetup").arg("-d").arg(&self.device).status();
         assert!(
@@ -85,7 +85,7 @@ impl Drop for LossyDisk {
     }
 }
 
-/// A server of the disk, whose client has written more than it can make durable, and heard so.
+/// A server of the disk. Its client has written more than the disk can make durable, and knows it.
 fn lossy_server(disk: &LossyDisk, folder: &Path) -> (Served, Client) {
     let socket = folder.join("nbd.sock");
     let served = Served::started(server::command(&disk.device, &socket, &[]), socket);
@@ -105,8 +105,8 @@ fn assert_ends_with_a_loss(served: Served, disk: &LossyDisk) {
 }
 
 #[test]
-fn an_image_is_opened_anew_once_all_have_heard_of_a_loss() {
-    let Some(disk) = LossyDisk::make("an_image_is_opened_anew_once_all_have_heard_of_a_loss")
+fn an_image_is_reopened_once_every_client_knows_of_a_loss() {
+    let Some(disk) = LossyDisk::make("an_image_is_reopened_once_every_client_knows_of_a_loss")
     else {
         return;
     };
@@ -121,7 +121,7 @@ fn an_image_is_opened_anew_once_all_have_heard_of_a_loss() {
         client.send(leave, &[]).expect("the server reads");
         assert_eq!(client.stream.read(&mut [0; 1]).expect("it closes"), 0);
     }
-    // Their places are free a moment after their streams have ended.
+    // Their places become free shortly after their streams have ended.
     let mut third = loop {
         let mut client = served.client();
         if client.flush().unwrap() == 0 {
@@ -157,7 +157,7 @@ fn a_device_that_is_in_use_is_refused_or_named() {
     };
     let folder = tempfile::tempdir().expect("a folder for the test");
     let socket = folder.path().join("nbd.sock");
-    // As mount(2) has it.
+    // As mount(2) does it.
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let claim = || rustix::fs::open(&disk.device, flags, Mode::empty());
     let claimed = claim().expect("nobody uses it");

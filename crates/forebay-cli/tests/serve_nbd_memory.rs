@@ -1,4 +1,4 @@
-//! The memory of `forebay serve nbd` is the number that was said, whoever comes and leaves.
+//! `forebay serve nbd` takes the memory that it was given, whatever its clients do.
 
 #[path = "serve_nbd/client.rs"]
 mod client;
@@ -12,10 +12,10 @@ use server::Served;
 use std::io::Read;
 
 const MEMORY_BYTES: u64 = 64 << 20;
-/// What may be beside it: the code of the program.
+/// Memory in addition to that: the code of the program.
 const BESIDE_BYTES: u64 = 16 << 20;
 
-/// Asks for 20 reads of 32 MiB, takes a little of the first and leaves.
+/// Asks for 20 reads of 32 MiB, reads a little of the first and leaves.
 fn ask_for_much(mut client: Client) {
     for at in 0..20 {
         let head = Client::request(command::READ, 0, at << 25, 32 << 20);
@@ -30,7 +30,7 @@ fn ask_for_much(mut client: Client) {
 }
 
 #[test]
-fn memory_is_one_number_whoever_asks_for_much_and_leaves() {
+fn memory_stays_within_its_number_when_clients_ask_for_much_and_leave() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("nbd.sock");
     let image = folder.path().join("disk.img");
@@ -43,7 +43,7 @@ fn memory_is_one_number_whoever_asks_for_much_and_leaves() {
         let mut busy: Vec<Client> = (0..4).map(|_| served.client()).collect();
         let mut clients = Vec::new();
         while clients.len() < 12 {
-            // The place of one that has just left is free a moment later.
+            // The place of a client that has just left becomes free shortly after.
             clients.extend(Client::connect(&served.socket, ""));
         }
         let joiners: Vec<_> = clients

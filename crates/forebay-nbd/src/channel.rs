@@ -1,4 +1,4 @@
-//! A client's bytes on their way, in the clear or through TLS, never making its thread wait.
+//! The bytes of a client, in the clear or through TLS. Nothing here makes its thread wait.
 
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
@@ -7,19 +7,20 @@ use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-/// Bytes of replies that TLS holds encrypted at most while the client does not take them.
+/// Most bytes of replies that TLS holds in encrypted form while the client does not take them.
 const UNSENT_LIMIT_BYTES: usize = 64 << 10;
-/// Bytes of a client that TLS has taken from the socket and not given on, at most.
+/// Most bytes of a client that TLS has taken from the socket and not passed on.
 const DECRYPTED_LIMIT_BYTES: u64 = 64 << 10;
 
-/// One client's socket, with TLS over it once that was agreed on.
+/// One client's socket, with TLS over it once both sides have agreed on TLS.
 #[derive(Debug)]
 pub(crate) struct Channel<'a> {
     socket: &'a Socket,
     standing: &'a Standing,
     tls: Option<Box<ServerConnection>>,
-    /// What is still heard of the client once the server ends: what had come until then. A socket
-    /// of TCP takes bytes though it was shut, and one of a busy client never runs empty.
+    /// Bytes of the client that are still read once the server ends: those that had come by then. A
+    /// TCP socket accepts bytes even after it was shut down, and the socket of a busy client never
+    /// runs empty.
     left_to_hear: Option<u64>,
 }
 
@@ -41,12 +42,12 @@ impl<'a> Channel<'a> {
         Ok(())
     }
 
-    /// Whether the client has still to show a certificate.
+    /// Whether the client has yet to show a certificate.
     pub(crate) fn is_shaking_hands(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Goes on with TLS's own handshake as far as the client's bytes allow.
+    /// Continues TLS's own handshake as far as the client's bytes allow.
     pub(crate) fn shake_hands(&mut self) -> Result<Moved, rustls::Error> {
         let Some(tls) = &mut self.tls else {
             return Ok(Moved::NotNow);
@@ -57,7 +58,7 @@ impl<'a> Channel<'a> {
             Err(error) => not_moved(&error),
         };
         let understood = tls.process_new_packets();
-        // The alert that says what was wrong goes out too, if it can.
+        // The alert that says what was wrong is sent too, if possible.
         let sent = flush(tls, self.socket);
         understood?;
         Ok(match sent {
@@ -81,9 +82,9 @@ impl<'a> Channel<'a> {
         moved
     }
 
-    /// Bytes that have come and were not received, at most.
+    /// An upper bound of the bytes that have come and were not received.
     fn unheard(&self) -> u64 {
-        // No socket refuses to tell.
+        // No socket refuses this call.
         let waiting = rustix::io::ioctl_fionread(self.socket).unwrap_or(0);
         let decrypted = self.tls.as_ref().map_or(0, |_tls| DECRYPTED_LIMIT_BYTES);
         waiting + decrypted
@@ -99,17 +100,18 @@ impl<'a> Channel<'a> {
                 Ok(count) => return Moved::Bytes(count),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {}
-                    // The other side closed without saying so; requests say where they end.
+                    // The other side closed without TLS's closing message; requests carry their
+                    // length anyway.
                     io::ErrorKind::UnexpectedEof => return Moved::Closed,
                     _ => return Moved::Broken,
                 },
             }
-            // The end of the stream is for the reader to tell, behind what came before it.
+            // The reader reports the end of the stream, after the bytes that came before it.
             if let Err(error) = tls.read_tls(&mut Stream(self.socket)) {
                 return not_moved(&error);
             }
             if tls.process_new_packets().is_err() {
-                // The alert that says what was wrong; the client may be gone already.
+                // Sends the alert that says what was wrong; the client may already be gone.
                 let _ = flush(tls, self.socket);
                 return Moved::Broken;
             }
@@ -135,12 +137,12 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Whether bytes that were taken are not on their way yet; [`Channel::flush`] sends them.
+    /// Whether some bytes that were taken are still unsent; [`Channel::flush`] sends them.
     pub(crate) fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Sends what was taken, as far as the client lets it.
+    /// Sends what was taken, as far as the client accepts it.
     pub(crate) fn flush(&mut self) -> Moved {
         match &mut self.tls {
             Some(tls) => flush(tls, self.socket),
@@ -148,11 +150,11 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Says that nothing more will come.
+    /// Tells the client that nothing more will come.
     pub(crate) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            // A courtesy: the client may be gone already.
+            // A courtesy: the client may already be gone.
             let _ = flush(tls, self.socket);
         }
     }
@@ -164,7 +166,8 @@ impl AsFd for Channel<'_> {
     }
 }
 
-/// Sends what is encrypted and not sent. `NotNow` if there was nothing, or no room for it.
+/// Sends the encrypted bytes that are still unsent. `NotNow` if there were none, or no room for
+/// them.
 fn flush(tls: &mut ServerConnection, socket: &Socket) -> Moved {
     let mut sent = 0;
     while tls.wants_write() {
@@ -187,7 +190,7 @@ fn not_moved(error: &io::Error) -> Moved {
     }
 }
 
-/// A socket as the TLS library asks for it.
+/// A socket in the form that the TLS library expects.
 struct Stream<'a>(&'a Socket);
 
 fn counted(moved: Moved) -> io::Result<usize> {

@@ -1,4 +1,4 @@
-//! The places of a server: its clients, and the strangers that may become some.
+//! The places of a server: its clients, and the strangers that may become clients.
 
 use crate::socket::Socket;
 use crate::standing::Standing;
@@ -6,27 +6,27 @@ use forebay_base::Span;
 use std::net::Shutdown;
 use std::sync::Arc;
 
-/// Most connections at once that have still to show who they are. They take a thread and a part of
-/// a connection's memory each, and nobody vouches for them.
+/// Most connections at once that have yet to show a certificate. Each of them takes a thread and a
+/// part of a connection's memory, and nobody vouches for them.
 pub(crate) const STRANGERS_LIMIT: usize = 8;
 
 /// A client as the server sees it.
 pub(crate) struct Client {
     pub(crate) socket: Socket,
     pub(crate) standing: Arc<Standing>,
-    /// It has still to show who it is.
+    /// It has yet to show a certificate.
     pub(crate) is_stranger: bool,
     pub(crate) is_cut: bool,
     /// The export that it agreed on.
     pub(crate) export: Option<usize>,
-    /// Whether it had left when the server began to end. Afterwards its socket does not say.
+    /// Whether it had left when the server began to end. After that its socket no longer shows it.
     pub(crate) had_left: Option<bool>,
 }
 
 impl Client {
-    /// Hears no more of it than what has come already.
+    /// Accepts nothing more from it than what has already come.
     pub(crate) fn drain(&mut self) {
-        // The first time counts: a server may be asked to end twice.
+        // The first call counts: a server may be asked to end twice.
         self.had_left = Some(self.has_left());
         self.standing.drain();
         self.socket.shut_down(Shutdown::Read);
@@ -46,18 +46,19 @@ impl Client {
 /// All clients.
 #[derive(Default)]
 pub(crate) struct Clients {
-    /// By number, with how many had come before; a number is used again.
+    /// Each with the number of clients that came before it. The index is the client's number, which
+    /// is used again.
     places: Vec<Option<(u64, Client)>>,
     has_come: u64,
 }
 
 impl Clients {
-    /// All that are connected, strangers too.
+    /// All that are connected, strangers included.
     pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
         self.places.iter_mut().flatten().map(|(_, client)| client)
     }
 
-    /// Those that are no strangers.
+    /// How many of them are not strangers.
     pub(crate) fn count(&self) -> usize {
         let clients = self.places.iter().flatten();
         clients.filter(|(_, client)| !client.is_stranger).count()
@@ -72,7 +73,7 @@ impl Clients {
         place.is_some_and(|(_, client)| client.is_stranger)
     }
 
-    /// A place for a new client, or why there is none if `limit` have one.
+    /// A place for a new client, or the reason if `limit` clients have one already.
     pub(crate) fn enter(&mut self, client: Client, limit: usize) -> Result<usize, String> {
         if client.is_stranger {
             self.make_room_for_stranger()?;
@@ -89,7 +90,7 @@ impl Clients {
         Ok(number)
     }
 
-    /// Gives the stranger with this number, which showed its certificate, a client's place.
+    /// Gives the stranger with this number a client's place. It has shown its certificate.
     pub(crate) fn welcome(&mut self, number: usize, limit: usize) -> Result<(), String> {
         self.check_room(limit)?;
         if let Some((_, client)) = &mut self.places[number] {
@@ -98,8 +99,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Says that the client with this number agreed on `export`. Returns those that did before,
-    /// have left, and whose writes are not over.
+    /// Records that the client with this number agreed on `export`. Returns the clients that agreed
+    /// on it before and have left, but whose writes are not over.
     pub(crate) fn agree(&mut self, number: usize, export: usize) -> Vec<Arc<Standing>> {
         if let Some((_, client)) = &mut self.places[number] {
             client.export = Some(export);
@@ -114,7 +115,7 @@ impl Clients {
             .collect()
     }
 
-    /// The connection with this number is over, and so is all that was asked over it.
+    /// The connection with this number is over, and so is everything requested over it.
     pub(crate) fn leave(&mut self, number: usize) {
         if let Some((_, client)) = self.places[number].take() {
             client.standing.writes.end();
@@ -128,8 +129,9 @@ impl Clients {
         Ok(())
     }
 
-    /// Who has been a stranger for longest is the least likely to be a client, and makes room: who
-    /// has a certificate shows it at once, and is not to wait for those who have none.
+    /// The connection that has been a stranger for longest makes room. It is the least likely to be
+    /// a client: a client with a certificate shows it at once, and must not wait for others that
+    /// have none.
     fn make_room_for_stranger(&mut self) -> Result<(), String> {
         let mut strangers: Vec<_> = self
             .places
@@ -137,7 +139,7 @@ impl Clients {
             .flatten()
             .filter(|(_, client)| client.is_stranger)
             .collect();
-        // Those that were cut have a thread until that has noticed.
+        // A connection that was cut off keeps its thread until the thread has noticed.
         if strangers.len() >= 2 * STRANGERS_LIMIT {
             return Err(
                 "too many clients are connected that have yet to show a certificate".into(),
@@ -152,7 +154,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Cuts off those that took nothing of their answers for `patience`, and counts them.
+    /// Cuts off the clients that took none of their answers for `patience`, and counts them.
     pub(crate) fn cut_deaf(&mut self, patience: Span) -> usize {
         let deaf = self
             .all()

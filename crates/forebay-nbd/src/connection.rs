@@ -17,29 +17,30 @@ use std::future::Future;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Bytes of requests that are read at once at most.
+/// Most bytes of requests that are read at once.
 const INPUT_BYTES: usize = 128 << 10;
-/// Bytes of replies that wait for their client at most.
+/// Most bytes of replies that wait for their client.
 const OUTPUT_BYTES: usize = 128 << 10;
-/// The same of requests as long as the client has to show who it is.
+/// The same for requests, as long as the client has yet to show a certificate.
 const STRANGER_INPUT_BYTES: usize = 4 << 10;
-/// A request under way, with all that waits inside it, takes at most so much beside its buffer.
+/// A request under way, with everything that waits inside it, takes at most this much beside its
+/// buffer.
 const REQUEST_BYTES: usize = 4 << 10;
 
 const _: () = assert!(INPUT_BYTES >= 2 * OPTION_LIMIT_BYTES && INPUT_BYTES >= 2 * PIECE_BYTES);
 
-/// Memory that a connection has for itself, its thread's stack included; the rest of its buffers
-/// it shares with others.
+/// Memory that a connection has for itself, its thread's stack included. It shares the rest of its
+/// buffers with others.
 pub(crate) const OWN_BYTES: usize = INPUT_BYTES
     + OUTPUT_BYTES
     + PIECE_BYTES
     + SLOTS * REQUEST_BYTES
     + forebay_rt::thread::SMALL_STACK_BYTES;
 
-/// Shared buffers that a connection can use at most.
+/// Most bytes of shared buffers that a connection can use.
 pub(crate) const REQUESTS_BYTES: usize = SLOTS * PIECE_BYTES;
 
-/// Rooms for connections that share so many bytes beside what each has for itself.
+/// Rooms for connections that share `shared_bytes` of buffers beside what each has for itself.
 pub(crate) fn rooms(shared_bytes: usize) -> Rooms {
     Rooms::new(shared_bytes, INPUT_BYTES, OUTPUT_BYTES)
 }
@@ -59,16 +60,16 @@ pub(crate) enum ConnectionError {
     System(#[from] Errno),
 }
 
-/// What a server has for a connection.
+/// What a server provides to a connection.
 pub(crate) struct Host<'h> {
     pub(crate) exports: &'h [Export],
     pub(crate) rooms: &'h Rooms,
     pub(crate) standing: &'h Standing,
-    /// Returns when the client may begin with the export of this number.
+    /// Returns when the client may begin to use the export with this number.
     pub(crate) begin: &'h dyn Fn(usize),
 }
 
-/// Serves a client until it leaves; behind a `gate`, one that knows TLS and shows who it is.
+/// Serves a client until it leaves. With a `gate`, the client must use TLS and show a certificate.
 pub(crate) fn serve(
     socket: &Socket,
     gate: Option<&Gate<'_>>,
@@ -119,7 +120,7 @@ pub(crate) fn serve(
     result
 }
 
-/// Serves requests until the end, and gives back what it was given.
+/// Serves requests until the end, and gives back the room that it got.
 fn transmit(
     channel: &mut Channel<'_>,
     host: &Host<'_>,
@@ -165,7 +166,7 @@ fn transmit(
         output,
         ..
     } = transmission;
-    // What still ran is gone with the pipeline.
+    // Jobs that still ran ended with the pipeline.
     let share = pipeline.into_share();
     standing.writes.end();
     let room = Room {
@@ -186,7 +187,7 @@ struct Transmission<'a, 'c, M, F> {
     output: ByteQueue,
     /// Whether the client may send more.
     has_input: bool,
-    /// Whether what was heard may ask for more than was begun: half a read, requests behind it.
+    /// Whether bytes that were read may hold more work: half a read, or the requests after it.
     goes_on: bool,
     /// Whether nothing can be sent any more.
     is_broken: bool,
@@ -197,11 +198,11 @@ where
     M: Fn(Job, Buffer) -> F,
     F: Future<Output = Finished>,
 {
-    /// Turns until the client has left and all that it asked for has ended.
+    /// Serves turn by turn until the client has left and everything that it asked for has ended.
     ///
-    /// Of a connection that breaks, what was begun is broken off: its client will ask again, and
-    /// must not be overtaken by what it asked before. One that said that it leaves does not come
-    /// again, so what it asked goes on without it.
+    /// If the connection breaks, the work that was begun is broken off: the client will ask again,
+    /// and its old requests must not overtake the new ones. A client that announced that it leaves
+    /// does not come again, so its requests go on without it.
     fn run(&mut self) -> Result<(), ConnectionError> {
         let mut result = Ok(());
         loop {
@@ -238,7 +239,7 @@ where
         !self.hears_more() && !self.goes_on && self.pipeline.is_idle() && self.has_said_all()
     }
 
-    /// Whether something that was asked, or will be, may still change bytes.
+    /// Whether a request, present or future, may still change bytes.
     fn may_write(&self) -> bool {
         let is_taken_apart = self.input.is_empty() || self.pipeline.is_over();
         self.hears_more() || self.goes_on || !is_taken_apart || self.pipeline.is_writing()
@@ -248,13 +249,13 @@ where
         self.output.is_empty() && (self.is_broken || !self.channel.has_unsent())
     }
 
-    /// Sends what there is. True if that made room.
+    /// Sends what is ready. True if that made room.
     fn send(&mut self) -> bool {
         if self.has_said_all() {
             return false;
         }
         if self.output.is_empty() {
-            // It makes no room in the queue of replies, so there is nothing to do again.
+            // This makes no room in the queue of replies, so no step has to be repeated.
             match self.channel.flush() {
                 Moved::Bytes(_) => self.standing.took(),
                 Moved::NotNow => {}
@@ -276,7 +277,7 @@ where
         }
     }
 
-    /// Reads what there is. True if something was read or the end was seen.
+    /// Reads what has come. True if something was read or the end was seen.
     fn receive(&mut self) -> bool {
         if !self.wants_input() {
             return false;
@@ -298,12 +299,12 @@ where
         }
     }
 
-    /// A client that does not read its replies is not heard until it does.
+    /// Nothing is read from a client that does not read its replies until it does.
     fn wants_input(&self) -> bool {
         self.hears_more() && self.input.room() >= INPUT_BYTES / 2
     }
 
-    /// Nothing more is said to this client, nor heard of it.
+    /// From now on nothing is sent to this client, and nothing is read from it.
     fn give_up(&mut self) {
         (self.has_input, self.goes_on, self.is_broken) = (false, false, true);
         self.output.clear();
@@ -311,7 +312,7 @@ where
         self.pipeline.mute();
     }
 
-    /// Waits until the client or a request of its own can go on.
+    /// Waits until the client or one of its requests can go on.
     fn sleep(&mut self) -> Result<(), Errno> {
         if !self.alarm.may_sleep() {
             return Ok(());
@@ -326,13 +327,14 @@ where
             PollFd::new(self.alarm, PollFlags::IN),
             PollFd::new(&*self.channel, wanted),
         ];
-        // A broken one would report so again and again.
+        // A broken socket would be ready again and again.
         let count = if self.is_broken { 1 } else { 2 };
         let outcome = poll(&mut fds[..count], None);
         let heard = !fds[0].revents().is_empty();
         let is_gone = fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         self.alarm.woke(heard);
-        // Where something is wanted of the socket, the try shows what came of it.
+        // If the socket was polled for something, the next try to send or receive finds out the
+        // rest.
         if is_gone && wanted.is_empty() {
             self.give_up();
         }
@@ -353,11 +355,11 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    /// Pieces of a read: the first one waits until the last one has ended, and one fails that is
-    /// answered only when room was made by sending others.
+    /// Pieces of a read. The first one waits until the last one has ended. One of them fails, and
+    /// it is answered only after the others were sent and so made room.
     async fn read_piece(gate: Arc<Gate>, job: Job, buffer: Buffer) -> Finished {
         let Job::Read(range) = job else {
-            panic!("only reads are asked")
+            panic!("only reads are requested")
         };
         let outcome = match range.start / PIECE_BYTES as u64 {
             0 => {
@@ -420,7 +422,7 @@ mod tests {
         client.write_all(&request.encode()).unwrap();
         let patience = Duration::from_mins(1);
         client.set_read_timeout(Some(patience)).unwrap();
-        // What came before may be there or not; then it ends.
+        // Some bytes may have come before; then the connection ends.
         client.read_to_end(&mut Vec::new()).expect("an end");
         thread.unwrap().join();
     }

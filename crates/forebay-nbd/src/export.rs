@@ -37,7 +37,7 @@ impl Export {
         }
     }
 
-    /// The same with a text for people who list the exports.
+    /// The same with a text for people that list the exports.
     #[must_use]
     pub fn described(mut self, description: &str) -> Export {
         description.clone_into(&mut self.facts.description);

@@ -1,7 +1,7 @@
-//! The handshake, as bytes in and bytes out: which export, which extras.
+//! The handshake, as bytes in and bytes out: which export, and which extensions.
 //!
-//! Fixed newstyle only. Each call of [`Handshake::advance`] takes at most one option, so that
-//! what is to be sent in between stays as short as one answer.
+//! Only fixed newstyle is supported. Each call of [`Handshake::advance`] takes at most one option,
+//! so the bytes to be sent in between are never more than one answer.
 
 use crate::option_fields::{
     asks_for_allocation, block_sizes, push_invalid, push_reply, push_text, split_infos, split_text,
@@ -12,12 +12,12 @@ use crate::wire::{
 };
 use thiserror::Error;
 
-/// Longest option that is read: a name and some dozens of queries fit.
+/// Longest option that is read: a name and several dozen queries fit.
 pub const OPTION_LIMIT_BYTES: usize = 32 << 10;
 /// Longest name that the protocol allows.
 pub const NAME_LIMIT_BYTES: usize = 4096;
 
-/// What a client is told of an export.
+/// What the server tells a client about an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportFacts {
     /// Its name.
@@ -41,20 +41,20 @@ pub struct Agreement {
     pub allocation: bool,
 }
 
-/// What comes after some bytes of the client.
+/// What follows after some bytes of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The next option, or the rest of this one.
     Options,
-    /// TLS, from the client's next byte on; then [`Handshake::secured`] and options again.
+    /// TLS, from the client's next byte on; after that [`Handshake::secured`] and options again.
     Tls,
     /// Requests.
     Transmission(Agreement),
-    /// The end: the client said so.
+    /// The end, at the client's wish.
     Over,
 }
 
-/// Why a client cannot be spoken to; the connection ends.
+/// Why the handshake failed; the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HandshakeError {
     /// The client's flags ask for what was not offered.
@@ -62,10 +62,10 @@ pub enum HandshakeError {
         "the client's handshake flags are {0:#x}; this server speaks fixed newstyle (0x1, 0x3)"
     )]
     Flags(u32),
-    /// An option does not begin as one.
+    /// Bytes where an option should be do not begin like one.
     #[error("an option begins with {0:#x}; the client does not speak the NBD protocol")]
     Magic(u64),
-    /// An option is too long to be meant seriously.
+    /// An option is longer than any sensible one.
     #[error("option {option} has {length_bytes} bytes; at most {OPTION_LIMIT_BYTES} are read")]
     TooLong {
         /// The option.
@@ -73,22 +73,23 @@ pub enum HandshakeError {
         /// Its length.
         length_bytes: u32,
     },
-    /// There is no such export, and the client asked in the way that has no other answer.
+    /// There is no such export, and the client used the option to which no error can be sent.
     #[error("the client asked for an export that is not served")]
     UnknownExport,
-    /// The client went on in the clear where it may not, in the way that has no other answer.
+    /// The client asked for an export in the clear where TLS is demanded, with the option to which
+    /// no error can be sent.
     #[error("the client asked for an export without TLS, which this address demands")]
     NotSecured,
 }
 
-/// What stands between a client and its options.
+/// Whether a client must switch to TLS before its options are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Privacy {
-    /// Nothing: options are taken in the clear.
+    /// No TLS: options are taken in the clear.
     Clear,
-    /// TLS is demanded and not there yet.
+    /// TLS is demanded and not yet on.
     Demanded,
-    /// TLS is there.
+    /// TLS is on.
     Secured,
 }
 
@@ -106,7 +107,7 @@ enum Privacy {
 #[derive(Debug)]
 pub struct Handshake<'a> {
     exports: &'a [ExportFacts],
-    /// Whether the client's flags came.
+    /// Whether the client's flags have come.
     is_greeted: bool,
     privacy: Privacy,
     no_zeroes: bool,
@@ -138,21 +139,20 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// The same for clients that have to ask for TLS before anything else.
+    /// The same for clients that must ask for TLS before anything else.
     #[must_use]
     pub fn behind_tls(mut self) -> Handshake<'a> {
         self.privacy = Privacy::Demanded;
         self
     }
 
-    /// Says that what follows comes through TLS.
+    /// Notes that what follows comes through TLS.
     pub fn secured(&mut self) {
         self.privacy = Privacy::Secured;
     }
 
-    /// Takes the next step from `input` if it is there in full, and appends the answer to
-    /// `output`. Returns how many bytes it took and what comes next; 0 bytes means that more are
-    /// needed.
+    /// Takes the next step from `input` if all of it has come, and appends the answer to `output`.
+    /// Returns how many bytes it took and what comes next; 0 bytes means that more are needed.
     ///
     /// # Errors
     /// [`HandshakeError`]; what was appended to `output` should still be sent.
@@ -348,7 +348,7 @@ impl<'a> Handshake<'a> {
     }
 }
 
-/// Answers an option of a client that has to ask for TLS first.
+/// Answers an option of a client that must ask for TLS first.
 fn demand_tls(option: u32, data: &[u8], output: &mut Vec<u8>) -> Result<Progress, HandshakeError> {
     match option {
         option::EXPORT_NAME => return Err(HandshakeError::NotSecured),

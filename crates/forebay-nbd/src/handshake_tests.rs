@@ -238,7 +238,7 @@ fn speak_behind_tls(
 }
 
 #[test]
-fn without_tls_nothing_is_told_where_it_is_demanded() {
+fn without_tls_nothing_is_revealed_where_tls_is_demanded() {
     let exports = exports();
     let mut handshake = Handshake::new(&exports).behind_tls();
     let asked = [

@@ -1,11 +1,11 @@
 //! An NBD server before a Forebay cache: block exports for qemu, the kernel, fio, nbdcopy.
 //!
-//! What any block front needs is `forebay-block`; here is what NBD adds. Bytes and sockets are kept
-//! apart. [`wire`], [`handshake`] and [`session`] are the protocol as
-//! pure functions of bytes; a connection is one thread that reads many requests at once, serves
-//! what is in memory on the spot, lets the rest wait in slots that it made when the client came,
-//! and writes many replies at once. A request that waits for the store or for its turn as a
-//! writer never holds up the ones behind it.
+//! What every block front needs is in `forebay-block`; this crate adds NBD. Bytes and sockets are
+//! kept apart: [`wire`], [`handshake`] and [`session`] are the protocol as pure functions of bytes.
+//! A connection is one thread. It reads many requests at once, serves what is in memory
+//! immediately, lets the other requests wait in slots that were made when the client came, and
+//! writes many replies at once. A request that waits for the store, or for its turn as a writer,
+//! never holds up the requests after it.
 //!
 //! ```
 //! use forebay::{Cache, Settings};
@@ -26,7 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// They would end a thread that serves by a panic where nobody reads what is said.
+// These would end a serving thread by a panic, in a place where nobody reads the message.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod channel;

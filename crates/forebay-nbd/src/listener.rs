@@ -13,24 +13,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// A client's machine that says nothing for so long is asked whether it is there.
+/// After this long without a word, a client's machine is asked whether it is still there.
 const ASK_AFTER: Duration = Duration::from_mins(1);
-/// Between two such questions.
+/// The pause between two such questions.
 const ASK_EVERY: Duration = Duration::from_secs(10);
-/// So many questions without an answer end the connection.
+/// This many questions without an answer end the connection.
 const ASK_TIMES: u32 = 6;
 
 /// Why a server cannot listen.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Another server answers there.
+    /// Another server answers at this socket.
     #[error("another server answers on {}; stop it or give another socket", path.display())]
     InUse {
         /// The socket.
         path: PathBuf,
     },
-    /// There is something that is no socket.
+    /// The path exists and is not a socket.
     #[error("{} exists and is not a socket; give another path", path.display())]
     NotASocket {
         /// The path.
@@ -45,7 +45,7 @@ pub enum ListenError {
         /// The address.
         address: SocketAddr,
     },
-    /// The system said no.
+    /// The system refused.
     #[error("cannot listen on {place}: {source}")]
     System {
         /// Where.
@@ -68,7 +68,8 @@ enum Kind {
     Tcp(TcpListener),
 }
 
-/// The name of a unix socket in the file system, removed with it if it is still ours.
+/// The name of a unix socket in the file system. It is removed with the listener if it is still
+/// ours.
 #[derive(Debug)]
 struct Name {
     path: PathBuf,
@@ -78,15 +79,15 @@ struct Name {
 impl Drop for Name {
     fn drop(&mut self) {
         if inode(&self.path).is_ok_and(|found| found == self.inode) {
-            // Somebody may have removed it in this instant; then it is gone, as wanted.
+            // Another program may have removed it just now; then it is gone, as intended.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
 impl Listener {
-    /// A unix socket at `path` that only this user may connect to. A socket that nobody answers
-    /// on any more is replaced, so that a server that was killed can come back.
+    /// A unix socket at `path` that only this user may connect to. A socket on which nobody answers
+    /// any more is replaced, so that a server that was killed can come back.
     ///
     /// # Errors
     /// [`ListenError::InUse`], `NotASocket`, `System`.
@@ -100,8 +101,8 @@ impl Listener {
     /// ```
     pub fn unix(path: &Path) -> Result<Listener, ListenError> {
         check_free(path)?;
-        // Made under another name, closed to others, and only then moved to its place: nobody can
-        // connect in between, and what was there is replaced in one step.
+        // The socket is made under another name, closed to other users, and only then moved to its
+        // place. So nobody can connect in between, and an old socket is replaced in one step.
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(format!(".{}", std::process::id()));
         let fresh = PathBuf::from(fresh);
@@ -111,7 +112,8 @@ impl Listener {
             .and_then(|()| inode(&fresh))
             .and_then(|inode| std::fs::rename(&fresh, path).map(|()| inode));
         let inode = placed.map_err(|error| {
-            // What could not be moved is of no use; the error that kept it is the one to tell.
+            // A socket that could not be moved is of no use. The error of the move is the one to
+            // report.
             let _ = std::fs::remove_file(&fresh);
             at(path)(error)
         })?;
@@ -122,7 +124,7 @@ impl Listener {
         Listener::ready(Kind::Unix { listener, name }).map_err(at(path))
     }
 
-    /// A TCP address of this machine alone. Port 0 takes a free one.
+    /// A TCP address that only this machine can reach. Port 0 takes a free port.
     ///
     /// # Errors
     /// [`ListenError::NotLoopback`], `System`.
@@ -140,8 +142,8 @@ impl Listener {
         Listener::bind(address)
     }
 
-    /// A TCP address of any kind, for clients that use TLS and have a certificate that
-    /// `credentials` know.
+    /// A TCP address of any kind, for clients that use TLS and show a certificate that
+    /// `credentials` accept.
     ///
     /// # Errors
     /// [`ListenError::System`].
@@ -171,12 +173,12 @@ impl Listener {
         })
     }
 
-    /// What clients have to be checked by, if they have to.
+    /// The credentials that clients must match, if TLS is demanded.
     pub(crate) fn credentials(&self) -> Option<&TlsCredentials> {
         self.credentials.as_ref()
     }
 
-    /// How clients name it: an NBD URI.
+    /// The address for clients: an NBD URI.
     pub fn uri(&self) -> String {
         match &self.kind {
             Kind::Unix { name, .. } => format!("nbd+unix:///?socket={}", name.path.display()),
@@ -195,7 +197,7 @@ impl Listener {
         format!("{scheme}://{address}")
     }
 
-    /// The next client, if one waits.
+    /// The next client, if one is waiting.
     pub(crate) fn accept(&self) -> io::Result<Option<Socket>> {
         let accepted = match &self.kind {
             Kind::Unix { listener, .. } => {
@@ -228,8 +230,8 @@ impl AsFd for Listener {
     }
 }
 
-/// A machine that vanishes without a word would keep its client's place for ever. One whose guest
-/// is stopped still answers, by its kernel.
+/// Without this, a machine that vanishes silently would keep its client's place for ever. A machine
+/// whose guest is stopped still answers, because its kernel does.
 fn notice_absence(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, ASK_AFTER)?;
     sockopt::set_tcp_keepintvl(stream, ASK_EVERY)?;
@@ -237,7 +239,7 @@ fn notice_absence(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
-/// Refuses a place that is taken.
+/// Refuses a path that is taken.
 fn check_free(path: &Path) -> Result<(), ListenError> {
     let path_of = || path.to_owned();
     match std::fs::symlink_metadata(path) {

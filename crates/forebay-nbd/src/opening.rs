@@ -1,4 +1,4 @@
-//! The first words with a client: which export, and its certificate where that is asked.
+//! The first exchange with a client: the export, and the client's certificate if one is demanded.
 
 use crate::channel::Channel;
 use crate::handshake::{Agreement, ExportFacts, Handshake, HandshakeError, Progress, greeting};
@@ -11,11 +11,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// A client that says nothing for so long during the handshake is let go; one that has still to
-/// show who it is has no more in all, or a few strangers would hold every place.
+/// A client that says nothing for this long during the handshake is let go. A client that has yet
+/// to show a certificate has this long for the whole handshake; otherwise a few strangers could
+/// hold every place.
 const PATIENCE: Span = Span::from_secs(30);
 
-/// Why no agreement came about.
+/// Why the client and the server did not agree.
 #[derive(Debug, Error)]
 pub(crate) enum OpeningError {
     #[error("{0}")]
@@ -26,21 +27,22 @@ pub(crate) enum OpeningError {
     InTheClear,
     #[error("the client took longer than {PATIENCE} for its part of the handshake")]
     Silent,
-    /// A client that showed a certificate, and has no place.
+    /// A client that showed a certificate, but for which there is no place.
     #[error("{0}")]
     Full(String),
     #[error("waiting for the client: {0}")]
     System(#[from] Errno),
 }
 
-/// What strangers have to pass.
+/// The check that strangers must pass.
 pub(crate) struct Gate<'g> {
     pub(crate) credentials: TlsCredentials,
-    /// Gives a stranger that showed its certificate a client's place, or says why not.
+    /// Gives a stranger that showed its certificate a client's place, or returns the reason why
+    /// not.
     pub(crate) welcome: Box<dyn Fn() -> Result<(), String> + 'g>,
 }
 
-/// What a step of the opening came to.
+/// The result of one step.
 enum Step {
     GoOn,
     Agreed(Agreement),
@@ -48,22 +50,22 @@ enum Step {
     Over,
 }
 
-/// Agrees with one client.
+/// The opening phase of one connection.
 pub(crate) struct Opening<'o, 'c> {
     channel: &'o mut Channel<'c>,
     input: &'o mut ByteQueue,
     handshake: Handshake<'o>,
     gate: Option<&'o Gate<'o>>,
-    /// Gives a client the room for its requests.
+    /// Provides the room for the requests of a client.
     furnish: &'o mut dyn FnMut() -> ByteQueue,
-    /// Since the client came.
+    /// Runs since the client came.
     watch: Stopwatch,
     is_stranger: bool,
 }
 
 impl<'o, 'c> Opening<'o, 'c> {
-    /// With a client that has to show who it is if there is a `gate`; `furnish` then gives it the
-    /// `input` of one that did.
+    /// With a `gate`, the client must show a certificate; after that, `furnish` provides its full
+    /// `input`.
     pub(crate) fn new(
         channel: &'o mut Channel<'c>,
         input: &'o mut ByteQueue,
@@ -86,7 +88,7 @@ impl<'o, 'c> Opening<'o, 'c> {
         }
     }
 
-    /// Speaks until there is an agreement; `None` if the client left in order.
+    /// Exchanges messages until there is an agreement; `None` if the client left in order.
     pub(crate) fn run(mut self) -> Result<Option<Agreement>, OpeningError> {
         if !self.send_all(&greeting())? {
             return Ok(None);
@@ -116,10 +118,10 @@ impl<'o, 'c> Opening<'o, 'c> {
         Ok(if goes_on { Step::GoOn } else { Step::Over })
     }
 
-    /// Goes over to TLS. False if the client is gone.
+    /// Switches to TLS. False if the client is gone.
     fn secure(&mut self) -> Result<bool, OpeningError> {
-        // What came in the clear behind the wish may be anybody's, and must not count as said
-        // under TLS.
+        // Bytes that came in the clear after the request for TLS may be anybody's. They must not
+        // count as sent under TLS.
         if !self.input.is_empty() {
             return Err(OpeningError::InTheClear);
         }
@@ -145,7 +147,7 @@ impl<'o, 'c> Opening<'o, 'c> {
         self.wait(wanted)
     }
 
-    /// Sends `bytes` however long it takes within reason. False if the client is gone.
+    /// Sends `bytes`, and waits for the client within reason. False if the client is gone.
     fn send_all(&mut self, bytes: &[u8]) -> Result<bool, OpeningError> {
         let mut sent = 0;
         while sent < bytes.len() || self.channel.has_unsent() {
@@ -163,7 +165,7 @@ impl<'o, 'c> Opening<'o, 'c> {
         Ok(true)
     }
 
-    /// Waits for bytes of the client. False if it is gone.
+    /// Waits for bytes from the client. False if it is gone.
     fn receive_some(&mut self) -> Result<bool, OpeningError> {
         loop {
             match self.channel.receive(self.input.spare()) {

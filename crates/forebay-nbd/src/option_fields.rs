@@ -1,4 +1,4 @@
-//! The fields of which options and their answers are made, as bytes.
+//! The fields that options and their answers consist of, as bytes.
 
 use crate::handshake::NAME_LIMIT_BYTES;
 use crate::wire::{
@@ -6,7 +6,7 @@ use crate::wire::{
 };
 use forebay_base::PAGE_BYTES;
 
-/// Least, preferred and largest block of every export.
+/// The smallest, preferred and largest block of every export.
 pub(crate) fn block_sizes() -> [u8; 12] {
     let mut bytes = [0; 12];
     bytes[..4].copy_from_slice(&1_u32.to_be_bytes());
@@ -15,21 +15,21 @@ pub(crate) fn block_sizes() -> [u8; 12] {
     bytes
 }
 
-/// A text with its length before it, and what follows.
+/// Splits `data` into a text that is preceded by its length, and the rest.
 pub(crate) fn split_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = u32_at(data.get(..4)?, 0) as usize;
     let text = data[4..].get(..length)?;
     (length <= NAME_LIMIT_BYTES).then_some((text, &data[4 + length..]))
 }
 
-/// A name and the kinds of facts that are asked for behind it, two bytes each.
+/// Splits into a name and the kinds of facts asked for after it, two bytes each.
 pub(crate) fn split_infos<'d>((name, rest): (&'d [u8], &'d [u8])) -> Option<(&'d [u8], &'d [u8])> {
     let count = usize::from(u16_at(rest.get(..2)?, 0));
     (rest.len() == 2 + 2 * count).then_some((name, &rest[2..]))
 }
 
-/// Whether one of the queries in `data` means the allocation context; `None` if the lengths do
-/// not add up. A client that lists may ask for nothing, or for a whole namespace.
+/// Whether one of the queries in `data` asks for the allocation context; `None` if the lengths do
+/// not add up. In a listing, a client may send no query at all, or a whole namespace.
 pub(crate) fn asks_for_allocation(data: &[u8], lists: bool) -> Option<bool> {
     let count = u32_at(data.get(..4)?, 0);
     let mut rest = &data[4..];

@@ -1,7 +1,7 @@
-//! Requests in, replies out, with many under way: the transmission phase without its socket.
+//! The transmission phase without its socket: requests in, replies out, and many under way.
 //!
-//! A request becomes pieces of at most [`PIECE_BYTES`], each piece a job in a slot. A job that
-//! can be done at once is answered at once; the others are answered as they end, in any order.
+//! A request is split into pieces of at most [`PIECE_BYTES`]; each piece is a job in a slot. A job
+//! that can be done at once is answered at once; the others are answered as they end, in any order.
 //!
 //! invariant N3: a request is answered exactly once while its client is there, after its payload
 //! was taken in full and after its last piece has ended.
@@ -21,14 +21,14 @@ use std::future::Future;
 use std::ops::Range;
 use thiserror::Error;
 
-/// Replies are sent when so many bytes of them are there, so that the client can work on the
-/// first ones while the next ones are made.
+/// Replies are sent once there are this many bytes of them, so that the client can work on the
+/// first replies while the next ones are made.
 const SEND_BYTES: usize = 32 << 10;
 /// Longest text that is sent with an error.
 const REASON_LIMIT_BYTES: usize = 400;
-/// Extents that one reply has room for, behind the number of their context.
+/// Most extents that fit into one reply, after the number of their context.
 const EXTENTS_LIMIT: usize = (PIECE_BYTES - 4) / EXTENT_BYTES;
-/// Room that any one answer to a piece needs at most.
+/// The most room that the answer to a piece needs.
 const ANSWER_LIMIT_BYTES: usize = CHUNK_HEAD_BYTES + 16 + PIECE_BYTES;
 const _: () = assert!(ANSWER_LIMIT_BYTES > CHUNK_HEAD_BYTES + 16 + REASON_LIMIT_BYTES);
 
@@ -46,7 +46,7 @@ pub(crate) enum TransmissionError {
 enum Answer {
     /// A simple reply without bytes.
     Plain,
-    /// A simple reply with the bytes of a read behind it, in order.
+    /// A simple reply followed by the bytes of a read, in order.
     Stream,
     /// A chunk for each piece of a read.
     Chunks,
@@ -54,24 +54,24 @@ enum Answer {
     Extents,
 }
 
-/// A request that was not answered yet.
+/// A request that has not been answered yet.
 #[derive(Clone, Debug)]
 struct Asked {
     cookie: u64,
     answer: Answer,
-    /// Pieces that have not ended, issued or not.
+    /// Pieces that have not ended, whether they were begun or not.
     pieces_left: u32,
-    /// To be made durable before it is answered.
+    /// The range to be made durable before the answer.
     durable: Option<Range<u64>>,
     /// The first thing that went wrong.
     trouble: Option<Trouble>,
-    /// The next byte of a stream.
+    /// The next byte of a streamed reply.
     next_byte: u64,
-    /// The head of a stream was sent.
+    /// The head of a streamed reply was sent.
     is_begun: bool,
 }
 
-/// The request that is being taken apart.
+/// The request that is being split into pieces.
 #[derive(Clone, Debug)]
 enum Issuing {
     Read {
@@ -94,7 +94,7 @@ enum Issuing {
     },
 }
 
-/// What a busy slot works for.
+/// The piece that a busy slot works on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Piece {
     request: usize,
@@ -107,7 +107,7 @@ pub(crate) struct Pipeline<M, F> {
     slots: Slots<M, F>,
     pieces: [Piece; SLOTS],
     outcomes: Vec<Option<Result<usize, BlockError>>>,
-    /// Bit set of the slots whose job ended and is not answered yet.
+    /// Bit set of the slots whose job ended but is not answered yet.
     finished: u64,
     /// Bit set of the slots whose job changes bytes and has not ended.
     writing: u64,
@@ -132,7 +132,7 @@ where
             outcomes: vec![None; SLOTS],
             finished: 0,
             writing: 0,
-            // One for each slot, and one that has none yet.
+            // One for each slot, and one for a request that has no slot yet.
             asked: vec![None; SLOTS + 1],
             issuing: None,
             speaker: None,
@@ -141,17 +141,17 @@ where
         }
     }
 
-    /// Whether the client asked to leave.
+    /// Whether the client asked to disconnect.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Whether no job runs and none waits to be answered.
+    /// Whether no job runs and no finished job waits for its answer.
     pub(crate) fn is_idle(&self) -> bool {
         self.slots.is_idle()
     }
 
-    /// Whether a job that was begun, or the request that is being taken apart, changes bytes.
+    /// Whether a job that was begun, or the request that is being split, changes bytes.
     pub(crate) fn is_writing(&self) -> bool {
         let begins = match &self.issuing {
             Some(Issuing::Write { .. }) => true,
@@ -161,12 +161,12 @@ where
         begins || self.writing != 0
     }
 
-    /// From now on nothing is answered and nothing begun; what runs goes on to its end.
+    /// From now on nothing is answered and nothing is begun; running jobs go on to their end.
     pub(crate) fn mute(&mut self) {
         (self.is_mute, self.issuing) = (true, None);
     }
 
-    /// Lets the jobs in the bit set `woken` go on.
+    /// Lets the jobs in the bit set `woken` continue.
     pub(crate) fn go_on(&mut self, mut woken: u64) {
         while woken != 0 {
             let slot = woken.trailing_zeros() as usize;
@@ -177,9 +177,10 @@ where
         }
     }
 
-    /// Takes requests from `input` and puts answers into `output` until one of them, or the
-    /// slots, allow no more, or there is enough to send. True if it was for that alone: then there
-    /// may be more to do when that is sent, though no slot is busy.
+    /// Takes requests from `input` and puts answers into `output`, until one of the two or the
+    /// slots are exhausted, or until there is enough to send. Returns true if it stopped only
+    /// because there was enough to send: after sending, there may be more to do even if no slot is
+    /// busy.
     pub(crate) fn advance(
         &mut self,
         input: &mut ByteQueue,
@@ -197,7 +198,7 @@ where
         }
     }
 
-    /// The share of the pool. What runs is broken off.
+    /// The connection's share of the pool. Running jobs are broken off.
     pub(crate) fn into_share(self) -> Share {
         self.slots.into_share()
     }
@@ -208,7 +209,7 @@ where
         self.writing &= !(1 << slot);
     }
 
-    /// Answers what can be answered. True if something was.
+    /// Answers the finished pieces that can be answered. True if there was one.
     fn answer_finished(&mut self, output: &mut ByteQueue) -> Result<bool, TransmissionError> {
         let mut any = false;
         while self.finished != 0 {
@@ -227,7 +228,8 @@ where
         Ok(any)
     }
 
-    /// Answers the piece in `slot` and frees the slot, if its turn has come and there is room.
+    /// Answers the piece in `slot` and frees the slot, if it is this piece's turn and there is
+    /// room.
     fn settle(&mut self, slot: usize, output: &mut ByteQueue) -> Result<bool, TransmissionError> {
         if self.is_mute {
             self.free(slot);
@@ -281,8 +283,8 @@ where
         Ok(true)
     }
 
-    /// The last piece of a request that is to be durable becomes the flush of all of it, and of
-    /// nothing else: the writer of a journal so waits for no other's data.
+    /// The last piece of a request that must be durable becomes a flush of exactly the request's
+    /// range. So the writer of a journal does not wait for anybody else's data.
     fn rerun_as_flush(&mut self, slot: usize, range: Range<u64>) {
         self.finished &= !(1 << slot);
         if let Some(outcome) = self.slots.start(slot, Job::Flush(range)) {
@@ -296,7 +298,7 @@ where
         self.slots.release(slot);
     }
 
-    /// Begins the next piece, if there is one and a slot for it. True if something was begun.
+    /// Begins the next piece, if there is one and a free slot for it. True if something was begun.
     fn issue(
         &mut self,
         input: &mut ByteQueue,
@@ -424,7 +426,7 @@ where
             .asked
             .iter()
             .position(Option::is_none)
-            .expect("every request but one has a slot, so one entry is free");
+            .expect("at most one request has no slot, so one entry is free");
         self.asked[request] = Some(Asked {
             cookie,
             answer,
@@ -502,7 +504,7 @@ where
         true
     }
 
-    /// Passes over the payload of a request that is not served, then says why.
+    /// Skips the payload of a refused request, then answers with the reason.
     fn refuse(
         &mut self,
         request: usize,
@@ -524,7 +526,7 @@ where
         let asked = self.asked[request]
             .take()
             .expect("it was asked and is not answered");
-        let trouble = asked.trouble.expect("what is refused has a reason");
+        let trouble = asked.trouble.expect("a refused request has a reason");
         match asked.answer {
             Answer::Plain => output.push(&simple_reply(asked.cookie, Some(trouble.errno))),
             _ => push_error(asked.cookie, true, None, &trouble, output),
@@ -533,7 +535,7 @@ where
     }
 }
 
-/// Sends the next part of a simple reply. True if the reply is not one of failure.
+/// Sends the next part of a simple reply. True if the reply does not report a failure.
 fn push_stream(
     asked: &mut Asked,
     outcome: Result<&[u8], Trouble>,
@@ -541,7 +543,7 @@ fn push_stream(
 ) -> Result<bool, TransmissionError> {
     asked.next_byte += PIECE_BYTES as u64;
     match outcome {
-        // The client was told of the failure of an earlier piece and expects no bytes.
+        // An earlier piece failed: the client knows it and expects no bytes.
         _ if asked.trouble.is_some() => {}
         Ok(bytes) => {
             if !asked.is_begun {
@@ -583,7 +585,7 @@ fn push_data(
     }
 }
 
-/// Sends the extents of a range as the only chunk: the context, then a length and flags for each.
+/// Sends the extents of a range as a single chunk: the context, then a length and flags for each.
 fn push_extents(
     cookie: u64,
     offset_bytes: u64,
@@ -594,7 +596,7 @@ fn push_extents(
         Ok(bytes) => bytes,
         Err(trouble) => return push_error(cookie, true, None, &trouble, output),
     };
-    // On the wire an extent takes as many bytes as it does here.
+    // An extent takes as many bytes on the wire as in this buffer.
     let length_bytes = 4 + bytes.len() as u32;
     let head = chunk_head(chunk::DONE, chunk::BLOCK_STATUS, cookie, length_bytes);
     output.push(&head);
@@ -612,7 +614,7 @@ fn push_extents(
     }
 }
 
-/// Sends a chunk that says what went wrong, in words too, and where if that is known.
+/// Sends a chunk that reports an error, in words too, and with its offset if that is known.
 fn push_error(
     cookie: u64,
     is_last: bool,

@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 const LENGTH_BYTES: u64 = 1 << 20;
 
-/// An export in plain memory. Its jobs wait while the gate is shut.
+/// An export in plain memory. Its jobs wait while the gate is closed.
 struct Medium {
     bytes: RefCell<Vec<u8>>,
     gate: Gate,
-    /// If set, only reads of this byte wait.
+    /// If set, only reads of this byte wait at the gate.
     slow_byte: Cell<Option<u64>>,
-    /// Ranges that touch this byte fail.
+    /// Ranges that contain this byte fail.
     bad_byte: Cell<Option<u64>>,
-    /// Ranges that were made durable.
+    /// Ranges that were flushed.
     flushes: RefCell<Vec<Range<u64>>>,
 }
 
@@ -73,7 +73,7 @@ async fn perform(medium: Rc<Medium>, job: Job, mut buffer: Buffer) -> Finished {
         }
         Job::Prefetch(_) => Ok(0),
         Job::Extents { range, .. } => {
-            // Its first half is a hole.
+            // The first half of the range is a hole.
             let middle = range.start.midpoint(range.end);
             let extents = [(middle, true), (range.end, false)];
             for (entry, (end_bytes, is_hole)) in buffer.chunks_exact_mut(EXTENT_BYTES).zip(extents)
@@ -96,7 +96,7 @@ struct Reply {
     payload: Vec<u8>,
 }
 
-/// A client with a pipeline on the other side of two byte queues.
+/// A client with a pipeline at the other end of two byte queues.
 struct Talk<M, F> {
     medium: Rc<Medium>,
     alarm: Arc<Alarm>,
@@ -145,7 +145,7 @@ where
     M: Fn(Job, Buffer) -> F,
     F: Future<Output = Finished>,
 {
-    /// Sends bytes and reads every reply, until nothing moves.
+    /// Sends bytes and reads every reply, until nothing changes any more.
     fn say(&mut self, bytes: &[u8]) -> Result<(), TransmissionError> {
         let mut left = bytes;
         loop {
@@ -182,7 +182,7 @@ where
                 continue;
             }
             assert_eq!(u32_at(rest, 0), crate::wire::SIMPLE_REPLY_MAGIC);
-            // The cookie of a simple read says how much follows.
+            // The cookie of a simple read encodes how many bytes follow.
             let (errno, cookie) = (u32_at(rest, 4), u64_at(rest, 8));
             let length = if errno == 0 {
                 (cookie >> 32) as usize
@@ -260,7 +260,7 @@ fn chunks_of_a_long_read_cover_it_once() {
 }
 
 #[test]
-fn extents_are_told_as_lengths_from_where_they_were_asked_for() {
+fn extents_are_sent_as_lengths_from_the_requested_offset() {
     let mut talk = talk(true);
     talk.say(&request(command::BLOCK_STATUS, 0, 7, 8192, 65_536))
         .unwrap();
@@ -290,8 +290,8 @@ fn a_read_of_nothing_is_answered() {
 }
 
 #[test]
-fn a_failure_inside_a_read_is_told_where_it_can_be() {
-    // Chunks can say so at any piece, a simple reply at the first one only.
+fn a_failure_inside_a_read_is_reported_where_the_reply_allows_it() {
+    // Chunks can report it at any piece, a simple reply only at the first one.
     let mut structured = talk(true);
     structured.medium.bad_byte.set(Some(70_000));
     structured
@@ -351,7 +351,11 @@ fn what_is_written_can_be_read_however_long() {
         talk.say(&said).unwrap();
         assert!(talk.medium.bytes.borrow()[333..300_333] == payload);
         let flushes = talk.medium.flushes.borrow();
-        assert_eq!(*flushes, [333..300_333, 0..u64::MAX], "what FUA covers");
+        assert_eq!(
+            *flushes,
+            [333..300_333, 0..u64::MAX],
+            "the ranges that FUA covers"
+        );
         drop(flushes);
         assert_eq!(talk.replies().len(), 2);
     }
@@ -513,7 +517,7 @@ fn a_connection_with_one_buffer_answers_everything() {
     }
 }
 
-/// A client whose reads wait keeps one of two connections from nothing but the shared buffers.
+/// A client whose reads wait can keep another connection from nothing except the shared buffers.
 #[test]
 fn a_connection_goes_on_while_another_holds_every_shared_buffer() {
     let pool = Arc::new(Pool::new(4 * PIECE_BYTES));

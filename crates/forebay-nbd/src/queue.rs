@@ -1,6 +1,6 @@
-//! Bytes on their way from or to a socket, in memory that never grows.
+//! Bytes on their way from or to a socket, in memory of a fixed size.
 
-/// A fixed room of bytes: written at the back, taken from the front.
+/// A queue of bytes of a fixed size: written at the back, taken from the front.
 #[derive(Debug)]
 pub(crate) struct ByteQueue {
     bytes: Box<[u8]>,
@@ -11,7 +11,8 @@ pub(crate) struct ByteQueue {
 impl ByteQueue {
     pub(crate) fn new(capacity_bytes: usize) -> ByteQueue {
         ByteQueue {
-            // Not zeros: those the system would give only when they are first written over.
+            // Not zeroed memory: the system would provide its pages only when they are first
+            // written.
             bytes: vec![u8::MAX; capacity_bytes].into_boxed_slice(),
             start: 0,
             end: 0,
@@ -54,16 +55,16 @@ impl ByteQueue {
         self.end += part.len();
     }
 
-    /// All the room, to be written into; [`ByteQueue::commit`] says how far.
+    /// All the free room, to be written to; then call [`ByteQueue::commit`] with the bytes written.
     pub(crate) fn spare(&mut self) -> &mut [u8] {
-        // A short rest is moved to the front before a little room at the back is used.
+        // A short remainder is moved to the front when there is little room at the back.
         if self.start > 0 && self.end > self.bytes.len() / 2 {
             self.make_straight();
         }
         &mut self.bytes[self.end..]
     }
 
-    /// Says that `count` bytes of [`ByteQueue::spare`] were written.
+    /// Records that `count` bytes of [`ByteQueue::spare`] were written.
     pub(crate) fn commit(&mut self, count: usize) {
         self.end += count;
         debug_assert!(self.end <= self.bytes.len());

@@ -1,18 +1,18 @@
-//! The memory of all clients: queues of bytes that come and go, and their part of the buffers.
+//! The memory of all clients: their queues of bytes, and their shares of the buffers.
 //!
-//! What a client had is used again for the next one.
+//! The memory of a client that left is used for the next one.
 
 use crate::queue::ByteQueue;
 use forebay_base::sync::{Mutex, lock};
 use forebay_block::{Pool, Share};
 use std::sync::Arc;
 
-/// What a connection has for itself while it lasts.
+/// The memory that a connection has for itself while it lasts.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// What was heard.
+    /// Bytes that came from the client.
     pub(crate) input: ByteQueue,
-    /// What is to be said.
+    /// Bytes to be sent.
     pub(crate) output: ByteQueue,
     pub(crate) share: Share,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// Rooms with queues of these lengths, that share so many bytes of buffers.
+    /// Rooms with queues of these lengths; together they share `shared_bytes` of buffers.
     pub(crate) fn new(shared_bytes: usize, input_bytes: usize, output_bytes: usize) -> Rooms {
         Rooms {
             pool: Arc::new(Pool::new(shared_bytes)),

@@ -1,4 +1,4 @@
-//! A listener, its clients, and how both end.
+//! A listener and its clients, and how both of them end.
 
 use crate::clients::{Client, Clients, STRANGERS_LIMIT};
 use crate::connection::{self, ConnectionError, Host};
@@ -23,16 +23,16 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Memory that each client takes for itself, its thread included, bytes.
+/// Memory that each client takes for itself, its thread included, in bytes.
 pub const CONNECTION_BYTES: usize = connection::OWN_BYTES;
-/// Bytes of shared buffers that one client can use at most.
+/// Most bytes of shared buffers that one client can use.
 pub const REQUESTS_BYTES: usize = connection::REQUESTS_BYTES;
-/// Memory that a client takes beside that where it uses TLS, bytes.
+/// Memory that a client takes in addition if it uses TLS, in bytes.
 pub const TLS_BYTES: usize = 192 << 10;
-/// Memory that all connections take together that have still to show who they are, bytes.
+/// Memory that the connections which have yet to show a certificate take together, in bytes.
 pub const STRANGERS_BYTES: usize = 2 * STRANGERS_LIMIT * (SMALL_STACK_BYTES + TLS_BYTES);
 
-/// The pause after the system refused a client, so that the refusal is not asked for in a loop.
+/// The pause after the system refused a client; without it the server would ask again in a loop.
 const AFTER_REFUSAL: Span = Span::from_millis(100);
 
 /// Something that an operator may want to know.
@@ -49,14 +49,14 @@ pub enum Notice {
         /// Clients now.
         connections: usize,
     },
-    /// A connection ended out of order.
+    /// A connection ended with an error.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A client was turned away.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -72,20 +72,20 @@ impl fmt::Display for Notice {
     }
 }
 
-/// The values by which a server runs.
+/// The settings of a server.
 #[derive(Clone)]
 pub struct ServerSettings {
-    /// Most clients at once; each takes [`CONNECTION_BYTES`] (16). Who has still to show who it
-    /// is counts apart.
+    /// Most clients at once; each takes [`CONNECTION_BYTES`] (16). Connections that have yet to
+    /// show a certificate are counted separately.
     pub connections_limit: usize,
-    /// Bytes of buffers that all clients share, taken at the start (4 MiB). They bound how many
-    /// requests wait for the store at once.
+    /// Bytes of buffers that all clients share, taken at the start (4 MiB). They limit how many
+    /// requests can wait for the store at once.
     pub shared_bytes: usize,
-    /// A new client of an export waits for the writes of those that left before it came, and so
-    /// long at most (5 s); then they are broken off. A client that left in order, or that sends no
-    /// more and hears on, has so long to be answered.
+    /// How long a new client of an export waits at most for the writes of clients that left before
+    /// it came (5 s); after that, these writes are broken off. A client that left in order, or that
+    /// sends no more but still reads, has this long to get its answers.
     pub patience: Span,
-    /// Where notices go; called on the connections' threads.
+    /// Receives the notices; called on the connections' threads.
     pub notify: Arc<dyn Fn(Notice) + Send + Sync>,
 }
 
@@ -114,7 +114,7 @@ impl fmt::Debug for ServerSettings {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Two exports have one name, or there is none.
+    /// Two exports have the same name, or there is no export.
     #[error("{0}")]
     Exports(String),
     /// The system gave no thread or no descriptor.
@@ -122,7 +122,7 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// A running server. Dropping it ends nothing; [`Server::drain`] does.
+/// A running server. Dropping it does not end it; [`Server::drain`] does.
 pub struct Server {
     shared: Arc<Shared>,
 }
@@ -133,7 +133,7 @@ struct Shared {
     rooms: Rooms,
     clients: Mutex<Clients>,
     is_accepting: AtomicBool,
-    /// Clients that are gone wake those that wait for the end.
+    /// Clients that leave wake the callers that wait for the end.
     left: WaitQueue,
     is_draining: AtomicBool,
     /// Wakes the thread that accepts.
@@ -172,7 +172,7 @@ impl Server {
             stop: stop.map_err(io::Error::from)?,
         });
         let door = shared.clone();
-        // It ends by itself when the server drains.
+        // This thread ends by itself when the server drains.
         drop(thread::spawn_small("nbd-accept", move || {
             accept_all(&door, &listener);
         })?);
@@ -184,9 +184,9 @@ impl Server {
         lock(&self.shared.clients).count()
     }
 
-    /// Takes no more clients and no more requests. What was asked is answered, then the
-    /// connections end by themselves; [`Server::ended`] tells when. Zeros that are written piece
-    /// by piece are not written to their end.
+    /// Accepts no more clients and no more requests. Requests that have come are answered, then the
+    /// connections end by themselves; [`Server::ended`] returns once they have. Zeros that are
+    /// written piece by piece are not written to their end.
     pub fn drain(&self) {
         let mut clients = lock(&self.shared.clients);
         self.shared.is_draining.store(true, Ordering::SeqCst);
@@ -194,17 +194,17 @@ impl Server {
             client.drain();
         }
         drop(clients);
-        // It fails only if the number in it is full, and then it is readable already.
+        // This fails only if the counter is full, and then it is readable already.
         let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
     }
 
-    /// Cuts off the clients that took nothing of their answers for `patience`, and returns how
-    /// many they are. One whose answer has to wait for the store is none of them.
+    /// Cuts off the clients that took none of their answers for `patience`, and returns their
+    /// number. A client whose answer waits for the store is not cut off.
     pub fn cut_deaf(&self, patience: Span) -> usize {
         lock(&self.shared.clients).cut_deaf(patience)
     }
 
-    /// Returns when the server was drained and the last client is gone.
+    /// Returns once the server is drained and the last client is gone.
     pub async fn ended(&self) {
         loop {
             let listener = self.shared.left.listen();
@@ -276,7 +276,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
         Ok(number) => number,
         Err(reason) => return shared.refuse(reason),
     };
-    let place = Place {
+    let place = ClientPlace {
         shared: shared.clone(),
         number,
     };
@@ -314,7 +314,7 @@ impl Shared {
         (self.settings.notify)(notice(connections));
     }
 
-    /// A place for a new client or a stranger, or why there is none.
+    /// A place for a new client or a stranger, or the reason why there is none.
     fn enter(
         &self,
         socket: &Socket,
@@ -337,14 +337,14 @@ impl Shared {
     }
 }
 
-/// A client's place, given back when its thread ends, however it ends.
-struct Place {
+/// A client's place. It is given back when the client's thread ends, for whatever reason.
+struct ClientPlace {
     shared: Arc<Shared>,
     number: usize,
 }
 
-impl Place {
-    /// Makes a client of a stranger that showed its certificate, or says why not.
+impl ClientPlace {
+    /// Turns a stranger that showed its certificate into a client, or returns the reason why not.
     fn welcome(&self) -> Result<(), String> {
         let limit = self.shared.settings.connections_limit;
         lock(&self.shared.clients).welcome(self.number, limit)?;
@@ -352,8 +352,8 @@ impl Place {
         Ok(())
     }
 
-    /// Returns when nothing can change any more that was asked by clients that agreed on this
-    /// export before and have left.
+    /// Returns once the clients that agreed on this export before and have left can change nothing
+    /// any more.
     fn begin(&self, export: usize) {
         let gone = lock(&self.shared.clients).agree(self.number, export);
         let (patience, watch) = (self.shared.settings.patience, Stopwatch::start());
@@ -368,8 +368,8 @@ impl Place {
         self.shared.tell(connected);
     }
 
-    /// Tells how it ended. A failure is told before the place is free: whoever waits for the end
-    /// has heard of it.
+    /// Reports how the connection ended. A failure is reported before the place is free, so that a
+    /// caller that waits for the end has already got the report.
     fn end(self, outcome: Result<(), ConnectionError>) {
         let shared = self.shared.clone();
         match outcome {
@@ -386,7 +386,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientPlace {
     fn drop(&mut self) {
         lock(&self.shared.clients).leave(self.number);
         self.shared.left.wake_all();

@@ -1,61 +1,62 @@
-//! What a request means on the export that was agreed on, before anybody acts on it.
+//! What a request means for the export that was agreed on, before anybody acts on it.
 
 use crate::wire::{Errno, PAYLOAD_LIMIT_BYTES, Request, command, command_flag};
 use forebay_block::PIECE_BYTES;
 use std::ops::Range;
 
-/// The protocol demands that a READ of up to this length can be answered in one chunk.
+/// The protocol demands that a READ of up to this length is answered in one chunk if the client
+/// asks for that.
 const ONE_CHUNK_BYTES: usize = 64 << 10;
 const _: () = assert!(ONE_CHUNK_BYTES <= PIECE_BYTES, "a piece is a chunk");
 
-/// What was agreed on, as far as a request can be right or wrong by it.
+/// The part of the agreement that decides whether a request is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
     /// Length of the export.
     pub length_bytes: u64,
-    /// Nothing may be changed.
+    /// The export may not be changed.
     pub read_only: bool,
     /// Reads are answered in chunks.
     pub structured: bool,
-    /// BLOCK_STATUS may be asked.
+    /// BLOCK_STATUS may be used.
     pub allocation: bool,
 }
 
-/// A request that can be served.
+/// A request that is valid and can be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Bytes to the client.
     Read(Range<u64>),
     /// Bytes from the client; they follow.
     Write {
-        /// Where.
+        /// The range.
         range: Range<u64>,
         /// Answer when it is durable.
         durable: bool,
     },
-    /// Make what was answered durable.
+    /// Make everything durable that was answered.
     Flush,
-    /// Give a range up.
+    /// Discard a range.
     Trim {
-        /// Where.
+        /// The range.
         range: Range<u64>,
         /// Answer when it is durable.
         durable: bool,
     },
-    /// Make a range zeros.
+    /// Turn a range into zeros.
     WriteZeroes {
-        /// Where.
+        /// The range.
         range: Range<u64>,
         /// Answer when it is durable.
         durable: bool,
-        /// The room must stay allocated.
+        /// The range must stay allocated.
         no_hole: bool,
     },
     /// Read a range into the cache.
     Cache(Range<u64>),
-    /// Say what of a range is allocated.
+    /// Report which parts of a range are allocated.
     BlockStatus {
-        /// Where.
+        /// The range.
         range: Range<u64>,
         /// One extent is enough.
         one_extent: bool,
@@ -64,17 +65,17 @@ pub enum Command {
     Disconnect,
 }
 
-/// Why a request is not served.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the client is told.
+    /// The error that the client gets.
     pub errno: Errno,
-    /// The same in words, for replies that have room for them.
+    /// The same in words, for replies that have room for it.
     pub reason: &'static str,
 }
 
 impl Session {
-    /// What `request` asks for. A WRITE that is refused still has its payload behind it.
+    /// What `request` asks for. A refused WRITE is still followed by its payload.
     ///
     /// # Errors
     /// A [`Refusal`], to be sent to the client; the session goes on.
@@ -94,7 +95,7 @@ impl Session {
         let flags = request.flags;
         let durable = flags & command_flag::FUA != 0;
         if flags & !allowed_flags(request.kind) != 0 {
-            return refuse(Errno::Invalid, "a flag of the request is not known");
+            return refuse(Errno::Invalid, "the request has an unknown flag");
         }
         match request.kind {
             command::DISC => Ok(Command::Disconnect),
@@ -116,7 +117,7 @@ impl Session {
             }),
             command::CACHE => self.range(request, Errno::Invalid).map(Command::Cache),
             command::BLOCK_STATUS => self.check_status(request),
-            _ => refuse(Errno::Invalid, "the kind of the request is not known"),
+            _ => refuse(Errno::Invalid, "the request is of an unknown kind"),
         }
     }
 
@@ -145,7 +146,7 @@ impl Session {
         })
     }
 
-    /// The range of a request that changes something.
+    /// The range of a request that changes bytes.
     fn change(&self, request: &Request) -> Result<Range<u64>, Refusal> {
         if self.read_only {
             return refuse(Errno::NotPermitted, "the export is read-only");
@@ -153,13 +154,13 @@ impl Session {
         self.range(request, Errno::NoSpace)
     }
 
-    fn range(&self, request: &Request, behind_end: Errno) -> Result<Range<u64>, Refusal> {
+    fn range(&self, request: &Request, past_end: Errno) -> Result<Range<u64>, Refusal> {
         let end = request
             .offset_bytes
             .checked_add(u64::from(request.length_bytes));
         match end {
             Some(end) if end <= self.length_bytes => Ok(request.offset_bytes..end),
-            _ => refuse(behind_end, "the range ends behind the export"),
+            _ => refuse(past_end, "the range goes past the end of the export"),
         }
     }
 }
@@ -174,7 +175,7 @@ fn check_payload(request: &Request) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// FUA means nothing where nothing is written, and clients may set it everywhere.
+/// FUA means nothing for a request that writes nothing, but clients may set it on every request.
 fn allowed_flags(kind: u16) -> u16 {
     let own = match kind {
         command::READ => command_flag::DF,
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_behind_the_end_are_refused_with_the_error_of_their_kind() {
+    fn ranges_past_the_end_are_refused_with_the_error_of_their_kind() {
         for (kind, expected) in [
             (command::READ, Errno::Invalid),
             (command::WRITE, Errno::NoSpace),

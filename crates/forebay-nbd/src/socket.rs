@@ -1,4 +1,4 @@
-//! A client's socket, of either family, that never makes its thread wait.
+//! A client's socket, of either family. It never makes its thread wait.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -14,21 +14,21 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
 }
 
-/// What came of a try to move bytes.
+/// The result of a try to move bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
-    /// None now.
+    /// None at the moment.
     NotNow,
-    /// None any more: the other side closed in order.
+    /// None any more: the other side closed the connection in order.
     Closed,
-    /// None any more: the connection broke.
+    /// None any more: the connection is broken.
     Broken,
 }
 
 impl Socket {
-    /// Another name for the same socket.
+    /// Another handle to the same socket.
     pub(crate) fn try_clone(&self) -> io::Result<Socket> {
         Ok(match self {
             Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
@@ -36,7 +36,7 @@ impl Socket {
         })
     }
 
-    /// Ends one direction or both. A connection that is gone already is as good as ended.
+    /// Ends one direction or both. If the connection is already gone, nothing is left to do.
     pub(crate) fn shut_down(&self, how: Shutdown) {
         let _ = match self {
             Socket::Unix(stream) => stream.shutdown(how),
@@ -44,10 +44,12 @@ impl Socket {
         };
     }
 
-    /// Whether the other side closed, or the connection broke. What it sent before may lie unread.
+    /// Whether the other side closed, or the connection broke. Bytes sent before may still be
+    /// unread.
     pub(crate) fn was_left(&self) -> bool {
         let mut fds = [PollFd::new(self, PollFlags::RDHUP)];
-        // A poll that does not wait fails only without memory; then the client counts as there.
+        // A poll that does not wait fails only for lack of memory; then the client counts as
+        // connected.
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|count| count > 0)
     }
 
@@ -66,7 +68,7 @@ impl Socket {
         }
     }
 
-    /// As [`Socket::send`], of bytes that lie in several places.
+    /// As [`Socket::send`], for bytes that lie in several places.
     pub(crate) fn send_parts(&self, parts: &[IoSlice<'_>]) -> Moved {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match sendmsg(self, parts, &mut SendAncillaryBuffer::default(), flags) {

@@ -1,17 +1,17 @@
-//! How a client stands: what its connection and the server tell each other while both run.
+//! The state of a client that its connection and the server share while both run.
 
 use crate::writes::Writes;
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_rt::thread::Stopwatch;
 
-/// Shared by the thread of a connection and the server.
+/// Shared by a connection's thread and the server.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// Since the client came.
+    /// Runs since the client came.
     watch: Stopwatch,
-    /// Since when, by `watch`, the client takes nothing of what is there for it: milliseconds and
-    /// one more; 0 while it takes.
+    /// Since when, by `watch`, the client has taken none of the bytes that wait for it, in
+    /// milliseconds plus one; 0 while it takes them.
     deaf_since_ms: AtomicU64,
     is_draining: AtomicBool,
     /// What the client's requests may still change.
@@ -28,28 +28,28 @@ impl Standing {
         }
     }
 
-    /// Says that the client has no room for what is there for it.
+    /// Records that the client has no room for the bytes that wait for it.
     pub(crate) fn is_full(&self) {
         let (now_ms, order) = (self.watch.elapsed().as_millis() + 1, Ordering::Relaxed);
-        // The first time counts, until the client takes something.
+        // The first call counts, until the client takes something.
         let _ = self.deaf_since_ms.compare_exchange(0, now_ms, order, order);
     }
 
-    /// Says that the client took something, or that nothing is there for it any more.
+    /// Records that the client took something, or that no bytes wait for it any more.
     pub(crate) fn took(&self) {
         if self.deaf_since_ms.load(Ordering::Relaxed) != 0 {
             self.deaf_since_ms.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether something was there for the client and it took none of it for `patience`.
+    /// Whether bytes waited for the client and it took none of them for `patience`.
     pub(crate) fn is_deaf(&self, patience: Span) -> bool {
         let since_ms = self.deaf_since_ms.load(Ordering::Relaxed);
         let now_ms = self.watch.elapsed().as_millis() + 1;
         since_ms != 0 && now_ms >= since_ms + patience.as_millis()
     }
 
-    /// Says that the server ends.
+    /// Records that the server ends.
     pub(crate) fn drain(&self) {
         self.is_draining.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Who the server is and whose clients it takes, where a connection crosses a network.
+//! The server's identity and the clients that it accepts, for connections that cross a network.
 
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::say;
@@ -18,17 +18,17 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read, or does not hold what it should.
+    /// A file cannot be read, or its content is not what it must be.
     #[error("{}: {reason}; it must hold {wanted} in PEM", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What it must hold.
+        /// What the file must hold.
         wanted: &'static str,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// The files do not go together.
+    /// The files do not fit together.
     #[error("the TLS credentials cannot be used: {0}")]
     Unusable(String),
 }
@@ -43,9 +43,9 @@ pub enum TlsError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The files are read again when one of them changes, for the clients that come from then on: a
-/// certificate can be renewed under a running server. Files that cannot be used are said on the
-/// standard error, once, and what was read before stays.
+/// When one of the files changes, all are read again for the clients that come after that, so a
+/// certificate can be renewed while the server runs. Files that cannot be used are reported once on
+/// standard error, and the credentials that were read before stay in use.
 #[derive(Clone)]
 pub struct TlsCredentials {
     files: Arc<Files>,
@@ -61,11 +61,11 @@ struct Files {
 /// What was read last.
 struct Present {
     config: Arc<ServerConfig>,
-    /// The files as they were then, or when they could not be used.
+    /// The state of the files when they were last read, successfully or not.
     stamps: [Option<Stamp>; 3],
 }
 
-/// By what a file is known to be the one that was read.
+/// Tells whether a file is still the one that was read.
 type Stamp = (u64, u64, i64, i64);
 
 impl fmt::Debug for TlsCredentials {
@@ -75,8 +75,8 @@ impl fmt::Debug for TlsCredentials {
 }
 
 impl TlsCredentials {
-    /// Reads PEM files: the server's certificate with what signs it in between, its key, and the
-    /// certificates of the authorities by which a client's certificate must be signed.
+    /// Reads PEM files: the server's certificate with any intermediate certificates, its key, and
+    /// the certificates of the authorities that may sign a client's certificate.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -90,7 +90,8 @@ impl TlsCredentials {
             key: key.to_owned(),
             client_authority: client_authority.to_owned(),
         };
-        // First: what is written while they are read is another change.
+        // This comes first: a file that is written while the files are read counts as changed
+        // again.
         let stamps = files.stamps();
         let config = Arc::new(files.read()?);
         Ok(TlsCredentials {
@@ -99,7 +100,7 @@ impl TlsCredentials {
         })
     }
 
-    /// What a client that comes now is shown.
+    /// The configuration for a client that comes now.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         let mut present = lock(&self.present);
         let stamps = self.files.stamps();
@@ -107,7 +108,9 @@ impl TlsCredentials {
             present.stamps = stamps;
             match self.files.read() {
                 Ok(config) => present.config = Arc::new(config),
-                Err(error) => say(format_args!("{error}; the credentials of before stay")),
+                Err(error) => say(format_args!(
+                    "{error}; the previous credentials stay in use"
+                )),
             }
         }
         present.config.clone()
@@ -165,7 +168,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let found = found.map_err(file(path, wanted))?;
     if found.is_empty() {
-        return Err(file(path, wanted)("there is none in it"));
+        return Err(file(path, wanted)("it contains none"));
     }
     Ok(found)
 }
@@ -187,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said_with_its_name() {
+    fn what_is_wrong_with_a_file_is_reported_with_its_name() {
         let folder = tempfile::tempdir().unwrap();
         let missing = TlsCredentials::folder(folder.path())
             .unwrap_err()
@@ -198,6 +201,6 @@ mod tests {
         let empty = TlsCredentials::folder(folder.path())
             .unwrap_err()
             .to_string();
-        assert!(empty.contains("there is none in it"), "{empty}");
+        assert!(empty.contains("it contains none"), "{empty}");
     }
 }

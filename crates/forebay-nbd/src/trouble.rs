@@ -1,4 +1,4 @@
-//! What a client is told of a request that failed.
+//! How a failed request is reported to the client.
 
 use crate::wire::Errno;
 use forebay_block::BlockError;
@@ -7,7 +7,7 @@ use forebay_block::BlockError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) errno: Errno,
-    /// The same in words, for replies that have room for them.
+    /// The same in words, for replies that have room for it.
     pub(crate) reason: String,
 }
 
@@ -27,7 +27,7 @@ mod tests {
     use forebay_store::{Failure, IoKind, ObjectId, Request, StoreError};
 
     #[test]
-    fn what_can_go_wrong_below_has_a_word_of_the_protocol() {
+    fn every_error_from_below_has_an_error_of_the_protocol() {
         let request = Request {
             kind: IoKind::Write,
             object: ObjectId(1),

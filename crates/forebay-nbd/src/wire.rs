@@ -1,9 +1,9 @@
 //! The numbers of the NBD protocol, and its fixed pieces as bytes.
 //!
 //! Source: "The NBD protocol" of the NetworkBlockDevice project, fixed newstyle with structured
-//! replies. Every integer is big-endian. Nothing here knows sockets or caches.
+//! replies. Every integer is big-endian. Nothing here knows about sockets or caches.
 
-/// First eight bytes that a server sends: "NBDMAGIC".
+/// The first eight bytes that a server sends: "NBDMAGIC".
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// Begins the newstyle greeting and each option: "IHAVEOPT".
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
@@ -24,26 +24,26 @@ pub const SIMPLE_REPLY_BYTES: usize = 16;
 pub const CHUNK_HEAD_BYTES: usize = 20;
 /// Bytes of the head of an option.
 pub const OPTION_HEAD_BYTES: usize = 16;
-/// Longest READ or WRITE that is served: what clients assume that are not told.
+/// Longest READ or WRITE that is served: the limit that clients assume by default.
 pub const PAYLOAD_LIMIT_BYTES: u32 = 32 << 20;
 
 /// Flags of the handshake, both directions.
 pub mod handshake_flag {
     /// The server speaks fixed newstyle; the client does too.
     pub const FIXED_NEWSTYLE: u16 = 1;
-    /// The 124 zeros behind the answer to EXPORT_NAME may be left out.
+    /// The 124 zeros after the answer to EXPORT_NAME may be left out.
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
-/// What a client asks during the handshake.
+/// Options that a client can send during the handshake.
 pub mod option {
-    /// Begin with the named export, or lose the connection.
+    /// Begin with the named export; if that fails, the connection ends.
     pub const EXPORT_NAME: u32 = 1;
     /// End the handshake.
     pub const ABORT: u32 = 2;
-    /// Name the exports.
+    /// List the exports.
     pub const LIST: u32 = 3;
-    /// Go on under TLS.
+    /// Switch to TLS.
     pub const STARTTLS: u32 = 5;
     /// Describe an export.
     pub const INFO: u32 = 6;
@@ -51,7 +51,7 @@ pub mod option {
     pub const GO: u32 = 7;
     /// Use structured replies.
     pub const STRUCTURED_REPLY: u32 = 8;
-    /// Name the metadata contexts of an export.
+    /// List the metadata contexts of an export.
     pub const LIST_META_CONTEXT: u32 = 9;
     /// Choose metadata contexts of an export.
     pub const SET_META_CONTEXT: u32 = 10;
@@ -67,9 +67,9 @@ pub mod option_reply {
     pub const INFO: u32 = 3;
     /// One metadata context.
     pub const META_CONTEXT: u32 = 4;
-    /// The option is not known.
+    /// The option is unknown.
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
-    /// The option is malformed or comes at the wrong time.
+    /// The option is malformed, or not allowed now.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
     /// TLS has to come first.
     pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;
@@ -87,7 +87,7 @@ pub mod info {
     pub const NAME: u16 = 1;
     /// A text for people.
     pub const DESCRIPTION: u16 = 2;
-    /// Least, preferred and largest block.
+    /// Smallest, preferred and largest block.
     pub const BLOCK_SIZE: u16 = 3;
 }
 
@@ -107,7 +107,7 @@ pub mod transmission_flag {
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
     /// The flag DF is understood.
     pub const SEND_DF: u16 = 1 << 7;
-    /// A flush on one connection is good for the writes that were answered on all.
+    /// A flush on one connection covers the writes that were answered on all connections.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
     /// CACHE is understood.
     pub const SEND_CACHE: u16 = 1 << 10;
@@ -123,13 +123,13 @@ pub mod command {
     pub const DISC: u16 = 2;
     /// Make what was answered durable.
     pub const FLUSH: u16 = 3;
-    /// Give a range up.
+    /// Discard a range.
     pub const TRIM: u16 = 4;
     /// Read a range into the cache.
     pub const CACHE: u16 = 5;
-    /// Make a range zeros.
+    /// Turn a range into zeros.
     pub const WRITE_ZEROES: u16 = 6;
-    /// Say what of a range is allocated.
+    /// Report which parts of a range are allocated.
     pub const BLOCK_STATUS: u16 = 7;
 }
 
@@ -149,7 +149,7 @@ pub mod command_flag {
 pub mod chunk {
     /// Flag: the last chunk of its reply.
     pub const DONE: u16 = 1;
-    /// Nothing but the end.
+    /// No content, only the end of the reply.
     pub const NONE: u16 = 0;
     /// Bytes of a READ.
     pub const OFFSET_DATA: u16 = 1;
@@ -157,18 +157,18 @@ pub mod chunk {
     pub const BLOCK_STATUS: u16 = 5;
     /// Something failed.
     pub const ERROR: u16 = (1 << 15) + 1;
-    /// Something failed at a known place.
+    /// Something failed at a known offset.
     pub const ERROR_OFFSET: u16 = (1 << 15) + 2;
 }
 
 /// The metadata context that is served.
 pub const ALLOCATION_CONTEXT: &str = "base:allocation";
-/// The number by which it is known on the wire.
+/// The number that stands for it on the wire.
 pub const ALLOCATION_CONTEXT_ID: u32 = 1;
 
 /// Flags of an extent of [`ALLOCATION_CONTEXT`].
 pub mod extent_flag {
-    /// Nothing is allocated.
+    /// No storage is allocated.
     pub const HOLE: u32 = 1;
     /// It reads as zeros.
     pub const ZERO: u32 = 1 << 1;
@@ -186,18 +186,18 @@ pub enum Errno {
     NoMemory = 12,
     /// EINVAL: the request makes no sense.
     Invalid = 22,
-    /// ENOSPC: behind the end, or no room below.
+    /// ENOSPC: past the end, or the store is full.
     NoSpace = 28,
-    /// EOVERFLOW: too much for one reply.
+    /// EOVERFLOW: too many bytes for one reply.
     Overflow = 75,
-    /// ENOTSUP: not served.
+    /// ENOTSUP: not supported.
     Unsupported = 95,
-    /// ESHUTDOWN: the server is about to end.
+    /// ESHUTDOWN: the server is shutting down.
     Shutdown = 108,
 }
 
 impl Errno {
-    /// The protocol's word for a Linux `errno` value; what it has no word for is EIO.
+    /// The protocol's error for a Linux `errno` value; EIO if it has no better one.
     ///
     /// ```
     /// use forebay_nbd::wire::Errno;
@@ -219,14 +219,14 @@ impl Errno {
     }
 }
 
-/// A request as it came, unchecked apart from its magic.
+/// A request as it came. Only its magic was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Flags of [`command_flag`].
     pub flags: u16,
     /// One of [`command`].
     pub kind: u16,
-    /// Comes back with the reply.
+    /// Returned with the reply.
     pub cookie: u64,
     /// First byte of the range.
     pub offset_bytes: u64,
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_recorded_request_is_read() {
-        // fio 3.33 with libnbd 1.14: a read of 4096 bytes at 12288.
+        // fio 3.33 with libnbd 1.14: a read of 4096 bytes at offset 12288.
         let mut recorded = [0_u8; REQUEST_BYTES];
         recorded[..8].copy_from_slice(&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, 0]);
         recorded[15] = 9;

@@ -1,7 +1,7 @@
-//! What the requests of one connection may still change, as the connections after it see that.
+//! The writes that one connection may still carry out, as seen by the connections after it.
 //!
-//! A client whose connection ended comes again and writes to the same places. What it asked for
-//! before is to be over by then, or it would land on top.
+//! A client whose connection ended comes back and writes to the same places. By then its old writes
+//! must be over; otherwise they could overwrite the new ones.
 
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +10,9 @@ use forebay_rt::wait::Gate;
 use forebay_rt::{Rt, block_on};
 use std::task::Waker;
 
-/// The writes of one connection: begun, or still to begin.
+/// The writes of one connection: those that were begun, and those yet to begin.
 ///
-/// invariant N5: once they are over, nothing that was asked over this connection changes a byte.
+/// invariant N5: once they are over, no request of this connection changes a byte.
 #[derive(Debug)]
 pub(crate) struct Writes {
     over: Gate,
@@ -30,7 +30,7 @@ impl Writes {
         }
     }
 
-    /// What wakes the connection, which looks at [`Writes::are_called_off`] afterwards.
+    /// Sets what wakes the connection. Once woken, it looks at [`Writes::are_called_off`].
     pub(crate) fn set_bell(&self, bell: Waker) {
         *lock(&self.bell) = Some(bell);
     }
@@ -39,7 +39,7 @@ impl Writes {
         self.are_called_off.load(Ordering::Acquire)
     }
 
-    /// Says that they are over.
+    /// Records that they are over.
     pub(crate) fn end(&self) {
         if !self.over.is_open() {
             self.over.open();
@@ -50,18 +50,18 @@ impl Writes {
         self.over.is_open()
     }
 
-    /// Returns when they are over. Those that are not after `patience` are broken off.
+    /// Returns once they are over. Writes that are not over after `patience` are broken off.
     pub(crate) fn await_end(&self, patience: Span) {
         if block_on(Rt::real().timeout(patience, self.over.wait())).is_ok() {
             return;
         }
         self.call_off();
-        // A connection waits for its bell or its client and for nothing else.
+        // The connection waits only for its bell and its client.
         block_on(self.over.wait());
     }
 
     fn call_off(&self) {
-        // Under the lock, so that a connection whose bell comes later sees it when it begins.
+        // This is done under the lock, so that a connection that sets its bell later still sees it.
         let bell = lock(&self.bell);
         self.are_called_off.store(true, Ordering::Release);
         if let Some(bell) = &*bell {

@@ -1,7 +1,7 @@
-//! Serving allocates nothing: a server on the machine of its client must be able to answer when
-//! there is no memory left to give.
+//! Serving allocates nothing: a server on its client's own machine must be able to answer when no
+//! memory is left.
 //!
-//! A program of its own, for its allocator counts what every thread of it asks for.
+//! This test is a separate program, because its allocator counts the requests of every thread.
 
 use forebay::{Cache, Settings};
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Few enough that nothing is written back meanwhile, which is the cache's own affair.
+/// Few enough pages that nothing is written back meanwhile; writeback is the cache's own business.
 const PAGES: u64 = 256;
 
 fn ask(stream: &mut UnixStream, kind: u16, page: u64, payload: &mut [u8; 4096 + 28]) {
@@ -100,13 +100,14 @@ fn serving_allocates_nothing() {
     stream.write_all(&hello).unwrap();
     stream.read_exact(&mut [0; 28]).unwrap();
     let mut buffer = [7; 4096 + 28];
-    // Threads, timers and queues take their memory the first time that they are used.
+    // Threads, timers and queues take their memory when they are first used.
     for _ in 0..3 {
         round(&mut stream, &mut buffer);
     }
     let rounds: Vec<u64> = (0..8).map(|_| round(&mut stream, &mut buffer)).collect();
     server.drain();
     forebay_rt::block_on(server.ended());
-    // A daemon of the cache may tick in one round; what serving takes shows in every one.
+    // A daemon of the cache may run in one round. Memory that serving takes would show in every
+    // round.
     assert_eq!(rounds.iter().min(), Some(&0), "{rounds:?}");
 }

@@ -1,4 +1,4 @@
-//! How connections end: with everything answered that was asked, whoever ends them.
+//! How connections end: every request is answered, whichever side ends the connection.
 
 #[path = "ending/held.rs"]
 mod held;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 const READ_BYTES: u32 = 1 << 20;
 
-/// What `stream` still says.
+/// The rest of what `stream` receives.
 fn rest(stream: &mut impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     stream
@@ -31,10 +31,10 @@ fn rest(stream: &mut impl Read) -> Vec<u8> {
 }
 
 #[test]
-fn a_long_read_is_answered_in_full_to_who_sends_no_more() {
+fn a_long_read_is_answered_in_full_to_a_client_that_sends_no_more() {
     let served = Served::start();
     served.fill(READ_BYTES);
-    // All of it is there, the end too, before the server looks at the first request.
+    // All requests are there, and the end of the stream too, before the server reads the first one.
     let mut client = served.greet();
     let asked = [served::hello(), request(command::READ, 0, READ_BYTES)].concat();
     client.write_all(&asked).unwrap();
@@ -46,7 +46,7 @@ fn a_long_read_is_answered_in_full_to_who_sends_no_more() {
 }
 
 #[test]
-fn every_request_is_answered_to_who_sends_no_more() {
+fn every_request_is_answered_to_a_client_that_sends_no_more() {
     let served = Served::start();
     served.fill(READ_BYTES);
     let mut client = served.greet();
@@ -74,7 +74,7 @@ fn what_came_before_the_drain_is_answered() {
             .write_all(&request(command::READ, 0, READ_BYTES))
             .unwrap();
     }
-    // The first answer says that the requests behind it have come too, or lie in the socket.
+    // The first answer shows that the later requests have come too, or lie in the socket.
     client.read_exact(&mut [0; 16]).unwrap();
     served.server.drain();
     let found = rest(&mut client);
@@ -82,9 +82,9 @@ fn what_came_before_the_drain_is_answered() {
     served.end();
 }
 
-/// A socket of TCP takes bytes though it was shut, so that a busy one never runs empty.
+/// A TCP socket accepts bytes even after it was shut down, so a busy one never runs empty.
 #[test]
-fn who_never_stops_asking_does_not_keep_the_server() {
+fn a_client_that_never_stops_asking_does_not_keep_the_server_alive() {
     const PIECE_BYTES: u32 = 64 << 10;
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let uri = listener.uri();
@@ -108,15 +108,15 @@ fn who_never_stops_asking_does_not_keep_the_server() {
     });
     server.drain();
     let ended = Rt::real().timeout(Span::from_secs(30), server.ended());
-    block_on(ended).expect("it still hears a client");
+    block_on(ended).expect("it still reads from a client");
     asks.join();
     hears.unwrap().join();
     block_on(cache.close()).expect("memory takes everything");
 }
 
-/// A store may take longer than a client is waited for that does not take its answers.
+/// The store may take longer than the server waits for a client that does not read its answers.
 #[test]
-fn who_waits_for_the_store_is_answered_and_who_does_not_read_is_cut_off() {
+fn a_client_waiting_for_the_store_is_answered_and_a_deaf_one_is_cut_off() {
     let store = Arc::new(HeldStore::of(&[IoKind::Write, IoKind::Commit]));
     let served = Served::before(store.clone());
     served.fill(READ_BYTES);
@@ -133,7 +133,7 @@ fn who_waits_for_the_store_is_answered_and_who_does_not_read_is_cut_off() {
     let cut = block_on(async {
         let mut ended = pin!(served.server.ended());
         let mut cut = 0;
-        // Until the one is gone, and then for longer than the patience again and again.
+        // Until the first client is gone, and then for several times the patience.
         let mut rounds_left = 10;
         while rounds_left > 0 {
             let early = rt.timeout(patience, ended.as_mut()).await;

@@ -1,4 +1,5 @@
-//! Clients that come over a network: who gets in, who does not, and that their bytes stay whole.
+//! Clients that come over a network: which ones get in, which ones do not, and that their bytes
+//! stay intact.
 
 #[path = "tls/certificates.rs"]
 mod certificates;
@@ -23,7 +24,7 @@ struct Served {
     folder: TempDir,
     authority: Authority,
     server: Server,
-    /// Its end would end the file.
+    /// Kept because the file ends with the cache.
     _cache: Cache,
     address: String,
     failures: Arc<Mutex<Vec<String>>>,
@@ -34,7 +35,7 @@ impl Served {
         Served::with_limit(16)
     }
 
-    /// A server for so many clients.
+    /// A server for this many clients.
     fn with_limit(connections_limit: usize) -> Served {
         let folder = tempfile::tempdir().expect("the test set it up");
         let authority = Authority::new();
@@ -93,7 +94,7 @@ impl Served {
         stream
     }
 
-    /// A client that has been told to go on under TLS.
+    /// A client that was allowed to switch to TLS.
     fn upgrade(&self) -> TcpStream {
         let mut stream = self.greet();
         stream
@@ -140,7 +141,7 @@ fn head(kind: u32) -> Vec<u8> {
     bytes
 }
 
-/// The kind of the next answer, whose data is passed over.
+/// The kind of the next answer; its data is skipped.
 fn answer(stream: &mut impl Read) -> io::Result<u32> {
     let head: [u8; 20] = take(stream)?;
     assert_eq!(head[..8], OPTION_REPLY_MAGIC.to_be_bytes());
@@ -166,18 +167,18 @@ fn expect_done(stream: &mut impl Read) {
 }
 
 #[test]
-fn a_renewed_certificate_is_shown_to_whoever_comes_then() {
+fn a_renewed_certificate_is_shown_to_clients_that_come_later() {
     let served = Served::start();
     let before = served.authority.client(&served.authority);
     let renewed = Authority::new();
     renewed.write_server(served.folder.path());
     assert!(
         served.connect(before).is_err(),
-        "its authority is another now"
+        "its authority is a different one now"
     );
     let now = renewed.client(&renewed);
     drop(served.connect(now.clone()).expect("it is trusted now"));
-    // Half of a renewal: what was read last stays.
+    // Half of a renewal: the credentials that were read last stay in use.
     std::fs::write(served.folder.path().join("server-key.pem"), "no key").expect("it is ours");
     drop(served.connect(now).expect("it is still trusted"));
     served.end();
@@ -188,13 +189,13 @@ fn what_is_written_through_tls_is_read_through_tls() {
     let served = Served::start();
     let config = served.authority.client(&served.authority);
     let mut stream = served.connect(config).unwrap();
-    // Longer than what TLS holds for a client that does not read.
+    // Longer than what TLS holds back for a client that does not read.
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
     let written = request(command::WRITE, 4097, bytes.len() as u32);
     stream.write_all(&written).unwrap();
     stream.write_all(&bytes).unwrap();
     expect_done(&mut stream);
-    // All asked at once, so that answers have to wait for their turn.
+    // All requests are sent at once, so that the answers have to wait for their turn.
     for piece in 0..30 {
         let wanted = request(command::READ, 4097 + piece * 100_000, 100_000);
         stream.write_all(&wanted).unwrap();
@@ -232,13 +233,13 @@ fn a_client_of_another_authority_is_let_go() {
 }
 
 #[test]
-fn bytes_in_the_clear_behind_the_wish_for_tls_end_it() {
+fn bytes_in_the_clear_after_the_request_for_tls_end_it() {
     let served = Served::start();
     let mut stream = served.greet();
     let injected = [head(option::STARTTLS), head(option::LIST)].concat();
     stream.write_all(&injected).unwrap();
     let mut rest = Vec::new();
-    // The connection ends with or without bytes that nobody read.
+    // The connection ends, with or without the unread bytes.
     let _ = stream.read_to_end(&mut rest);
     assert!(rest.len() <= 20, "nothing but the answer to the first");
     let failures = served.end();
@@ -261,7 +262,7 @@ fn garbage_instead_of_tls_ends_it() {
 }
 
 #[test]
-fn files_that_do_not_go_together_are_refused() {
+fn files_that_do_not_fit_together_are_refused() {
     let served = Served::start();
     let other = tempfile::tempdir().unwrap();
     Authority::new().write_server(other.path());
@@ -277,9 +278,9 @@ fn files_that_do_not_go_together_are_refused() {
 }
 
 #[test]
-fn strangers_take_no_place_from_who_has_a_certificate() {
+fn strangers_take_no_place_from_a_client_with_a_certificate() {
     let served = Served::with_limit(1);
-    // More than there may be at once, so that the first ones have to make room.
+    // More strangers than there may be at once, so that the first ones must make room.
     let silent: Vec<TcpStream> = (0..24).map(|_| served.greet()).collect();
     let good = || served.authority.client(&served.authority);
     let mut client = served.connect(good()).unwrap();

@@ -10,7 +10,7 @@ const PLACE_BYTES: usize = 1 << 30;
 
 /// What is known of a place of the kernel's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum TableEntry {
     #[default]
     Free,
     /// Memory from the first address to the second.
@@ -24,14 +24,14 @@ enum Place {
 /// they are freed.
 #[derive(Debug)]
 pub(crate) struct Registered {
-    places: [Place; PLACES],
+    places: [TableEntry; PLACES],
     used: usize,
 }
 
 impl Registered {
     pub(crate) fn new() -> Registered {
         Registered {
-            places: [Place::Free; PLACES],
+            places: [TableEntry::Free; PLACES],
             used: 0,
         }
     }
@@ -42,19 +42,23 @@ impl Registered {
         let end = start + vector.length_bytes;
         self.places[..self.used]
             .iter()
-            .position(|place| matches!(*place, Place::Used(from, to) if from <= start && end <= to))
+            .position(
+                |place| matches!(*place, TableEntry::Used(from, to) if from <= start && end <= to),
+            )
             .map(|index| index as u16)
     }
 
     /// A free place.
     pub(crate) fn free_place(&self) -> Option<usize> {
-        self.places.iter().position(|&place| place == Place::Free)
+        self.places
+            .iter()
+            .position(|&place| place == TableEntry::Free)
     }
 
     /// Notes that the kernel has `range` at `place`.
     pub(crate) fn set(&mut self, place: usize, range: IoVector) {
         let start = range.base as usize;
-        self.places[place] = Place::Used(start, start + range.length_bytes);
+        self.places[place] = TableEntry::Used(start, start + range.length_bytes);
         self.used = self.used.max(place + 1);
     }
 
@@ -63,8 +67,8 @@ impl Registered {
         let start = range.base as usize;
         let end = start + range.length_bytes;
         for place in &mut self.places[..self.used] {
-            if matches!(*place, Place::Used(from, to) if from < end && start < to) {
-                *place = Place::Forgotten;
+            if matches!(*place, TableEntry::Used(from, to) if from < end && start < to) {
+                *place = TableEntry::Forgotten;
             }
         }
     }
@@ -72,12 +76,14 @@ impl Registered {
     /// A place whose range is forgotten.
     pub(crate) fn forgotten_place(&self) -> Option<usize> {
         let places = &self.places[..self.used];
-        places.iter().position(|&place| place == Place::Forgotten)
+        places
+            .iter()
+            .position(|&place| place == TableEntry::Forgotten)
     }
 
     /// Notes that the kernel has nothing at `place` that an entry could name.
     pub(crate) fn free(&mut self, place: usize) {
-        self.places[place] = Place::Free;
+        self.places[place] = TableEntry::Free;
     }
 }
 

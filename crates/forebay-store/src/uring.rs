@@ -1,13 +1,13 @@
 //! Files through io_uring.
 //!
-//! A thread that waits for its own requests has a lane of its own, in which it sleeps (`own.rs`).
-//! Everybody else leaves requests in an [`Inbox`]: one thread, the ring thread, takes them in
-//! batches, hands them to the kernel and sleeps in the same system call, and finishes what comes
-//! back. It is the only one that touches its ring, which lets the kernel leave out its locks and
-//! deliver completions when the thread asks (`SINGLE_ISSUER`, `DEFER_TASKRUN`). Nothing is
-//! allocated for a request. What the ring cannot do (lengths, zeros where no hole can be punched)
-//! goes to one helper thread. The ring thread also keeps the lanes of threads that went on without
-//! the answers.
+//! A thread that waits for its own requests has its own lane and sleeps in it (`own.rs`). All other
+//! threads leave their requests in an [`Inbox`]. One thread, the ring thread, takes requests from
+//! the inbox in batches, submits them to the kernel and sleeps in the same system call, and then
+//! finishes the requests that have completed. No other thread touches its ring, so the kernel can
+//! leave out its locks and deliver completions when the thread asks for them (`SINGLE_ISSUER`,
+//! `DEFER_TASKRUN`). No memory is allocated for a request. One helper thread does what the ring
+//! cannot do (lengths, and zeros where no hole can be punched). The ring thread also keeps the
+//! lanes of threads that went on without waiting for their answers.
 
 use crate::crew::Crew;
 use crate::inbox::{Found, Inbox, Mail, MemoryNews};
@@ -26,7 +26,7 @@ pub(crate) mod lane;
 mod memory;
 pub(crate) mod own;
 
-/// The number of the bell among what is watched; lanes that are kept have smaller ones.
+/// The bell's number among the watched descriptors; kept lanes have smaller numbers.
 const BELL: u32 = u32::MAX;
 
 /// The submitters' side of the ring.
@@ -36,11 +36,11 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Starts the ring thread and its helper. Threads that wait for their own requests have up to
-    /// `most_own` lanes.
+    /// Starts the ring thread and its helper. Threads that wait for their own requests share at
+    /// most `most_own` lanes.
     ///
     /// # Errors
-    /// What the system said, if it does not let us have a ring.
+    /// The error of the system if it does not give us a ring.
     pub(crate) fn start(
         queue_depth: usize,
         max_io_pages: usize,
@@ -77,7 +77,8 @@ impl Ring {
         Ok(self)
     }
 
-    /// Carries out `request`: in the caller's own lane if it will wait for it, and may.
+    /// Carries out `request`: in the caller's own lane, if the caller will wait for it and may have
+    /// a lane.
     pub(crate) fn submit(&self, request: Addressed) {
         if let Err(request) = self.own.submit(request) {
             self.own.inbox().push(request);
@@ -106,9 +107,9 @@ struct RingParts {
 struct RingThread {
     lane: Lane,
     parts: RingParts,
-    /// What was taken from the inbox and waits for a place in the lane.
+    /// Requests taken from the inbox that wait for room in the lane.
     mail: Mail,
-    /// Lanes of threads that went on, with what is under way there; each is watched.
+    /// Lanes of threads that went on while requests were under way in them; each one is watched.
     kept: Vec<Option<OwnLane>>,
 }
 
@@ -121,7 +122,7 @@ impl RingThread {
     ) -> std::io::Result<RingThread> {
         let ring = build_ring((depth + 1 + most_own) as u32)?;
         if !ring.params().is_feature_resource_tagging() {
-            // Linux 5.13 brought this, and the poll that reports more than once.
+            // Linux 5.13 added this together with multishot poll.
             return Err(std::io::Error::from(std::io::ErrorKind::Unsupported));
         }
         let registered = ring
@@ -156,8 +157,8 @@ impl RingThread {
         self.parts.helper.stop();
     }
 
-    /// Starts what has come until nothing is left or there is no room. In the latter case the next
-    /// completion wakes the thread, so that nobody need ring the bell.
+    /// Starts requests until none are left or there is no room. If there is no room, the next
+    /// completion wakes the thread, so nobody has to ring the bell.
     fn take_and_start(&mut self) -> Found {
         let mut found = Found::Some;
         while found == Found::Some && self.lane.has_room() {
@@ -190,8 +191,8 @@ impl RingThread {
         }
     }
 
-    /// Hands everything new to the kernel and sleeps until something comes back. If it sleeps until
-    /// more than one answer has come, nobody need ring the bell.
+    /// Submits all new entries to the kernel and sleeps until something completes. If it sleeps
+    /// until several answers have come, nobody has to ring the bell.
     fn enter(&mut self) {
         let wanted = self.lane.answers_to_wait_for();
         if wanted > 1 {
@@ -230,13 +231,13 @@ impl RingThread {
     /// Takes over a lane in which requests are under way.
     fn keep(&mut self, lane: OwnLane) {
         let place = self.kept.iter().position(Option::is_none);
-        let place = place.expect("there is a place for each lane that there is");
+        let place = place.expect("there is a place for every lane");
         self.kept[place] = Some(lane);
         self.reap_kept(place as u32);
     }
 
-    /// Finishes what has ended in a lane that is kept. It goes back when nothing is under way, or
-    /// is watched further.
+    /// Finishes what has completed in a kept lane. The lane goes back if nothing is under way in
+    /// it; otherwise it is watched again.
     fn reap_kept(&mut self, number: u32) {
         let place = number as usize;
         let mut lane = self.kept[place]
@@ -264,7 +265,7 @@ impl RingThread {
     }
 }
 
-/// The best ring that this kernel makes for one thread.
+/// The best ring for one thread that this kernel can make.
 fn build_ring(entries: u32) -> std::io::Result<IoUring> {
     IoUring::builder()
         .setup_single_issuer()

@@ -11,9 +11,8 @@ use forebay_store::{
     FileStore, Finish, FinishedIo, Io, IoKind, Method, ObjectId, OpenMode, Request, Store,
 };
 use std::sync::Arc;
-use std::thread::ThreadId;
 use support::fixtures::settings;
-use support::{Desk, Driver};
+use support::{Desk, Driver, FinishingThread};
 use tempfile::TempDir;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -59,28 +58,17 @@ fn commit_of(object: ObjectId) -> Request {
     }
 }
 
-/// Notes on which thread a request was finished.
-#[derive(Default)]
-struct Where(Slot<ThreadId>);
-
-impl Finish for Where {
-    fn finished(&self, io: FinishedIo) {
-        assert_eq!(io.result, Ok(()));
-        self.0.set(std::thread::current().id());
-    }
-}
-
 #[test]
 fn a_thread_that_waits_finishes_its_own_request() {
     let Some(bench) = bench() else { return };
     let finished_on = |is_awaited: bool| {
-        let place = Arc::new(Where::default());
+        let place = Arc::new(FinishingThread::default());
         block_on(async {
             let io = Io::new(commit_of(bench.object), Vec::new(), place.clone(), 0);
             bench
                 .store
                 .submit(if is_awaited { io.awaited() } else { io });
-            place.0.take().await
+            place.take().await
         })
     };
     let here = std::thread::current().id();
@@ -89,10 +77,10 @@ fn a_thread_that_waits_finishes_its_own_request() {
         assert_ne!(finished_on(false), here);
     }
     // Outside of a call that blocks nobody would look after it here.
-    let place = Arc::new(Where::default());
+    let place = Arc::new(FinishingThread::default());
     let io = Io::new(commit_of(bench.object), Vec::new(), place.clone(), 0);
     bench.store.submit(io.awaited());
-    assert_ne!(block_on(place.0.take()), here);
+    assert_ne!(block_on(place.take()), here);
 }
 
 #[test]

@@ -5,22 +5,11 @@
 mod support;
 
 use forebay_rt::block_on;
-use forebay_rt::wait::Slot;
-use forebay_store::{FileStore, Finish, FinishedIo, Io, IoKind, Method, OpenMode, Request, Store};
+use forebay_store::{FileStore, Io, IoKind, Method, OpenMode, Request, Store};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
-use std::thread::ThreadId;
+use support::FinishingThread;
 use support::fixtures::settings;
-
-#[derive(Default)]
-struct Where(Slot<ThreadId>);
-
-impl Finish for Where {
-    fn finished(&self, io: FinishedIo) {
-        assert_eq!(io.result, Ok(()));
-        self.0.set(std::thread::current().id());
-    }
-}
 
 #[test]
 fn a_thread_that_gets_no_ring_is_woken_by_the_ring_thread() {
@@ -39,10 +28,10 @@ fn a_thread_that_gets_no_ring_is_woken_by_the_ring_thread() {
             offset_bytes: 0,
             length_bytes: 0,
         };
-        let place = Arc::new(Where::default());
+        let place = Arc::new(FinishingThread::default());
         block_on(async {
             store.submit(Io::new(request, Vec::new(), place.clone(), 0).awaited());
-            place.0.take().await
+            place.take().await
         })
     };
     let before = getrlimit(Resource::Nofile);

@@ -1,22 +1,22 @@
-//! The crates among the sources, read: what they define and what calls what.
+//! The sources of the crates, parsed: what they define and which function calls which.
 
 use super::collect::{self, Crate};
+use super::definitions::Definitions;
 use super::graph::Graph;
 use super::walk::{self, Calls};
-use super::world::World;
 use crate::source::Source;
 use std::collections::BTreeMap;
 
 /// What the crates define and what each function calls.
 pub(crate) struct Code {
-    pub(crate) world: World,
+    pub(crate) definitions: Definitions,
     pub(crate) calls: Vec<Calls>,
     /// The names of the crates.
     pub(crate) crates: Vec<String>,
 }
 
 impl Code {
-    /// Reads the crates among `sources`; the error says what cannot be read.
+    /// Parses the crates among `sources`; the error names the file that cannot be parsed.
     pub(crate) fn read(sources: &[Source]) -> Result<Code, String> {
         let texts: BTreeMap<String, String> = sources
             .iter()
@@ -28,11 +28,11 @@ impl Code {
                 crates.extend(crate_in(folder, text, &texts)?);
             }
         }
-        let world = collect::collect(&crates, &texts)?;
-        let calls = walk::calls(&world);
+        let definitions = collect::collect(&crates, &texts)?;
+        let calls = walk::calls(&definitions);
         let crates = crates.into_iter().map(|krate| krate.name).collect();
         Ok(Code {
-            world,
+            definitions,
             calls,
             crates,
         })
@@ -40,12 +40,12 @@ impl Code {
 
     /// The calls between the files of `krate`.
     pub(crate) fn graph(&self, krate: &str) -> Graph {
-        Graph::of(&self.world, &self.calls, krate)
+        Graph::of(&self.definitions, &self.calls, krate)
     }
 
-    /// The path of `file` below `src` of its crate.
+    /// The path of `file` relative to `src` of its crate.
     pub(crate) fn short_path(&self, file: usize) -> &str {
-        let path = &self.world.files[file].path;
+        let path = &self.definitions.files[file].path;
         path.split_once("/src/")
             .map_or(path.as_str(), |(_, below)| below)
     }

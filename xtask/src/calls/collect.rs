@@ -1,40 +1,46 @@
-//! Reads the files of the crates into a [`World`]: tests are left out.
+//! Reads the files of the crates into [`Definitions`]. Tests are left out.
 
 use super::define::{Read, define, is_test};
-use super::world::{CodeFile, Module, World};
+use super::definitions::{CodeFile, Definitions, Module};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The sources of one crate.
 pub(crate) struct Crate {
     /// Its name, as in its manifest.
     pub(crate) name: String,
-    /// The crates of ours that it uses.
+    /// The crates of this workspace that it uses.
     pub(crate) uses: Vec<String>,
-    /// The path of the file that it begins with.
+    /// The path of its root file.
     pub(crate) root: String,
 }
 
-/// What the crates define, given the text of each file; the error says which is no Rust.
-pub(crate) fn collect(crates: &[Crate], texts: &BTreeMap<String, String>) -> Result<World, String> {
+/// The definitions of the crates, from the text of each file; the error names the file that is not
+/// valid Rust.
+pub(crate) fn collect(
+    crates: &[Crate],
+    texts: &BTreeMap<String, String>,
+) -> Result<Definitions, String> {
     let mut reader = Reader {
         texts,
-        world: World::default(),
+        definitions: Definitions::default(),
         read: Read::default(),
     };
     for krate in crates {
         let own = krate.name.replace('-', "_");
         let mut sees: BTreeSet<String> = krate.uses.iter().map(|n| n.replace('-', "_")).collect();
         sees.insert(own.clone());
-        reader.world.sees.insert(own.clone(), sees);
+        reader.definitions.sees.insert(own.clone(), sees);
         reader.file(&krate.name, &own, &krate.root)?;
     }
-    let Reader { world, read, .. } = reader;
-    Ok(define(world, &read))
+    let Reader {
+        definitions, read, ..
+    } = reader;
+    Ok(define(definitions, &read))
 }
 
 struct Reader<'a> {
     texts: &'a BTreeMap<String, String>,
-    world: World,
+    definitions: Definitions,
     read: Read,
 }
 
@@ -44,11 +50,11 @@ impl Reader<'_> {
             return Err(format!("{path} is missing: it is module {module}"));
         };
         let parsed = syn::parse_file(text).map_err(|error| format!("{path}: {error}"))?;
-        self.world.files.push(CodeFile {
+        self.definitions.files.push(CodeFile {
             path: path.to_owned(),
             krate: krate.to_owned(),
         });
-        let file = self.world.files.len() - 1;
+        let file = self.definitions.files.len() - 1;
         self.module(file, module, parsed.items)
     }
 
@@ -57,7 +63,7 @@ impl Reader<'_> {
             file,
             ..Module::default()
         };
-        self.world.modules.insert(module.to_owned(), new);
+        self.definitions.modules.insert(module.to_owned(), new);
         for item in items {
             self.item(file, module, item)?;
         }
@@ -103,8 +109,10 @@ impl Reader<'_> {
                 let words: Vec<&str> = text.split_whitespace().collect();
                 for pair in words.windows(2).filter(|pair| pair[0] == "fn") {
                     let name = pair[1].split('(').next().unwrap_or_default();
-                    let krate = World::crate_of(module);
-                    self.world.from_macros.insert(format!("{krate} {name}"));
+                    let krate = Definitions::crate_of(module);
+                    self.definitions
+                        .from_macros
+                        .insert(format!("{krate} {name}"));
                 }
             }
             _ => {}
@@ -112,7 +120,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What a function brings into scope for itself is taken as the module's.
+    /// An import inside a function counts as an import of its module.
     fn inside(&mut self, module: &str, statement: &syn::Stmt) {
         if let syn::Stmt::Item(syn::Item::Use(item)) = statement {
             self.imports(module, &item.tree);
@@ -125,7 +133,7 @@ impl Reader<'_> {
         if let Some((_, items)) = item.content {
             return self.module(file, &path, items);
         }
-        let own = &self.world.files[file];
+        let own = &self.definitions.files[file];
         let (krate, here) = (own.krate.clone(), own.path.clone());
         let (folder, stem) = here.rsplit_once('/').unwrap_or(("", &here));
         if let Some(named) = named_path(&item.attrs) {
@@ -144,7 +152,7 @@ impl Reader<'_> {
     fn imports(&mut self, module: &str, tree: &syn::UseTree) {
         let mut found = Vec::new();
         flatten(tree, &mut Vec::new(), &mut found);
-        let Some(module) = self.world.modules.get_mut(module) else {
+        let Some(module) = self.definitions.modules.get_mut(module) else {
             return;
         };
         for (name, path) in found {

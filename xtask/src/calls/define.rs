@@ -1,15 +1,15 @@
-//! Gives what was read its meaning: names, types, methods.
+//! Resolves the definitions that were read: names, types, methods.
 
+use super::definitions::{Bounds, Definitions, Function, Scope, TypeDef};
 use super::names::{Item, Kind, names};
 use super::types::Ty;
-use super::world::{Bounds, Function, Scope, TypeDef, World};
 use crate::rust_text::closing;
 use std::collections::BTreeMap;
 
-/// What was read and waits until every name is known.
+/// Definitions that wait until every name is known.
 #[derive(Default)]
 pub(super) struct Read {
-    // Each with its module and, where it has one, its path.
+    // Each with its module and, if it has one, its path.
     pub(super) structs: Vec<(String, String, syn::ItemStruct)>,
     pub(super) enums: Vec<(String, String, syn::ItemEnum)>,
     pub(super) aliases: Vec<(String, String, syn::ItemType)>,
@@ -19,56 +19,61 @@ pub(super) struct Read {
     pub(super) impls: Vec<(String, syn::ItemImpl)>,
 }
 
-/// Gives every name its meaning, in the order in which they need each other.
-pub(super) fn define(mut world: World, read: &Read) -> World {
+/// Resolves all names, in the order of their dependencies.
+pub(super) fn define(mut definitions: Definitions, read: &Read) -> Definitions {
     for (_, path, item) in &read.structs {
-        world.types.insert(path.clone(), empty(&item.generics));
+        definitions
+            .types
+            .insert(path.clone(), empty(&item.generics));
     }
     for (_, path, item) in &read.enums {
         let mut def = empty(&item.generics);
         def.variants = item.variants.iter().map(|v| v.ident.to_string()).collect();
-        world.types.insert(path.clone(), def);
+        definitions.types.insert(path.clone(), def);
     }
     for (_, path, _) in &read.traits {
-        world.traits.insert(path.clone(), Vec::new());
+        definitions.traits.insert(path.clone(), Vec::new());
     }
     for (_, path, item) in &read.aliases {
         let parameters = parameters(&item.generics);
-        world
+        definitions
             .aliases
             .insert(path.clone(), (parameters, Ty::Unknown));
     }
-    // An alias of an alias needs a second look.
+    // An alias of an alias needs a second pass.
     for _ in 0..2 {
         for (module, path, item) in &read.aliases {
-            let ty = world.convert(&scope(&world, module, None, &[&item.generics]), &item.ty);
-            world
+            let ty = definitions.convert(
+                &scope(&definitions, module, None, &[&item.generics]),
+                &item.ty,
+            );
+            definitions
                 .aliases
                 .insert(path.clone(), (parameters(&item.generics), ty));
         }
     }
-    fields(&mut world, read);
+    fields(&mut definitions, read);
     for (module, item) in &read.impls {
-        heading(&mut world, module, item);
+        heading(&mut definitions, module, item);
     }
     for (module, path, item) in &read.traits {
-        define_trait(&mut world, module, path, item);
+        define_trait(&mut definitions, module, path, item);
     }
     for (module, item) in &read.impls {
-        define_impl(&mut world, module, item);
+        define_impl(&mut definitions, module, item);
     }
     for (module, path, item) in &read.functions {
-        let scope = scope(&world, module, None, &[&item.sig.generics]);
-        let index = add(&mut world, path, &item.sig, &item.block.stmts, scope);
-        world.free.insert(path.clone(), index);
+        let scope = scope(&definitions, module, None, &[&item.sig.generics]);
+        let index = add(&mut definitions, path, &item.sig, &item.block.stmts, scope);
+        definitions.free.insert(path.clone(), index);
     }
     for (module, path, ty, value) in &read.constants {
-        let scope = scope(&world, module, None, &[]);
-        let ty = world.convert(&scope, ty);
-        let index = world.functions.len();
-        world.constants.insert(path.clone(), (ty, index));
-        let file = world.modules[module].file;
-        world.functions.push(Function {
+        let scope = scope(&definitions, module, None, &[]);
+        let ty = definitions.convert(&scope, ty);
+        let index = definitions.functions.len();
+        definitions.constants.insert(path.clone(), (ty, index));
+        let file = definitions.modules[module].file;
+        definitions.functions.push(Function {
             name: short(path),
             file,
             scope,
@@ -77,7 +82,7 @@ pub(super) fn define(mut world: World, read: &Read) -> World {
             body: vec![syn::Stmt::Expr(value.clone(), None)],
         });
     }
-    world
+    definitions
 }
 
 fn empty(generics: &syn::Generics) -> TypeDef {
@@ -95,7 +100,12 @@ fn parameters(generics: &syn::Generics) -> Vec<String> {
 }
 
 /// Where names are read in `module`, with the parameters of `generics`.
-fn scope(world: &World, module: &str, self_ty: Option<Ty>, generics: &[&syn::Generics]) -> Scope {
+fn scope(
+    definitions: &Definitions,
+    module: &str,
+    self_ty: Option<Ty>,
+    generics: &[&syn::Generics],
+) -> Scope {
     let mut scope = Scope {
         module: module.to_owned(),
         self_ty,
@@ -106,15 +116,15 @@ fn scope(world: &World, module: &str, self_ty: Option<Ty>, generics: &[&syn::Gen
             scope.bounds.insert(name, Vec::new());
         }
         for param in generics.type_params() {
-            let bounds = world.bounds(&scope, &param.bounds);
+            let bounds = definitions.bounds(&scope, &param.bounds);
             scope.bounds.insert(param.ident.to_string(), bounds);
         }
         let clauses = generics.where_clause.iter().flat_map(|c| &c.predicates);
         for clause in clauses {
             if let syn::WherePredicate::Type(clause) = clause
-                && let Ty::Param(name) = world.convert(&scope, &clause.bounded_ty)
+                && let Ty::Param(name) = definitions.convert(&scope, &clause.bounded_ty)
             {
-                let bounds = world.bounds(&scope, &clause.bounds);
+                let bounds = definitions.bounds(&scope, &clause.bounds);
                 scope.bounds.entry(name).or_default().extend(bounds);
             }
         }
@@ -122,33 +132,33 @@ fn scope(world: &World, module: &str, self_ty: Option<Ty>, generics: &[&syn::Gen
     scope
 }
 
-fn fields(world: &mut World, read: &Read) {
+fn fields(definitions: &mut Definitions, read: &Read) {
     for (module, path, item) in &read.structs {
-        let scope = scope(world, module, None, &[&item.generics]);
-        let found = fields_of(world, &scope, "", &item.fields);
-        if let Some(def) = world.types.get_mut(path) {
+        let scope = scope(definitions, module, None, &[&item.generics]);
+        let found = fields_of(definitions, &scope, "", &item.fields);
+        if let Some(def) = definitions.types.get_mut(path) {
             def.fields = found;
         }
     }
     for (module, path, item) in &read.enums {
-        let scope = scope(world, module, None, &[&item.generics]);
+        let scope = scope(definitions, module, None, &[&item.generics]);
         let all = item.variants.iter().flat_map(|variant| {
             fields_of(
-                world,
+                definitions,
                 &scope,
                 &format!("{}.", variant.ident),
                 &variant.fields,
             )
         });
         let all = all.collect();
-        if let Some(def) = world.types.get_mut(path) {
+        if let Some(def) = definitions.types.get_mut(path) {
             def.fields = all;
         }
     }
 }
 
 fn fields_of(
-    world: &World,
+    definitions: &Definitions,
     scope: &Scope,
     before: &str,
     fields: &syn::Fields,
@@ -158,57 +168,64 @@ fn fields_of(
             .ident
             .as_ref()
             .map_or(index.to_string(), ToString::to_string);
-        (format!("{before}{name}"), world.convert(scope, &field.ty))
+        (
+            format!("{before}{name}"),
+            definitions.convert(scope, &field.ty),
+        )
     });
     named.collect()
 }
 
-/// What an `impl` says apart from its methods: which trait a type has, and what it names.
-fn heading(world: &mut World, module: &str, item: &syn::ItemImpl) {
-    let mut scope = scope(world, module, None, &[&item.generics]);
-    let self_ty = world.convert(&scope, &item.self_ty);
+/// The facts of an `impl` apart from its methods: the trait of the type, and its associated types.
+fn heading(definitions: &mut Definitions, module: &str, item: &syn::ItemImpl) {
+    let mut scope = scope(definitions, module, None, &[&item.generics]);
+    let self_ty = definitions.convert(&scope, &item.self_ty);
     let Some(head) = self_ty.head() else { return };
     scope.self_ty = Some(self_ty);
     if let Some((_, path, _)) = &item.trait_
-        && let Some(Item::Trait(path)) = world.find(&scope, &names(path), Kind::Space)
+        && let Some(Item::Trait(path)) = definitions.find(&scope, &names(path), Kind::Space)
     {
-        world.implements.entry(head.clone()).or_default().push(path);
+        definitions
+            .implements
+            .entry(head.clone())
+            .or_default()
+            .push(path);
     }
     for member in &item.items {
         if let syn::ImplItem::Type(named) = member {
-            let ty = world.convert(&scope, &named.ty);
-            world
+            let ty = definitions.convert(&scope, &named.ty);
+            definitions
                 .associated
                 .insert((head.clone(), named.ident.to_string()), ty);
         }
     }
 }
 
-fn define_trait(world: &mut World, module: &str, path: &str, item: &syn::ItemTrait) {
+fn define_trait(definitions: &mut Definitions, module: &str, path: &str, item: &syn::ItemTrait) {
     let own = Some(Ty::Trait(vec![path.to_owned()]));
-    let outer = scope(world, module, own.clone(), &[&item.generics]);
-    let supers = world.bounds(&outer, &item.supertraits);
+    let outer = scope(definitions, module, own.clone(), &[&item.generics]);
+    let supers = definitions.bounds(&outer, &item.supertraits);
     let supers = supers.into_iter().filter_map(|ty| match ty {
         Ty::Trait(mut paths) => paths.pop(),
         _ => None,
     });
     let supers = supers.collect();
-    world.traits.insert(path.to_owned(), supers);
+    definitions.traits.insert(path.to_owned(), supers);
     for member in &item.items {
         if let syn::TraitItem::Fn(method) = member {
             let generics = [&item.generics, &method.sig.generics];
-            let scope = scope(world, module, own.clone(), &generics);
+            let scope = scope(definitions, module, own.clone(), &generics);
             let body = method.default.as_ref().map_or(&[][..], |body| &body.stmts);
             let name = format!("{path}::{}", method.sig.ident);
-            let index = add(world, &name, &method.sig, body, scope);
-            file_method(world, path, &method.sig.ident, index);
+            let index = add(definitions, &name, &method.sig, body, scope);
+            file_method(definitions, path, &method.sig.ident, index);
         }
     }
 }
 
-fn define_impl(world: &mut World, module: &str, item: &syn::ItemImpl) {
-    let own = world.convert(
-        &scope(world, module, None, &[&item.generics]),
+fn define_impl(definitions: &mut Definitions, module: &str, item: &syn::ItemImpl) {
+    let own = definitions.convert(
+        &scope(definitions, module, None, &[&item.generics]),
         &item.self_ty,
     );
     let head = own.head();
@@ -221,28 +238,28 @@ fn define_impl(world: &mut World, module: &str, item: &syn::ItemImpl) {
             continue;
         }
         let generics = [&item.generics, &method.sig.generics];
-        let scope = scope(world, module, Some(own.clone()), &generics);
+        let scope = scope(definitions, module, Some(own.clone()), &generics);
         let name = format!("{shown}::{}", method.sig.ident);
-        let index = add(world, &name, &method.sig, &method.block.stmts, scope);
+        let index = add(definitions, &name, &method.sig, &method.block.stmts, scope);
         if let Some(head) = &head {
             let key = (head.clone(), method.sig.ident.to_string());
-            // What a type says itself goes before what it says for a trait.
-            if item.trait_.is_none() || !world.methods.contains_key(&key) {
-                file_method(world, head, &method.sig.ident, index);
+            // A type's own method takes precedence over one of a trait.
+            if item.trait_.is_none() || !definitions.methods.contains_key(&key) {
+                file_method(definitions, head, &method.sig.ident, index);
             }
         }
     }
 }
 
-fn file_method(world: &mut World, head: &str, name: &syn::Ident, index: usize) {
+fn file_method(definitions: &mut Definitions, head: &str, name: &syn::Ident, index: usize) {
     let name = name.to_string();
-    let owners = world.owners.entry(name.clone()).or_default();
+    let owners = definitions.owners.entry(name.clone()).or_default();
     owners.insert(head.to_owned());
-    world.methods.insert((head.to_owned(), name), index);
+    definitions.methods.insert((head.to_owned(), name), index);
 }
 
 fn add(
-    world: &mut World,
+    definitions: &mut Definitions,
     path: &str,
     signature: &syn::Signature,
     body: &[syn::Stmt],
@@ -252,21 +269,21 @@ fn add(
         syn::FnArg::Typed(typed) => Some(typed),
         syn::FnArg::Receiver(_) => None,
     });
-    let inputs = typed.map(|typed| ((*typed.pat).clone(), world.convert(&scope, &typed.ty)));
+    let inputs = typed.map(|typed| ((*typed.pat).clone(), definitions.convert(&scope, &typed.ty)));
     let inputs = inputs.collect();
-    let mut output = world.returned(&scope, &signature.output);
+    let mut output = definitions.returned(&scope, &signature.output);
     if signature.asyncness.is_some() {
         output = Ty::of("Future", output);
     }
-    world.functions.push(Function {
+    definitions.functions.push(Function {
         name: short(path),
-        file: world.modules[&scope.module].file,
+        file: definitions.modules[&scope.module].file,
         scope,
         inputs,
         output,
         body: body.to_vec(),
     });
-    world.functions.len() - 1
+    definitions.functions.len() - 1
 }
 
 /// The last two names of a path: `Type::method`, `module::function`.
@@ -279,7 +296,7 @@ fn short(path: &str) -> String {
     }
 }
 
-/// Whether attributes say that something is for tests or for a schedule explorer alone.
+/// Whether attributes restrict an item to tests or to a schedule explorer.
 pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
@@ -293,7 +310,7 @@ pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// A condition without what stands in its `not(..)`.
+/// A condition without the parts inside `not(..)`.
 fn without_denied(condition: &str) -> String {
     let condition = condition.replace("not (", "not(");
     let Some(at) = condition.find("not(") else {

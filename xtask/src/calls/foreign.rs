@@ -1,8 +1,8 @@
-//! What the methods of the standard library give, for the types that stand between ours.
+//! The result types of the methods of the standard library, for types that connect ours.
 
 use super::types::Ty;
 
-/// Names that unknown types of others have too: they lead nowhere where the type is unknown.
+/// Names that unknown foreign types have too: they are not followed if the type is unknown.
 pub(crate) const COMMON: &[&str] = &[
     "add",
     "all",
@@ -156,7 +156,7 @@ pub(crate) const COMMON: &[&str] = &[
     "zip",
 ];
 
-/// What the elements of `ty` are, if it is a sequence.
+/// The type of the elements of `ty`, if it is a sequence.
 pub(crate) fn element(ty: &Ty) -> Ty {
     match ty {
         Ty::Foreign(name, _) => match name.as_str() {
@@ -168,7 +168,7 @@ pub(crate) fn element(ty: &Ty) -> Ty {
     }
 }
 
-/// What a closure that is passed to method `name` of `ty` is given.
+/// The argument of a closure that is passed to method `name` of `ty`.
 pub(crate) fn closure_parameters(ty: &Ty, name: &str) -> Vec<Ty> {
     let Ty::Foreign(head, _) = ty else {
         return Vec::new();
@@ -191,7 +191,7 @@ pub(crate) fn closure_parameters(ty: &Ty, name: &str) -> Vec<Ty> {
     }
 }
 
-/// What method `name` of the foreign type `ty` gives; `closure` is what its closure gives.
+/// The result of method `name` of the foreign type `ty`; `closure` is the result of its closure.
 pub(crate) fn method(ty: &Ty, name: &str, closure: Option<&Ty>) -> Ty {
     if matches!(
         name,
@@ -299,7 +299,7 @@ fn of_iterator(ty: &Ty, name: &str, closure: Option<&Ty>) -> Ty {
     }
 }
 
-/// What a call of another's function gives.
+/// The result of a call of a foreign function.
 pub(crate) fn call(names: &[String], given: Vec<Ty>) -> Ty {
     let first = given.into_iter().next().unwrap_or(Ty::Unknown);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -1,15 +1,15 @@
 //! The calls between the files of a crate: circles, what would open them, and the order.
 
+use super::definitions::Definitions;
 use super::walk::Calls;
-use super::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call: who calls whom, as indices of functions.
+/// A call: the caller and the callee, as indices of functions.
 pub(crate) type Call = (usize, usize);
 
 /// The files of one crate and the calls between them.
 pub(crate) struct Graph {
-    /// The files, as indices of the world's.
+    /// The files, as indices into the files of the definitions.
     pub(crate) files: Vec<usize>,
     /// The calls from a file to another one of the crate.
     pub(crate) edges: BTreeMap<(usize, usize), Vec<Call>>,
@@ -17,14 +17,14 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// The calls between the files of `krate`.
-    pub(crate) fn of(world: &World, calls: &[Calls], krate: &str) -> Graph {
-        let own = |file: &usize| world.files[*file].krate == krate;
-        let files = (0..world.files.len()).filter(own).collect();
+    pub(crate) fn of(definitions: &Definitions, calls: &[Calls], krate: &str) -> Graph {
+        let own = |file: &usize| definitions.files[*file].krate == krate;
+        let files = (0..definitions.files.len()).filter(own).collect();
         let mut edges: BTreeMap<(usize, usize), Vec<Call>> = BTreeMap::new();
         for (caller, calls) in calls.iter().enumerate() {
             for &callee in &calls.known {
-                let from = world.functions[caller].file;
-                let to = world.functions[callee].file;
+                let from = definitions.functions[caller].file;
+                let to = definitions.functions[callee].file;
                 if from != to && own(&from) && own(&to) {
                     edges.entry((from, to)).or_default().push((caller, callee));
                 }
@@ -39,8 +39,8 @@ impl Graph {
         edges.map(|((_, to), _)| *to)
     }
 
-    /// Every group of files that reach each other, and every file alone that is in none; a group
-    /// comes after those that it calls.
+    /// Every group of files that reach each other, and every other file as a group of its own. A
+    /// group comes after the groups that it calls.
     pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
         let mut search = Search {
             graph: self,
@@ -62,7 +62,8 @@ impl Graph {
         groups.filter(|group| group.len() > 1).collect()
     }
 
-    /// The groups by layer: the first calls nobody, and each calls only those before it.
+    /// The groups by layer: the groups of the first layer call no others, and each layer calls only
+    /// layers before it.
     pub(crate) fn layers(&self) -> Vec<Vec<Vec<usize>>> {
         let mut layers: Vec<Vec<Vec<usize>>> = Vec::new();
         let mut layer_of: BTreeMap<usize, usize> = BTreeMap::new();
@@ -79,7 +80,7 @@ impl Graph {
         layers
     }
 
-    /// An order of the files of `circle`, callers first, in which few calls lead back.
+    /// An order of the files of `circle`, callers first, with few calls that lead back.
     pub(crate) fn order(&self, circle: &[usize]) -> Vec<usize> {
         let mut order = circle.to_vec();
         order.sort_by_key(|&file| {
@@ -90,7 +91,7 @@ impl Graph {
             };
             self.edges.iter().map(ways).sum::<i64>()
         });
-        // Each file moves to where it is best, until none gains by it.
+        // Each file moves to its best position, until no move is an improvement.
         loop {
             let before = self.back_calls(&order);
             for &file in circle {
@@ -136,7 +137,7 @@ impl Graph {
 /// Tarjan's search for strongly connected components.
 struct Search<'a> {
     graph: &'a Graph,
-    /// When a file was first met, and the earliest open one that it reaches.
+    /// When a file was first visited, and the earliest open file that it reaches.
     seen: BTreeMap<usize, (usize, usize)>,
     stack: Vec<usize>,
     groups: Vec<Vec<usize>>,
@@ -166,7 +167,7 @@ impl Search<'_> {
     }
 }
 
-/// What `start` reaches by calls of functions that `follows`, itself included.
+/// The files that `start` reaches by calls of functions that `follows` accepts, itself included.
 pub(crate) fn journey(
     calls: &[Calls],
     start: usize,

@@ -1,4 +1,4 @@
-//! The journeys of the code map: which methods of the flows each passes.
+//! The journeys of the code map: the methods of the flows that each one passes.
 
 use super::code::Code;
 use super::graph::journey;
@@ -6,12 +6,12 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Where each journey begins and ends.
+/// The file that lists where each journey begins and ends.
 pub(crate) const LIST: &str = "xtask/journeys.toml";
 /// The page that shows what they pass, and the heading of the block.
 pub(crate) const MAP: &str = "ARCHITECTURE.md";
 pub(crate) const HEADING: &str = "### What they pass";
-/// More methods, or files, than a reader keeps in mind.
+/// Limits on methods and files: a reader cannot keep more in mind.
 pub(crate) const MOST_METHODS: usize = 60;
 pub(crate) const MOST_FILES: usize = 8;
 
@@ -40,11 +40,11 @@ struct Plan {
     name: String,
     /// The method that it begins with.
     from: String,
-    /// The methods that it calls and that are not followed.
+    /// The methods that it calls but that are not followed.
     up_to: Vec<String>,
 }
 
-/// What a journey passes.
+/// The code that a journey passes.
 pub(crate) struct Journey {
     /// The heading of its drawing.
     pub(crate) name: String,
@@ -88,7 +88,7 @@ impl Journey {
         lines.join("\n") + "\n"
     }
 
-    /// How much it would be if every accessor and every error path counted.
+    /// The numbers if every accessor and every error path counted.
     pub(crate) fn of_all(&self) -> String {
         let (functions, files) = self.all;
         format!("  (in all {functions} functions in {files} files)\n")
@@ -96,7 +96,7 @@ impl Journey {
 }
 
 impl Code {
-    /// The journeys that `list` names; the error says what is wrong with it.
+    /// The journeys that `list` names; the error describes the problem.
     pub(crate) fn journeys(&self, list: &str) -> Result<Vec<Journey>, String> {
         let list = toml::from_str::<List>(list).map_err(|error| error.message().to_owned())?;
         list.journey
@@ -109,8 +109,10 @@ impl Code {
         let start = self.function(&plan.from)?;
         let ends = plan.up_to.iter().map(|name| self.function(name));
         let ends = ends.collect::<Result<BTreeSet<usize>, String>>()?;
-        let (world, own) = (&self.world, |index: usize| self.world.krate(index) == CRATE);
-        let functions = &world.functions;
+        let (definitions, own) = (&self.definitions, |index: usize| {
+            self.definitions.krate(index) == CRATE
+        });
+        let functions = &definitions.functions;
         let mut met = BTreeSet::new();
         let is_past = |index: usize| {
             own(index) && self.short_path(functions[index].file).starts_with(HISTORY)
@@ -135,7 +137,7 @@ impl Code {
             let file = self.short_path(functions[index].file);
             let name = &functions[index].name;
             if !own(index) {
-                let krate = world.krate(index).strip_prefix("forebay-");
+                let krate = definitions.krate(index).strip_prefix("forebay-");
                 files.extend(krate.map(|krate| format!("{krate}/{file}")));
                 continue;
             }

@@ -1,20 +1,20 @@
-//! What is known of fields, methods and elements of a type.
+//! The types of fields, methods and elements of a type.
 
+use super::definitions::{Definitions, Scope};
 use super::foreign;
 use super::types::Ty;
-use super::world::{Scope, World};
 
-/// What came of a look for a method.
+/// The result of a lookup of a method.
 pub(crate) enum Found {
     /// This function, of this type.
     One(usize, Ty),
-    /// Nothing of ours.
+    /// Nothing in this workspace.
     None,
-    /// It may be that of several types.
+    /// A method that several types have.
     Several,
 }
 
-impl World {
+impl Definitions {
     /// Method `name` of `ty`, called in `scope`.
     pub(crate) fn method_in(&self, scope: &Scope, ty: &Ty, name: &str) -> Found {
         let found = |on: &Ty| Some((self.method(on, name)?, on.clone()));
@@ -29,18 +29,18 @@ impl World {
         found.map_or(Found::None, |(index, on)| Found::One(index, on))
     }
 
-    /// The method `name` of the one type of ours that has such a thing.
+    /// The method `name` of the only type of ours that has one.
     fn by_name(&self, scope: &Scope, name: &str) -> Found {
         if foreign::COMMON.contains(&name) {
             return Found::None;
         }
-        let own = World::crate_of(&scope.module);
+        let own = Definitions::crate_of(&scope.module);
         let (Some(seen), Some(all)) = (self.sees.get(own), self.owners.get(name)) else {
             return Found::None;
         };
         let owners = all
             .iter()
-            .filter(|head| seen.contains(World::crate_of(head)));
+            .filter(|head| seen.contains(Definitions::crate_of(head)));
         let owners: Vec<&String> = owners.collect();
         let from_macro = self.from_macros.contains(&format!("{own} {name}"));
         match owners.as_slice() {
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// The type of a field of `base`, or of what it leads to.
+    /// The type of a field of `base`, or of the type that it dereferences to.
     pub(crate) fn field_of(&self, base: &Ty, name: &str) -> Ty {
         match base {
             Ty::Tuple(parts) => {
@@ -67,7 +67,7 @@ impl World {
                 };
                 if let Some(ty) = def.fields.get(name) {
                     let all = def.parameters.iter().cloned();
-                    // Within the type itself its parameters stay what they are.
+                    // Within the type itself its parameters stay as they are.
                     let known: Vec<_> = all.zip(arguments.iter().cloned()).collect();
                     return ty.with(&known);
                 }
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// What function `index` gives when it is called on `ty` with `given`.
+    /// The result of function `index` when it is called on `ty` with the arguments `given`.
     pub(crate) fn output(&self, index: usize, ty: &Ty, given: &[Ty]) -> Ty {
         let function = &self.functions[index];
         let mut known: Vec<(String, Ty)> = Vec::new();
@@ -106,7 +106,7 @@ impl World {
         function.output.with(&known)
     }
 
-    /// What the elements of `ty` are, if it is a sequence.
+    /// The type of the elements of `ty`, if it is a sequence.
     pub(crate) fn element(&self, ty: &Ty) -> Ty {
         let Some(head) = ty.head() else {
             return Ty::Unknown;
@@ -115,7 +115,7 @@ impl World {
         items.cloned().unwrap_or_else(|| foreign::element(ty))
     }
 
-    /// What of the standard library a type of ours is too: an iterator, or what it leads to.
+    /// The standard type that a type of ours also acts as: an iterator, or its `Deref` target.
     pub(crate) fn beneath(&self, ty: &Ty) -> Ty {
         let Ty::Ours(path, _) = ty else {
             return ty.clone();
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-/// What the names of a type's parameters are, from the types of arguments.
+/// The values of a type's parameters, inferred from the types of arguments.
 fn learn(wanted: &Ty, given: &Ty, known: &mut Vec<(String, Ty)>) {
     match (wanted, given) {
         (_, Ty::Unknown) => {}

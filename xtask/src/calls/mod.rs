@@ -1,17 +1,18 @@
 //! The calls between files: functions and methods, not only imports.
 //!
-//! The sources are parsed, and each call is followed to the function that it is of. A path is
-//! followed through `use` and modules. A method is looked up in the type of what it is called on,
-//! as far as declared types, fields, signatures and the commonest methods of the standard library
-//! give it; where they do not, in the one type of ours that has a method of this name, unless
-//! types of others have one too. What is left is counted: `cargo xtask calls --unresolved`.
+//! The sources are parsed, and each call is resolved to a function. A path is followed through
+//! `use` and modules. A method is looked up in the type that it is called on, if that type follows
+//! from declared types, fields, signatures and the most common methods of the standard library.
+//! Otherwise it is looked up in the only type of ours that has a method with this name, unless
+//! foreign types have one too. The unresolved calls are counted: `cargo xtask calls --unresolved`.
 //!
-//! A method of a trait is in the file of the trait, unless the type that it is called on is known.
-//! Operators, `Drop` and macros of ours are not followed. Tests are left out.
+//! A method of a trait belongs to the file of the trait, unless the type that it is called on is
+//! known. Operators, `Drop` and our own macros are not followed. Tests are left out.
 
 mod code;
 mod collect;
 mod define;
+mod definitions;
 mod foreign;
 mod graph;
 pub(crate) mod journeys;
@@ -23,18 +24,17 @@ mod report;
 mod tests;
 mod types;
 mod walk;
-mod world;
 
 use crate::error::TaskError;
 use crate::source::{Source, load, repository};
 
 pub(crate) use code::Code;
 
-/// How `cargo xtask calls` is called.
+/// The usage of `cargo xtask calls`.
 pub(crate) const USAGE: &str = "calls [--circles | --unresolved] [CRATE] | calls FILE | \
      calls --journey Type::method | calls --journeys [--write]";
 
-/// Prints what `words` ask for; the error of the inner result says what is wrong with them.
+/// Prints the answer to `words`; the error of the inner result describes a bad call.
 pub(crate) fn run(words: &[&str]) -> Result<Result<(), String>, TaskError> {
     let sources = load(&repository()?)?;
     let code = match Code::read(&sources) {
@@ -70,7 +70,7 @@ pub(crate) fn run(words: &[&str]) -> Result<Result<(), String>, TaskError> {
     Ok(Ok(()))
 }
 
-/// What the journeys pass; `--write` puts it into the code map.
+/// The methods that the journeys pass; `--write` puts them into the code map.
 fn journeys(sources: &[Source], code: &Code, words: &[&str]) -> Result<String, String> {
     let text = |path: &str| {
         let source = sources.iter().find(|source| source.path == path);

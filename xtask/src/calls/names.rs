@@ -1,13 +1,13 @@
-//! What a path means where it is read: `use`, modules, types of ours and of others.
+//! The meaning of a path in its scope: `use`, modules, our types and foreign ones.
 
+use super::definitions::{Definitions, Scope};
 use super::types::Ty;
-use super::world::{Scope, World};
 use syn::punctuated::Punctuated;
 
-/// Imports of imports that are followed; more is a circle.
+/// The most imports of imports that are followed; more would be a circle.
 const DEPTH: usize = 12;
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Module(String),
@@ -20,20 +20,20 @@ pub(crate) enum Item {
     Variant(String, String),
     /// A method, and the type that its `Self` is.
     Method(usize, Ty),
-    /// Something of another's, by its last name.
+    /// Something foreign, by its last name.
     Foreign(String),
 }
 
-/// Which of the things of one name is meant.
+/// The kind of item that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A module, a type or a trait.
     Space,
-    /// A function, a constant, or what makes a value of a type.
+    /// A function, a constant, or a constructor of a value.
     Value,
 }
 
-impl World {
+impl Definitions {
     /// What `names` leads to from `scope`.
     pub(crate) fn find(&self, scope: &Scope, names: &[String], kind: Kind) -> Option<Item> {
         if names.first().is_some_and(|first| first == "Self") {
@@ -60,7 +60,7 @@ impl World {
         let depth = depth.checked_sub(1)?;
         let (first, rest) = names.split_first()?;
         let mut at = match first.as_str() {
-            "crate" => Item::Module(World::crate_of(module).to_owned()),
+            "crate" => Item::Module(Definitions::crate_of(module).to_owned()),
             "self" => Item::Module(module.to_owned()),
             "super" => Item::Module(parent(module)),
             name => {
@@ -96,11 +96,11 @@ impl World {
     }
 
     fn sees(&self, module: &str, name: &str) -> bool {
-        let own = World::crate_of(module);
+        let own = Definitions::crate_of(module);
         self.sees.get(own).is_some_and(|seen| seen.contains(name))
     }
 
-    /// What `name` is in `module`, by itself or by `use`.
+    /// The meaning of `name` in `module`, by definition or by `use`.
     fn declared(&self, module: &str, name: &str, kind: Kind, depth: usize) -> Option<Item> {
         let path = format!("{module}::{name}");
         if let Some(item) = self.own(&path, kind) {
@@ -109,7 +109,7 @@ impl World {
         let here = self.modules.get(module)?;
         let depth = depth.checked_sub(1)?;
         for (_, target) in here.imports.iter().filter(|(local, _)| local == name) {
-            // `use x::y` in a module that has a `y` is not a way to itself.
+            // `use x::y` in a module that contains a `y` does not lead to itself.
             match self.resolve(module, target, kind, depth) {
                 Some(item) if fits(&item, kind) => return Some(item),
                 _ => {}
@@ -195,7 +195,7 @@ impl World {
             .or_else(|| supers.iter().find_map(|upper| self.of_trait(upper, name)))
     }
 
-    /// The type `ty` as it is read in `scope`.
+    /// The type `ty` as read in `scope`.
     pub(crate) fn convert(&self, scope: &Scope, ty: &syn::Type) -> Ty {
         match ty {
             syn::Type::Reference(inner) => self.convert(scope, &inner.elem),
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// What a function with `output` gives.
+    /// The type that a function with `output` returns.
     pub(crate) fn returned(&self, scope: &Scope, output: &syn::ReturnType) -> Ty {
         match output {
             syn::ReturnType::Default => Ty::Tuple(Vec::new()),
@@ -319,7 +319,7 @@ pub(crate) fn names(path: &syn::Path) -> Vec<String> {
         .collect()
 }
 
-/// Whatever has all of `bounds`.
+/// A type that satisfies all of `bounds`.
 fn one_of(bounds: &[Ty]) -> Ty {
     let ours = bounds.iter().filter_map(|bound| match bound {
         Ty::Trait(paths) => Some(paths.clone()),

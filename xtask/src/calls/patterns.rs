@@ -15,7 +15,7 @@ impl Walker<'_> {
                 }
             }
             syn::Pat::Type(typed) => {
-                let declared = self.world.convert(self.scope, &typed.ty);
+                let declared = self.definitions.convert(self.scope, &typed.ty);
                 let ty = if is_partial(&declared) { ty } else { &declared };
                 self.bind(&typed.pat, ty);
             }
@@ -67,7 +67,10 @@ impl Walker<'_> {
 
     /// The type that a pattern names, and what stands before the names of its fields.
     fn variant(&self, path: &syn::Path) -> Option<(String, String)> {
-        match self.world.find(self.scope, &names(path), Kind::Space)? {
+        match self
+            .definitions
+            .find(self.scope, &names(path), Kind::Space)?
+        {
             Item::Type(path) => Some((path, String::new())),
             Item::Variant(path, variant) => Some((path, format!("{variant}."))),
             _ => None,
@@ -80,7 +83,9 @@ impl Walker<'_> {
                 Ty::Ours(own, _) if own == named => ty.clone(),
                 _ => Ty::Ours(named.clone(), Vec::new()),
             };
-            return self.world.field_of(&base, &format!("{before}{member}"));
+            return self
+                .definitions
+                .field_of(&base, &format!("{before}{member}"));
         }
         match names(path).last().map(String::as_str) {
             Some("Some" | "Ok" | "Ready" | "Break") => ty.argument(0),

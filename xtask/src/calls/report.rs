@@ -79,15 +79,15 @@ impl Code {
             } else {
                 String::new()
             };
-            let caller = &self.world.functions[caller].name;
-            let callee = &self.world.functions[callee].name;
+            let caller = &self.definitions.functions[caller].name;
+            let callee = &self.definitions.functions[callee].name;
             line(text, format_args!("        {caller} -> {callee}{times}"));
         }
     }
 
     /// Who calls the file at `path` and whom it calls.
     pub(super) fn neighbours(&self, path: &str) -> Result<String, String> {
-        let files = &self.world.files;
+        let files = &self.definitions.files;
         let all = (0..files.len()).filter(|&file| Path::new(&files[file].path).ends_with(path));
         let found: Vec<usize> = all.collect();
         let [file] = found.as_slice() else {
@@ -118,9 +118,9 @@ impl Code {
 
     /// The methods that the one named `name` reaches in its crate, by file.
     pub(super) fn journey(&self, name: &str) -> Result<String, String> {
-        let functions = &self.world.functions;
+        let functions = &self.definitions.functions;
         let start = self.function(name)?;
-        let is_own = |index| self.world.krate(index) == self.world.krate(start);
+        let is_own = |index| self.definitions.krate(index) == self.definitions.krate(start);
         let reached = journey(&self.calls, start, is_own);
         let mut by_file: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for &index in &reached {
@@ -144,12 +144,12 @@ impl Code {
 
     /// The one function that is named `name`, or `name in path`.
     pub(super) fn function(&self, name: &str) -> Result<usize, String> {
-        let functions = &self.world.functions;
+        let functions = &self.definitions.functions;
         let shown = |index: usize| {
             let function = &functions[index];
             format!(
                 "{} in {}",
-                function.name, self.world.files[function.file].path
+                function.name, self.definitions.files[function.file].path
             )
         };
         let all = (0..functions.len()).filter(|&i| functions[i].name == name || shown(i) == name);
@@ -169,7 +169,7 @@ impl Code {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let mut known = 0;
         for (index, calls) in self.calls.iter().enumerate() {
-            if self.world.krate(index) == krate {
+            if self.definitions.krate(index) == krate {
                 known += calls.known.len();
                 for name in &calls.unknown {
                     *counts.entry(name).or_default() += 1;

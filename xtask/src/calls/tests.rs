@@ -18,7 +18,7 @@ fn calls_in(text: &str) -> Vec<String> {
 }
 
 fn calls(code: &Code) -> Vec<String> {
-    let name = |index: usize| &code.world.functions[index].name;
+    let name = |index: usize| &code.definitions.functions[index].name;
     let all = code.calls.iter().enumerate().flat_map(|(caller, calls)| {
         let called = calls.known.iter();
         called.map(move |&callee| format!("{} -> {}", name(caller), name(callee)))
@@ -340,7 +340,7 @@ fn a_file_has_callers_and_callees() {
 #[test]
 fn a_journey_reaches_what_it_calls() {
     let code = code(&CIRCLE);
-    let functions = &code.world.functions;
+    let functions = &code.definitions.functions;
     let start = functions.iter().position(|f| f.name == "b::b").unwrap();
     let reached = journey(&code.calls, start, |_| true);
     let names: Vec<&str> = reached

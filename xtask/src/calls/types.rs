@@ -1,18 +1,18 @@
-//! Types as far as the calls need them: what a method is looked up in.
+//! Types, as far as the calls need them: a method is looked up in a type.
 //!
-//! References, `Arc`, `Box` and guards are not told from what they lead to: a method is looked up
-//! in the same place either way.
+//! References, `Arc`, `Box` and guards are not distinguished from their targets: a method is looked
+//! up in the same place either way.
 
-/// What is known of the type of an expression.
+/// The known type of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ty {
-    /// Nothing is known.
+    /// Unknown.
     Unknown,
-    /// A type of ours, by its whole path, and its arguments.
+    /// A type of ours, by its full path, and its arguments.
     Ours(String, Vec<Ty>),
-    /// Whatever implements these traits of ours.
+    /// Any type that implements these traits of ours.
     Trait(Vec<String>),
-    /// A type of somebody else, by its last name, and its arguments.
+    /// A foreign type, by its last name, and its arguments.
     Foreign(String, Vec<Ty>),
     /// Several values.
     Tuple(Vec<Ty>),
@@ -44,7 +44,7 @@ impl Ty {
         if POINTERS.contains(&name) {
             return arguments.pop().unwrap_or(Ty::Unknown);
         }
-        // What is known of these is the same.
+        // The known facts about these types are the same.
         let name = match name {
             "VecDeque" | "BTreeSet" | "BinaryHeap" | "SmallVec" => "Vec",
             "RwLock" | "RefCell" => "Mutex",
@@ -80,7 +80,7 @@ impl Ty {
         }
     }
 
-    /// This type with each parameter replaced by what `known` has for it.
+    /// This type with each parameter replaced by its value in `known`.
     pub(crate) fn with(&self, known: &[(String, Ty)]) -> Ty {
         let all = |types: &[Ty]| types.iter().map(|ty| ty.with(known)).collect();
         match self {

@@ -1,39 +1,39 @@
-//! Reads the bodies of functions: which call of which, as far as the types can be seen.
+//! Reads the bodies of functions to find the calls in them, as far as the types can be inferred.
 
+use super::definitions::{Definitions, Function, Scope};
 use super::foreign;
 use super::lookup::Found;
 use super::names::{Item, Kind, names};
 use super::types::Ty;
-use super::world::{Function, Scope, World};
 use syn::parse::{Parse as _, Parser as _};
 use syn::punctuated::Punctuated;
 
-/// What one function calls.
+/// The calls of one function.
 #[derive(Default)]
 pub(crate) struct Calls {
     /// The functions that it calls, once for each call.
     pub(crate) known: Vec<usize>,
-    /// The methods that may be those of several types of ours.
+    /// Methods that several types of ours have.
     pub(crate) unknown: Vec<String>,
     /// The constants that it reads, as the functions that compute them.
     constants: Vec<usize>,
-    /// It has a function or a closure as a value.
+    /// It uses a function or a closure as a value.
     holds: bool,
 }
 
-/// What every function of the world calls, in their order.
-pub(crate) fn calls(world: &World) -> Vec<Calls> {
+/// The calls of every function of the definitions, in their order.
+pub(crate) fn calls(definitions: &Definitions) -> Vec<Calls> {
     let of = |function| {
-        let mut walker = Walker::new(world, function);
+        let mut walker = Walker::new(definitions, function);
         walker.block(&function.body);
         walker.calls
     };
-    let mut all: Vec<Calls> = world.functions.iter().map(of).collect();
+    let mut all: Vec<Calls> = definitions.functions.iter().map(of).collect();
     call_tables(&mut all);
     all
 }
 
-/// Reading a constant that holds functions, a table of them, is taken for a call of it.
+/// Reading a constant that contains functions, such as a table, counts as a call of it.
 fn call_tables(all: &mut [Calls]) {
     // A table of tables holds what they hold.
     loop {
@@ -55,19 +55,19 @@ fn call_tables(all: &mut [Calls]) {
     }
 }
 
-/// One function that is read.
+/// The function that is being read.
 pub(super) struct Walker<'w> {
-    pub(super) world: &'w World,
+    pub(super) definitions: &'w Definitions,
     pub(super) scope: &'w Scope,
-    /// The variables, the latest last.
+    /// The variables, the latest one last.
     pub(super) variables: Vec<(String, Ty)>,
     calls: Calls,
 }
 
 impl<'w> Walker<'w> {
-    fn new(world: &'w World, function: &'w Function) -> Walker<'w> {
+    fn new(definitions: &'w Definitions, function: &'w Function) -> Walker<'w> {
         let mut walker = Walker {
-            world,
+            definitions,
             scope: &function.scope,
             variables: Vec::new(),
             calls: Calls::default(),
@@ -81,7 +81,7 @@ impl<'w> Walker<'w> {
         walker
     }
 
-    /// What a block gives.
+    /// The type of a block's value.
     fn block(&mut self, statements: &[syn::Stmt]) -> Ty {
         let before = self.variables.len();
         let mut last = Ty::Tuple(Vec::new());
@@ -112,7 +112,7 @@ impl<'w> Walker<'w> {
         self.bind(&local.pat, &given);
     }
 
-    /// The type of an expression; what it calls is noted on the way.
+    /// The type of an expression; the calls in it are recorded on the way.
     fn ty(&mut self, expression: &syn::Expr) -> Ty {
         match expression {
             syn::Expr::Path(path) => self.path(path),
@@ -131,7 +131,7 @@ impl<'w> Walker<'w> {
             }
             syn::Expr::Cast(inner) => {
                 self.ty(&inner.expr);
-                self.world.convert(self.scope, &inner.ty)
+                self.definitions.convert(self.scope, &inner.ty)
             }
             syn::Expr::Closure(closure) => Ty::of("Closure", self.closure(closure, &[])),
             syn::Expr::Struct(inner) => self.literal(inner),
@@ -150,7 +150,7 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// The type of an expression that puts others together.
+    /// The type of an expression that combines others.
     fn of_parts(&mut self, expression: &syn::Expr) -> Ty {
         match expression {
             syn::Expr::Tuple(inner) => {
@@ -183,21 +183,21 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// The type of an expression that decides what comes next.
+    /// The type of an expression that controls the flow.
     fn of_branches(&mut self, expression: &syn::Expr) -> Ty {
         let before = self.variables.len();
         match expression {
             syn::Expr::If(inner) => return self.condition(inner),
             syn::Expr::Match(inner) => return self.choice(inner),
             syn::Expr::Let(inner) => {
-                // Its variables last as long as what it is the condition of.
+                // Its variables live as long as the expression whose condition it is.
                 let given = self.ty(&inner.expr);
                 self.bind(&inner.pat, &given);
                 return Ty::Unknown;
             }
             syn::Expr::ForLoop(inner) => {
                 let over = self.ty(&inner.expr);
-                let one = self.world.element(&over);
+                let one = self.definitions.element(&over);
                 self.bind(&inner.pat, &one);
                 self.block(&inner.body.stmts);
             }
@@ -268,19 +268,19 @@ impl<'w> Walker<'w> {
             self.ty(rest);
         }
         match self
-            .world
+            .definitions
             .find(self.scope, &names(&inner.path), Kind::Space)
         {
             Some(Item::Type(path) | Item::Variant(path, _)) => match &self.scope.self_ty {
                 Some(Ty::Ours(own, arguments)) if *own == path => Ty::Ours(path, arguments.clone()),
                 _ => Ty::Ours(path, Vec::new()),
             },
-            Some(Item::Alias(path)) => self.world.aliases[&path].1.clone(),
+            Some(Item::Alias(path)) => self.definitions.aliases[&path].1.clone(),
             _ => Ty::Unknown,
         }
     }
 
-    /// A closure that is given `given`: what it gives.
+    /// The result of a closure with the arguments `given`.
     fn closure(&mut self, closure: &syn::ExprClosure, given: &[Ty]) -> Ty {
         self.calls.holds = true;
         let before = self.variables.len();
@@ -292,7 +292,7 @@ impl<'w> Walker<'w> {
         self.variables.truncate(before);
         match &closure.output {
             syn::ReturnType::Default => body,
-            output @ syn::ReturnType::Type(..) => self.world.returned(self.scope, output),
+            output @ syn::ReturnType::Type(..) => self.definitions.returned(self.scope, output),
         }
     }
 
@@ -311,10 +311,13 @@ impl<'w> Walker<'w> {
             Some(Item::Function(index) | Item::Method(index, _)) => {
                 self.calls.known.push(index);
                 self.calls.holds = true;
-                Ty::of("Closure", self.world.functions[index].output.with(&[]))
+                Ty::of(
+                    "Closure",
+                    self.definitions.functions[index].output.with(&[]),
+                )
             }
             Some(Item::Constant(path)) => {
-                let (ty, index) = &self.world.constants[&path];
+                let (ty, index) = &self.definitions.constants[&path];
                 self.calls.constants.push(*index);
                 ty.clone()
             }
@@ -326,12 +329,12 @@ impl<'w> Walker<'w> {
     fn item(&self, path: &syn::ExprPath) -> Option<Item> {
         let all = names(&path.path);
         let Some(qualified) = &path.qself else {
-            return self.world.find(self.scope, &all, Kind::Value);
+            return self.definitions.find(self.scope, &all, Kind::Value);
         };
-        let ty = self.world.convert(self.scope, &qualified.ty);
+        let ty = self.definitions.convert(self.scope, &qualified.ty);
         let name = all.last()?;
-        let own = self.world.member(&ty, name);
-        own.or_else(|| self.world.find(self.scope, &all, Kind::Value))
+        let own = self.definitions.member(&ty, name);
+        own.or_else(|| self.definitions.find(self.scope, &all, Kind::Value))
     }
 
     fn call(&mut self, call: &syn::ExprCall) -> Ty {
@@ -351,19 +354,19 @@ impl<'w> Walker<'w> {
         match item {
             Some(Item::Function(index)) => {
                 self.calls.known.push(index);
-                self.world.output(index, &Ty::Unknown, &given)
+                self.definitions.output(index, &Ty::Unknown, &given)
             }
             Some(Item::Method(index, ty)) => {
                 self.calls.known.push(index);
-                self.world.output(index, &ty, &given)
+                self.definitions.output(index, &ty, &given)
             }
             Some(Item::Type(path) | Item::Variant(path, _)) => Ty::Ours(path, Vec::new()),
-            Some(Item::Alias(path)) => self.world.aliases[&path].1.clone(),
+            Some(Item::Alias(path)) => self.definitions.aliases[&path].1.clone(),
             _ => foreign::call(&names(&path.path), given),
         }
     }
 
-    /// The types of arguments; closures among them are given `given`.
+    /// The types of arguments; closures among them get `given`.
     fn arguments(&mut self, all: &Punctuated<syn::Expr, syn::Token![,]>, given: &[Ty]) -> Vec<Ty> {
         let of = |argument: &syn::Expr| match argument {
             syn::Expr::Closure(closure) => Ty::of("Closure", self.closure(closure, given)),
@@ -378,7 +381,7 @@ impl<'w> Walker<'w> {
             syn::Member::Named(name) => name.to_string(),
             syn::Member::Unnamed(index) => index.index.to_string(),
         };
-        self.world.field_of(&base, &name)
+        self.definitions.field_of(&base, &name)
     }
 
     fn awaited(&mut self, ty: &Ty) -> Ty {
@@ -390,10 +393,17 @@ impl<'w> Walker<'w> {
         let (Ty::Ours(..), Some(head)) = (ty, ty.head()) else {
             return Ty::Unknown;
         };
-        if let Some(&index) = self.world.methods.get(&(head.clone(), "poll".to_owned())) {
+        if let Some(&index) = self
+            .definitions
+            .methods
+            .get(&(head.clone(), "poll".to_owned()))
+        {
             self.calls.known.push(index);
         }
-        let output = self.world.associated.get(&(head, "Output".to_owned()));
+        let output = self
+            .definitions
+            .associated
+            .get(&(head, "Output".to_owned()));
         output.cloned().unwrap_or(Ty::Unknown)
     }
 
@@ -403,13 +413,13 @@ impl<'w> Walker<'w> {
         if let Some((index, on)) = self.method(&receiver, &name) {
             let given = self.arguments(&call.args, &[]);
             self.calls.known.push(index);
-            return self.world.output(index, &on, &given);
+            return self.definitions.output(index, &on, &given);
         }
         if matches!(receiver, Ty::Ours(..)) && matches!(name.as_str(), "unwrap" | "expect") {
             // A lock gave its value at once here, and not whether its holder panicked.
             return receiver;
         }
-        let target = self.world.beneath(&receiver);
+        let target = self.definitions.beneath(&receiver);
         let given = foreign::closure_parameters(&target, &name);
         let types = self.arguments(&call.args, &given);
         let is_closure = |ty: &&Ty| matches!(ty, Ty::Foreign(name, _) if name == "Closure");
@@ -418,7 +428,7 @@ impl<'w> Walker<'w> {
             && let Some(turbofish) = &call.turbofish
             && let Some(syn::GenericArgument::Type(ty)) = turbofish.args.first()
         {
-            let collected = self.world.convert(self.scope, ty);
+            let collected = self.definitions.convert(self.scope, ty);
             return match collected.argument(0) {
                 Ty::Unknown => foreign::method(&target, &name, None),
                 _ => collected,
@@ -429,7 +439,7 @@ impl<'w> Walker<'w> {
 
     /// Method `name` of `ty` and the type that it was found in.
     fn method(&mut self, ty: &Ty, name: &str) -> Option<(usize, Ty)> {
-        match self.world.method_in(self.scope, ty, name) {
+        match self.definitions.method_in(self.scope, ty, name) {
             Found::One(index, on) => Some((index, on)),
             Found::None => None,
             Found::Several => {

@@ -52,7 +52,7 @@ pub(super) fn check(sources: &[Source], code: &Code) -> Vec<Finding> {
             if let Some(index) = known.iter().position(within) {
                 left[index].push(files);
             } else {
-                let path = &code.world.files[circle[0]].path;
+                let path = &code.definitions.files[circle[0]].path;
                 findings.push(at(path, 1, unknown(krate, &files, &known)));
             }
         }

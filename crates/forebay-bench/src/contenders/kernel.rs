@@ -1,4 +1,4 @@
-//! The kernel's page cache: buffered files by ordinary system calls, by io_uring where many
+//! The kernel's page cache: buffered files by ordinary system calls, and by io_uring where many
 //! requests are in flight.
 
 use super::floor::{RawRing, read_missing};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The contender that is the kernel.
 pub(crate) struct Kernel {
     layout: Layout,
-    /// The cached sets of the phases hit and dirty, the files of the phase commit.
+    /// The cached sets of the phases hit and dirty, or the files of the phase commit.
     sets: Vec<BufferedFile>,
     data: Option<BufferedFile>,
     slow: Option<(BufferedFile, SlowDevice)>,
@@ -48,22 +48,23 @@ impl Kernel {
         }
     }
 
-    /// Gives up all that is open, and its pages.
+    /// Closes all files, and drops their pages.
     fn leave(&mut self) -> Result<(), BenchError> {
         for file in self.sets.drain(..).chain(self.data.take()) {
             file.drop_pages()?;
         }
         if let Some((file, device)) = self.slow.take() {
-            // What is dirty for the slow disk would be written while others are measured.
+            // Pages that are dirty for the slow disk would otherwise be written while others are
+            // measured.
             device.lift()?;
             file.drop_pages()?;
         }
         Ok(())
     }
 
-    /// Opens the cached set and brings it into the page cache. For overwrites it is written in
-    /// random order page by page, which leaves it in small folios: overwriting 4 KiB of a large
-    /// folio costs the kernel thirty times as much, and would be a weak rival.
+    /// Opens the cached set and brings it into the page cache. For overwrites it is written page by
+    /// page in random order, which leaves it in small folios: overwriting 4 KiB of a large folio
+    /// costs the kernel thirty times as much, and the comparison would be unfair.
     fn open_sets(&mut self, preparation: &Preparation) -> Result<(), BenchError> {
         for path in self.layout.own_files(Who::Kernel, preparation) {
             let file = BufferedFile::open(&path)?;
@@ -111,7 +112,7 @@ impl Kernel {
         let data = self.data()?;
         let handles = vec![data.clone(); step.threads as usize];
         let samples = stream::run(handles, step, || data.sync())?;
-        // The next contender writes the same file directly and must not pay for what is left.
+        // The next contender writes the same file directly and must not pay for pages left here.
         data.drop_pages()?;
         Ok(samples)
     }
@@ -251,9 +252,9 @@ struct SlowKernelDisk(SlowDevice);
 
 impl SlowDisk for SlowKernelDisk {
     fn level(&mut self) -> Result<DirtyLevel, BenchError> {
-        let failed = || BenchError::System {
-            action: "read the dirty pages of the cgroup",
-            source: io::ErrorKind::Unsupported.into(),
+        let failed = || {
+            let action = "read the dirty pages of the cgroup";
+            BenchError::system(action)(io::ErrorKind::Unsupported.into())
         };
         Ok(DirtyLevel {
             dirty_pages: own_dirty_pages().ok_or_else(failed)?,
@@ -286,7 +287,7 @@ impl BufferedFile {
         })
     }
 
-    /// `error` as one of this file; only called when there is one, for it copies the path.
+    /// `error` as an error of this file. Call it only if there is one, because it copies the path.
     fn failed(&self, action: &'static str, error: impl Into<io::Error>) -> BenchError {
         BenchError::in_scratch(action, &self.path)(error.into())
     }
@@ -296,7 +297,7 @@ impl BufferedFile {
             .map_err(|refused| self.failed("advise on", refused))
     }
 
-    /// How far the system reads ahead of a reader in order, where it says so.
+    /// How far the system reads ahead of a reader in order, if it reports that.
     fn readahead_remark(&self) -> Option<String> {
         let device = self.file.metadata().ok()?.dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -314,7 +315,7 @@ impl BufferedFile {
             .map_err(|refused| self.failed("sync", refused))
     }
 
-    /// Makes the pages of the file clean and throws them out of the page cache.
+    /// Writes back the pages of the file and drops them from the page cache.
     fn drop_pages(&self) -> Result<(), BenchError> {
         self.sync()?;
         fadvise(&*self.file, 0, None, Advice::DontNeed)

@@ -1,5 +1,5 @@
-//! Who is measured: the cache of this repository, the kernel's page cache, and what the hardware
-//! gives without either.
+//! The contenders: the cache of this repository, the kernel's page cache, and the hardware without
+//! either.
 
 pub(crate) mod floor;
 pub(crate) mod forebay;

@@ -1,5 +1,5 @@
-//! The block servers: reads and writes of what is in memory, by turns; writes under pressure; and
-//! what the servers do when nothing is asked.
+//! The block servers: reads and writes of data in memory, in turns; writes under pressure; and idle
+//! servers.
 
 use super::fio::{Job, NBD_FILL, NBD_READ, NBD_WRITE, Script};
 use super::goals::metric;
@@ -9,7 +9,7 @@ use super::stand::{Fronts, PRESSURE_TIMES, sample, value};
 use crate::error::BenchError;
 use std::path::{Path, PathBuf};
 
-/// A load of the block servers: what, under which name, and how many at once.
+/// A load of the block servers: the job, its name, and how many run at once.
 pub(super) const LOADS: [(Script, &str, u32); 4] = [
     (NBD_READ, metric::READ, 32),
     (NBD_READ, metric::READ, 1),
@@ -17,16 +17,16 @@ pub(super) const LOADS: [(Script, &str, u32); 4] = [
     (NBD_WRITE, metric::WRITE, 1),
 ];
 
-/// A server with its socket.
+/// A server and its socket.
 type Served = (Who, Server, PathBuf);
 
 impl Fronts<'_> {
-    /// Everything about the block servers.
+    /// Runs everything about the block servers.
     pub(super) fn blocks(&mut self) -> Result<(), BenchError> {
         let present = self.present(Front::Nbd);
         self.blocks_in_memory(&present)?;
         for who in present {
-            // The memory plugin has no medium, so nothing presses it.
+            // The memory plugin has no medium, so there is no pressure on it.
             if who != Who::Nbdkit {
                 self.blocks_under_pressure(who)?;
             }
@@ -71,7 +71,7 @@ impl Fronts<'_> {
             .try_for_each(|(_, server, _)| server.end())
     }
 
-    /// Writes of more than there is memory for.
+    /// Writes more than there is memory for.
     fn blocks_under_pressure(&mut self, who: Who) -> Result<(), BenchError> {
         let image = Image {
             folder: self.folder,
@@ -93,7 +93,7 @@ impl Fronts<'_> {
         server.end()
     }
 
-    /// Writes all of every image once, durable in the end.
+    /// Writes all of every image once, and makes it durable at the end.
     fn fill(&self, servers: &[Served]) -> Result<(), BenchError> {
         for (_, _, socket) in servers {
             self.fio.run(&Job {

@@ -1,4 +1,4 @@
-//! fio, the client of both fronts: the jobs that it runs, and what it reports of them.
+//! fio, the client of both fronts: the jobs that it runs, and the report that it writes.
 
 use crate::contender::Percentiles;
 use crate::error::BenchError;
@@ -10,10 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Time over which fio counts what was done before it writes a line of its log.
+/// The interval for which fio adds up operations in one line of its log.
 const LOG_INTERVAL_MS: u64 = 100;
 
-/// A job of fio as the crate ships it; what differs between its runs comes from the environment.
+/// A job of fio as shipped with this crate. Values that differ between runs come from the
+/// environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Script {
     name: &'static str,
@@ -21,7 +22,7 @@ pub(super) struct Script {
     side: Side,
 }
 
-/// What a job does, as fio's report calls it.
+/// The kind of operation, as fio's report calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Read,
@@ -45,25 +46,25 @@ pub(super) const FILE_READ: Script = script!(Read, "file-read");
 pub(super) const FILE_WRITE: Script = script!(Write, "file-write");
 pub(super) const DEVICE_WRITE: Script = script!(Write, "device-write");
 
-/// A script with all that one run of it takes.
+/// A script with the values of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) script: Script,
     /// The unix socket of an export, or the path of a file.
     pub(super) target: PathBuf,
-    /// The range of each of the processes, bytes.
+    /// The range of each process, in bytes.
     pub(super) range_bytes: u64,
     /// Processes at once.
     pub(super) jobs: u32,
     pub(super) depth: u32,
-    /// Length of a measurement by time; a job that does all of it once has none.
+    /// Length of a timed measurement; `None` for a job that does all of it once.
     pub(super) span_ms: u64,
-    /// Before it, so that what begins is not counted.
+    /// Time before the measurement, so that the start is not counted.
     pub(super) settle_ms: u64,
 }
 
 impl Job {
-    /// The environment of a run, by the names that the scripts use.
+    /// The environment of a run, with the names that the scripts use.
     fn variables(&self) -> [(&'static str, OsString); 6] {
         [
             ("TARGET", self.target.clone().into()),
@@ -76,20 +77,20 @@ impl Job {
     }
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Outcome {
-    /// Operations in a second.
+    /// Operations a second.
     pub(super) operations: f64,
-    /// Bytes in a second.
+    /// Bytes a second.
     pub(super) bytes: f64,
-    /// Time of an operation, us.
+    /// Time of an operation, in us.
     pub(super) latency_us: Percentiles,
-    /// Longest time in which nothing was done, ms, to a tenth of a second.
+    /// Longest time without an operation, in ms, to a tenth of a second.
     pub(super) longest_gap_ms: f64,
 }
 
-/// Runs jobs in a folder of its own.
+/// Runs jobs in a folder of their own.
 pub(super) struct Fio<'a> {
     folder: &'a Path,
     interrupts: &'a Interrupts,
@@ -100,7 +101,7 @@ impl<'a> Fio<'a> {
         Fio { folder, interrupts }
     }
 
-    /// Whether there is a fio that speaks NBD; else what is missing.
+    /// Checks that there is a fio that speaks NBD; otherwise returns what is missing.
     pub(super) fn missing() -> Option<&'static str> {
         let listed = Command::new("fio").arg("--enghelp").output();
         match listed {
@@ -144,21 +145,21 @@ impl<'a> Fio<'a> {
         Ok(outcome)
     }
 
-    /// The longest time without an operation in any of the logs, which are removed.
+    /// The longest time without an operation in any of the logs. The logs are removed.
     fn longest_gap_ms(&self, job: &Job) -> f64 {
         let mut longest: f64 = 0.0;
         for number in 1..=job.jobs {
             let path = self.folder.join(format!("fio_iops.{number}.log"));
             let text = fs::read_to_string(&path).unwrap_or_default();
             longest = longest.max(gap_ms(&text));
-            // The next job writes it anew; one that stays is removed with the scratch folder.
+            // The next job writes it again; the last one is removed with the scratch folder.
             let _ = fs::remove_file(&path);
         }
         longest
     }
 }
 
-/// What fio's report says of the one job in it.
+/// The values in fio's report of a single job.
 fn parse(text: &str, side: Side) -> Option<Outcome> {
     let report: Value = serde_json::from_str(text).ok()?;
     let side = match side {
@@ -184,8 +185,8 @@ fn parse(text: &str, side: Side) -> Option<Outcome> {
     })
 }
 
-/// The longest time between two lines of a log in which something was done, beyond the interval
-/// in which it writes them: `time in ms, operations, ...` each.
+/// The longest time between two lines of a log with operations, beyond the interval of the lines.
+/// Each line is `time in ms, operations, ...`.
 fn gap_ms(log: &str) -> f64 {
     let mut last: Option<f64> = None;
     let mut longest: f64 = 0.0;

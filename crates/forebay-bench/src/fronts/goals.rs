@@ -1,4 +1,4 @@
-//! What the fronts have to reach, as ratios within one run where the machine sets the scale.
+//! What the fronts must reach, as ratios within one run where the machine sets the scale.
 
 use super::results::{Figure, Front, Results, Who};
 use crate::goals::Limit;
@@ -13,7 +13,7 @@ struct Goal {
     measure: fn(&Results) -> Option<f64>,
 }
 
-/// A goal with what was measured, if it was.
+/// A goal and its measured value, if there is one.
 pub(super) struct Verdict {
     goal: &'static Goal,
     measured: Option<f64>,
@@ -31,7 +31,7 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
 }
 
 impl Verdict {
-    /// What became of it, in a word.
+    /// The verdict in one word.
     fn word(&self) -> &'static str {
         self.goal.limit.verdict(self.measured)
     }
@@ -53,7 +53,7 @@ const DEEP: (u32, u32) = (1, 32);
 const ONE: (u32, u32) = (1, 1);
 const TWO: (u32, u32) = (2, 1);
 
-/// Names of metrics, by which goals find them.
+/// Names of metrics, which goals use to find them.
 pub(super) mod metric {
     pub(crate) const READ: &str = "read of cached 4 KiB";
     pub(crate) const WRITE: &str = "write of 4 KiB";
@@ -63,7 +63,7 @@ pub(super) mod metric {
     pub(crate) const SEQUENTIAL: &str = "write in order, fsync counted in";
 }
 
-/// The value of Forebay over that of `other`.
+/// The value of Forebay divided by that of `other`.
 fn over(
     results: &Results,
     front: Front,

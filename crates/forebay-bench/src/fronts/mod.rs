@@ -1,5 +1,5 @@
-//! `forebay bench --fronts`: the block server and the mount under fio, beside servers that others
-//! wrote, by turns.
+//! `forebay bench --fronts`: the block server and the mount under fio, beside servers of other
+//! projects, in turns.
 
 mod blocks;
 mod fio;

@@ -1,4 +1,4 @@
-//! The mount, beside a mount that does nothing and the file itself on its device.
+//! The mount, beside a mount that does nothing and the file on its device.
 
 use super::fio::{DEVICE_WRITE, FILE_READ, FILE_WRITE, Job};
 use super::goals::metric;
@@ -12,16 +12,16 @@ use forebay_fuse::floor::Floor;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is read.
+/// The file that is read.
 const READ_FILE: &str = "read";
 /// Threads of the floor that take requests: as many as fio has jobs at most.
 const FLOOR_THREADS: usize = 2;
-/// Requests under way when the device itself is written, enough to keep it busy.
+/// Requests under way when the device is written directly, enough to keep it busy.
 const DEVICE_DEPTH: u32 = 8;
 /// How many jobs read at once.
 pub(super) const READERS: [u32; 2] = [1, 2];
 
-/// The folder behind, and where it is to be seen.
+/// The folder below, and where it is mounted.
 struct Places {
     source: PathBuf,
     mount: PathBuf,
@@ -41,7 +41,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Where `who` is measured.
+    /// The folder in which `who` is measured.
     fn of(&self, who: Who) -> &Path {
         match who {
             Who::Forebay => &self.mount,
@@ -52,7 +52,7 @@ impl Places {
 }
 
 impl Fronts<'_> {
-    /// Everything about the mount.
+    /// Runs everything about the mount.
     pub(super) fn mounts(&mut self) -> Result<(), BenchError> {
         if let Err(missing) = can_mount() {
             let reason = format!("cannot mount: {missing}");
@@ -127,7 +127,7 @@ impl Fronts<'_> {
                     &format!("{}, round {round}", metric::SEQUENTIAL),
                     who,
                 );
-                // Each has a file of its own, for no two may write one behind the cache's back.
+                // Each has its own file, because no two may write one file unknown to the cache.
                 let path = places.of(who).join(who.name());
                 let job = written_in_order(path, who, self.sequential_bytes());
                 let outcome = self.fio.run(&job)?;
@@ -141,7 +141,8 @@ impl Fronts<'_> {
     }
 }
 
-/// All of a file once, durable in the end; the device is kept busy past the kernel's cache.
+/// Writes all of a file once, and makes it durable at the end; the device is kept busy past the
+/// kernel's cache.
 fn written_in_order(target: PathBuf, who: Who, range_bytes: u64) -> Job {
     let (script, depth) = match who {
         Who::Device => (DEVICE_WRITE, DEVICE_DEPTH),

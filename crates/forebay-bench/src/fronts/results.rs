@@ -1,10 +1,10 @@
-//! What was measured of the fronts: medians over the rounds, and how far the rounds lay apart.
+//! The results of the fronts: medians over the rounds, and the spread of the rounds.
 
 use crate::contender::Percentiles;
 use crate::json::Row;
 use crate::rounds::{Rounds, median_and_spread};
 
-/// Who is measured.
+/// The contenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     /// `forebay serve nbd`, `forebay mount`.
@@ -13,7 +13,7 @@ pub(super) enum Who {
     Nbdkit,
     /// qemu-nbd with the kernel's page cache under it.
     QemuNbd,
-    /// A mount that answers at once and does nothing.
+    /// A mount that answers immediately and does nothing.
     Floor,
     /// The file itself, past the kernel's page cache.
     Device,
@@ -31,7 +31,7 @@ impl Who {
     }
 }
 
-/// A way to the cache.
+/// A front of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Front {
     Nbd,
@@ -47,7 +47,7 @@ impl Front {
         }
     }
 
-    /// Who takes part, in the order of the columns and of each round.
+    /// The contenders, in the order of the columns and of each round.
     pub(super) fn contenders(self) -> [Who; 3] {
         match self {
             Front::Nbd => [Who::Forebay, Who::Nbdkit, Who::QemuNbd],
@@ -56,7 +56,7 @@ impl Front {
     }
 }
 
-/// What is measured, told apart from what else is.
+/// The key of a measured number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) front: Front,
@@ -70,7 +70,7 @@ pub(super) struct Name {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
     pub(super) value: f64,
-    /// Of the times of the operations, us.
+    /// Of the times of the operations, in us.
     pub(super) latency_us: Option<Percentiles>,
 }
 
@@ -79,14 +79,14 @@ pub(super) struct Sample {
 pub(super) struct Figure {
     /// The median.
     pub(super) value: f64,
-    /// Half the distance of the farthest rounds, in percent of the median.
+    /// Half the difference between the extreme rounds, in percent of the median.
     pub(super) spread_percent: f64,
     pub(super) rounds: usize,
-    /// Of the round with the worst p99.9 over p50.
+    /// Of the round with the worst ratio of p99.9 to p50.
     pub(super) latency_us: Option<Percentiles>,
 }
 
-/// The numbers in the order in which they first came.
+/// The numbers in the order in which they were first measured.
 #[derive(Default)]
 pub(super) struct Results(Rounds<Name, Who, Sample>);
 
@@ -95,7 +95,7 @@ impl Results {
         self.0.add(name, who, sample);
     }
 
-    /// What was measured of `front` by anyone, in order.
+    /// All keys that were measured for `front`, by any contender, in order.
     pub(super) fn names(&self, front: Front) -> Vec<Name> {
         self.0.names(|name| name.front == front)
     }

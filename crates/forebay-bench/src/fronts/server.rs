@@ -1,4 +1,4 @@
-//! A server as a process of its own: Forebay's or one to compare with.
+//! A server as a separate process: Forebay's, or one to compare with.
 
 use super::results::Who;
 use crate::error::BenchError;
@@ -12,23 +12,23 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A server that takes longer to begin will not.
+/// A server that takes longer than this to start will not start.
 const START_PATIENCE: Span = Span::from_secs(20);
-/// Between two looks whether it has begun.
+/// The pause between two checks whether it has started.
 const LOOK_INTERVAL: Span = Span::from_millis(20);
 
-/// A running server, ended with its value.
+/// A running server. It ends when this value is dropped.
 pub(super) struct Server(Process);
 
 /// What a server of an image needs.
 pub(super) struct Image<'a> {
     pub(super) folder: &'a Path,
     pub(super) length_bytes: u64,
-    /// Memory of a cache that is bounded.
+    /// Memory of a cache with a limit.
     pub(super) memory_bytes: u64,
 }
 
-/// Why a contender cannot take part; nothing if it can.
+/// Why a contender cannot take part; `None` if it can.
 pub(super) fn missing(who: Who) -> Option<String> {
     let program = match who {
         Who::Nbdkit => "nbdkit",
@@ -46,7 +46,7 @@ pub(super) fn missing(who: Who) -> Option<String> {
     }
 }
 
-/// Starts the block server of `who` before an image of zeros, and returns it with its socket.
+/// Starts the block server of `who` over an image of zeros, and returns it with its socket.
 pub(super) fn serve(
     who: Who,
     image: &Image<'_>,
@@ -112,7 +112,7 @@ impl Server {
         Ok(Server(process))
     }
 
-    /// Processor time that all its threads took so far, ns.
+    /// Processor time that all its threads have used so far, in ns.
     pub(super) fn processor_ns(&self) -> Result<u64, BenchError> {
         processor_ns_of(&self.0.id().to_string())
     }

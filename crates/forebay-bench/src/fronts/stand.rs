@@ -1,4 +1,4 @@
-//! A bench of the fronts that is running: what its rounds share.
+//! A running bench of the fronts: the state that its rounds share.
 
 use super::blocks::LOADS;
 use super::fio::{Fio, Outcome};
@@ -13,25 +13,25 @@ use forebay_base::Span;
 use forebay_rt::thread::{Stopwatch, pause_current};
 use std::path::Path;
 
-/// What is read and written while memory lasts, as a part of it: all of it may be dirty and
-/// nothing has to be written back.
+/// The data that is read and written while it fits, as a part of the memory: all of it may be
+/// dirty, and nothing has to be written back.
 pub(super) const CACHED_PART: u64 = 16;
-/// What is written under pressure, as a multiple of the memory.
+/// The data that is written under pressure, as a multiple of the memory.
 pub(super) const PRESSURE_TIMES: u64 = 4;
-/// What is written in order, as a multiple of the memory.
+/// The data that is written in order, as a multiple of the memory.
 pub(super) const SEQUENTIAL_TIMES: u64 = 4;
-/// How long processor time is counted.
+/// How long processor time is measured.
 const IDLE_SPAN: Span = Span::from_secs(6);
 
-/// How long everything takes.
+/// How long each part takes.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) rounds: u32,
     pub(super) span_ms: u64,
     pub(super) settle_ms: u64,
     pub(super) pressure_ms: u64,
-    /// How long nothing is asked before processor time is counted. The flusher looks once more
-    /// for what is old, and the mount gives files their times.
+    /// Idle time before processor time is measured. In that time the flusher looks once more for
+    /// old pages, and the mount sets the times of the files.
     pub(super) idle_settle: Option<Span>,
 }
 
@@ -51,7 +51,7 @@ pub(super) const QUICK: Pace = Pace {
 };
 
 impl Pace {
-    /// Runs of fio, about: some contenders may be missing.
+    /// Number of runs of fio, roughly: some contenders may be missing.
     pub(super) fn runs(self) -> u64 {
         let a_round = LOADS.len() * 3 + READERS.len() * 2 + 3;
         a_round as u64 * u64::from(self.rounds) + 2
@@ -66,7 +66,7 @@ pub(super) struct Fronts<'a> {
     pub(super) fio: Fio<'a>,
     pub(super) interrupts: &'a Interrupts,
     pub(super) progress: Progress,
-    /// Who or what is not measured, and why.
+    /// What is not measured, and why.
     pub(super) left_out: Vec<(Front, String)>,
     pub(super) results: Results,
 }
@@ -76,7 +76,7 @@ impl Fronts<'_> {
         self.memory_bytes / CACHED_PART
     }
 
-    /// Who can take part; the others are named.
+    /// The contenders that can take part; the others are listed with a reason.
     pub(super) fn present(&mut self, front: Front) -> Vec<Who> {
         let mut present = Vec::new();
         for who in front.contenders() {
@@ -88,7 +88,7 @@ impl Fronts<'_> {
         present
     }
 
-    /// Processor time of servers of which nothing is asked and in which nothing is dirty.
+    /// Processor time of idle servers in which nothing is dirty.
     pub(super) fn idle(
         &mut self,
         front: Front,
@@ -109,7 +109,7 @@ impl Fronts<'_> {
         pause_current(IDLE_SPAN);
         let seconds = watch.elapsed().as_millis() as f64 / 1e3;
         for ((who, server), before) in servers.iter().zip(before) {
-            // A thread that ended meanwhile takes its time with it.
+            // The time of a thread that ended meanwhile is lost.
             let micros = server.processor_ns()?.saturating_sub(before) as f64 / 1e3;
             let name = Name {
                 front,

@@ -1,10 +1,10 @@
-//! The table of the fronts, in the manner of the bench's own.
+//! The table of the fronts, in the style of the bench's own table.
 
 use super::goals::verdicts;
 use super::results::{Figure, Front, Name, Results, Who};
 use crate::table::{cell, push, ratio};
 
-/// The whole table as text, with `lines` at its head and what is left out of each front.
+/// The whole table as text, with `lines` at its head, and what was left out for each front.
 pub(super) fn render(lines: &[String], left_out: &[(Front, String)], results: &Results) -> String {
     let mut text = String::new();
     for line in lines {

@@ -54,11 +54,11 @@ fn goals_of_a_phase_have_texts_of_their_own() {
             .iter()
             .all(|goal| seen.insert((goal.phase, goal.text)))
     );
-    // They have a column of 51.
+    // The column for them is 51 wide.
     assert!(GOALS.iter().all(|goal| goal.text.len() <= 50));
 }
 
-/// What `step` gives a contender that is neither faster nor slower than any other.
+/// The samples of `step` for a contender that is exactly as fast as any other.
 fn even_samples(step: &Step) -> Vec<Sample> {
     let mut times = Times::default();
     times.record(50_000);

@@ -1,4 +1,4 @@
-//! Limits, and on which side of them a number is good.
+//! Limits, and which side of them is good.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ impl Limit {
         }
     }
 
-    /// What became of a goal, in a word.
+    /// The verdict on a goal, in one word.
     pub(crate) fn verdict(self, measured: Option<f64>) -> &'static str {
         match measured.map(|measured| self.is_met(measured)) {
             Some(true) => "met",

@@ -1,5 +1,5 @@
-//! The goals: what the engine has to reach in this bench, as ratios within one run where the
-//! machine sets the scale. One table; the bench prints it with what was measured.
+//! The goals: what the engine must reach in this bench, as ratios within one run where the machine
+//! sets the scale. There is one table; the bench prints it with the measured values.
 
 mod limit;
 mod numbers;
@@ -13,10 +13,10 @@ use numbers::Numbers;
 use std::fmt;
 use table::{GOALS, Goal};
 
-/// A goal with what was measured.
+/// A goal with its measured values.
 pub(crate) struct Verdict {
     goal: &'static Goal,
-    /// By contender; nothing where this run could not measure it.
+    /// By contender; `None` if this run could not measure it.
     measured: [Option<f64>; 3],
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn columns() -> String {
 }
 
 impl Verdict {
-    /// What became of the goal for Forebay, in a word.
+    /// The verdict on the goal for Forebay, in one word.
     fn word(&self) -> &'static str {
         self.goal.limit.verdict(self.measured[0])
     }

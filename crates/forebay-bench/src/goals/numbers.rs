@@ -1,10 +1,10 @@
-//! The results as the goals ask for them.
+//! The results in the form that the goals need.
 
 use crate::contender::{Percentiles, Phase, Who};
 use crate::contenders::forebay::IDLE_WHILE_THROTTLED;
 use crate::results::{Figure, Name, Results};
 
-/// The results as one contender's goals ask for them.
+/// The results for the goals of one contender.
 pub(super) struct Numbers<'a> {
     pub(super) results: &'a Results,
     pub(super) who: Who,
@@ -42,18 +42,18 @@ impl Numbers<'_> {
             .map(|f| f.value)
     }
 
-    /// The contender's value over the floor's.
+    /// The contender's value divided by the floor's.
     pub(super) fn over_floor(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
         Some(self.own(phase, metric, load)? / self.floor(phase, metric, load)?)
     }
 
-    /// The contender's value over the kernel's.
+    /// The contender's value divided by the kernel's.
     pub(super) fn over_kernel(&self, phase: Phase, metric: &str, load: (u32, u32)) -> Option<f64> {
         let kernel = self.figure_of(Who::Kernel, phase, metric, load)?.value;
         Some(self.own(phase, metric, load)? / kernel)
     }
 
-    /// A part of the contender's distribution over the same part of the one of `who`.
+    /// A percentile of the contender, divided by the same percentile of `who`.
     pub(super) fn part_over(
         &self,
         who: Who,
@@ -65,7 +65,7 @@ impl Numbers<'_> {
         Some(of(&own) / of(&other))
     }
 
-    /// How much more two threads do than one, from the time a page takes each.
+    /// How many times more two threads do than one, from the time for a page in each case.
     pub(super) fn scaling(&self, phase: Phase, one: &str, two: &str) -> Option<f64> {
         Some(2.0 * self.own(phase, one, ONE)? / self.own(phase, two, TWO)?)
     }
@@ -75,8 +75,8 @@ impl Numbers<'_> {
         self.figure(phase, "write", writers)?.percentiles
     }
 
-    /// The worst part of the throttled time in which the disk was idle, of the loads whose writers
-    /// were throttled.
+    /// The worst share of the throttled time in which the disk was idle, over the loads whose
+    /// writers were throttled.
     pub(super) fn idle_while_throttled(&self, phase: Phase, loads: &[(u32, u32)]) -> Option<f64> {
         let idle = |&load| self.own(phase, IDLE_WHILE_THROTTLED, load);
         loads.iter().filter_map(idle).reduce(f64::max)
@@ -95,7 +95,7 @@ pub(super) const FOUR: (u32, u32) = (4, 4);
 pub(super) const SIXTEEN: (u32, u32) = (16, 16);
 pub(super) const DEEP: (u32, u32) = (1, 32);
 
-/// The least of what `measure` finds for each of `loads`, if all were measured.
+/// The smallest value of `measure` over `loads`, if all were measured.
 pub(super) fn least_of(
     loads: &[(u32, u32)],
     measure: impl Fn((u32, u32)) -> Option<f64>,
@@ -103,7 +103,7 @@ pub(super) fn least_of(
     extreme(loads, measure, f64::min)
 }
 
-/// The most of what `measure` finds for each of `loads`, if all were measured.
+/// The largest value of `measure` over `loads`, if all were measured.
 pub(super) fn most_of(
     loads: &[(u32, u32)],
     measure: impl Fn((u32, u32)) -> Option<f64>,
@@ -120,7 +120,7 @@ fn extreme(
     all?.into_iter().reduce(worse)
 }
 
-/// The worse of two measured values where less is better.
+/// The worse of two measured values, if less is better.
 pub(super) fn worse(of_one: Option<f64>, of_four: Option<f64>) -> Option<f64> {
     Some(of_one?.max(of_four?))
 }

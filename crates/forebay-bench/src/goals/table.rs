@@ -10,7 +10,7 @@ pub(super) struct Goal {
     pub(super) text: &'static str,
     pub(super) unit: &'static str,
     pub(super) limit: Limit,
-    /// The same of any contender, as far as it has a meaning for it.
+    /// The same for any contender, if it is meaningful for it.
     pub(super) measure: fn(&Numbers<'_>) -> Option<f64>,
 }
 

@@ -1,9 +1,9 @@
-//! The memory cgroups of this process: where they are, and what room their limits leave.
+//! The memory cgroups of this process: their folders, and the room that their limits leave.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The two interfaces of the kernel's memory cgroups, whose files have other names.
+/// The two interfaces of the kernel's memory cgroups. Their files have different names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     One,
@@ -32,7 +32,8 @@ impl Version {
         }
     }
 
-    /// What of its use a group gives up before it is short, as `memory.stat` calls it.
+    /// The part of a group's memory that it can give up before it is short, as `memory.stat` calls
+    /// it.
     fn cold_files(self) -> &'static str {
         match self {
             Version::One => "total_inactive_file",
@@ -59,7 +60,7 @@ impl Group {
         text.lines().find_map(value_of)
     }
 
-    /// What the group's processes can still have before its limit is reached; none without a
+    /// How much more the group's processes can take before its limit is reached; `None` without a
     /// limit.
     fn available_bytes(&self) -> Option<u64> {
         let limit_bytes = self.limit_bytes()?;
@@ -68,7 +69,7 @@ impl Group {
         Some(limit_bytes.saturating_sub(used_bytes.saturating_sub(cold_bytes)))
     }
 
-    /// What the group's processes may have at all; none without a limit.
+    /// The limit of the group's processes; `None` without a limit.
     fn limit_bytes(&self) -> Option<u64> {
         self.number_in(self.version.limit_file())
     }
@@ -82,20 +83,20 @@ impl Group {
 /// The memory cgroups that this process is in, the innermost first.
 ///
 /// # Errors
-/// Says in words what cannot be read.
+/// What cannot be read, as a text.
 pub(crate) fn own_groups() -> Result<Vec<Group>, String> {
     let mounts = read("/proc/self/mounts")?;
     let own = read("/proc/self/cgroup")?;
     Ok(groups_in(&mounts, &own))
 }
 
-/// The least that a limit of this process's groups leaves it; none where there is no limit.
+/// The least room that the limits of this process's groups leave; `None` without a limit.
 pub(crate) fn available_bytes() -> Option<u64> {
     let groups = own_groups().ok()?;
     groups.iter().filter_map(Group::available_bytes).min()
 }
 
-/// The least limit of this process's groups; none where there is no limit.
+/// The least limit of this process's groups; `None` without a limit.
 pub(crate) fn limit_bytes() -> Option<u64> {
     let groups = own_groups().ok()?;
     groups.iter().filter_map(Group::limit_bytes).min()
@@ -105,10 +106,10 @@ fn read(path: &str) -> Result<String, String> {
     fs::read_to_string(path).map_err(|refused| format!("cannot read {path}: {refused}"))
 }
 
-/// The top of the version 1 hierarchy of `controller`, if one is mounted.
+/// The root of the version 1 hierarchy of `controller`, if one is mounted.
 ///
 /// # Errors
-/// Says in words what cannot be read.
+/// What cannot be read, as a text.
 pub(crate) fn top_of(controller: &str) -> Result<Option<PathBuf>, String> {
     Ok(top_in(&read("/proc/self/mounts")?, controller))
 }
@@ -121,12 +122,12 @@ fn top_in(mounts: &str, controller: &str) -> Option<PathBuf> {
     })
 }
 
-/// Whether `controller` is in a list of names with commas.
+/// Whether `controller` is in a comma-separated list.
 fn names(list: &str, controller: &str) -> bool {
     list.split(',').any(|name| name == controller)
 }
 
-/// Of each hierarchy the own group, then those that it lies in.
+/// For each hierarchy the process's own group, then the groups that contain it.
 fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
     let mut found = Vec::new();
     for line in mounts.lines() {
@@ -140,7 +141,7 @@ fn groups_in(mounts: &str, own: &str) -> Vec<Group> {
             _ => continue,
         };
         let top = Path::new(folder);
-        // A container may see its group at the top, under a path that is the host's.
+        // A container may see its group at the root, under the path that it has on the host.
         let inside = own_path(own, version).map_or("", |path| path.trim_start_matches('/'));
         let innermost = Some(top.join(inside)).filter(|folder| folder.is_dir());
         let innermost = innermost.unwrap_or_else(|| top.to_owned());
@@ -158,7 +159,7 @@ fn has_memory_controller(top: &Path) -> bool {
         .is_ok_and(|names| names.split_ascii_whitespace().any(|name| name == "memory"))
 }
 
-/// The path of the own group in the hierarchy of `version`, from `/proc/self/cgroup`.
+/// The path of the process's own group in the hierarchy of `version`, from `/proc/self/cgroup`.
 fn own_path(own: &str, version: Version) -> Option<&str> {
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');

@@ -1,4 +1,4 @@
-//! Sizes in the kernel's own words, as `/proc/meminfo` and its like have them.
+//! Sizes in the format of the kernel, as in `/proc/meminfo` and similar files.
 
 /// The size, in bytes, of the line of `text` that begins with `name`: `MemTotal:  24684036 kB`.
 ///

@@ -1,4 +1,4 @@
-//! What the system says of this machine's memory, and of the part that this process may have.
+//! The memory of this machine as the system reports it, and the part that this process may use.
 
 pub(crate) mod cgroup;
 mod fields;
@@ -6,18 +6,18 @@ mod fields;
 pub use fields::bytes_in;
 use std::fs;
 
-/// The memory of the machine, in bytes; none where the system does not say.
+/// The memory of the machine, in bytes; `None` if the system does not report it.
 pub fn memory_bytes() -> Option<u64> {
     bytes_in(&meminfo()?, "MemTotal:")
 }
 
-/// The least limit of the memory cgroups of this process, in bytes; none where there is no limit.
+/// The least limit of the memory cgroups of this process, in bytes; `None` without a limit.
 pub fn limit_bytes() -> Option<u64> {
     cgroup::limit_bytes()
 }
 
-/// What this process can still have, in bytes, without anything being swapped and within the limits
-/// of its cgroups; none where the system does not say.
+/// How much this process can still take, in bytes, without swapping and within the limits of its
+/// cgroups; `None` if the system does not report it.
 ///
 /// # Examples
 /// ```

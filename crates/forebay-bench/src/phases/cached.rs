@@ -1,7 +1,7 @@
 //! Loads on cached pages: reads by copy, vectored and in place, and overwrites.
 //!
-//! An operation takes some hundred nanoseconds, so the clock is read once for [`BATCH_PAGES`]
-//! pages; the distribution is one of such batches' means.
+//! An operation takes a few hundred nanoseconds, so the clock is read once for [`BATCH_PAGES`]
+//! pages. The distribution is that of the means of such batches.
 
 use crate::contender::{Load, PagedFile, RUN_PAGES, Sample, Step, Who};
 use crate::error::BenchError;
@@ -14,7 +14,7 @@ use std::hint::black_box;
 const BATCH_PAGES: u64 = 256;
 
 /// Runs `step` with one thread for each of `handles`, each on a file of `file_pages` pages, and
-/// gives the handles back.
+/// returns the handles.
 pub(crate) fn run<F: PagedFile>(
     who: Who,
     handles: Vec<F>,
@@ -63,7 +63,7 @@ impl Measured {
         self.batches.merge(&other.batches);
     }
 
-    /// Time of one thread for one page; nothing if the contender has no such operation.
+    /// Time of one thread for one page; `None` if the contender has no such operation.
     fn samples(&self, load: Load) -> Vec<Sample> {
         if self.pages == 0 {
             return Vec::new();

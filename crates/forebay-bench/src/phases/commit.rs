@@ -1,5 +1,5 @@
-//! Commits: each write is made durable before the next one of its thread begins, as overwrites of
-//! pages and as appends to a log.
+//! Commits: each write is made durable before the next one of its thread begins. There are
+//! overwrites of pages, and appends to a log.
 
 use super::gate::Gate;
 use crate::contender::{Load, Sample, Step};
@@ -9,11 +9,11 @@ use forebay_base::{PAGE_BYTES, Prng};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of one append, as a record of a log has.
+/// Bytes of one append, the size of a record in a log.
 const APPEND_BYTES: usize = 200;
 
-/// Bytes by which the files of a step may grow, all together. A disk that makes things durable for
-/// nothing ends the step early.
+/// Bytes by which all files of a step together may grow. A disk that makes data durable at no cost
+/// ends the step early.
 pub(crate) const GROWTH_BYTES: u64 = 8 << 20;
 
 /// A file as one thread of the phase sees it.
@@ -21,12 +21,12 @@ pub(crate) trait DurableFile: Send + 'static {
     /// Writes `bytes` at `offset_bytes` and makes them durable.
     fn commit(&mut self, bytes: &[u8], offset_bytes: u64) -> Result<(), BenchError>;
 
-    /// Gives up what lies past `length_bytes`.
+    /// Cuts off everything past `length_bytes`.
     fn cut(&mut self, length_bytes: u64) -> Result<(), BenchError>;
 }
 
-/// Runs `step` with one thread for each of `handles`, which are on the step's files in turn, each
-/// of `file_bytes`.
+/// Runs `step` with one thread for each of `handles`. The handles are on the step's files in turn;
+/// each file has `file_bytes`.
 pub(crate) fn run<F: DurableFile>(
     handles: Vec<F>,
     file_bytes: u64,
@@ -37,7 +37,7 @@ pub(crate) fn run<F: DurableFile>(
     let mut done = together(handles, move |index, file| {
         let mut thread = Committer::new(index, &of_threads);
         let settled = thread.run(file, of_threads.step.settle_ms);
-        // Whatever came of it, the others wait at the gate.
+        // Pass the gate even after an error, because the others wait there.
         of_threads.gate.pass();
         thread.times = Times::default();
         let measured = thread.run(file, of_threads.step.span_ms);
@@ -54,11 +54,11 @@ pub(crate) fn run<F: DurableFile>(
     shared.samples(&times)
 }
 
-/// What the threads of a step share.
+/// The state that the threads of a step share.
 struct Shared {
     step: Step,
     file_bytes: u64,
-    /// Where the next append to each file goes.
+    /// The position of the next append to each file.
     tails: Vec<AtomicU64>,
     gate: Gate,
 }
@@ -121,7 +121,7 @@ impl<'a> Committer<'a> {
     fn run<F: DurableFile>(&mut self, file: &mut F, span_ms: u64) -> Result<(), BenchError> {
         let deadline = Deadline::after_ms(span_ms);
         let mut began_ns = deadline.elapsed_ns();
-        // One commit at least: on a slow disk it may take longer than the span.
+        // At least one commit: on a slow disk it may take longer than the span.
         while let Some((length, offset_bytes)) = self.next_write() {
             file.commit(&self.page[..length], offset_bytes)?;
             let now_ns = deadline.elapsed_ns();
@@ -134,8 +134,8 @@ impl<'a> Committer<'a> {
         Ok(())
     }
 
-    /// Length and place of the next write, whose bytes are at the start of the page; none when the
-    /// file has grown enough.
+    /// Length and position of the next write, whose bytes are at the start of the page; `None` when
+    /// the file has grown enough.
     fn next_write(&mut self) -> Option<(usize, u64)> {
         if self.shared.step.load == Load::CommitAppends {
             let offset_bytes = self.tail.fetch_add(APPEND_BYTES as u64, Ordering::Relaxed);
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// Keeps what was committed, and how far it was cut.
+    /// Records what was committed, and how far the file was cut.
     #[derive(Clone, Default)]
     struct Kept {
         commits: Arc<Mutex<Vec<(u64, usize)>>>,

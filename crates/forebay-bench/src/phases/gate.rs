@@ -1,13 +1,13 @@
-//! The gate of a step: its threads pass it before and after what is measured, and one of them reads
-//! what they have used together while the others stand still.
+//! The gate of a step: its threads pass it before and after the measured part. One of them reads
+//! the resources that they have used together while the others stand still.
 
 use crate::error::BenchError;
 use crate::measure::{processor_ns, voluntary_switches};
 use forebay_rt::thread::Stopwatch;
 use std::sync::{Barrier, Mutex, PoisonError};
 
-/// Where the threads of a step wait for each other. Each has to pass twice, also one that failed:
-/// the others wait for it.
+/// The place where the threads of a step wait for each other. Each thread must pass twice, even one
+/// that failed, because the others wait for it.
 pub(crate) struct Gate {
     barrier: Barrier,
     watch: Stopwatch,
@@ -20,7 +20,7 @@ struct Reading {
     processor_ns: Result<u64, BenchError>,
 }
 
-/// What was used between the two passages.
+/// The resources used between the two passages.
 pub(crate) struct Used {
     pub(crate) elapsed_ns: u64,
     /// Voluntary context switches of this process.
@@ -40,8 +40,8 @@ impl Gate {
     }
 
     /// Waits for all threads. One of them reads the clock and the counters while the others stand
-    /// still, for what a thread has used is lost with it. To stand still adds two switches for each
-    /// thread at most.
+    /// still, because the counters of a thread are lost when it ends. Standing still adds at most
+    /// two switches for each thread.
     pub(crate) fn pass(&self) {
         if self.barrier.wait().is_leader() {
             let reading = Reading {
@@ -54,7 +54,7 @@ impl Gate {
         self.barrier.wait();
     }
 
-    /// What was used between the passages.
+    /// The resources used between the passages.
     ///
     /// # Panics
     /// If the threads have not passed twice.

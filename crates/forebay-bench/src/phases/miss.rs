@@ -1,5 +1,5 @@
-//! Reads that always miss: the pages come in an order that is random and has each page once, so
-//! that a page comes again only after four budgets of others, and no cache can have kept it.
+//! Reads that always miss: the order of the pages is random and contains each page once. So a page
+//! comes again only after four budgets of other pages, and no cache can have kept it.
 
 use crate::contender::Sample;
 use crate::measure::Times;

@@ -12,10 +12,11 @@ use std::sync::Arc;
 /// Skew of the readers.
 pub(crate) const SKEW: f64 = 0.99;
 
-/// Seed of which pages are hot, the same in all steps: the cache must know them.
+/// Seed of the choice of hot pages. It is the same in all steps, because the cache must know the
+/// hot pages.
 pub(crate) const HOT_PAGES_SEED: u64 = 17;
 
-/// What a reader did.
+/// The reads of one reader.
 pub(crate) struct Read {
     pub(crate) times: Times,
     elapsed_ns: u64,
@@ -66,8 +67,9 @@ pub(crate) fn alone<F: PagedFile>(
     read(who, file, zipf, &mut prng, step.span_ms)
 }
 
-/// Reads by zipf on this thread while `writer` writes `writer_bytes` over and over; measured once
-/// the writer has run for the settling time. `release` lets a writer go that its disk holds up.
+/// Reads by zipf on this thread while `writer` writes `writer_bytes` again and again. Measuring
+/// begins once the writer has run for the settling time. `release` frees a writer that its disk
+/// holds up.
 pub(crate) fn beside_writer<F: PagedFile, W: PagedFile>(
     who: Who,
     (file, zipf): (&mut F, &Zipf),

@@ -1,4 +1,5 @@
-//! The mixed load: 4 KiB at random places of more than the cache holds, read, overwritten, or both.
+//! The mixed load: 4 KiB at random places of more data than the cache holds, read, overwritten, or
+//! both.
 
 use super::gate::Gate;
 use crate::contender::{Load, PagedFile, Sample, Step, Who};
@@ -9,12 +10,12 @@ use forebay_base::{PAGE_BYTES, Prng};
 use forebay_rt::thread::Stopwatch;
 use std::sync::Arc;
 
-/// Operations of a hundred that read, where a load does both.
+/// Percentage of reads if a load both reads and overwrites.
 const READS_PERCENT: u64 = 70;
 
-/// Runs `step` with one thread for each of `handles` on a file of `file_pages`. `sync` makes
-/// durable what was written, which is not counted in the rate: nothing of it is to be left when the
-/// next contender has its turn.
+/// Runs `step` with one thread for each of `handles` on a file of `file_pages`. `sync` makes the
+/// written data durable, and is not counted in the rate: no dirty data may be left when the next
+/// contender has its turn.
 pub(crate) fn run<F: PagedFile>(
     who: Who,
     handles: Vec<F>,
@@ -27,7 +28,7 @@ pub(crate) fn run<F: PagedFile>(
     let done = together(handles, move |index, file| {
         let mut thread = Thread::new(who, file_pages, index, &step);
         let settled = thread.run(file, step.settle_ms);
-        // Whatever came of it, the others wait at the gate.
+        // Pass the gate even after an error, because the others wait there.
         shared.pass();
         thread.times = Times::default();
         let measured = thread.run(file, step.span_ms);
@@ -53,7 +54,7 @@ pub(crate) fn run<F: PagedFile>(
     Ok(samples)
 }
 
-/// The rate and the times of the operations in `times`, which took `elapsed_ns` in all.
+/// The rate and the times of the operations in `times`, which took `elapsed_ns` together.
 pub(crate) fn samples(load: Load, times: &Times, elapsed_ns: u64) -> Vec<Sample> {
     let name = metric(load);
     let rate = times.count() as f64 * 1e9 / elapsed_ns.max(1) as f64;
@@ -106,7 +107,7 @@ impl Thread {
     fn run<F: PagedFile>(&mut self, file: &mut F, span_ms: u64) -> Result<(), BenchError> {
         let deadline = Deadline::after_ms(span_ms);
         let mut began_ns = deadline.elapsed_ns();
-        // One operation at least: on a slow disk it may take longer than the span.
+        // At least one operation: on a slow disk it may take longer than the span.
         loop {
             self.operate(file)?;
             let now_ns = deadline.elapsed_ns();

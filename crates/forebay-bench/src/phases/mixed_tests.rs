@@ -5,7 +5,7 @@ use crate::results::tests::named_step;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts operations and keeps the pages that they were on.
+/// Counts operations and records the pages that they used.
 #[derive(Clone, Default)]
 struct Counted {
     reads: Arc<AtomicU64>,
@@ -35,7 +35,7 @@ impl PagedFile for Counted {
     }
 }
 
-/// Operations, pages, samples, and how often there was a sync.
+/// Operations, pages, samples, and the number of syncs.
 fn done(load: Load) -> (Counted, Vec<Sample>, u64) {
     let (file, syncs) = (Counted::default(), AtomicU64::new(0));
     let step = Step {

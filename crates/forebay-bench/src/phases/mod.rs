@@ -1,5 +1,5 @@
-//! The loads. Each is one loop over a [`PagedFile`](super::contender::PagedFile) or over numbers,
-//! written once, so that every contender runs the same.
+//! The loads. Each is one loop over a [`PagedFile`](super::contender::PagedFile) or over numbers.
+//! It is written only once, so that every contender runs the same code.
 
 pub(crate) mod cached;
 pub(crate) mod commit;

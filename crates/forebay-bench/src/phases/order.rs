@@ -1,5 +1,5 @@
-//! The order: a cold file read from front to back, by one reader or by several that have a part
-//! each.
+//! The order: a cold file that is read from front to back, by one reader or by several with one
+//! part each.
 
 use super::gate::Gate;
 use super::stream;
@@ -11,8 +11,8 @@ use forebay_base::PAGE_BYTES;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Reads the first `step.bytes` with one reader for each of `handles`, for the span of `step` at
-/// most.
+/// Reads the first `step.bytes` with one reader for each of `handles`, for at most the span of
+/// `step`.
 pub(crate) fn run<F: PagedFile>(
     who: Who,
     handles: Vec<F>,
@@ -26,7 +26,7 @@ pub(crate) fn run<F: PagedFile>(
         let part = part(step.bytes, index, readers);
         shared.pass();
         let outcome = read_part(who, file, part, &mut buffer, step.span_ms);
-        // Whatever came of it, the others wait at the gate.
+        // Pass the gate even after an error, because the others wait there.
         shared.pass();
         outcome
     })?;
@@ -44,14 +44,14 @@ pub(crate) fn samples(bytes: u64, elapsed_ns: u64, processor_ns: u64) -> Vec<Sam
     ]
 }
 
-/// Sees that each page of `bytes`, the first at `offset_bytes`, carries its number.
+/// Checks that each page of `bytes`, the first at `offset_bytes`, carries its number.
 pub(crate) fn check_pages(who: Who, bytes: &[u8], offset_bytes: u64) -> Result<(), BenchError> {
     let first_page = offset_bytes / PAGE_BYTES as u64;
     let mut pages = bytes.chunks_exact(PAGE_BYTES).zip(first_page..);
     pages.try_for_each(|(page, number)| check_stamp(who, page, number))
 }
 
-/// Where reader `index` of `readers` reads.
+/// The part that reader `index` of `readers` reads.
 fn part(bytes: u64, index: usize, readers: usize) -> Range<u64> {
     let chunk_bytes = CHUNK_BYTES as u64;
     let part_bytes = bytes / readers as u64 / chunk_bytes * chunk_bytes;
@@ -59,7 +59,7 @@ fn part(bytes: u64, index: usize, readers: usize) -> Range<u64> {
     start_bytes..start_bytes + part_bytes
 }
 
-/// Reads `part` by calls of the buffer's length; returns how many bytes came in time.
+/// Reads `part` by calls of the buffer's length; returns how many bytes were read in time.
 fn read_part<F: PagedFile>(
     who: Who,
     file: &mut F,
@@ -73,7 +73,7 @@ fn read_part<F: PagedFile>(
         file.read_at(buffer, offset_bytes)?;
         check_pages(who, buffer, offset_bytes)?;
         offset_bytes += buffer.len() as u64;
-        // The clock costs as much as a good part of a small call.
+        // Reading the clock costs a good part of a small call.
         if offset_bytes.is_multiple_of(CHUNK_BYTES as u64) && deadline.has_passed() {
             break;
         }
@@ -89,7 +89,8 @@ mod tests {
     use crate::results::tests::named_step;
     use std::sync::Mutex;
 
-    /// Stamped pages, and which bytes were read; from `wrong_bytes` on the pages are others.
+    /// Stamped pages and a record of the bytes that were read; from `wrong_bytes` on, the stamps
+    /// are wrong.
     #[derive(Clone)]
     struct Stamped {
         reads: Arc<Mutex<Vec<(u64, usize)>>>,

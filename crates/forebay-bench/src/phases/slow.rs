@@ -1,5 +1,5 @@
-//! The slow disk: writers without end before a disk of a known rate, and how the level of dirty
-//! pages, the shares and the latencies are once the start is over.
+//! The slow disk: endless writers on a disk with a known rate. Measured are the level of dirty
+//! pages, the shares and the latencies after the start.
 
 use super::writers::{Region, Team, write};
 use crate::contender::{PagedFile, Sample, Step};
@@ -20,19 +20,19 @@ const SAMPLE_MS: u64 = 100;
 pub(crate) struct DirtyLevel {
     /// Dirty pages and pages being written, as the limits count them.
     pub(crate) dirty_pages: u64,
-    /// Where the control law wants them, if it says so.
+    /// The setpoint of the control law, if there is one.
     pub(crate) setpoint_pages: Option<u64>,
-    /// The hard limit and what the writers may be above it between two looks at it, if there is
-    /// such a limit.
+    /// The hard limit, plus the pages that the writers may add between two checks of it; `None`
+    /// without such a limit.
     pub(crate) allowed_pages: Option<u64>,
 }
 
-/// What can be asked of a contender while its writers run.
+/// The interface to a contender while its writers run.
 pub(crate) trait SlowDisk {
     /// The level now.
     fn level(&mut self) -> Result<DirtyLevel, BenchError>;
 
-    /// Lets writers go that the slow disk holds up: measuring is over.
+    /// Frees writers that the slow disk holds up: measuring is over.
     fn release(&mut self) -> Result<(), BenchError>;
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn run<F: PagedFile>(
         })
     })?;
     let watched = watch(&team, step, disk);
-    // Whatever the watch saw, the writers must end before anything else can.
+    // Whatever the watcher found, the writers must end before anything else.
     team.stop();
     disk.release()?;
     let done = running.join()?;
@@ -84,7 +84,7 @@ fn watch(team: &Team, step: &Step, disk: &mut dyn SlowDisk) -> Result<Vec<Sample
     while team.elapsed_ns() < team.end_ns() {
         pause_current(Span::from_millis(SAMPLE_MS));
         let level = disk.level()?;
-        // The watcher may have been held up until the writers ended.
+        // The watcher may have been held up until after the writers ended.
         if team.elapsed_ns() <= team.end_ns() {
             highest_over.note(level);
             levels.push(level);
@@ -113,10 +113,10 @@ impl Moment {
     }
 }
 
-/// What the disk took and how equally the writers shared it, between two moments.
+/// The data that the disk accepted and how equally the writers shared it, between two moments.
 fn throughput(first: &Moment, last: &Moment) -> Vec<Sample> {
     if last.at_ns <= first.at_ns {
-        // The watcher was held up from one moment to the other.
+        // The watcher was held up between the two moments.
         return Vec::new();
     }
     let shares: Vec<f64> = last
@@ -126,7 +126,7 @@ fn throughput(first: &Moment, last: &Moment) -> Vec<Sample> {
         .map(|(end, start)| (end - start) as f64)
         .collect();
     let accepted: f64 = shares.iter().sum();
-    // What went dirty and stayed so did not reach the disk.
+    // Pages that became dirty and stayed dirty have not reached the disk.
     let grown =
         (last.level.dirty_pages as f64 - first.level.dirty_pages as f64) * PAGE_BYTES as f64;
     let nanos = (last.at_ns - first.at_ns) as f64;
@@ -161,7 +161,7 @@ fn level_samples(levels: &[DirtyLevel]) -> Vec<Sample> {
     samples
 }
 
-/// How far the dirty pages ever were above what is allowed.
+/// The farthest that the dirty pages ever were above the allowed level.
 #[derive(Default)]
 struct Highest {
     over_pages: Option<u64>,

@@ -1,4 +1,4 @@
-//! The stream: writers that write four budgets in all, once, then make them durable.
+//! The stream: writers that write four budgets together, once, and then make them durable.
 
 use super::writers::{Region, Team, write};
 use crate::contender::{PagedFile, Sample, Step};
@@ -6,7 +6,7 @@ use crate::error::BenchError;
 use crate::measure::{Times, together};
 use std::sync::Arc;
 
-/// Runs `step` with one writer for each of `handles`; `sync` makes what was written durable.
+/// Runs `step` with one writer for each of `handles`; `sync` makes the written data durable.
 pub(crate) fn run<F: PagedFile>(
     handles: Vec<F>,
     step: &Step,

@@ -11,19 +11,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Bytes of one write.
 pub(crate) const WRITE_BYTES: u64 = 64 << 10;
 
-/// What several writers share: when any of them last got on, how far each is, when to stop.
+/// The state that several writers share: the last progress of any of them, the position of each,
+/// and when to stop.
 pub(crate) struct Team {
     watch: Stopwatch,
     last_ns: AtomicU64,
     longest_gap_ns: AtomicU64,
-    /// When the writers end by themselves: whoever watches them may be held up as they are.
+    /// When the writers end by themselves, because the watcher may be held up like them.
     end_ns: u64,
     stop: AtomicBool,
     written_bytes: Vec<AtomicU64>,
 }
 
 impl Team {
-    /// A team of `writers`, all at their beginning now, that ends after `end_ns` nanoseconds if
+    /// A team of `writers`, all at their beginning now. It ends after `end_ns` nanoseconds if
     /// nobody stops it before.
     pub(crate) fn new(writers: usize, end_ns: u64) -> Team {
         Team {
@@ -36,7 +37,7 @@ impl Team {
         }
     }
 
-    /// Asks the writers to end after the write that they are in.
+    /// Asks the writers to end after their current write.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -79,12 +80,12 @@ impl Team {
     }
 }
 
-/// The part of a file that one writer writes.
+/// The part of a file that one writer writes to.
 #[derive(Clone, Copy)]
 pub(crate) struct Region {
     start_bytes: u64,
     length_bytes: u64,
-    /// Begin again at the start until the team stops, instead of ending at the end.
+    /// Begin again at the start until the team stops, instead of stopping at the end.
     endless: bool,
 }
 
@@ -99,7 +100,7 @@ impl Region {
         }
     }
 
-    /// The same, over and over.
+    /// The same, again and again.
     pub(crate) fn endless(self) -> Region {
         Region {
             endless: true,

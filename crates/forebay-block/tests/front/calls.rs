@@ -1,5 +1,5 @@
-//! A front whose clients are function calls: what one for ublk or vhost-user would be, without the
-//! kernel's rings. It knows no protocol.
+//! A front whose clients are function calls. A front for ublk or vhost-user would look like this,
+//! with the kernel's rings added. It knows no protocol.
 
 use forebay::File;
 use forebay_block::{Alarm, BlockError, Buffer, Disk, Finished, Job, Pool, Slots, perform};
@@ -13,14 +13,14 @@ use std::sync::atomic::AtomicBool;
 type Doing<'d> = Pin<Box<dyn Future<Output = Finished> + 'd>>;
 type Make<'d> = Box<dyn Fn(Job, Buffer) -> Doing<'d> + 'd>;
 
-/// What a request came to: the bytes for the client, or why there are none.
+/// The result of a request: the bytes for the client, or the error.
 pub(crate) type Outcome = Result<Vec<u8>, BlockError>;
 
 /// One client of a disk.
 pub(crate) struct Calls<'d> {
     slots: Slots<Make<'d>, Doing<'d>>,
     alarm: Arc<Alarm>,
-    /// What runs in which slot, by the client's number of it.
+    /// The job that runs in each slot, by the number that the client got for it.
     running: BTreeMap<usize, u64>,
     ended: BTreeMap<u64, Outcome>,
     next: u64,
@@ -43,7 +43,7 @@ impl<'d> Calls<'d> {
         }
     }
 
-    /// Begins a request with the bytes that it writes. None if there is no room for it now.
+    /// Begins a request with the bytes that it writes. `None` if there is no room for it now.
     pub(crate) fn begin(&mut self, job: Job, bytes: &[u8]) -> Option<u64> {
         let slot = self.slots.take(job.buffer_bytes())?;
         self.slots.buffer(slot)[..bytes.len()].copy_from_slice(bytes);
@@ -56,7 +56,7 @@ impl<'d> Calls<'d> {
         Some(number)
     }
 
-    /// Returns what became of the request `number`.
+    /// Returns the result of the request `number`.
     pub(crate) fn end(&mut self, number: u64) -> Outcome {
         loop {
             if let Some(outcome) = self.ended.remove(&number) {
@@ -66,7 +66,7 @@ impl<'d> Calls<'d> {
         }
     }
 
-    /// A request from its beginning to its end.
+    /// Begins a request and waits for its end.
     pub(crate) fn call(&mut self, job: Job, bytes: &[u8]) -> Outcome {
         let number = self.begin(job, bytes).expect("nothing else runs");
         self.end(number)
@@ -82,7 +82,7 @@ impl<'d> Calls<'d> {
         self.slots.is_idle()
     }
 
-    /// Waits for a bell, then lets whatever rang go on.
+    /// Waits for a bell, then continues every slot whose bell rang.
     fn turn(&mut self) {
         if self.alarm.may_sleep() {
             let mut fds = [PollFd::new(&*self.alarm, PollFlags::IN)];

@@ -2,7 +2,7 @@
 
 use forebay_base::units::{parse_size, show_bytes};
 
-/// Below it a cache has hardly a page for each request that can be under way.
+/// With less memory a cache has hardly a page for each request under way.
 const LEAST_BYTES: u64 = 8 << 20;
 const MOST_BYTES: u64 = 1 << 44;
 

@@ -1,4 +1,5 @@
-//! How a server ends: in order, with everything written, or given up, with what was lost said.
+//! How a server ends: in order, with everything written, or given up, with a report of what was
+//! lost.
 
 use crate::daemon::say::say;
 use crate::daemon::status::{self, show_pages};
@@ -13,28 +14,28 @@ use signal_hook::iterator::Signals;
 use std::pin::pin;
 use std::process;
 
-/// Between two lines that say how much is left.
+/// The pause between two progress lines.
 const PROGRESS_INTERVAL: Span = Span::from_secs(1);
-/// Before a write-back that failed is tried again.
+/// The pause before a failed write-back is tried again.
 const RETRY_AFTER: Span = Span::from_secs(2);
 
-/// Waits for the signals that end a server.
+/// Waits for a signal that ends the server.
 pub(crate) struct Ending {
     asked: Arc<Gate>,
 }
 
-/// What a second interrupt leaves behind.
+/// What is left to do at a second interrupt.
 struct Rest<F> {
     cache: Cache,
     before_exit: F,
-    /// Set once everything was written, so that the end is not called a loss.
+    /// Set once everything is written, so that the end is not reported as a loss.
     is_written: Arc<Mutex<bool>>,
 }
 
 impl Ending {
-    /// Listens for SIGTERM, SIGINT and SIGHUP. The first of them opens the way to an end in order,
-    /// a second SIGINT ends the program with status 1 and says what of `cache` was not written. A
-    /// SIGHUP that whoever started us has ignored, as nohup does, stays ignored. `before_exit` is
+    /// Listens for SIGTERM, SIGINT and SIGHUP. The first of them starts an end in order. A second
+    /// SIGINT ends the program with status 1 and reports what of `cache` was not written. If SIGHUP
+    /// was ignored when the program started, as with nohup, it stays ignored. `before_exit` is
     /// called before the program is ended. SIGUSR1 asks for a status and ends nothing.
     pub(crate) fn listen(
         cache: &Cache,
@@ -42,7 +43,7 @@ impl Ending {
         before_exit: impl Fn() + Send + 'static,
     ) -> Result<Ending, CommandError> {
         let failed = || CommandError::system("listen for signals");
-        // Where the system does not show it, every signal is listened for.
+        // If the system does not show which signals are ignored, all are listened for.
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let wanted = [SIGINT, SIGTERM, SIGHUP, SIGUSR1];
         let heard = wanted
@@ -79,13 +80,13 @@ impl Ending {
         Ok(Ending { asked })
     }
 
-    /// Returns when the first signal came.
+    /// Returns once the first signal has come.
     pub(crate) async fn asked(&self) {
         self.asked.wait().await;
     }
 }
 
-/// Whether a process ignores `signal`, by what the system says of it.
+/// Whether a process ignores `signal`, by the text of its /proc/PID/status.
 fn ignores(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
@@ -94,7 +95,7 @@ fn ignores(status: &str, signal: i32) -> bool {
 
 impl<F: Fn()> Rest<F> {
     fn give_up(&self) {
-        // Held to the end: the main thread cannot report success in between.
+        // This lock is held until the exit, so the main thread cannot report success in between.
         let is_written = lock(&self.is_written);
         if *is_written {
             (self.before_exit)();
@@ -112,9 +113,9 @@ impl<F: Fn()> Rest<F> {
     }
 }
 
-/// Writes everything that is dirty and closes the cache. A store that fails is tried again until
-/// it takes the pages or somebody gives up: nothing dirty is dropped without being told to.
-/// `give_up` is called before each further try, for what no try can make durable.
+/// Writes everything that is dirty and closes the cache. A store that fails is tried again until it
+/// takes the pages or the user gives up: nothing dirty is dropped without an order. `give_up` is
+/// called before each further try, for data that no try can make durable.
 pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl Fn()) {
     let before = cache.statistics();
     if before.dirty() > 0 {
@@ -124,7 +125,7 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl Fn()) {
         let tell = || say(show_left(&cache.statistics()));
         match telling(rt, cache.close(), tell).await {
             Ok(()) => return,
-            // A slow store that writes on is no failure; the progress lines tell of it.
+            // A slow store that still writes has not failed; the progress lines show it.
             Err(SyncError::NotAnswering { .. }) => {}
             Err(error) => {
                 say(format_args!(
@@ -137,7 +138,7 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl Fn()) {
     }
 }
 
-/// Waits for `wait` and calls `tell` every second meanwhile.
+/// Waits for `wait`, and calls `tell` every second meanwhile.
 pub(crate) async fn telling<T>(rt: &Rt, wait: impl Future<Output = T>, tell: impl Fn()) -> T {
     let mut wait = pin!(wait);
     loop {
@@ -148,7 +149,7 @@ pub(crate) async fn telling<T>(rt: &Rt, wait: impl Future<Output = T>, tell: imp
     }
 }
 
-/// How much is left, and how long it takes at the rate that was measured.
+/// How much is left, and how long it will take at the measured rate.
 pub(crate) fn show_left(statistics: &Statistics) -> String {
     let left_pages = statistics.dirty();
     let rate_pages: u64 = statistics
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ignored_signal_is_found_in_the_systems_words() {
+    fn an_ignored_signal_is_found_in_the_text_of_the_system() {
         let status = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001001\nSigCgt:\t0\n";
         assert!(ignores(status, SIGHUP));
         assert!(ignores(status, 13));

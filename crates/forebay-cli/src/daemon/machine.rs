@@ -1,16 +1,17 @@
-//! What memory there is at all, before any of it is taken.
+//! Checks how much memory the machine has, before any of it is taken.
 
 use crate::daemon::say::say;
 use crate::error::CommandError;
 use forebay_base::units::show_bytes;
 use forebay_bench::host;
 
-/// Beside the memory that was asked for there is code, and what the kernel keeps for a process:
-/// page tables, rings, sockets. A memory cgroup counts both.
+/// Beside the memory of `--memory` a process has its code, and the kernel's memory for it: page
+/// tables, rings, sockets. A memory cgroup counts both.
 const BESIDE_BYTES: u64 = 16 << 20;
 
-/// Refuses a budget that the machine or a memory cgroup of this process can never hold: it would be
-/// killed in the middle of its work. Says so where a cgroup has hardly room for it.
+/// Refuses a budget that the machine or the memory cgroup of this process can never hold: the
+/// process would be killed in the middle of its work. Warns if a cgroup has hardly enough room for
+/// it.
 pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), CommandError> {
     let limits = Limits {
         machine_bytes: host::memory_bytes(),
@@ -22,14 +23,14 @@ pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What cannot be exceeded, as far as the system shows it.
+/// The limits that cannot be exceeded, as far as the system shows them.
 struct Limits {
     machine_bytes: Option<u64>,
     group_bytes: Option<u64>,
 }
 
 impl Limits {
-    /// An error for what cannot be, a text for what is close.
+    /// An error for what is impossible, a warning for what is close.
     fn judge(&self, memory_bytes: u64) -> Result<Option<String>, CommandError> {
         let least = |limit: Option<u64>| limit.filter(|&bytes| bytes < memory_bytes);
         let refuse = |owner: &str, limit_bytes: u64| {
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_is_refused_and_hardly_enough_is_said() {
+    fn more_than_there_is_is_refused_and_hardly_enough_is_warned_about() {
         assert_eq!(judged(1024, 200, 184), Ok(None));
         assert!(
             judged(1024, 200, 185)

@@ -1,17 +1,17 @@
-//! What a cache says of itself, as OpenMetrics text.
+//! The statistics of a cache as OpenMetrics text.
 
 use forebay::{Counter, Statistics};
 use forebay_base::PAGE_BYTES;
 use std::fmt::{Display, Write};
 
-/// Counters that count microseconds; they are told in seconds.
+/// Counters in microseconds; they are exposed in seconds.
 const TIMES: [(Counter, &str); 2] = [
     (Counter::BalancePausedUs, "balance_dirty_paused"),
     (Counter::ThrottledUs, "reclaim_throttled"),
 ];
 
-/// The statistics of a cache, and the clients of its server if it counts them, in the exposition
-/// format of OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
+/// The statistics of a cache, and the number of clients if the server counts them, in the
+/// exposition format of OpenMetrics 1.0. Counters carry the names of /proc/vmstat.
 pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> String {
     let mut text = Text(String::with_capacity(16 << 10));
     for (&counter, &value) in &statistics.counters {
@@ -60,7 +60,7 @@ pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> Str
     );
     text.gauge(
         "object_bytes",
-        "The part of it that open files take, and closed ones that are remembered",
+        "The part of it for open files, and for closed files that are remembered",
         &[("", statistics.object_bytes)],
     );
     if let Some(connections) = connections {
@@ -75,7 +75,7 @@ pub(crate) fn render(statistics: &Statistics, connections: Option<usize>) -> Str
     text.0
 }
 
-/// What is told of each store.
+/// The metrics of each store.
 fn stores(text: &mut Text, statistics: &Statistics) {
     let each = |value: fn(&forebay::statistics::BackingStatistics) -> u64| -> Vec<(String, u64)> {
         let numbered = statistics.backings.iter().enumerate();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_and_the_limits_are_told() {
+    fn every_counter_and_the_limits_are_exposed() {
         let text = text();
         for line in [
             "forebay_nr_dirtied_total 2",

@@ -1,4 +1,4 @@
-//! What every server of a cache needs: the cache, an end in order, metrics, memory that is there.
+//! What every server of a cache needs: the cache, an orderly end, metrics, and checks of memory.
 
 pub(crate) mod budget;
 pub(crate) mod ending;

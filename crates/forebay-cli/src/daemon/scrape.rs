@@ -1,5 +1,5 @@
-//! The little of HTTP that a scraper needs: one request and one answer a connection, a few
-//! connections at a time.
+//! The small part of HTTP that a scraper needs: one request and one answer for each connection, and
+//! a few connections at a time.
 
 use crate::daemon::say::say;
 use crate::error::CommandError;
@@ -8,18 +8,18 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A scraper that says or takes nothing for so long is let go.
+/// A scraper that sends or reads nothing for this long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A request comes in one piece or two; whoever sends it byte by byte is let go.
+/// A request comes in one or two parts; a client that sends it byte by byte is disconnected.
 const PIECES_LIMIT: usize = 4;
-/// Connections that are served at a time: one that is idle does not hold up the others.
+/// Connections that are served at a time, so an idle one does not hold up the others.
 pub(crate) const CREW: usize = 4;
-/// Longest piece of a request that is read at once.
+/// The longest part of a request that is read at once.
 const PIECE_BYTES: usize = 2 << 10;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers each request for /metrics at `address` with what `render` says then, until the program
-/// ends. Returns the address, with its port if 0 was given.
+/// Answers each request for /metrics at `address` with the text that `render` returns at that time,
+/// until the program ends. Returns the address, with the port that was chosen if it was 0.
 pub(crate) fn serve(
     address: SocketAddr,
     render: impl Fn() -> String + Send + Sync + 'static,
@@ -35,7 +35,7 @@ pub(crate) fn serve(
         let render = render.clone();
         let server = forebay_rt::thread::spawn_small("metrics", move || {
             for stream in listener.incoming() {
-                // A scraper that breaks off has itself to blame; the next one is served.
+                // An error here concerns one scraper only; the next one is served.
                 let _ = stream.and_then(|stream| answer(stream, &*render));
             }
         })
@@ -46,7 +46,7 @@ pub(crate) fn serve(
     Ok(bound)
 }
 
-/// Says where metrics are answered, and to whom.
+/// Announces where metrics are served, and who can read them.
 pub(crate) fn announce(address: SocketAddr) {
     say(format_args!("metrics at http://{address}/metrics"));
     if !address.ip().is_loopback() {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scraper_gets_the_text_and_others_a_word() {
+    fn a_scraper_gets_the_text_and_others_an_error() {
         let address = serve("127.0.0.1:0".parse().unwrap(), || "# EOF\n".into()).unwrap();
         let found = ask(address, "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
@@ -127,7 +127,7 @@ mod tests {
         let idle: Vec<_> = (1..CREW).map(|_| TcpStream::connect(address)).collect();
         let found = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
-        // They are let go in time, unheard.
+        // They are disconnected after some time, without an answer.
         for stream in idle {
             let mut stream = stream.expect("the server listens");
             assert_eq!(stream.read(&mut [0; 1]).expect("it is closed"), 0);

@@ -1,25 +1,25 @@
-//! A store that has not answered for some time, and one that answers again, are told of.
+//! Reports a store that has not answered for some time, and one that answers again.
 //!
-//! A plain disk that pauses makes its users wait, so the servers wait too, as long as nobody gives
-//! them a bound: `--answer-timeout`.
+//! A disk that pauses makes its users wait, so the servers wait too, unless `--answer-timeout` sets
+//! a limit.
 
 use crate::daemon::say::say;
 use forebay::{Cache, Counter, Statistics};
 use forebay_base::Span;
 use forebay_rt::Rt;
 
-/// Between two looks: a store that has answered nothing in between is called silent.
+/// The pause between two looks. A store that has answered nothing in between counts as silent.
 const INTERVAL: Span = Span::from_secs(5);
-/// So long that nothing is given up before somebody ends the server.
+/// So long that nothing times out before the user ends the server.
 const FOR_EVER: Span = Span::from_secs(10 * 365 * 24 * 3_600);
 const LONGEST_SECONDS: u64 = 24 * 3_600;
 
-/// How long a call waits for a store, if it was said.
+/// How long a call waits for a store; `typed` if it was given.
 pub(crate) fn answer_timeout(typed: Option<Span>) -> Span {
     typed.unwrap_or(FOR_EVER)
 }
 
-/// Reads a bound in seconds: `30`, `30s`, `5m`.
+/// Reads a limit in seconds or minutes: `30`, `30s`, `5m`.
 pub(crate) fn parse_seconds(text: &str) -> Result<Span, String> {
     let (digits, each) = match text.strip_suffix('m') {
         Some(digits) => (digits, 60),
@@ -33,14 +33,14 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Span, String> {
     }
 }
 
-/// What can be seen of a store's answers at one look.
+/// What one look shows of a store's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Look {
-    /// Requests that it has.
+    /// Requests at the store.
     waiting: u64,
-    /// Pages that it has read and written so far.
+    /// Pages read and written so far.
     pages: u64,
-    /// For how long it has answered no write and no commit.
+    /// How long it has answered no write and no commit.
     silent: bool,
 }
 
@@ -56,13 +56,13 @@ impl Look {
         }
     }
 
-    /// Whether the store had something to do since `before` and has answered nothing.
+    /// Whether the store had work since `before` and has answered nothing.
     fn is_silence(self, before: Look) -> bool {
         self.waiting > 0 && before.waiting > 0 && self.pages == before.pages && self.silent
     }
 }
 
-/// Says when the store of `cache` falls silent, and when it answers again.
+/// Reports when the store of `cache` falls silent, and when it answers again.
 pub(crate) fn tell_of_silence(cache: &Cache, rt: &Rt) {
     let (cache, timer) = (cache.clone(), rt.clone());
     rt.spawn("silence", async move {
@@ -127,7 +127,7 @@ mod tests {
             ..busy
         };
         assert!(busy.is_silence(busy));
-        assert!(!more.is_silence(busy), "pages came");
+        assert!(!more.is_silence(busy), "pages have come");
         assert!(!idle.is_silence(busy), "nobody waits any more");
         assert!(!busy.is_silence(idle), "nobody waited at the last look");
         assert!(!commits.is_silence(busy), "commits end");

@@ -1,4 +1,4 @@
-//! What a server says of its cache when somebody sends it SIGUSR1: for whom has no Prometheus.
+//! The status of the cache that a server prints on SIGUSR1, for users without Prometheus.
 
 use forebay::{Counter, Statistics};
 
@@ -6,7 +6,7 @@ use forebay::statistics::BackingStatistics;
 use forebay_base::PAGE_BYTES;
 use forebay_base::units::show_bytes;
 
-/// A few lines, the first for the cache and one for each store.
+/// Some lines: two for the cache, then one for each store.
 pub(crate) fn lines(statistics: &Statistics) -> Vec<String> {
     let count = |counter| statistics.get(counter);
     let mut lines = vec![
@@ -46,7 +46,7 @@ fn of_store((number, store): (usize, &BackingStatistics)) -> String {
     )
 }
 
-/// So many pages in bytes, for a person.
+/// This many pages as bytes, for people.
 pub(super) fn show_pages(pages: u64) -> String {
     show_bytes(pages * PAGE_BYTES as u64)
 }

@@ -1,12 +1,13 @@
-//! A cache and its stores, as both servers have them.
+//! A cache and its stores, as both servers use them.
 
 use crate::error::CommandError;
 use forebay::{AttachedStore, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
+use forebay_bench::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 
-/// A cache of `settings`.
+/// A cache with `settings`.
 pub(crate) fn cache_of(settings: Settings, rt: &Rt) -> Result<Cache, CommandError> {
     let parts = Parts {
         rt: rt.clone(),
@@ -21,13 +22,13 @@ pub(crate) fn file_store() -> Result<Arc<FileStore>, CommandError> {
     files.map_err(|error| failed("start its store", &error))
 }
 
-/// `store`, as `cache` knows it from now on.
+/// Attaches `store` to `cache`.
 pub(crate) fn taken(cache: &Cache, store: Arc<dyn Store>) -> Result<AttachedStore, CommandError> {
     let attached = cache.attach(store);
     attached.map_err(|error| failed("take its store", &error))
 }
 
-/// A cache of `settings` before files, the store that opens them, and that store as it knows it.
+/// A cache with `settings` over files, the store that opens them, and that store as attached.
 pub(crate) fn cache_with_files(
     settings: Settings,
     rt: &Rt,
@@ -38,8 +39,5 @@ pub(crate) fn cache_with_files(
 }
 
 fn failed(action: &'static str, error: &dyn std::error::Error) -> CommandError {
-    CommandError::Cache {
-        action,
-        reason: error.to_string(),
-    }
+    StepError::cache(action, error).into()
 }

@@ -1,8 +1,8 @@
-//! What a contender's process shows while it runs: numbers in a file of memory that is shared.
+//! What a contender's process reports while it runs: numbers in a file in shared memory.
 //!
-//! A process whose memory is full of dirty pages has to wait for each page that it asks for, and so
-//! for each line that it prints. What is written here takes no page: the parent has touched all of
-//! them before.
+//! A process whose memory is full of dirty pages must wait for each new page, and so for each line
+//! that it prints. Numbers written here need no new page, because the parent has touched all pages
+//! of the file before.
 
 use crate::demo::writers::WRITERS;
 use crate::error::CommandError;
@@ -14,20 +14,20 @@ use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::sync::Arc;
 
-/// How long a tick is.
+/// The length of a tick.
 pub(super) const TICK_MS: u64 = 100;
-/// Bytes of a tick: two numbers for each writer, and three of the level.
+/// Bytes of a tick: two numbers for each writer, and three for the level.
 const TICK_BYTES: u64 = 128;
 const LEVEL_AT: u64 = 16 * WRITERS;
 
-/// The board. Clones show the same.
+/// The board. Clones share the same memory.
 #[derive(Clone)]
 pub(super) struct Board {
     file: Arc<File>,
     ticks: u64,
 }
 
-/// What the cache says of itself.
+/// The cache's level of dirty pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
     pub(super) dirty_pages: u64,
@@ -36,7 +36,7 @@ pub(super) struct Level {
     pub(super) pauses: u64,
 }
 
-/// One tick as it was shown: writes, the longest of them in ns, and the level.
+/// One tick as reported: writes, the longest of them in ns, and the level.
 pub(super) type Shown = (u64, u64, Level);
 
 impl Board {
@@ -46,14 +46,14 @@ impl Board {
         let file = rustix::fs::memfd_create("forebay-demo", MemfdFlags::CLOEXEC)
             .map_err(|refused| failed()(refused.into()))?;
         let file = File::from(file);
-        // One more, for the start.
+        // One more tick, for the start.
         let zeros = vec![0; ((ticks + 1) * TICK_BYTES) as usize];
         file.write_all_at(&zeros, 0).map_err(failed())?;
         let file = Arc::new(file);
         Ok(Board { file, ticks })
     }
 
-    /// The board as a process finds it that has it as its standard input.
+    /// The board of a process that has it as its standard input.
     pub(super) fn given() -> io::Result<Board> {
         let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         let ticks = (file.metadata()?.len() / TICK_BYTES).saturating_sub(1);
@@ -69,9 +69,9 @@ impl Board {
         ))
     }
 
-    /// Shows that the first tick begins.
+    /// Reports that the first tick begins.
     pub(super) fn show_start(&self) {
-        // As below; without it the parent waits until this process has ended.
+        // As in `put`; if this is lost, the parent waits until this process has ended.
         let _ = self.file.write_all_at(&[1], self.ticks * TICK_BYTES);
     }
 
@@ -83,12 +83,12 @@ impl Board {
         Ok(byte != [0])
     }
 
-    /// Shows what writer `writer` did in a tick so far. There is no tick past the end.
+    /// Reports what writer `writer` has done in a tick so far. A tick past the end is ignored.
     pub(super) fn show_writes(&self, tick: u64, writer: u64, writes: u64, longest_ns: u64) {
         self.put(tick, 16 * writer, &[writes, longest_ns]);
     }
 
-    /// Shows the level at a tick.
+    /// Reports the level at a tick.
     pub(super) fn show_level(&self, tick: u64, level: Level) {
         let numbers = [level.dirty_pages, level.setpoint_pages, level.pauses];
         self.put(tick, LEVEL_AT, &numbers);
@@ -97,12 +97,13 @@ impl Board {
     fn put(&self, tick: u64, at: u64, numbers: &[u64]) {
         if tick < self.ticks {
             let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
-            // Memory that is there takes what is written; what is lost is one column of a picture.
+            // A write to memory that exists does not fail. If it did, one column of a picture would
+            // be lost.
             let _ = self.file.write_all_at(&bytes, tick * TICK_BYTES + at);
         }
     }
 
-    /// What was shown of a tick.
+    /// What was reported for a tick.
     pub(super) fn read(&self, tick: u64) -> Result<Shown, CommandError> {
         let mut bytes = [0; TICK_BYTES as usize];
         let read = self.file.read_exact_at(&mut bytes, tick * TICK_BYTES);

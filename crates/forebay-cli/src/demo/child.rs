@@ -1,5 +1,5 @@
-//! A contender's process: it writes as it was told, shows what it does on the board, and says at
-//! the end what all of it was.
+//! A contender's process: it writes as its assignment says, reports its progress on the board, and
+//! sends a summary at the end.
 
 use super::board::{Board, Level, TICK_MS};
 use super::tick::{Assignment, Ended, Storage, Summary};
@@ -7,7 +7,7 @@ use super::writers::{BLOCK_BYTES, Shared, start};
 use crate::error::CommandError;
 use forebay::{Cache, Counter, Settings};
 use forebay_base::Span;
-use forebay_bench::{BenchError, end_with_parent};
+use forebay_bench::{BenchError, StepError, end_with_parent};
 use forebay_rt::thread::{Joiner, pause_current};
 use forebay_rt::{Rt, block_on};
 use forebay_store::{FileStore, FileStoreSettings, OpenMode, Rate, RateStore};
@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Is the contender that `assignment` describes; the board is its standard input.
+/// Runs the contender that `assignment` describes; the board is its standard input.
 pub(crate) fn be_contender(assignment: &str) -> Result<(), CommandError> {
     let failed = || CommandError::system("hear the demo");
     end_with_parent()?;
@@ -28,7 +28,7 @@ pub(crate) fn be_contender(assignment: &str) -> Result<(), CommandError> {
         Storage::File(path) => as_forebay(&assignment, path, board),
         Storage::Device(path) => as_kernel(&assignment, path, board),
     };
-    // The parent says why; this process has nobody to say it to.
+    // The parent reports the reason; this process has nobody to report it to.
     let ended = match outcome {
         Ok(summary) => Ended::Well(summary),
         Err(error) => Ended::Failed(error.to_string()),
@@ -38,10 +38,7 @@ pub(crate) fn be_contender(assignment: &str) -> Result<(), CommandError> {
 }
 
 fn cache_failed<E: std::fmt::Display>(action: &'static str) -> impl FnOnce(E) -> CommandError {
-    move |reason| CommandError::Cache {
-        action,
-        reason: reason.to_string(),
-    }
+    move |reason| StepError::cache(action, reason).into()
 }
 
 fn as_forebay(assignment: &Assignment, path: &Path, board: Board) -> Result<Summary, CommandError> {
@@ -101,11 +98,12 @@ fn as_kernel(
         written.map_err(|reason| reason.to_string())
     };
     let writers = start(assignment.file_bytes, &shared, write)?;
-    // The parent looks at the device: here each look might have to wait for memory.
+    // The parent reads the level of the device: this process might have to wait for memory to do
+    // so.
     finish(assignment, &shared, || {}, writers)
 }
 
-/// Looks once a tick until the time is up, and waits for the writers.
+/// Looks once a tick until the time is up, and then waits for the writers.
 fn finish(
     assignment: &Assignment,
     shared: &Shared,

@@ -1,21 +1,21 @@
-//! A limit on what the kernel lets be dirty for one device.
+//! A limit on the dirty pages that the kernel allows for one device.
 
 use forebay_base::PAGE_BYTES;
 use forebay_bench::host::bytes_in;
 use std::fs;
 use std::path::PathBuf;
 
-/// The limit of one device, which is removed with the device.
+/// The limit of one device. It is lifted when this is dropped.
 pub(super) struct DirtyLimit {
     folder: PathBuf,
     statistics: PathBuf,
 }
 
 impl DirtyLimit {
-    /// Lets the device `number`, as `major:minor`, have `bytes` dirty, whatever else is dirty.
+    /// Allows the device `number`, as `major:minor`, to have `bytes` dirty, whatever else is dirty.
     ///
     /// # Errors
-    /// Says in words why not.
+    /// The reason, as a text.
     pub(super) fn set(number: &str, bytes: u64) -> Result<DirtyLimit, String> {
         let folder = PathBuf::from(format!("/sys/class/bdi/{number}"));
         let statistics = PathBuf::from(format!("/sys/kernel/debug/bdi/{number}/stats"));
@@ -25,8 +25,8 @@ impl DirtyLimit {
         Ok(limit)
     }
 
-    /// Dirty pages of the device alone: the machine may have others, of a build that has just ended
-    /// for one. None where the kernel's debugfs is not mounted.
+    /// Dirty pages of this device alone: other devices may have some too, from a recent build for
+    /// example. `None` if the kernel's debugfs is not mounted.
     pub(super) fn dirty_pages(&self) -> Option<u64> {
         dirty_pages_in(&fs::read_to_string(&self.statistics).ok()?)
     }
@@ -40,7 +40,7 @@ impl DirtyLimit {
 
 impl Drop for DirtyLimit {
     fn drop(&mut self) {
-        // A loop device keeps what was set when it is used again.
+        // A loop device keeps its settings when it is used again.
         let lifted = self.put("strict_limit", 0).and(self.put("max_ratio", 100));
         if let Err(refused) = lifted {
             eprintln!("forebay: {refused}");
@@ -48,7 +48,7 @@ impl Drop for DirtyLimit {
     }
 }
 
-/// Dirty pages in the statistics of a device, those on their way included.
+/// Dirty pages in the statistics of a device, including those under write-back.
 fn dirty_pages_in(text: &str) -> Option<u64> {
     let bytes = bytes_in(text, "BdiReclaimable:")? + bytes_in(text, "BdiWriteback:")?;
     Some(bytes / PAGE_BYTES as u64)

@@ -1,7 +1,7 @@
 //! `forebay demo`: four writers on a slow disk, the kernel's page cache beside Forebay, live.
 //!
-//! Each contender is a process of its own, so that both have the same budget and a signal ends
-//! them: the parent makes the disks, shows what arrives, and leaves nothing behind.
+//! Each contender is a separate process, so that both have the same budget and a signal ends them.
+//! The parent makes the disks, shows the progress, and leaves nothing behind.
 
 mod board;
 mod child;
@@ -27,27 +27,27 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tick::{Assignment, Ended, Record, Storage, Summary, Tick};
 
-/// Rate of the slow disk, bytes a second.
+/// Rate of the slow disk, in bytes a second.
 const DISK_BYTES_PER_S: u64 = 30_000_000;
 /// Memory of the cache.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// The part of memory that the kernel lets be dirty, where nobody has set another.
+/// The share of memory that the kernel allows to be dirty by default.
 const DIRTY_PERCENT: u64 = 20;
-/// Bytes that the writers write over and over.
+/// Bytes of the file that the writers overwrite again and again.
 const FILE_BYTES: u64 = 1 << 30;
 
-/// What `forebay demo` was asked.
+/// The arguments of `forebay demo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DemoArguments {
     /// How long each contender writes.
     pub(crate) seconds: u32,
-    /// Lines instead of a live screen.
+    /// Print lines instead of a live screen.
     pub(crate) is_plain: bool,
     /// Folder in which the scratch folder is made.
     pub(crate) parent_folder: PathBuf,
     /// Where the page with the pictures goes.
     pub(crate) html_file: PathBuf,
-    /// Where the first picture goes by itself, if anywhere.
+    /// Where the first picture goes as a separate file, if anywhere.
     pub(crate) svg_file: Option<PathBuf>,
 }
 
@@ -85,8 +85,9 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), CommandError> {
     print(&format!("pictures: {}\n", arguments.html_file.display()))
 }
 
-/// The kernel's page cache before a loop device that is held to the rate, and that may have as much
-/// dirty as the kernel allows by itself on a machine with this memory; or why that cannot be had.
+/// The kernel's page cache over a loop device with a limited rate. The device may have as much
+/// dirty as the kernel allows by default on a machine with this memory. Returns the reason if this
+/// is not possible.
 fn on_the_kernel(
     arguments: &DemoArguments,
     interrupts: &Interrupts,
@@ -104,13 +105,13 @@ fn on_the_kernel(
     };
     let storage = Storage::Device(disk.device().to_owned());
     let contender = Contender::start("kernel", arguments, storage, interrupts)?;
-    // What is dirty at the end would keep the device busy for seconds.
+    // Dirty pages at the end would keep the device busy for seconds.
     let record = contender.watch(screen, Some(&limit), || disk.release())?;
     drop(limit);
     Ok(Ok(record))
 }
 
-/// A contender in its process. Dropping it ends it.
+/// A contender in its process. Dropping it ends the process.
 struct Contender<'a> {
     name: &'static str,
     process: Process,
@@ -151,7 +152,7 @@ impl<'a> Contender<'a> {
     }
 
     /// Shows what the contender does until its time is up, frees its disk by `free_disk` and waits
-    /// for its end. Where the kernel has a `limit` its level is what the device has dirty.
+    /// for its end. If the kernel has a `limit`, the level is what the device has dirty.
     fn watch(
         mut self,
         screen: &Screen,
@@ -163,12 +164,12 @@ impl<'a> Contender<'a> {
         let clock = Stopwatch::start();
         let mut pauses_before = 0;
         for tick in 0..self.ticks {
-            // A tick is whole once the next one has begun.
+            // A tick is complete once the next one has begun.
             let whole_ms = (tick + 2) * TICK_MS;
             pause_current(Span::from_millis(whole_ms).saturating_sub(clock.elapsed()));
             self.interrupts.check()?;
             if tick + 1 < self.ticks && self.process.has_ended()? {
-                // It says why, unless it was killed.
+                // It reports the reason, unless it was killed.
                 self.summary()?;
             }
             let (writes, longest_ns, level) = self.board.read(tick)?;
@@ -199,7 +200,7 @@ impl<'a> Contender<'a> {
         })
     }
 
-    /// Waits for the first tick, or for the end of one that never gets there.
+    /// Waits for the first tick, or for the end of a process that never gets there.
     fn starts(&mut self) -> Result<(), CommandError> {
         while !self.board.has_started()? {
             self.interrupts.check()?;
@@ -211,7 +212,7 @@ impl<'a> Contender<'a> {
         Ok(())
     }
 
-    /// What the contender says once it has ended.
+    /// The contender's summary, once it has ended.
     fn summary(&mut self) -> Result<Summary, CommandError> {
         let mut said = String::new();
         if let Some(mut answers) = self.process.take_output() {

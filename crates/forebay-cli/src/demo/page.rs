@@ -17,7 +17,7 @@ pub(super) fn render(records: &[Record]) -> String {
     page::document("forebay demo", &body)
 }
 
-/// The first picture as a file of its own.
+/// The first picture as a separate file.
 pub(super) fn picture(records: &[Record]) -> String {
     longest_writes(records).standalone()
 }
@@ -34,8 +34,8 @@ fn longest_writes(records: &[Record]) -> Chart {
         Axis::linear("ms"),
     );
     for (colour, record) in records.iter().enumerate() {
-        // A tenth of a second in which no write ended has no place; the write that was under way
-        // then is in a later one.
+        // A tenth of a second in which no write ended has no point; the write that was under way
+        // then counts in a later one.
         let longest = points(record, |tick| (tick.writes > 0).then_some(tick.longest_ms));
         chart.add(Layer::new(&record.name, colour, Shape::Line(longest)));
     }

@@ -1,19 +1,19 @@
-//! What is seen while the demo runs: two live lines for each contender on a terminal, else a line
-//! a second.
+//! The output while the demo runs: two live lines for each contender on a terminal, otherwise one
+//! line a second.
 
 use super::tick::Tick;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
-/// Heights of the columns of a trace, from nothing to the longest.
+/// Heights of the columns of a trace, from zero to the longest.
 const COLUMNS: [char; 9] = [
     ' ', '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
     '\u{2588}',
 ];
-/// Ticks that a trace shows; with the name before them they fit a terminal of 80 columns.
+/// Ticks that a trace shows; together with the name they fit into 80 columns.
 const TRACE_TICKS: usize = 64;
 const TICKS_PER_S: usize = 10;
-/// The longest write that a trace tells from longer ones, and the shortest, ms.
+/// The shortest and longest write that a trace distinguishes from others, in ms.
 const TRACE_MS: (f64, f64) = (1.0, 1_000.0);
 
 /// The screen of one demo.
@@ -36,7 +36,7 @@ impl Screen {
         Screen { bar }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub(super) fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
@@ -44,7 +44,7 @@ impl Screen {
         }
     }
 
-    /// Shows what `name` has done so far, of which the last tick is new.
+    /// Shows what `name` has done so far; the last tick is new.
     pub(super) fn show(&self, name: &str, seen: &[Tick]) {
         match &self.bar {
             Some(bar) => {
@@ -58,7 +58,7 @@ impl Screen {
         }
     }
 
-    /// `name` is through: its last lines stay.
+    /// `name` has finished: its last lines stay.
     pub(super) fn done(&self, name: &str, seen: &[Tick]) {
         if let Some(bar) = &self.bar {
             bar.println(traced(name, seen));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_of_the_last_second() {
+    fn a_line_shows_the_last_second() {
         let seen = ticks(&[900.0, 1., 2., 3., 4., 5., 6., 7., 8., 9., 8.]);
         let line = figures(&seen);
         assert!(line.contains("longest write    9.0 ms"), "{line}");

@@ -1,9 +1,9 @@
-//! What a contender's process is told, and what is known of its run.
+//! A contender's task, and the record of its run.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Where a contender writes.
+/// The storage that a contender writes to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Storage {
     /// A file that Forebay writes through a store held to the rate.
@@ -12,7 +12,7 @@ pub(super) enum Storage {
     Device(PathBuf),
 }
 
-/// What a contender is to do.
+/// The task of a contender.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Assignment {
     pub(super) storage: Storage,
@@ -22,25 +22,25 @@ pub(super) struct Assignment {
     pub(super) seconds: u32,
 }
 
-/// What a contender says at its end.
+/// The message that a contender sends at its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Ended {
     Well(Summary),
     Failed(String),
 }
 
-/// A tenth of a second.
+/// The figures of a tenth of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tick {
     pub(super) at_s: f64,
-    /// Writes that ended in it, and the longest of them.
+    /// Writes that ended in this tick, and the longest of them.
     pub(super) writes: u64,
     pub(super) longest_ms: f64,
-    /// What is dirty, if the kernel says so.
+    /// The dirty level, if it is known.
     pub(super) dirty_mib: Option<f64>,
-    /// Where the laws hold the dirty level, if they say so.
+    /// The setpoint of the dirty level, if there is one.
     pub(super) setpoint_mib: Option<f64>,
-    /// Pauses of writers in it, if they are counted.
+    /// Pauses of writers in this tick, if they are counted.
     pub(super) pauses: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Summary {
     pub(super) longest_ms: f64,
 }
 
-/// All that is known of a contender's run.
+/// Everything known about a contender's run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Record {
     pub(super) name: String,
@@ -63,7 +63,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// One line for the end.
+    /// The summary line at the end.
     pub(super) fn summary_line(&self) -> String {
         let summary = &self.summary;
         let levels = self.ticks.iter().filter_map(|tick| tick.dirty_mib);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_says_what_was_seen() {
+    fn the_summary_line_shows_what_was_seen() {
         let tick = Tick {
             dirty_mib: Some(43.6),
             pauses: Some(7),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_is_not_known_is_left_out() {
+    fn an_unknown_level_is_left_out() {
         let record = Record {
             name: "kernel".into(),
             ticks: vec![Tick::default()],

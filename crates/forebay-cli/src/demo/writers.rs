@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) const WRITERS: u64 = 4;
 pub(super) const BLOCK_BYTES: u64 = 64 << 10;
 
-/// What the writers share with whoever waits for them.
+/// What the writers share with the thread that waits for them.
 pub(super) struct Shared {
     pub(super) board: Board,
     pub(super) watch: Stopwatch,
@@ -25,7 +25,7 @@ struct Done {
 }
 
 impl Shared {
-    /// The first tick begins.
+    /// The first tick begins here.
     pub(super) fn new(board: Board) -> Shared {
         board.show_start();
         Shared {
@@ -36,7 +36,7 @@ impl Shared {
         }
     }
 
-    /// The tick that it is.
+    /// The current tick.
     pub(super) fn tick(&self) -> u64 {
         self.watch.elapsed().as_millis() / TICK_MS
     }
@@ -46,7 +46,7 @@ impl Shared {
         self.stops.store(true, Ordering::Relaxed);
     }
 
-    /// All writes of the writers that have ended, or why one failed.
+    /// All writes of the writers that have ended, or the reason why one failed.
     pub(super) fn all(&self) -> Result<Times, String> {
         let mut done = self.done();
         match done.failure.take() {
@@ -60,7 +60,7 @@ impl Shared {
     }
 }
 
-/// Starts the writers, each in order over its own part of `file_bytes`, over and over.
+/// Starts the writers. Each writes its own part of `file_bytes` in order, again and again.
 pub(super) fn start<W>(
     file_bytes: u64,
     shared: &Arc<Shared>,

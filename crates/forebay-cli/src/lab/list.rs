@@ -1,4 +1,4 @@
-//! `forebay lab list`: every name that the other commands take.
+//! `forebay lab list`: every name that the other commands accept.
 
 use forebay::Policy;
 use forebay_lab::machine::{Machine, SHIPPED};
@@ -23,7 +23,7 @@ pub(crate) fn render() -> String {
     texts.join("\n")
 }
 
-/// A line of texts, moved in under its title.
+/// One row of texts, indented under its title.
 fn line<const N: usize>(texts: [&str; N]) -> Vec<String> {
     let texts = texts.into_iter().map(String::from);
     [String::new()].into_iter().chain(texts).collect()
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_names_what_there_is() {
+    fn the_list_contains_all_kinds_of_names() {
         let text = render();
         for name in [
             "simple-wb",

@@ -13,7 +13,7 @@ use reproduce::{ReproduceArguments, TypedReproduce};
 use run::{RunArguments, TypedRun};
 use swarm::{SwarmArguments, TypedSwarm};
 
-/// What was typed.
+/// The words that were typed.
 #[derive(Args)]
 pub(crate) struct TypedLab {
     #[command(subcommand)]
@@ -22,32 +22,32 @@ pub(crate) struct TypedLab {
 
 #[derive(Subcommand)]
 enum TypedCommand {
-    /// Name the workloads, machines, policies, knobs and changes that there are
+    /// List the workloads, machines, policies, knobs and changes
     List,
     /// Run a workload on a machine under one policy or two
     ///
-    /// Prints the figures of all runs merged over their seeds, side by side, as mmtests does.
+    /// Prints the figures of all runs, merged over their seeds, side by side, as mmtests does.
     Run(TypedRun),
     /// Measure the five changes again and set each published figure beside ours
     ///
-    /// Prints each published figure beside ours and then the 89 tests of what a reproduction must
-    /// show. Exit status 1 says that a required test was not shown to hold.
+    /// Prints each published figure beside ours, and then the 89 tests that a reproduction must
+    /// pass. Exit status 1 means that a required test was not shown to hold.
     #[command(alias = "seeds")]
     Reproduce(TypedReproduce),
     /// Look for a broken promise: seeds that decide machine, stores, workload and faults
     ///
-    /// Each seed runs the engine on a simulated machine whose stores fail, or whose power does,
-    /// and judges every byte, error, bound and book. A failure prints one line: the command that
-    /// repeats it. Exit status 1 says that something was found.
+    /// Each seed runs the engine on a simulated machine whose stores or power fail, and checks
+    /// every byte, error, bound and book. For a failure it prints one line: the command that
+    /// repeats it. Exit status 1 means that something was found.
     Swarm(TypedSwarm),
 }
 
 /// A checked call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LabArguments {
-    /// Tell the names.
+    /// List the names.
     List,
-    /// Run something.
+    /// Run a workload.
     Run(RunArguments),
     /// Run the five experiments.
     Reproduce(ReproduceArguments),
@@ -56,10 +56,10 @@ pub(crate) enum LabArguments {
 }
 
 impl TypedLab {
-    /// What the words mean.
+    /// The meaning of the words.
     ///
     /// # Errors
-    /// A message that names what is known, for the caller to exit with status 2.
+    /// A message that lists the known names. The caller exits with status 2.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<LabArguments, clap::Error> {
         Ok(match self.command {
             TypedCommand::List => LabArguments::List,
@@ -70,7 +70,7 @@ impl TypedLab {
     }
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(arguments: &LabArguments) -> Result<(), CommandError> {
     match arguments {
         LabArguments::List => crate::output::print(&list::render()),

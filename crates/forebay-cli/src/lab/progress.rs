@@ -1,4 +1,5 @@
-//! How far a batch of runs is, on standard error: a bar on a terminal, a line a run elsewhere.
+//! Progress of a batch of runs, on standard error: a bar on a terminal, otherwise one line for each
+//! run.
 
 use crate::daemon::say::say;
 use forebay_lab::outcome::Outcome;
@@ -6,8 +7,8 @@ use forebay_lab::run::{Plan, Progress, RunError, run_all};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
-/// Runs all `plans`, one for each processor at a time, and tells how far it is. `titles` are what
-/// the runs are called.
+/// Runs all `plans`, one for each processor at a time, and shows the progress. `titles` are the
+/// names of the runs.
 pub(crate) fn run_with_progress(
     plans: Vec<Plan>,
     titles: Vec<String>,
@@ -34,7 +35,7 @@ pub(crate) fn run_with_progress(
     outcomes
 }
 
-/// How many runs are made at a time.
+/// How many runs there are at a time.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -17,17 +17,17 @@ use forebay_lab::run::{Ending, Plan, RunError};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What was typed.
+/// The words that were typed.
 #[derive(Args)]
 pub(crate) struct TypedReproduce {
-    /// Only this change, or these; forebay lab list names them
+    /// Only these changes; forebay lab list shows their names
     #[arg(long, value_name = "CHANGE", value_parser = change)]
     only: Vec<Change>,
     /// Runs of each cell under each policy, with the seeds from 1
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Also the cells that take long, and every other one for its whole time
+    /// Also run the cells that take long, and every other one for its full time
     #[arg(long)]
     full: bool,
     /// Write every figure and judgement to FILE as JSON
@@ -48,7 +48,7 @@ pub(crate) struct ReproduceArguments {
     html_file: Option<PathBuf>,
 }
 
-/// What `--json` writes.
+/// The content of the file for `--json`.
 #[derive(Serialize)]
 struct Written<'a> {
     seeds: u64,
@@ -58,7 +58,7 @@ struct Written<'a> {
 }
 
 impl TypedReproduce {
-    /// What the words mean.
+    /// The meaning of the words.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<ReproduceArguments, clap::Error> {
         let refuse =
             |text: String| refusal::<C>(&["lab", "reproduce"], ErrorKind::InvalidValue, text);
@@ -74,14 +74,15 @@ impl TypedReproduce {
     }
 }
 
-/// One run of one cell, or of several that differ in nothing that the workload heeds.
+/// One run of one cell, or of several cells that differ only in something that the workload
+/// ignores.
 struct Run {
     cells: Vec<String>,
     position: Position,
     plan: Plan,
 }
 
-/// Runs the experiments and reports.
+/// Runs the experiments and prints the report.
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     expect_writable(&[
         arguments.json_file.as_deref(),
@@ -93,7 +94,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
         judgements: judge_all(&evidence),
     };
     let findings = findings.only(&arguments.changes);
-    // Files first: they are there even if nobody reads what is printed.
+    // Files first: they are written even if nobody reads the output.
     if let Some(path) = &arguments.html_file {
         write(path, &page::render(&findings, &evidence))?;
     }
@@ -129,8 +130,8 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     }
 }
 
-/// Runs every cell that is asked for. A run that fails does not keep the others from being judged;
-/// it is told at the end.
+/// Runs every cell that was asked for. A run that fails does not prevent the judgement of the
+/// others; it is reported at the end.
 fn gather(arguments: &ReproduceArguments) -> (Evidence, Vec<String>) {
     let mut failed = Vec::new();
     let mut runs = Vec::new();
@@ -169,7 +170,7 @@ fn wanted(cell: &Cell, arguments: &ReproduceArguments) -> bool {
     arguments.changes.contains(&cell.change) && (arguments.full || !cell.long)
 }
 
-/// What the run leaves out of the experiments as they were published.
+/// What this run leaves out of the experiments as they were published.
 fn shortened() -> String {
     let all = cells();
     let (long, rest): (Vec<&Cell>, Vec<&Cell>) = all.iter().partition(|cell| cell.long);
@@ -181,7 +182,7 @@ fn shortened() -> String {
     )
 }
 
-/// Adds a run, or its cell to one that is the same.
+/// Adds a run, or adds its cell to an equal run.
 fn join(runs: &mut Vec<Run>, run: Run) {
     let is_same = |other: &&mut Run| {
         let (one, two) = (&run.plan, &other.plan);
@@ -216,7 +217,7 @@ fn runs_of(cell: &Cell, arguments: &ReproduceArguments) -> Result<Vec<Run>, RunE
             let knobs = knobs.iter();
             let mut plan = knobs.fold(plan, |plan, (knob, value)| plan.with(knob, value));
             plan.seed = seed;
-            // No test and no published figure is about what comes behind the workload.
+            // No test and no published figure is about what follows the workload.
             plan.ending = Ending::AtOnce;
             plan.check()?;
             runs.push(Run {

@@ -1,9 +1,9 @@
-//! Whether this computer has the memory that the machines of a call take.
+//! Whether this computer has enough memory for the machines of a call.
 
 use forebay_base::units::show_bytes;
 
-/// Refuses a machine whose pages take more than is available: the system would end the program in
-/// the middle of its work, without a word.
+/// Refuses a machine whose pages take more than is available: the system would kill the program in
+/// the middle of its work, without a message.
 pub(super) fn expect_memory(
     machine: &str,
     needed_bytes: u64,
@@ -22,7 +22,7 @@ pub(super) fn expect_memory(
     ))
 }
 
-/// How many runs, each of which takes `needed_bytes`, go at a time; at least one.
+/// How many runs, each taking `needed_bytes`, fit at a time; at least one.
 pub(super) fn runs_at_a_time(
     threads: usize,
     needed_bytes: u64,
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_is_too_large_is_refused_with_what_makes_it_small_enough() {
+    fn a_machine_that_is_too_large_is_refused_with_the_scale_that_fits() {
         let told = expect_memory("huge", 30 << 30, Some(16 << 30)).unwrap_err();
         for part in ["'huge'", "30 GiB", "16 GiB", "scale=N, N at least 2"] {
             assert!(told.contains(part), "{told}");
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_do_not_fit_beside_each_other_go_one_after_the_other() {
+    fn runs_that_do_not_fit_together_go_one_after_the_other() {
         assert_eq!(runs_at_a_time(4, 6 << 30, Some(16 << 30)), 2);
         assert_eq!(runs_at_a_time(4, 1 << 20, Some(16 << 30)), 4);
         assert_eq!(runs_at_a_time(4, 30 << 30, Some(16 << 30)), 1);

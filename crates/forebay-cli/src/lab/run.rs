@@ -17,26 +17,26 @@ use forebay_lab::world::Platform;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What was typed.
+/// The words that were typed.
 #[derive(Args)]
 pub(crate) struct TypedRun {
-    /// A workload's name; forebay lab list names them. Or a scenario of your own as FILE.toml
+    /// A workload's name (see forebay lab list), or your own scenario as FILE.toml
     #[arg(value_name = "WORKLOAD|FILE.toml")]
     workload: String,
-    /// A machine's name, or a machine of your own as FILE.toml; without it amd4-512m. A scenario
-    /// has its own
+    /// A machine's name, or your own machine as FILE.toml; amd4-512m by default. A scenario has its
+    /// own
     #[arg(long, value_name = "M")]
     machine: Option<String>,
-    /// A policy's name; without it forebay, or what the scenario says
+    /// A policy's name; the scenario's own or forebay by default
     #[arg(long, value_name = "P")]
     policy: Option<String>,
     /// Another policy to compare with the first
     #[arg(long, value_name = "P")]
     vs: Option<String>,
-    /// Seed of the first run; without it 1, or what the scenario says
+    /// Seed of the first run; the scenario's own or 1 by default
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Runs of each policy, each with the next seed
+    /// Runs of each policy, with consecutive seeds
     #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
@@ -59,7 +59,7 @@ pub(crate) struct TypedRun {
 pub(crate) struct RunArguments {
     workload: String,
     machine: Option<String>,
-    /// The first is the baseline; none stands for the usual one.
+    /// The first one is the baseline; an empty list stands for the default policy.
     policies: Vec<Option<String>>,
     knobs: BTreeMap<String, String>,
     first_seed: Option<u64>,
@@ -70,7 +70,7 @@ pub(crate) struct RunArguments {
 }
 
 impl TypedRun {
-    /// What the words mean; every name in them is looked up.
+    /// The meaning of the words; every name in them is looked up.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<RunArguments, clap::Error> {
         let arguments = RunArguments {
             workload: self.workload,
@@ -110,11 +110,11 @@ impl RunArguments {
         Ok(all.map(|(policy, run)| of_policy(policy, run)).collect())
     }
 
-    /// The first run, under the usual policy.
+    /// The first run, under the default policy.
     fn plan(&self) -> Result<Plan, String> {
         let mut plan = if is_file(&self.workload) {
             if self.machine.is_some() || self.real_folder.is_some() {
-                return Err("a scenario has a machine of its own, which is simulated".into());
+                return Err("a scenario has its own machine, which is simulated".into());
             }
             Plan::of_scenario(scenario(&self.workload)?)
         } else {
@@ -129,8 +129,8 @@ impl RunArguments {
         Ok(plan)
     }
 
-    /// Runs at a time: on real files they would take each other's device, and large machines each
-    /// other's memory.
+    /// How many runs there are at a time: on real files they would share the device, and large
+    /// machines would share the memory.
     fn threads(&self, plans: &[Plan]) -> usize {
         if self.real_folder.is_some() {
             return 1;
@@ -143,14 +143,14 @@ impl RunArguments {
     }
 }
 
-/// Refuses a plan with a name that nobody knows, and one that this computer has no memory for.
+/// Refuses a plan with an unknown name, and one that this computer does not have enough memory for.
 fn expect_possible(plan: &Plan, available_bytes: Option<u64>) -> Result<(), String> {
     let ready = plan.check().map_err(|error| error.to_string())?;
     let needed_bytes = ready.memory_bytes(&plan.platform);
     expect_memory(&ready.machine.name, needed_bytes, available_bytes)
 }
 
-/// Runs everything and reports.
+/// Runs everything and prints the report.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     let plans = arguments.plans().map_err(CommandError::Lab)?;
     expect_writable(&[
@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
         .map(|outcome| outcome.map_err(|error| refused(&error)))
         .collect();
     let document = Document::new(outcomes?);
-    // Files first: they are there even if nobody reads what is printed.
+    // Files first: they are written even if nobody reads the output.
     if let Some(path) = &arguments.html_file {
         let comparison = &document.comparison;
         let labels = comparison
@@ -186,7 +186,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     broken_expectations(&document.outcomes)
 }
 
-/// A run that only found on its way that it cannot be is a bad call like any other.
+/// A run that is found to be impossible only while it runs is a bad call like any other.
 fn refused(error: &RunError) -> CommandError {
     if error.is_bad_call() {
         CommandError::BadCall(error.to_string())
@@ -195,7 +195,7 @@ fn refused(error: &RunError) -> CommandError {
     }
 }
 
-/// What a scenario expects, and what was found.
+/// The expectations of a scenario, and the findings.
 fn judged(outcomes: &[Outcome]) -> String {
     let mut lines = Vec::new();
     for outcome in outcomes {
@@ -212,7 +212,7 @@ fn judged(outcomes: &[Outcome]) -> String {
     lines.concat()
 }
 
-/// A scenario's expectation that did not hold is failed work.
+/// An expectation of a scenario that does not hold is failed work.
 fn broken_expectations(outcomes: &[Outcome]) -> Result<(), CommandError> {
     let broken = outcomes.iter().flat_map(|outcome| {
         let seed = outcome.setting.seed;
@@ -234,7 +234,7 @@ fn broken_expectations(outcomes: &[Outcome]) -> Result<(), CommandError> {
 /// The machine of a call that names none.
 const USUAL_MACHINE: &str = "amd4-512m";
 
-/// Whether a name is that of a file of the user's.
+/// Whether a name is that of a file of the user.
 fn is_file(name: &str) -> bool {
     Path::new(name)
         .extension()

@@ -12,40 +12,40 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// One seed in so many is run twice, and the two runs compared.
+/// One seed in this many is run twice, and the two runs are compared.
 const TWIN_EVERY: u64 = 16;
-/// A campaign ends after so many violations: they are mostly one and the same.
+/// A campaign ends after this many violations: most of them have the same cause.
 const MOST_VIOLATIONS: usize = 10;
 
-/// What was typed.
+/// The words that were typed.
 #[derive(Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of the command line"
 )]
 pub(crate) struct TypedSwarm {
-    /// Seeds to run, from A up to and without B
+    /// Seeds to run, from A up to but not including B
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
-    /// Also run the seeds that found something once, before the others
+    /// First run the seeds that found something in the past
     #[arg(long)]
     kept: bool,
-    /// Begin no seed after so many minutes
+    /// Begin no seed after this many minutes
     #[arg(long, value_name = "M")]
     minutes: Option<u64>,
     /// Also write the figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Make each failing run smaller, and print the command that repeats what is left of it
+    /// Make each failing run smaller, and print the command that repeats the smaller run
     #[arg(long)]
     shrink: bool,
     /// Leave these parts out of each run: crash, faults, abandon, readers, ...
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = part)]
     without: Vec<Part>,
-    /// At most so many operations of each client
+    /// At most this many operations of each client
     #[arg(long, value_name = "N")]
     operations: Option<u64>,
-    /// Tell each call and each request on standard error
+    /// Print each call and each request on standard error
     #[arg(long)]
     loud: bool,
     /// Print how many seeds reached each error arm of the engine
@@ -66,7 +66,7 @@ pub(crate) struct SwarmArguments {
 }
 
 impl TypedSwarm {
-    /// What the words mean.
+    /// The meaning of the words.
     pub(crate) fn checked(self) -> SwarmArguments {
         SwarmArguments {
             seeds: self.seeds,
@@ -85,7 +85,7 @@ impl TypedSwarm {
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
-    let wrong = || format!("'{text}' is no range of seeds: write A..B with A below B, as 0..300");
+    let wrong = || format!("'{text}' is not a range: write A..B with A below B, as 0..300");
     let (first, end) = text.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
     let range = number(first)?..number(end)?;
@@ -106,10 +106,10 @@ fn part(text: &str) -> Result<Part, String> {
     })
 }
 
-/// Runs the seeds and reports.
+/// Runs the seeds and prints the report.
 pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
     expect_writable(&[arguments.json_file.as_deref()])?;
-    // A panic of a run is a finding, and told as one.
+    // A panic of a run is a finding, and reported as one.
     std::panic::set_hook(Box::new(|_| {}));
     let campaign = Campaign {
         kept: if arguments.runs_kept {
@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
     let ran = campaign.run(|failed| {
         let line = tell(arguments, failed, &commit);
         let printed = print(&format!("{line}\n"));
-        // The first failure to print is told when all seeds have run.
+        // The first failure to print is reported once all seeds have run.
         told = std::mem::replace(&mut told, Ok(())).and(printed);
     });
     let report = ran.map_err(CommandError::system("start threads"))?;
@@ -166,7 +166,7 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
     )))
 }
 
-/// What the JSON file has: the figures, and what repeats them.
+/// The content of the JSON file: the figures, and the commands that repeat the failures.
 #[derive(Serialize)]
 struct Figures<'a> {
     commit: &'a str,
@@ -266,7 +266,7 @@ fn marks(report: &Report) -> String {
     text
 }
 
-/// The commit of the folder that this runs in, for whoever wants to see a failure again.
+/// The commit of the current folder, for people that want to repeat a failure.
 fn commit() -> String {
     let words = ["describe", "--always", "--dirty", "--exclude=*"];
     let told = Command::new("git").args(words).output();

@@ -1,4 +1,4 @@
-//! What was typed behind `forebay mount`, and what it means.
+//! The arguments of `forebay mount`, and their meaning.
 
 use crate::daemon::budget::memory_size;
 use crate::daemon::silence::parse_seconds;
@@ -9,7 +9,7 @@ use forebay_base::Span;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What was typed.
+/// The words that were typed.
 #[derive(Args)]
 pub(crate) struct TypedMount {
     /// The folder to show
@@ -18,27 +18,27 @@ pub(crate) struct TypedMount {
     /// The folder at which to show it
     #[arg(value_name = "MNT")]
     mount_point: PathBuf,
-    /// Memory of the cache, all in
+    /// All memory of the cache
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     memory: u64,
-    /// Let other users in, as far as the files' permissions let them
+    /// Let other users in, as far as the permissions of the files allow it
     #[arg(long)]
     allow_other: bool,
-    /// Let nothing be changed
+    /// Refuse all changes
     #[arg(long)]
     read_only: bool,
-    /// Stay in the foreground and tell of progress
+    /// Stay in the foreground and print progress
     #[arg(long)]
     foreground: bool,
     /// Answer OpenMetrics requests at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
-    /// Fail requests for which the storage has given no answer for so long; without it they wait
+    /// Fail requests that the storage has not answered for this long; by default they wait
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     answer_timeout: Option<Span>,
 }
 
-/// What `forebay mount` was asked.
+/// The arguments of `forebay mount`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountArguments {
     pub(crate) source: PathBuf,
@@ -52,10 +52,10 @@ pub(crate) struct MountArguments {
 }
 
 impl TypedMount {
-    /// What it means; `C` is the command line that it is a part of.
+    /// Checks them; `C` is the command line that they are a part of.
     ///
     /// # Errors
-    /// A bad call, in clap's words.
+    /// A bad call, reported by clap.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<MountArguments, clap::Error> {
         let (source, mount_point) = (
             self.source.canonicalize().unwrap_or(self.source),

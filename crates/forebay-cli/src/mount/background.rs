@@ -1,20 +1,20 @@
-//! Serving in the background: a second process of this program does it, in a session of its own;
-//! the first one ends when the mount answers.
+//! Serving in the background: a second process of this program does it, in its own session. The
+//! first process ends when the mount answers.
 
 use crate::error::CommandError;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-/// Set for the process in the background.
+/// Set in the environment of the background process.
 const MARK: &str = "FOREBAY_MOUNT_IN_BACKGROUND";
 
-/// Whether this process is the one in the background.
+/// Whether this is the background process.
 pub(super) fn is_child() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts the process in the background and returns when its mount answers.
+/// Starts the background process and returns when its mount answers.
 pub(super) fn start() -> Result<(), CommandError> {
     let failed = || CommandError::system("start a process in the background");
     let program = std::env::current_exe().map_err(failed())?;
@@ -33,7 +33,7 @@ pub(super) fn start() -> Result<(), CommandError> {
     if !line.is_empty() {
         return Ok(());
     }
-    // It has said why on the standard error that it shares with us.
+    // It has reported the reason on standard error, which it shares with us.
     let status = child.wait().map_err(failed())?;
     let reason = match status.signal() {
         Some(signal) => format!("not mounted: the process in the background got signal {signal}"),
@@ -42,16 +42,16 @@ pub(super) fn start() -> Result<(), CommandError> {
     Err(CommandError::Served(reason))
 }
 
-/// Leaves the session of whoever started us; the first thing that the process in the background
-/// does.
+/// Leaves the session of the process that started us. The background process does this first.
 pub(super) fn leave_session() -> Result<(), CommandError> {
     rustix::process::setsid()
         .map(|_session| ())
         .map_err(|errno| CommandError::system("leave the session")(errno.into()))
 }
 
-/// Lets go of the terminal and of pipes, once the mount answers: nobody reads them any more, and
-/// who waits for their end would wait for the end of the mount. A file keeps what is said.
+/// Closes the terminal and pipes once the mount answers: nobody reads them any more, and a process
+/// that waits for the end of a pipe would wait for the end of the mount. If a stream is a file, it
+/// stays open for messages.
 pub(super) fn let_go_of_streams() -> Result<(), CommandError> {
     let failed =
         |errno: rustix::io::Errno| CommandError::system("let go of a stream")(errno.into());

@@ -19,20 +19,20 @@ use std::path::Path;
 use std::pin::pin;
 use std::task::Poll;
 
-/// Who still has files open when the end was asked for is cut off after so long.
+/// Programs that still have files open when the end is requested are cut off after this time.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
-/// What the program and the stacks of its threads take beside the memory that was asked for.
+/// Memory that the program and the stacks of its threads take beside `--memory`.
 const PROGRAM_BYTES: u64 = 16 << 20;
-/// Before another look whether an ended mount has written everything.
+/// The pause between two checks whether an ended mount has written everything.
 const RETRY_AFTER: Span = Span::from_millis(200);
 
-/// Serves until the folder is unmounted or a signal asks for the end.
+/// Serves until the folder is unmounted or a signal ends it.
 pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let in_background = background::is_child();
     if in_background {
         background::leave_session()?;
     }
-    // New files have the mode that their maker asked for, less the maker's own mask.
+    // The mode of new files is the one their creator asked for, less the creator's own mask.
     rustix::process::umask(rustix::fs::Mode::empty());
     grant_descriptors().map_err(|error| CommandError::Served(error.to_string()))?;
     let unmarked = memory::become_flusher();
@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         let address = scrape::serve(address, move || metrics::render(&cache.statistics(), None))?;
         scrape::announce(address);
     }
-    // Whoever started us reads this line as the sign that the mount answers.
+    // The process that started us takes this line as the sign that the mount answers.
     say_ready(arguments.mount_point.display());
     if in_background {
         background::let_go_of_streams()?;
@@ -84,21 +84,21 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         end(&mount, &cache, &rt).await;
     });
     mount.settle();
-    // Who was cut off may still make the kernel ask, and it would make us wait for ourselves.
+    // A program that was cut off may still cause kernel requests, which we would wait for.
     mount.abort();
     *lock(&is_written) = true;
     let losses = mount.losses();
     if losses > 0 {
         return Err(CommandError::Served(format!(
-            "{losses} times a file was given up that could not be made durable, as was said above; \
-             look at the device and write it again"
+            "{losses} times a file was given up because it could not be made durable (see above); \
+             check the device and write the file again"
         )));
     }
     say("everything is written");
     Ok(())
 }
 
-/// Mounts; waits first for a mount of the same folder that has ended and still writes.
+/// Mounts. If a mount of the same folder has ended and still writes, this waits for it first.
 fn start(settings: &MountSettings, parts: &MountParts) -> Result<Mount, CommandError> {
     let mut is_told = false;
     loop {
@@ -115,16 +115,17 @@ fn start(settings: &MountSettings, parts: &MountParts) -> Result<Mount, CommandE
     }
 }
 
-/// Whether some mount shows `source`, by the system's list.
+/// Whether some mount shows `source`, according to the system's list.
 fn is_mounted(source: &Path) -> Result<bool, CommandError> {
     let path = Path::new("/proc/self/mountinfo");
     let list = std::fs::read_to_string(path).map_err(CommandError::at("read", path))?;
     Ok(shows(&list, source))
 }
 
-/// Whether a list of mounts has one of ours that shows `source`.
+/// Whether a list of mounts contains one of ours that shows `source`.
 fn shows(list: &str, source: &Path) -> bool {
-    // The list writes a blank as its octal number; so does nothing else that a path has often.
+    // The list writes a blank as an octal number. Other characters that it writes so are rare in
+    // paths.
     let name = source.display().to_string().replace(' ', "\\040");
     list.lines().any(|line| {
         let behind = line.split(" - ").nth(1).unwrap_or_default();
@@ -154,7 +155,7 @@ fn announce(arguments: &MountArguments, shares: &Shares) {
     ));
 }
 
-/// Returns when a signal came or the folder was unmounted.
+/// Returns once a signal has come or the folder was unmounted.
 async fn asked_or_ended(ending: &Ending, mount: &Mount) {
     let (mut asked, mut ended) = (pin!(ending.asked()), pin!(mount.ended()));
     poll_fn(|context| {
@@ -169,16 +170,16 @@ async fn asked_or_ended(ending: &Ending, mount: &Mount) {
     .await;
 }
 
-/// Lets nobody new in, waits for those who have files open, and writes what is dirty.
+/// Admits no more programs, waits for those that have files open, and writes what is dirty.
 async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
     if let Err(error) = mount.unmount() {
         say(format_args!("cannot unmount: {error}"));
     }
-    // Many files are written at a time while the progress is told below.
+    // Many files are written at a time; the progress is printed below.
     let writer = mount.clone();
     rt.spawn("write back", async move { writer.write_back().await });
     let drained = rt.timeout(DRAIN_PATIENCE, async {
-        // Most of what was stored to mappings, while there is time for it.
+        // Most of the bytes stored to mappings, while there is time for it.
         take_mapped(mount).await;
         mount.ended().await;
     });
@@ -190,20 +191,20 @@ async fn end(mount: &Arc<Mount>, cache: &Cache, rt: &Rt) {
             .is_err()
         {
             say(
-                "stores of programs to mapped files could not be fetched in time and are \
-                 lost in part; have them end before the mount does",
+                "bytes that programs stored to mapped files could not be fetched in time and are \
+                 partly lost; end such programs before the mount",
             );
         }
     }
     mount.close().await;
-    // What its files cannot make durable the mount itself has given up.
+    // Files that cannot be made durable were already given up by the mount.
     write_all(cache, rt, || {}).await;
 }
 
 async fn take_mapped(mount: &Mount) {
     if let Err(error) = mount.take_mapped().await {
         say(format_args!(
-            "cannot fetch what was stored to mapped files: {error}"
+            "cannot fetch the bytes stored to mapped files: {error}"
         ));
     }
 }

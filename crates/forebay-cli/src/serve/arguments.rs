@@ -1,4 +1,4 @@
-//! What was typed behind `forebay serve`, and what it means.
+//! The arguments of `forebay serve`, and their meaning.
 
 use crate::daemon::budget::memory_size;
 use crate::daemon::silence::parse_seconds;
@@ -10,7 +10,7 @@ use forebay_base::units::parse_size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What was typed.
+/// The words that were typed.
 #[derive(Args)]
 pub(crate) struct TypedServe {
     #[command(subcommand)]
@@ -22,9 +22,10 @@ enum TypedFront {
     /// A cached block export over NBD, for qemu, the kernel, fio, nbdcopy
     ///
     /// Serves the image or block device PATH through a cache of a fixed size. Writes return when
-    /// they are in memory and are written back in the background; FLUSH and FUA make them
-    /// durable. SIGTERM answers what was asked, writes everything and says how much is left;
-    /// SIGHUP and SIGINT do the same, and a second SIGINT gives up and says what was not written.
+    /// they are in memory and are written back in the background; FLUSH and FUA make them durable.
+    /// On SIGTERM the server answers pending requests, writes everything and shows how much is
+    /// left. SIGHUP and SIGINT do the same, and a second SIGINT gives up and reports what was not
+    /// written.
     Nbd(TypedNbd),
 }
 
@@ -41,23 +42,23 @@ struct TypedNbd {
     listen: Option<SocketAddr>,
     #[command(flatten)]
     tls: TypedTls,
-    /// Memory of the server, all in: pages, clients' buffers, threads
+    /// All memory of the server: pages, clients' buffers, threads
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     memory: u64,
-    /// Name of the export, once for each PATH; without it a single PATH has the empty name and
+    /// Name of the export, once for each PATH. Without it a single PATH has the empty name, and
     /// several have their file names
     #[arg(long = "export", value_name = "NAME")]
     names: Vec<String>,
-    /// Let nothing be changed
+    /// Refuse all changes
     #[arg(long)]
     read_only: bool,
-    /// Make PATH, with this length, if it is not there
+    /// Create PATH with this length if it does not exist
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "read_only")]
     create: Option<u64>,
     /// Answer OpenMetrics requests at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
-    /// Fail requests for which the storage has given no answer for so long; without it they wait
+    /// Fail requests that the storage has not answered for this long; by default they wait
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     answer_timeout: Option<Span>,
     /// Most clients at once: 16, or as many as a quarter of a small memory is enough for
@@ -67,7 +68,7 @@ struct TypedNbd {
 
 #[derive(Args)]
 struct TypedTls {
-    /// Demand TLS and a client's certificate, by server-cert.pem, server-key.pem and ca-cert.pem
+    /// Demand TLS and a client's certificate, with server-cert.pem, server-key.pem and ca-cert.pem
     /// in DIR
     #[arg(long = "tls-certificates", value_name = "DIR", requires = "listen",
           conflicts_with_all = ["certificate", "key", "client_authority"])]
@@ -86,7 +87,7 @@ struct TypedTls {
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ListenAddress {
     /// A unix socket.
     Unix(PathBuf),
     /// A TCP address.
@@ -100,7 +101,7 @@ pub(crate) enum Place {
 pub(crate) enum TlsFiles {
     /// Under their usual names in a folder.
     Folder(PathBuf),
-    /// Each by itself.
+    /// Each as a separate file.
     Each {
         certificate: PathBuf,
         key: PathBuf,
@@ -115,37 +116,37 @@ pub(crate) struct ImageArguments {
     pub(crate) name: String,
 }
 
-/// What `forebay serve nbd` was asked.
+/// The arguments of `forebay serve nbd`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServeArguments {
     pub(crate) images: Vec<ImageArguments>,
-    pub(crate) place: Place,
+    pub(crate) listen: ListenAddress,
     pub(crate) memory_bytes: u64,
     pub(crate) read_only: bool,
-    /// Length of images that are not there yet.
+    /// Length of images that do not exist yet.
     pub(crate) create_bytes: Option<u64>,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) answer_timeout: Option<Span>,
-    /// Most clients at once, if it was said.
+    /// Most clients at once, if it was given.
     pub(crate) clients: Option<u64>,
 }
 
 impl TypedServe {
-    /// What it means; `C` is the command line that it is a part of.
+    /// Checks them; `C` is the command line that they are a part of.
     ///
     /// # Errors
-    /// A bad call, in clap's words.
+    /// A bad call, reported by clap.
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<ServeArguments, clap::Error> {
         let TypedFront::Nbd(typed) = self.front;
         let refuse = |kind, text: &str| refusal::<C>(&["serve", "nbd"], kind, text);
-        let place = match (typed.socket, typed.listen, typed.tls.files()) {
-            (_, Some(address), Some(files)) => Place::Tls(address, files),
-            (_, Some(address), None) => Place::Tcp(address),
+        let listen = match (typed.socket, typed.listen, typed.tls.files()) {
+            (_, Some(address), Some(files)) => ListenAddress::Tls(address, files),
+            (_, Some(address), None) => ListenAddress::Tcp(address),
             (Some(_), None, Some(_)) => {
-                let text = "TLS is for --listen; a unix socket is kept by its mode";
+                let text = "TLS is for --listen; a unix socket is protected by its mode";
                 return Err(refuse(ErrorKind::ArgumentConflict, text));
             }
-            (Some(path), None, None) => Place::Unix(path),
+            (Some(path), None, None) => ListenAddress::Unix(path),
             (None, None, _) => {
                 let text = "give --socket or --listen";
                 return Err(refuse(ErrorKind::MissingRequiredArgument, text));
@@ -155,7 +156,7 @@ impl TypedServe {
             .map_err(|text| refuse(ErrorKind::WrongNumberOfValues, &text))?;
         Ok(ServeArguments {
             images,
-            place,
+            listen,
             memory_bytes: typed.memory,
             read_only: typed.read_only,
             create_bytes: typed.create,
@@ -179,7 +180,7 @@ impl TypedTls {
     }
 }
 
-/// Gives each image its name.
+/// Names the export of each image.
 fn name_images(paths: Vec<PathBuf>, names: Vec<String>) -> Result<Vec<ImageArguments>, String> {
     let names = if !names.is_empty() {
         names
@@ -238,7 +239,7 @@ mod tests {
                 path: "disk.img".into(),
                 name: String::new(),
             }],
-            place: Place::Unix("s".into()),
+            listen: ListenAddress::Unix("s".into()),
             memory_bytes: 64 << 20,
             read_only: false,
             create_bytes: None,
@@ -273,16 +274,16 @@ mod tests {
     }
 
     #[test]
-    fn credentials_for_tls_come_as_a_folder_or_one_by_one() {
+    fn credentials_for_tls_are_a_folder_or_single_files() {
         let place = |more: &[&str]| {
             let common = ["a", "--listen", "[::]:10809", "--memory", "64M"];
-            typed(&[&common, more].concat()).map(|arguments| arguments.place)
+            typed(&[&common, more].concat()).map(|arguments| arguments.listen)
         };
         let address = "[::]:10809".parse().unwrap();
         let folder = TlsFiles::Folder("pki".into());
         assert_eq!(
             place(&["--tls-certificates", "pki"]).unwrap(),
-            Place::Tls(address, folder)
+            ListenAddress::Tls(address, folder)
         );
         let each = ["--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a"];
         let files = TlsFiles::Each {
@@ -290,7 +291,7 @@ mod tests {
             key: "k".into(),
             client_authority: "a".into(),
         };
-        assert_eq!(place(&each).unwrap(), Place::Tls(address, files));
+        assert_eq!(place(&each).unwrap(), ListenAddress::Tls(address, files));
         assert_eq!(place(&each[..4]).unwrap_err().exit_code(), 2);
         let both = [&each[..], &["--tls-certificates", "pki"]].concat();
         assert_eq!(place(&both).unwrap_err().exit_code(), 2);

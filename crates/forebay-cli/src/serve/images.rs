@@ -1,4 +1,4 @@
-//! Images, opened by name for one server at a time.
+//! Images, which are opened by name and by one server at a time.
 
 use super::arguments::{ImageArguments, ServeArguments};
 use super::losses::Image;
@@ -13,7 +13,7 @@ use forebay_store::{Opener, Openers, Store, VolumeError, VolumeMode, VolumeUser}
 use std::io;
 use std::sync::Arc;
 
-/// Everything that a PATH can mean.
+/// Openers for every form of PATH.
 fn openers() -> Result<Openers, CommandError> {
     let files = Arc::new(file_store()?);
     Ok(Openers::new(files.clone()).with("file", files))
@@ -45,7 +45,7 @@ fn open_by(
     arguments.images.iter().map(one).collect()
 }
 
-/// The stores of the images: several images may lie in one.
+/// The stores of the images: several images may be in one store.
 struct Attached<'c> {
     cache: &'c Cache,
     stores: Vec<(Arc<dyn Store>, AttachedStore)>,
@@ -104,7 +104,7 @@ fn open_one(
     Ok((Export::new(&image.name, disk), served))
 }
 
-/// The error with what to do about it, in the words of this command.
+/// The error with advice in the words of this command.
 fn advised(error: VolumeError) -> CommandError {
     let reason = match &error {
         VolumeError::InUse { user, .. } => match user {
@@ -118,7 +118,7 @@ fn advised(error: VolumeError) -> CommandError {
             asked_bytes,
             ..
         } => format!(
-            "it is there and has {found_bytes} bytes, not {asked_bytes}; leave --create out to \
+            "it exists and has {found_bytes} bytes, not {asked_bytes}; leave out --create to \
              serve it as it is"
         ),
         VolumeError::Empty { .. } => "it has no bytes; give it a length with truncate, or make a \
@@ -149,7 +149,7 @@ fn advised(error: VolumeError) -> CommandError {
     }
 }
 
-/// What to do about an image that cannot be made.
+/// What to do about an image that cannot be created.
 fn creating(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "; make its folder first",

@@ -1,7 +1,7 @@
 //! Images in memory and in files, as the command opens them.
 
 use super::*;
-use crate::serve::arguments::Place;
+use crate::serve::arguments::ListenAddress;
 use crate::serve::losses::Losses;
 use forebay::Settings;
 use forebay_store::MemoryStore;
@@ -24,7 +24,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
     };
     ServeArguments {
         images: paths.iter().map(image).collect(),
-        place: Place::Unix(PathBuf::from("s")),
+        listen: ListenAddress::Unix(PathBuf::from("s")),
         memory_bytes: 64 << 20,
         read_only: false,
         create_bytes,
@@ -73,7 +73,7 @@ fn each_image_is_written_to_the_store_that_its_address_names() {
     let found = [(&here, 1), (&here, 2), (&there, 1)];
     let found = found.map(|(store, object)| store.snapshot(forebay_store::ObjectId(object))[5]);
     assert_eq!(found, [1, 2, 3]);
-    // Memory loses nothing and keeps its names.
+    // A store in memory loses nothing and keeps its names.
     Losses::new(images).report().unwrap();
 }
 
@@ -100,7 +100,7 @@ fn advice_names_what_serve_has() {
 }
 
 #[test]
-fn an_address_that_nobody_knows_is_refused_with_those_that_are_known() {
+fn an_unknown_address_is_refused_with_a_list_of_the_known_ones() {
     let refused = refusal(&[Path::new("ftp://host/disk")], None);
     assert!(refused.contains("ftp://"), "{refused}");
     assert!(refused.contains("known are paths, file://"), "{refused}");

@@ -1,9 +1,9 @@
-//! Images of which something is lost: their disk took bytes and could not make them durable, or
-//! somebody has removed them.
+//! Images that have lost something: their disk accepted bytes and could not make them durable, or
+//! somebody removed the image.
 //!
-//! The kernel reports such a loss once and calls the bytes written, so every FLUSH fails from then
-//! on for whoever is connected: each of them may have had bytes in it. A client that comes when
-//! nobody else is there was promised nothing, so its image is opened anew for it.
+//! The kernel reports such a loss once and then calls the bytes written. So every FLUSH fails from
+//! then on for every connected client, because each may have had bytes in it. A client that comes
+//! when no other client is connected was promised nothing, so the image is reopened for it.
 
 use crate::daemon::say::say;
 use crate::error::CommandError;
@@ -15,7 +15,7 @@ use forebay_store::Medium;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Between two looks at whether an image has a name.
+/// The pause between two checks whether an image still has a name.
 const LOOK_INTERVAL: Span = Span::from_secs(5);
 
 /// An image that is served.
@@ -24,7 +24,7 @@ pub(super) struct Image {
     pub(super) path: PathBuf,
     pub(super) file: File,
     pub(super) medium: Arc<dyn Medium>,
-    /// It was opened anew after a loss, of which the store then knows no more.
+    /// It was reopened after a loss, and the store has forgotten the loss.
     pub(super) was_lost: AtomicBool,
 }
 
@@ -47,22 +47,22 @@ impl Losses {
         }
     }
 
-    /// A client came and nobody else is there: commits may succeed again.
+    /// A client has come and no other client is connected: commits may succeed again.
     pub(super) fn begin_anew(&self) {
         for image in self.images.iter().filter(|image| image.is_lost()) {
             image.was_lost.store(true, Ordering::Relaxed);
             match image.medium.open_anew() {
                 Ok(()) => say(format_args!(
-                    "{}: opened anew; what was written since its last good FLUSH may be lost",
+                    "{}: reopened; bytes written since its last good FLUSH may be lost",
                     image.path.display()
                 )),
-                // Its FLUSHes go on to fail, and the next client brings the next try.
-                Err(error) => say(format_args!("cannot be opened anew: {error}")),
+                // Its FLUSHes keep failing, and the next client causes the next try.
+                Err(error) => say(format_args!("cannot be reopened: {error}")),
             }
         }
     }
 
-    /// Says, while the server runs, that an image was removed: its clients notice nothing.
+    /// Reports, while the server runs, that an image was removed: its clients notice nothing.
     pub(super) fn watch(&self, rt: &Rt) {
         let (losses, timer) = (self.clone(), rt.clone());
         rt.spawn("removed images", async move {
@@ -71,7 +71,7 @@ impl Losses {
                 timer.sleep(LOOK_INTERVAL).await;
                 for image in left.extract_if(.., |image| image.medium.is_removed()) {
                     say(format_args!(
-                        "{}: was removed; what is written to it is gone once the server ends",
+                        "{}: was removed; everything written to it is lost once the server ends",
                         image.path.display()
                     ));
                 }
@@ -79,19 +79,19 @@ impl Losses {
         });
     }
 
-    /// The end: nothing more is asked for of what can never be made durable.
+    /// The end: data that can never be made durable is no longer asked for.
     pub(super) fn give_up(&self) {
         for image in self.images.iter().filter(|image| image.is_lost()) {
             image.file.waive_commit();
         }
     }
 
-    /// An error that names the images of which something may have been lost, if there are any.
+    /// An error that names the images that may have lost something, if there are any.
     pub(super) fn report(&self) -> Result<(), CommandError> {
         let removed = self.paths_of(|image| image.medium.is_removed());
         if !removed.is_empty() {
             return Err(CommandError::Served(format!(
-                "{removed}: was removed while it was served; what was written to it is gone"
+                "{removed}: was removed while it was served; everything written to it is lost"
             )));
         }
         let lost = self.paths_of(|image| image.is_lost() || image.was_lost.load(Ordering::Relaxed));
@@ -99,8 +99,8 @@ impl Losses {
             return Ok(());
         }
         Err(CommandError::Served(format!(
-            "{lost}: the disk took bytes and could not make them durable; what was written since \
-             the last good FLUSH before that may be lost: look at the disk, and write it again"
+            "{lost}: the disk took bytes and could not make them durable; bytes written since \
+             the last good FLUSH before that may be lost: check the disk, and write them again"
         )))
     }
 

@@ -1,4 +1,4 @@
-//! What `--memory` is made of: the cache is what the clients and the program itself leave of it.
+//! The parts of `--memory`: the cache gets what the clients and the program itself leave.
 
 use crate::daemon::scrape::CREW;
 use crate::error::CommandError;
@@ -6,41 +6,41 @@ use forebay_base::units::show_bytes;
 use forebay_nbd::{CONNECTION_BYTES, REQUESTS_BYTES, STRANGERS_BYTES, TLS_BYTES};
 use forebay_rt::thread::SMALL_STACK_BYTES;
 
-/// Everything small that is allocated while a server runs: tables of objects, of statistics, texts.
+/// All small allocations while a server runs: tables of objects, of statistics, texts.
 const HEAP_BYTES: u64 = 2 << 20;
-/// Threads beside the runtime's one for each processor: its timer, the store's, those that answer
-/// for metrics, and those that accept, listen for signals, and wait for the end.
+/// Threads beside one for each processor of the runtime: its timer, the store's threads, those that
+/// answer for metrics, and those that accept, listen for signals, and wait for the end.
 const THREADS: u64 = 1 + 8 + CREW as u64 + 3;
-/// A smaller cache is none.
+/// The smallest useful cache.
 const LEAST_CACHE_BYTES: u64 = 2 << 20;
-/// Of the memory, one part in so many is buffers that the clients share.
+/// One part in this many of the memory is buffers that the clients share.
 const SHARED_PART: u64 = 16;
-/// As few shared buffers as still help.
+/// The fewest shared buffers that still help.
 const LEAST_SHARED_BYTES: u64 = 512 << 10;
-/// Unless it is said how many clients may come, they have one part in so many of the memory.
+/// By default the clients get one part in this many of the memory.
 const CLIENTS_PART: u64 = 4;
 const USUAL_CLIENTS: u64 = 16;
 
-/// How the memory of a server is shared out, bytes.
+/// How the memory of a server is divided, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Clients at once.
     pub(super) clients: u64,
-    /// For each of them.
+    /// Memory for each of them.
     pub(super) client_bytes: u64,
     /// Buffers that they share.
     pub(super) shared_bytes: u64,
-    /// The program's own: stacks, heap, connections that have still to show who they are.
+    /// The program's own memory: stacks, heap, connections that have yet to show a certificate.
     pub(super) program_bytes: u64,
-    /// Pages and what is kept about them.
+    /// Pages and the records about them.
     pub(super) cache_bytes: u64,
 }
 
 impl Plan {
-    /// Shares `memory_bytes` out on a machine with so many processors.
+    /// Divides `memory_bytes` on a machine with this many processors.
     ///
     /// # Errors
-    /// A bad call if it is too little, with the least that would do.
+    /// A bad call if it is too little, with the least that is enough.
     pub(super) fn new(
         memory_bytes: u64,
         clients: Option<u64>,
@@ -87,8 +87,8 @@ impl Plan {
     }
 }
 
-/// The bytes of files that this process has mapped, which are its code: more of them cannot be in
-/// memory. By the words of `/proc/self/maps`.
+/// Bytes of the files that this process has mapped, which are its code: an upper bound of the code
+/// in memory. `maps` is the text of `/proc/self/maps`.
 pub(super) fn code_bytes(maps: &str) -> u64 {
     let mapped = maps.lines().filter(|line| line.contains(" /"));
     let bytes_of = |line: &str| {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_somebodys() {
+    fn every_byte_has_an_owner() {
         for (mib, clients, has_tls) in [(64, None, false), (64, Some(4), true), (4096, None, true)]
         {
             let plan = Plan::new(mib * MIB, clients, has_tls, 2).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_is_for_fewer_clients_unless_they_were_asked_for() {
+    fn little_memory_means_fewer_clients_unless_their_number_is_given() {
         let plan = Plan::new(64 * MIB, None, false, 2).unwrap();
         assert_eq!(plan.clients, 16);
         let plan = Plan::new(16 * MIB, None, false, 2).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_is_refused_with_the_least_that_would_do() {
+    fn too_little_is_refused_with_the_least_that_is_enough() {
         for (clients, has_tls, processors) in [(16, false, 2), (16, true, 2), (1000, true, 64)] {
             let plan = |mib: u64| Plan::new(mib * MIB, Some(clients), has_tls, processors);
             let least = (1..100_000).find(|&mib| plan(mib).is_ok()).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_of_files_is_counted_and_nothing_else() {
+    fn only_mapped_files_are_counted() {
         let maps = "1000-3000 r-xp 00000000 fe:00 99 /usr/bin/forebay\n\
                     3000-9000 rw-p 00000000 00:00 0 \n\
                     9000-a000 rw-p 00000000 00:00 0 [heap]\n\

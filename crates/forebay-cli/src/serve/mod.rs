@@ -1,4 +1,4 @@
-//! `forebay serve`: fronts for clients that speak a protocol of their own.
+//! `forebay serve`: fronts for clients with a protocol.
 
 mod arguments;
 mod images;

@@ -1,6 +1,6 @@
-//! `forebay serve nbd`: images behind a cache behind a socket.
+//! `forebay serve nbd`: images, served through a cache over a socket.
 
-use super::arguments::{Place, ServeArguments, TlsFiles};
+use super::arguments::{ListenAddress, ServeArguments, TlsFiles};
 use super::images;
 use super::losses::Losses;
 use super::memory::{Plan, code_bytes};
@@ -17,16 +17,16 @@ use forebay_base::units::show_bytes;
 use forebay_nbd::{Export, ListenError, Listener, Notice, Server, ServerSettings, TlsCredentials};
 use forebay_rt::{Rt, block_on};
 
-/// A client that does not take the answers to its last requests for so long is cut off.
+/// A client that does not read the answers to its last requests for this long is cut off.
 const DRAIN_PATIENCE: Span = Span::from_secs(10);
 
-/// Serves until a signal asks for the end.
+/// Serves until a signal ends it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     machine::check_memory(arguments.memory_bytes)?;
     let plan = plan(arguments)?;
     heap::bound();
     let unmarked = memory::become_flusher();
-    let listener = listen(&arguments.place)?;
+    let listener = listen(&arguments.listen)?;
     let uri = listener.uri();
     let rt = Rt::real();
     let (cache, exports, losses) = build(arguments, &plan, &rt)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         let address = scrape::serve(address, render)?;
         scrape::announce(address);
     }
-    // Whoever started us reads this line as the sign that clients may come.
+    // The process that started us takes this line as the sign that clients may come.
     say_ready(uri);
     block_on(async {
         ending.asked().await;
@@ -70,11 +70,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn listen(place: &Place) -> Result<Listener, CommandError> {
+fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
     let listener = match place {
-        Place::Unix(path) => Listener::unix(path),
-        Place::Tcp(address) => Listener::tcp(*address),
-        Place::Tls(address, files) => Listener::tls(*address, credentials(files)?),
+        ListenAddress::Unix(path) => Listener::unix(path),
+        ListenAddress::Tcp(address) => Listener::tcp(*address),
+        ListenAddress::Tls(address, files) => Listener::tls(*address, credentials(files)?),
     };
     listener.map_err(|error| match error {
         ListenError::NotLoopback { address } => CommandError::Served(format!(
@@ -98,7 +98,7 @@ fn credentials(files: &TlsFiles) -> Result<TlsCredentials, CommandError> {
 }
 
 fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
-    let has_tls = matches!(arguments.place, Place::Tls(..));
+    let has_tls = matches!(arguments.listen, ListenAddress::Tls(..));
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     Plan::new(
         arguments.memory_bytes,
@@ -108,7 +108,7 @@ fn plan(arguments: &ServeArguments) -> Result<Plan, CommandError> {
     )
 }
 
-/// The cache and what it serves.
+/// The cache and the images that it serves.
 fn build(
     arguments: &ServeArguments,
     plan: &Plan,
@@ -144,7 +144,7 @@ fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {
     }
     say(format_args!(
         "{} of memory in all: {} of cache, {} for each of at most {} clients, {} that they share, \
-         {} of the program's own",
+         {} for the program itself",
         show_bytes(arguments.memory_bytes),
         show_bytes(plan.cache_bytes),
         show_bytes(plan.client_bytes),
@@ -152,27 +152,27 @@ fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {
         show_bytes(plan.shared_bytes),
         show_bytes(plan.program_bytes),
     ));
-    // Where the system does not show it there is nothing to say.
+    // If the system does not show it, nothing is reported.
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     say(format_args!(
-        "beside it the code of the program, {} at most",
+        "in addition, at most {} of program code",
         show_bytes(code_bytes(&maps))
     ));
 }
 
-/// Answers what was asked, then writes what is dirty. An answer may have to wait for the store for
-/// as long as that takes; only who does not take answers that are there is not waited for.
+/// Answers pending requests, then writes what is dirty. An answer may wait for the store for as
+/// long as that takes; the server does not wait only for clients that do not read their answers.
 async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
     server.drain();
     let tell = || {
         let cut = server.cut_deaf(DRAIN_PATIENCE);
         if cut > 0 {
             say(format_args!(
-                "{cut} clients do not take their answers and are cut off"
+                "{cut} clients do not read their answers and are cut off"
             ));
         }
         say(format_args!(
-            "{} clients have answers to come, {}",
+            "{} clients wait for answers, {}",
             server.connections(),
             show_left(&cache.statistics())
         ));

@@ -4,7 +4,7 @@ use rustix::fd::AsFd;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use std::ffi::c_void;
 
-/// Part of a file in memory. It must not be touched behind the file's end.
+/// Part of a file in memory. It must not be touched past the file's end.
 pub(crate) struct Mapping {
     base: *mut c_void,
     length_bytes: usize,
@@ -15,8 +15,8 @@ impl Mapping {
     #[allow(unsafe_code)]
     pub(crate) fn new(file: impl AsFd, length_bytes: usize) -> Mapping {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address that the system chooses touches no memory of ours;
-        // it is used through raw copies alone, as the file behind may change at any time.
+        // SAFETY: a new mapping at an address that the system chooses touches no memory of ours. It
+        // is used only through raw copies, because the file may change at any time.
         let base = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -45,12 +45,12 @@ impl Mapping {
         }
     }
 
-    /// What the mapping shows from `offset` on.
+    /// The bytes of the mapping from `offset` on.
     #[allow(unsafe_code)]
     pub(crate) fn read(&self, offset: usize, length_bytes: usize) -> Vec<u8> {
         assert!(offset + length_bytes <= self.length_bytes);
         let mut bytes = vec![0; length_bytes];
-        // SAFETY: as in `write`, the other way round.
+        // SAFETY: as in `write`, in the other direction.
         unsafe {
             let from = self.base.cast::<u8>().add(offset);
             std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), length_bytes);
@@ -58,10 +58,10 @@ impl Mapping {
         bytes
     }
 
-    /// Hands what was written to the file system.
+    /// Passes the written bytes to the file system.
     #[allow(unsafe_code)]
     pub(crate) fn sync(&self) {
-        // SAFETY: the range is that of the mapping; its content stays as it is.
+        // SAFETY: the range is that of the mapping; its content does not change.
         let synced = unsafe { msync(self.base, self.length_bytes, MsyncFlags::SYNC) };
         synced.expect("it is synced");
     }
@@ -70,7 +70,7 @@ impl Mapping {
 impl Drop for Mapping {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone and nobody holds a reference into it.
+        // SAFETY: the mapping belongs to this value, and nobody holds a reference into it.
         let unmapped = unsafe { munmap(self.base, self.length_bytes) };
         unmapped.expect("it was mapped");
     }

@@ -1,4 +1,4 @@
-//! `forebay mount` as a process of its own.
+//! `forebay mount` as a separate process.
 
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,19 +7,20 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// Says that the test `name` is left out and why, if nothing can be mounted here.
+/// Whether the test `name` is left out because nothing can be mounted here; prints the reason.
 pub(crate) fn is_left_out(name: &str) -> bool {
     let Err(missing) = forebay_fuse::can_mount() else {
         return false;
     };
-    // Past the capture of the test's output: who runs the tests has to see it.
+    // This bypasses the capture of the test's output, so that everybody that runs the tests sees
+    // it.
     let line = format!("test {name} ... ignored, cannot mount: {missing}\n");
     let said = std::io::stderr().write_all(line.as_bytes());
     said.expect("standard error takes a line");
     true
 }
 
-/// A mounted folder, what is behind it, and who serves it.
+/// A mounted folder, the folder below it, and the server.
 pub(crate) struct Mounted {
     folder: TempDir,
     child: Child,
@@ -55,7 +56,7 @@ impl Mounted {
         self.folder.path().join("mount").join(name)
     }
 
-    /// The path of a name in the folder behind.
+    /// The path of a name in the folder below.
     pub(crate) fn behind(&self, name: &str) -> PathBuf {
         self.folder.path().join("source").join(name)
     }
@@ -74,10 +75,10 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // A server that ended cannot be killed; one whose test failed must not stay behind.
+        // A server that has ended cannot be killed; one whose test failed must not stay.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Nothing is mounted any more if the server ended in order.
+        // If the server ended in order, nothing is mounted any more.
         let _ = unmount(self.path(""), UnmountFlags::FORCE | UnmountFlags::DETACH);
     }
 }

@@ -1,4 +1,4 @@
-//! A small NBD client: simple replies, one request at a time unless told otherwise.
+//! A small NBD client: simple replies, and one request at a time unless stated otherwise.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 

@@ -1,4 +1,4 @@
-//! `forebay serve nbd` as a process of its own.
+//! `forebay serve nbd` as a separate process.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -15,12 +15,12 @@ pub(crate) struct Served {
     pub(crate) socket: PathBuf,
 }
 
-/// The call that serves `image` with `more` flags and a cache of some 16 MiB.
+/// The command that serves `image` with `more` flags and a cache of about 16 MiB.
 pub(crate) fn command(image: &Path, socket: &Path, more: &[&str]) -> Command {
     command_without_memory(image, socket, &[&["--memory", "32M"], more].concat())
 }
 
-/// The call that serves `image` with `more` flags, `--memory` among them.
+/// The command that serves `image` with `more` flags, which include `--memory`.
 pub(crate) fn command_without_memory(image: &Path, socket: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     command
@@ -33,7 +33,7 @@ pub(crate) fn command_without_memory(image: &Path, socket: &Path, more: &[&str])
     command
 }
 
-/// `call` made by `program`, which has `first` before it.
+/// `call`, started by `program` with the arguments `first`.
 pub(crate) fn through(program: &str, first: &[&str], call: &Command) -> Command {
     let mut command = Command::new(program);
     command
@@ -50,12 +50,13 @@ impl Served {
     pub(crate) fn start(folder: &Path, more: &[&str]) -> Served {
         let socket = folder.join("nbd.sock");
         let call = command(&folder.join("disk.img"), &socket, more);
-        // Whoever runs the tests may ignore SIGHUP, as nohup does; the server would then, too.
+        // The tests may run with SIGHUP ignored, as under nohup; the server would then ignore it,
+        // too.
         let heeding = through("env", &["--default-signal=HUP"], &call);
         Served::started(heeding, socket)
     }
 
-    /// The same of a call that serves at `socket`.
+    /// The same for a command that serves at `socket`.
     pub(crate) fn started(mut command: Command, socket: PathBuf) -> Served {
         let mut child = command.spawn().expect("the program starts");
         let mut line = String::new();
@@ -100,7 +101,7 @@ impl Served {
         }
     }
 
-    /// Asks for the end, which has to have `status`. Returns what was said.
+    /// Asks for the end and expects `status`. Returns the server's messages.
     pub(crate) fn end(self, status: i32) -> String {
         self.signal(Signal::TERM);
         let output = self.wait();
@@ -109,12 +110,12 @@ impl Served {
         text
     }
 
-    /// Nobody reads any more what the server says on standard error.
+    /// From now on nobody reads the server's standard error.
     pub(crate) fn close_stderr(&mut self) {
         drop(self.child.stderr.take().expect("nobody took it before"));
     }
 
-    /// Waits for the end of a server that nobody listens to; one that hangs fails the test.
+    /// Waits for the end of a server whose messages nobody reads; if it hangs, the test fails.
     pub(crate) fn wait_unheard(mut self) -> ExitStatus {
         let pid = Pid::from_child(&self.child);
         let process = pidfd_open(pid, PidfdFlags::empty()).expect("the server is ours");
@@ -128,7 +129,7 @@ impl Served {
         self.child.wait().expect("the server ends")
     }
 
-    /// Reads what the server says on standard error until a line holds `text`.
+    /// Reads the server's standard error until a line contains `text`.
     pub(crate) fn read_until(&mut self, text: &str) {
         let stderr = self.child.stderr.take().expect("nobody took it before");
         let mut lines = BufReader::new(stderr);
@@ -163,13 +164,13 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // A server that ended cannot be killed; one whose test failed must not stay behind.
+        // A server that has ended cannot be killed; one whose test failed must not stay.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What each thread of a process waits for, for a test that has waited in vain.
+/// What each thread of a process waits for, for a test that waited in vain.
 fn threads_of(process: Pid) -> String {
     let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
     let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();

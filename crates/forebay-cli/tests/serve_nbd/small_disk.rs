@@ -3,11 +3,11 @@
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use std::path::{Path, PathBuf};
 
-/// A file system of its own of 4 MiB, unmounted with the test.
+/// A separate file system of 4 MiB, unmounted with the test.
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// None, said aloud, if the system does not let `test` have one.
+    /// `None`, with a printed message, if the system does not allow `test` to have one.
     pub(crate) fn mount(folder: &Path, test: &str) -> Option<SmallDisk> {
         if mount("none", folder, "tmpfs", MountFlags::empty(), c"size=4m").is_err() {
             eprintln!("SKIPPED {test}: mounting a tmpfs needs CAP_SYS_ADMIN");
@@ -23,7 +23,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Nobody else will: a test that failed may have left the server's files open.
+        // Nobody else will: a failed test may have left the server's files open.
         let _ = unmount(&self.0, UnmountFlags::DETACH);
     }
 }

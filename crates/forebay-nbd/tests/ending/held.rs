@@ -8,14 +8,14 @@ use forebay_store::{Geometry, Io, IoKind, MemoryStore, Store};
 pub(crate) struct HeldStore {
     inner: MemoryStore,
     kinds: &'static [IoKind],
-    /// `None` once the test has let go.
+    /// `None` once the test has released them.
     held: Mutex<Option<Vec<Io>>>,
-    /// Opened by the first request that is held.
+    /// Opened by the first request that is held back.
     has_some: Gate,
 }
 
 impl HeldStore {
-    /// One that holds back requests of these kinds.
+    /// A store that holds back requests of these kinds.
     pub(crate) fn of(kinds: &'static [IoKind]) -> HeldStore {
         HeldStore {
             inner: MemoryStore::new(),
@@ -25,12 +25,12 @@ impl HeldStore {
         }
     }
 
-    /// Returns when something is held.
+    /// Returns once a request is held back.
     pub(crate) fn await_request(&self) {
         block_on(self.has_some.wait());
     }
 
-    /// Lets everything through, now and later.
+    /// Lets all requests through, now and later.
     pub(crate) fn release(&self) {
         let held = lock(&self.held).take();
         for io in held.into_iter().flatten() {

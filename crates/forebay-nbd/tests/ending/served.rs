@@ -1,4 +1,4 @@
-//! A server in this process, and bytes for it.
+//! A server in this process, and the bytes to send to it.
 
 use forebay::{Cache, Settings};
 use forebay_base::Span;
@@ -25,12 +25,12 @@ impl Served {
         Served::before(Arc::new(MemoryStore::new()))
     }
 
-    /// A server of a cache before `store`.
+    /// A server of a cache over `store`.
     pub(crate) fn before(store: Arc<dyn Store>) -> Served {
         Served::with(store, ServerSettings::default().patience)
     }
 
-    /// The same with so much patience for clients that left.
+    /// The same, with this much patience for clients that left.
     pub(crate) fn with(store: Arc<dyn Store>, patience: Span) -> Served {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let socket = folder.path().join("nbd.sock");
@@ -44,14 +44,14 @@ impl Served {
         }
     }
 
-    /// A client that was greeted and has said nothing.
+    /// A client that has read the greeting and sent nothing.
     pub(crate) fn greet(&self) -> UnixStream {
         let mut stream = UnixStream::connect(&self.socket).expect("the server listens");
         stream.read_exact(&mut [0; 18]).expect("the server greets");
         stream
     }
 
-    /// A client that may ask.
+    /// A client that may send requests.
     pub(crate) fn client(&self) -> UnixStream {
         let mut stream = self.greet();
         stream.write_all(&hello()).expect("the server hears");
@@ -85,7 +85,7 @@ impl Served {
     }
 }
 
-/// A server of a cache before `store`, found by `listener`.
+/// A server of a cache over `store`; clients find it by `listener`.
 pub(crate) fn serve(listener: Listener, store: Arc<dyn Store>, patience: Span) -> (Server, Cache) {
     let settings = Settings {
         memory_bytes: 16 << 20,
@@ -103,7 +103,7 @@ pub(crate) fn serve(listener: Listener, store: Arc<dyn Store>, patience: Span) -
     (server.expect("it has an export"), cache)
 }
 
-/// The flags and the wish for the export, answered with ten bytes.
+/// The client's flags and its choice of the export; the server answers with ten bytes.
 pub(crate) fn hello() -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 3];
     bytes.extend(OPTION_MAGIC.to_be_bytes());
@@ -123,7 +123,7 @@ pub(crate) fn request(kind: u16, offset_bytes: u64, length_bytes: u32) -> Vec<u8
     request.encode().to_vec()
 }
 
-/// A simple reply that tells of no error.
+/// Expects a simple reply without an error.
 pub(crate) fn expect_done(stream: &mut impl Read) {
     let mut reply = [0; 16];
     stream.read_exact(&mut reply).expect("the server answers");

@@ -1,8 +1,8 @@
-//! A client that comes again: what it asked for over a connection that ended never lands on top of
-//! what it writes over the next one.
+//! A client that comes back: requests from its old connection never overwrite what it writes over
+//! the new one.
 //!
-//! The first write of each test begins in the middle of a page, which has to be read first, and the
-//! store holds that read back. The write waits there with most of its bytes still to be copied.
+//! The first write of each test begins in the middle of a page, so the page must be read first, and
+//! the store holds that read back. The write waits there with most of its bytes still to be copied.
 
 use super::held::HeldStore;
 use super::served::{Served, expect_done, request};
@@ -16,10 +16,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the page begins that both clients write.
+/// The start of the page that both clients write to.
 const PAGE_AT: u64 = 5 * 4096;
 const PAGE_BYTES: u32 = 4096;
-/// Less than the cache waits for a store that does not answer, which would end the wait as well.
+/// Shorter than the cache's own timeout for a store that does not answer, which would end the wait
+/// too.
 const SOON: Duration = Duration::from_secs(20);
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
@@ -44,12 +45,12 @@ impl Scene {
         client
     }
 
-    /// A client that comes later and expects to be served soon.
+    /// A second client, which expects to be served soon.
     fn next_client(&self) -> UnixStream {
         next_client(&self.served)
     }
 
-    /// What the page holds when nobody but the reader is connected.
+    /// What the page holds once only the reader is connected.
     fn page_at_the_end(self) -> Vec<u8> {
         self.store.release();
         while self.served.server.connections() > 0 {
@@ -78,7 +79,7 @@ fn ask_second_write(client: &mut UnixStream) {
 }
 
 #[test]
-fn invariant_n5_a_write_of_a_client_that_is_gone_does_not_land_on_its_next_one() {
+fn invariant_n5_a_write_of_a_client_that_is_gone_does_not_overwrite_the_next_one() {
     let scene = Scene::new(Span::from_secs(600));
     drop(scene.client_that_waits());
     let mut again = scene.next_client();
@@ -89,13 +90,14 @@ fn invariant_n5_a_write_of_a_client_that_is_gone_does_not_land_on_its_next_one()
 }
 
 #[test]
-fn who_only_sends_no_more_is_answered_before_the_next_one_begins() {
+fn a_client_that_sends_no_more_is_answered_before_the_next_one_begins() {
     let scene = Scene::new(Span::from_secs(600));
     let mut first = scene.client_that_waits();
     first.shutdown(Shutdown::Write).expect("it is connected");
     let mut again = scene.next_client();
     ask_second_write(&mut again);
-    // Long enough for a server that does not wait to answer; one that waits has not answered yet.
+    // Long enough for an answer from a server that does not wait. One that waits has not answered
+    // by then.
     let patience = Some(Duration::from_millis(100));
     again.set_read_timeout(patience).expect("it is no zero");
     assert!(again.read(&mut [0; 16]).is_err(), "it did not wait");
@@ -109,21 +111,21 @@ fn who_only_sends_no_more_is_answered_before_the_next_one_begins() {
 }
 
 #[test]
-fn who_only_sends_no_more_is_not_waited_for_without_end() {
+fn the_wait_for_a_client_that_sends_no_more_is_bounded() {
     let scene = Scene::new(Span::from_millis(20));
     let mut first = scene.client_that_waits();
     first.shutdown(Shutdown::Write).expect("it is connected");
     let mut again = scene.next_client();
     ask_second_write(&mut again);
     expect_done(&mut again);
-    // Broken off: it hears of no success.
+    // Its write was broken off, so it gets no answer.
     assert_eq!(first.read(&mut [0]).expect("an end"), 0);
     drop(again);
     assert_eq!(scene.page_at_the_end(), [SECOND; PAGE_BYTES as usize]);
 }
 
 #[test]
-fn one_that_is_still_there_is_not_waited_for() {
+fn the_next_client_does_not_wait_for_one_that_is_still_there() {
     let scene = Scene::new(Span::from_secs(600));
     let mut first = scene.client_that_waits();
     let mut other = scene.next_client();
@@ -133,12 +135,12 @@ fn one_that_is_still_there_is_not_waited_for() {
     scene.store.release();
     expect_done(&mut first);
     drop(first);
-    // Both were there at once, so the order was theirs to choose.
+    // Both were connected at once, so the order of their writes was up to them.
     assert_eq!(scene.page_at_the_end(), [FIRST; PAGE_BYTES as usize]);
 }
 
 #[test]
-fn a_flush_of_a_client_that_is_gone_is_not_waited_for() {
+fn the_next_client_does_not_wait_for_a_flush_of_one_that_is_gone() {
     let store = Arc::new(HeldStore::of(&[IoKind::Write, IoKind::Commit]));
     let served = Served::with(store.clone(), Span::from_secs(600));
     served.fill(PAGE_BYTES);

@@ -1,4 +1,4 @@
-//! An authority of one test, and what it signs.
+//! The certificate authority of one test, and the certificates that it signs.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring;
@@ -31,7 +31,7 @@ impl Authority {
         (certificate, key)
     }
 
-    /// Writes what a server needs into `folder`, under the usual names.
+    /// Writes the files that a server needs into `folder`, under the usual names.
     pub(crate) fn write_server(&self, folder: &Path) {
         let (certificate, key) = self.sign("localhost");
         let write = |name: &str, text: String| {
@@ -42,7 +42,7 @@ impl Authority {
         write("server-key.pem", key.serialize_pem());
     }
 
-    /// A client that trusts this authority and shows a certificate of `other`.
+    /// A client that trusts this authority and shows a certificate signed by `other`.
     pub(crate) fn client(&self, other: &Authority) -> ClientConfig {
         let (certificate, key) = other.sign("client");
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("it is well formed");
@@ -52,7 +52,7 @@ impl Authority {
             .expect("it is well formed")
     }
 
-    /// A client that trusts this authority and shows nothing.
+    /// A client that trusts this authority and shows no certificate.
     pub(crate) fn stranger(&self) -> ClientConfig {
         self.trusting().with_no_client_auth()
     }

@@ -14,14 +14,14 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// With so many requests in flight the thread waits for one more of them at once.
+/// With this many requests in flight the thread waits for one more of them at once.
 const REQUESTS_FOR_ONE_MORE: usize = 8;
-/// But never for more than these.
+/// But never for more answers than this.
 const MOST_AT_ONCE: usize = 8;
-/// And not longer than this.
+/// And never longer than this.
 const PATIENCE_NS: u64 = 100_000;
 
-/// User data of what is not a request has this bit; requests have the number of their slot.
+/// This bit marks user data that is not a request; a request has the number of its slot.
 const WATCH: u64 = 1 << 63;
 
 pub(super) struct Lane {
@@ -29,36 +29,36 @@ pub(super) struct Lane {
     /// Requests at the kernel. A slot has at most one entry in the ring.
     slots: Vec<Option<Transfer>>,
     free: Vec<usize>,
-    /// `vectors_of_slot` for each slot: the kernel reads them when the entry is submitted.
+    /// `vectors_of_slot` vectors for each slot: the kernel reads them when the entry is submitted.
     vectors: Vec<IoVector>,
     vectors_of_slot: usize,
-    /// What memory the kernel has pinned, where it does.
+    /// The memory that the kernel has pinned, if it has.
     pub(super) registered: Option<Registered>,
 }
 
-// SAFETY: the vectors are addresses that only the kernel follows, for requests that are under way;
-// which thread has the lane does not matter to it.
+// SAFETY: the vectors are addresses, and only the kernel follows them, for requests that are under
+// way. It does not matter to the kernel which thread has the lane.
 #[allow(unsafe_code)]
 unsafe impl Send for Lane {}
 
 /// What the kernel has answered.
 pub(super) enum Answer {
-    /// A request is at its end.
+    /// A request has ended.
     Ended(Transfer, Result<(), Failure>),
-    /// A request cannot be carried out in this lane, and nothing of it was.
+    /// A request cannot be carried out in this lane, and no part of it was.
     NotHere(Transfer),
-    /// Something that is watched is ready, for the last time if it `is_over`.
+    /// A watched descriptor is ready, for the last time if `is_over`.
     Ready {
-        /// What [`Lane::watch`] was given.
+        /// The number given to [`Lane::watch`].
         number: u32,
         is_over: bool,
     },
 }
 
 impl Lane {
-    /// A lane for `depth` requests at a time, of which one entry moves up to `vectors_of_slot`
-    /// separate pieces of memory. The ring has an entry for each of them and for each descriptor
-    /// that is watched.
+    /// A lane for up to `depth` requests at a time. One entry moves up to `vectors_of_slot`
+    /// separate pieces of memory. The ring has an entry for each slot and for each watched
+    /// descriptor.
     pub(super) fn new(
         ring: IoUring,
         depth: usize,
@@ -83,21 +83,21 @@ impl Lane {
         self.slots.len() - self.free.len()
     }
 
-    /// Hands `transfer` to the kernel with the next submission. There has to be room.
+    /// Submits `transfer` to the kernel at the next `enter` or `submit`. There must be room.
     pub(super) fn start(&mut self, transfer: Transfer) {
         let slot = self.free.pop().expect("the caller has seen room");
         self.slots[slot] = Some(transfer);
         self.ask(slot);
     }
 
-    /// With so many requests in flight it pays to sleep until more than one of them has ended: then
-    /// the thread, and those whom it wakes, run once for all of them.
+    /// With many requests in flight it pays to sleep until several of them have ended: then this
+    /// thread, and the threads that it wakes, run once for all of them.
     pub(super) fn answers_to_wait_for(&self) -> usize {
         (self.in_flight() / REQUESTS_FOR_ONE_MORE).clamp(1, MOST_AT_ONCE)
     }
 
-    /// Hands everything new to the kernel and sleeps until `wanted` answers have come, but no
-    /// longer than `longest_ns`. For more than one it has little patience.
+    /// Submits all new entries to the kernel and sleeps until `wanted` answers have come, but no
+    /// longer than `longest_ns`. If more than one answer is wanted, it sleeps only briefly.
     pub(super) fn enter(&self, wanted: usize, longest_ns: Option<u64>) {
         let patience_ns = (wanted > 1).then_some(PATIENCE_NS);
         let bound_ns = match (longest_ns, patience_ns) {
@@ -117,7 +117,7 @@ impl Lane {
         Self::check(entered);
     }
 
-    /// Hands everything new to the kernel.
+    /// Submits all new entries to the kernel.
     pub(super) fn submit(&self) {
         Self::check(self.ring.submit());
     }
@@ -126,9 +126,9 @@ impl Lane {
         match entered {
             Ok(_) => {}
             Err(error) => match Errno::from_io_error(&error) {
-                // Interrupted, out of patience, or too much at once: what comes back makes room.
+                // Interrupted, timed out, or too much at once: the next completions make room.
                 Some(Errno::INTR | Errno::TIME | Errno::AGAIN | Errno::BUSY) => {}
-                _ => panic!("the kernel refuses a ring that it has accepted: {error}"),
+                _ => panic!("the kernel refuses a ring that it accepted before: {error}"),
             },
         }
     }
@@ -150,7 +150,7 @@ impl Lane {
         }
     }
 
-    /// Takes the kernel's answer to the request in `slot`: a count, or minus an error.
+    /// Takes the kernel's answer to the request in `slot`: a count, or a negative error.
     fn answered(&mut self, slot: usize, result: i32) -> Option<Answer> {
         let answer = match u32::try_from(result) {
             Ok(count) => Ok(count as usize),
@@ -160,7 +160,7 @@ impl Lane {
             .as_mut()
             .expect("an answer comes to a slot in use");
         let step = match (transfer.request().kind, answer) {
-            // The thread that had asked for it has ended.
+            // The thread that submitted it has ended.
             (_, Err(Errno::CANCELED)) => return Some(Answer::NotHere(self.release(slot))),
             (IoKind::Discard, Err(errno)) if cannot_punch(errno) => {
                 return Some(Answer::NotHere(self.release(slot)));
@@ -209,8 +209,8 @@ impl Lane {
         self.push(&entry.user_data(slot as u64));
     }
 
-    /// Asks for an answer as soon as `descriptor` is readable, and with `again` each time that it
-    /// becomes so. It stays open until then.
+    /// Asks for an answer as soon as `descriptor` is readable; with `again`, each time it becomes
+    /// readable. The descriptor must stay open until then.
     pub(super) fn watch(&mut self, descriptor: BorrowedFd<'_>, number: u32, again: bool) {
         let watched = Fd(descriptor.as_raw_fd());
         let entry = opcode::PollAdd::new(watched, u32::from(PollFlags::IN.bits()))
@@ -222,15 +222,15 @@ impl Lane {
     #[allow(unsafe_code)]
     fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: what the entry points to stays valid until its answer has come. The pages belong
-        // to the request in the slot (PagePointer::new), which is finished only then; the vectors
-        // of a slot are written again only then and never move; the file is held by the transfer.
-        // A lane is dropped, and everything in it, only when no slot is in use; a panic drops an
-        // unfinished Io, which stops the program.
+        // to the request in the slot (PagePointer::new), which is finished only after the answer.
+        // The vectors of a slot are not written before the answer, and they never move. The
+        // transfer keeps the file open. A lane, and everything in it, is dropped only when no slot
+        // is in use; after a panic an unfinished Io is dropped, which stops the program.
         unsafe {
             self.ring
                 .submission()
                 .push(entry)
-                .expect("the ring has an entry for each slot and for each that is watched");
+                .expect("the ring has an entry for each slot and each watched descriptor");
         }
     }
 }
@@ -243,7 +243,7 @@ impl AsFd for Lane {
     }
 }
 
-/// The entry that moves `vectors`: in the plainest form that says it.
+/// The entry that moves `vectors`, in the simplest form that can express it.
 fn move_entry(
     transfer: &Transfer,
     vectors: &[IoVector],

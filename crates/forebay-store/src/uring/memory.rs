@@ -32,9 +32,10 @@ impl Lane {
         }
     }
 
-    /// Empties the places of forgotten memory. An entry names its place when it is put into the
-    /// ring, and the kernel takes hold of what is there when it takes the entry: so those that wait
-    /// in the ring go first. Should the kernel not take all of them now, a later turn does this.
+    /// Clears the table entries of forgotten memory. A request names its table entry when it is put
+    /// into the ring, and the kernel looks the entry up when it takes the request. So the requests
+    /// that wait in the ring are submitted first. If the kernel does not take all of them now, a
+    /// later turn does this.
     pub(super) fn unpin_forgotten(&mut self) {
         while let Some(place) = self
             .registered
@@ -42,14 +43,14 @@ impl Lane {
             .and_then(Registered::forgotten_place)
         {
             if !self.ring.submission().is_empty() {
-                // Whatever it refuses stays in the ring, and `enter` hears of it too.
+                // A refused request stays in the ring, and `enter` gets the same error.
                 let _taken = self.ring.submit();
             }
             if !self.ring.submission().is_empty() {
                 break;
             }
-            // If the kernel kept it, it stays pinned until the place is used again or the ring
-            // ends; no entry names it.
+            // If the kernel kept the memory, it stays pinned until the table entry is used again or
+            // the ring ends. No request names it.
             let _unpinned = self.update(place, IoVector::EMPTY);
             if let Some(table) = &mut self.registered {
                 table.free(place);
@@ -57,12 +58,12 @@ impl Lane {
         }
     }
 
-    /// Puts `range` (or nothing, if empty) at `place` of the kernel's table.
+    /// Puts `range` (or nothing, if it is empty) into entry `place` of the kernel's table.
     #[allow(unsafe_code)]
     fn update(&self, place: usize, range: IoVector) -> bool {
         let ranges = std::slice::from_ref(&range);
         // SAFETY: `IoVector` has the layout of `struct iovec`. The memory stays mapped while
-        // requests use it: `Store::register_memory` asks for that until `forget_memory`.
+        // requests use it: `Store::register_memory` demands that until `forget_memory`.
         let updated = unsafe {
             let ranges = std::slice::from_raw_parts(ranges.as_ptr().cast(), 1);
             self.ring

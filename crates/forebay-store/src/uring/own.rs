@@ -1,16 +1,16 @@
 //! Lanes of threads that wait for their own requests.
 //!
-//! A thread in a `block_on` that asks for something which it will wait for borrows a lane, puts its
-//! request there, and sleeps in the lane ([`forebay_rt::driver`]): the answer of the kernel wakes
-//! it, and no thread in between. A lane is lent only while something is under way in it. A thread
-//! that goes on without the answers hands its lane to the ring thread, for somebody else may wait
-//! for them too.
+//! A thread in a `block_on` that submits a request which it will wait for borrows a lane, puts its
+//! request there, and sleeps in the lane ([`forebay_rt::driver`]). The kernel's answer then wakes
+//! it directly, without a thread in between. A lane is lent only while something is under way in
+//! it. A thread that goes on without the answers hands its lane to the ring thread, because other
+//! threads may wait for these answers too.
 //!
-//! The kernel finishes a request on the thread that asked for it. So these rings are not made for
-//! one thread alone, and completions need not be asked for (`DEFER_TASKRUN` would have it so):
-//! whatever the thread does, its answers arrive, and whoever has the lane can take them. If the
-//! thread has ended the kernel finishes them by itself, or cancels what it has not begun, which the
-//! ring thread asks for again.
+//! The kernel finishes a request on the thread that submitted it. So these rings are not restricted
+//! to one thread, and completions do not have to be asked for (as `DEFER_TASKRUN` would demand):
+//! whatever the thread does, its answers arrive, and the thread that has the lane can take them. If
+//! the submitting thread has ended, the kernel finishes its requests by itself, or cancels those
+//! that it has not begun, and the ring thread submits these again.
 //!
 //! invariant W1: a lane in which something is under way belongs to a thread that blocks, or to the
 //! ring thread, which does not end before every lane is back.
@@ -30,12 +30,12 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Requests in one lane at most.
+/// Most requests in one lane.
 const DEPTH: usize = 32;
-/// Pages of a request in a lane at most: what is longer takes so long that a switch of threads is
-/// nothing beside it.
+/// Most pages of a request in a lane. A longer request takes so long that a switch of threads costs
+/// nothing in comparison.
 const MOST_PAGES: usize = 32;
-/// The number of the bell among what a lane watches.
+/// The bell's number among the descriptors that a lane watches.
 const BELL: u32 = 0;
 
 thread_local! {
@@ -48,14 +48,14 @@ struct Borrowed {
     lanes: Arc<OwnLanes>,
 }
 
-/// Ends the sleep of a thread in its lane. The event counter is never read: each ring is an event
-/// of its own.
+/// Ends the sleep of a thread in its lane. The event counter is never read: each ring is a separate
+/// event.
 struct LaneBell(OwnedFd);
 
 impl Bell for LaneBell {
     fn ring(&self) {
         rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &1_u64.to_ne_bytes()))
-            .expect("an event counter takes one more: 2^64 would have to come before");
+            .expect("an event counter takes one more: it holds almost 2^64");
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct OwnLane {
     bell: Arc<LaneBell>,
 }
 
-/// A transfer at its end; or one that was cancelled before it began.
+/// A transfer that has ended; or one that was cancelled before it began.
 pub(super) type Ended = Result<(Transfer, Result<(), Failure>), Transfer>;
 
 impl OwnLane {
@@ -88,7 +88,7 @@ impl OwnLane {
         self.lane.in_flight() == 0
     }
 
-    /// Hands what is new to the kernel, without waiting for it.
+    /// Submits new entries to the kernel without waiting for them.
     pub(super) fn submit(&self) {
         self.lane.submit();
     }
@@ -119,21 +119,21 @@ pub(crate) struct OwnLanes {
     inbox: Arc<Inbox>,
     stock: Mutex<Stock>,
     most: usize,
-    /// Requests in all lanes, and how many there may be.
+    /// Requests in all lanes, and the most that there may be.
     in_flight: AtomicUsize,
     most_in_flight: usize,
 }
 
 struct Stock {
     idle: Vec<OwnLane>,
-    /// Lanes that threads have, the ring thread among them.
+    /// Lanes that threads have borrowed, the ring thread included.
     out: usize,
-    /// The system gives no more of them, or the store ends.
+    /// The system gives us no more lanes, or the store ends.
     is_closed: bool,
 }
 
 impl OwnLanes {
-    /// Up to `most` lanes, none of them made yet, for `most_in_flight` requests in all.
+    /// Up to `most` lanes, none of them made yet, for at most `most_in_flight` requests together.
     pub(super) fn new(inbox: Arc<Inbox>, most_in_flight: usize, most: usize) -> OwnLanes {
         OwnLanes {
             inbox,
@@ -152,8 +152,8 @@ impl OwnLanes {
         &self.inbox
     }
 
-    /// Puts `request` into the lane of the calling thread; gives it back if that will not wait for
-    /// it, or may have no lane.
+    /// Puts `request` into the lane of the calling thread. Gives it back if the thread will not
+    /// wait for it, or may not have a lane.
     pub(super) fn submit(self: &Arc<Self>, request: Addressed) -> Result<(), Addressed> {
         let asked = request.request();
         let fits = matches!(asked.kind, IoKind::Read | IoKind::Write | IoKind::Commit)
@@ -161,7 +161,7 @@ impl OwnLanes {
         if !request.is_awaited() || !fits || !self.has_lane() {
             return Err(request);
         }
-        // What ends at once may ask for more, so the lane is free meanwhile.
+        // A request that ends at once may submit more, so the lane must be free here.
         if let Some(transfer) = Transfer::start(request)
             && let Err(transfer) = self.start(transfer)
         {
@@ -170,18 +170,19 @@ impl OwnLanes {
         Ok(())
     }
 
-    /// Whether the calling thread has a lane of this store with room; it borrows one if need be.
+    /// Whether the calling thread has a lane of this store with room; it borrows one if it has
+    /// none.
     fn has_lane(self: &Arc<Self>) -> bool {
         let is_there = OWN.try_with(|own| match own.try_borrow().as_deref() {
             Ok(Some(own)) => Some(Arc::ptr_eq(&own.lanes, self) && own.lane.lane.has_room()),
             Ok(None) => None,
-            // It is being worked on, further up on this thread.
+            // A caller further up on this thread is using the lane.
             Err(_) => Some(false),
         });
         match is_there {
             Ok(None) => self.borrow_lane(),
             Ok(Some(has_room)) => has_room,
-            // The thread ends.
+            // The thread is ending.
             Err(_) => false,
         }
     }
@@ -227,7 +228,7 @@ impl OwnLanes {
         }
     }
 
-    /// An idle lane, or a new one while there are not too many.
+    /// An idle lane, or a new one if there are not too many.
     fn take(&self) -> Option<OwnLane> {
         let mut stock = lock(&self.stock);
         if stock.is_closed && stock.idle.is_empty() || stock.out == self.most {
@@ -242,13 +243,14 @@ impl OwnLanes {
         if made.is_err() {
             let mut stock = lock(&self.stock);
             stock.out -= 1;
-            // Without one more the ring thread does it, and asking again costs as much each time.
+            // Without another lane the ring thread does the work. Asking again would cost as much
+            // each time.
             stock.is_closed = true;
         }
         made.ok()
     }
 
-    /// Takes back a lane in which nothing is under way.
+    /// Takes back a lane with nothing under way.
     pub(super) fn put_back(&self, lane: OwnLane) {
         let is_awaited = {
             let mut stock = lock(&self.stock);
@@ -257,18 +259,18 @@ impl OwnLanes {
             stock.is_closed && stock.out == 0
         };
         if is_awaited {
-            // The ring thread may wait for it with its own end.
+            // The ring thread may be waiting for this lane before it ends.
             self.inbox.nudge();
         }
     }
 
-    /// Whether no thread has a lane.
+    /// Whether no thread has borrowed a lane.
     pub(super) fn are_all_back(&self) -> bool {
         lock(&self.stock).out == 0
     }
 
-    /// Lets the ring thread end once it has finished everything and all lanes are back. That of the
-    /// calling thread is handed over: it is about to wait for the ring thread.
+    /// Lets the ring thread end once it has finished everything and all lanes are back. The calling
+    /// thread's own lane is handed over, because the caller is about to wait for the ring thread.
     pub(super) fn stop(self: &Arc<Self>) {
         let own = OWN.try_with(|own| {
             let Ok(mut own) = own.try_borrow_mut() else {
@@ -285,7 +287,7 @@ impl OwnLanes {
 }
 
 impl Borrowed {
-    /// The thread goes on.
+    /// Called when the thread goes on.
     fn hand_over(mut self) {
         while let Some(ended) = self.lane.next_ended() {
             self.lanes.finish(ended);
@@ -299,7 +301,7 @@ impl Borrowed {
     }
 }
 
-/// The lane of whichever thread calls.
+/// The lane of the thread that calls.
 struct OwnDriver;
 
 impl Driver for OwnDriver {
@@ -310,7 +312,7 @@ impl Driver for OwnDriver {
                 let ended = own.lane.next_ended()?;
                 Some((Arc::clone(&own.lanes), ended))
             });
-            // The lane is free while others are told: they may ask for more.
+            // The lane is free while waiters are woken: they may submit more.
             match next {
                 Some((lanes, ended)) => lanes.finish(ended),
                 None => break,

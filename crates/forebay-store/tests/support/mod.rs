@@ -9,7 +9,7 @@ use arena::Arena;
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
 use forebay_rt::block_on;
-use forebay_rt::wait::WaitQueue;
+use forebay_rt::wait::{Slot, WaitQueue};
 use forebay_store::{
     Failure, Finish, FinishedIo, Io, IoKind, ObjectId, PagePointer, Request, Store,
 };
@@ -17,6 +17,25 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::thread::ThreadId;
+
+/// The thread on which a request without an error was finished.
+#[derive(Default)]
+pub(crate) struct FinishingThread(Slot<ThreadId>);
+
+impl FinishingThread {
+    /// Waits until the request is finished.
+    pub(crate) async fn take(&self) -> ThreadId {
+        self.0.take().await
+    }
+}
+
+impl Finish for FinishingThread {
+    fn finished(&self, io: FinishedIo) {
+        assert_eq!(io.result, Ok(()));
+        self.0.set(std::thread::current().id());
+    }
+}
 
 /// Finished requests by token. A token that is finished twice is noticed.
 #[derive(Default)]

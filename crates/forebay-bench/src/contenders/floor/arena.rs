@@ -1,4 +1,4 @@
-//! An arena of pages in huge pages where they can be had, each touched before it is measured.
+//! An arena of pages, in huge pages if possible. All of them are touched before measuring begins.
 
 use crate::contender::PagedFile;
 use crate::error::BenchError;
@@ -19,7 +19,7 @@ impl Arena {
     pub(crate) fn new(length: usize) -> Arena {
         let mut bytes = AlignedBytes::new(length, HUGE_PAGE_BYTES);
         advise_huge_pages(&mut bytes);
-        // Zeros that were never written need no memory until the first write: this is it.
+        // Zeros that were never written take no memory until the first write, which is this one.
         for page in bytes.chunks_mut(PAGE_BYTES) {
             page[PAGE_BYTES - 1] = 1;
         }
@@ -31,8 +31,8 @@ impl Arena {
     }
 }
 
-/// Asks for huge pages behind `bytes`. A refusal leaves ordinary ones, which the remark on huge
-/// pages tells.
+/// Asks for huge pages for `bytes`. If the request is refused, the pages stay ordinary, and the
+/// remark on huge pages shows it.
 #[allow(unsafe_code)]
 fn advise_huge_pages(bytes: &mut [u8]) {
     let start = bytes.as_mut_ptr().cast();
@@ -45,7 +45,7 @@ fn advise_huge_pages(bytes: &mut [u8]) {
     }
 }
 
-/// A remark on how much of this process, which is `who`, lies in huge pages, if the kernel says so.
+/// A remark on how much of the process of `who` is in huge pages, if the kernel reports it.
 pub(crate) fn huge_pages_remark(who: &str) -> Option<String> {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let huge_bytes = bytes_in(&text, "AnonHugePages:")?;

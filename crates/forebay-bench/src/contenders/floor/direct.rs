@@ -1,4 +1,4 @@
-//! Commits past every cache: a direct write of whole blocks, and what makes it durable.
+//! Commits past every cache: a direct write of whole blocks, and the call that makes it durable.
 
 use super::ring::open_direct;
 use crate::error::BenchError;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = PAGE_BYTES as u64;
 
-/// A file that is written past the page cache, where the file system has a way.
+/// A file that is written past the page cache, if the file system allows that.
 pub(crate) struct DirectFile {
     file: Arc<File>,
     path: PathBuf,
@@ -27,7 +27,7 @@ impl DirectFile {
         Ok((DirectFile::new(Arc::new(file), path), is_direct))
     }
 
-    /// Another handle with blocks of its own.
+    /// Another handle with its own blocks.
     pub(crate) fn again(&self) -> DirectFile {
         DirectFile::new(Arc::clone(&self.file), &self.path)
     }
@@ -42,8 +42,8 @@ impl DirectFile {
 }
 
 impl DurableFile for DirectFile {
-    /// Writes the blocks that `bytes` touch. What else is in them is not kept: a floor has no
-    /// memory of it, and nobody reads it.
+    /// Writes the blocks that `bytes` touch. Other bytes in these blocks are not preserved: the
+    /// floor does not remember them, and nobody reads them.
     fn commit(&mut self, bytes: &[u8], offset_bytes: u64) -> Result<(), BenchError> {
         let first_byte = offset_bytes / BLOCK_BYTES * BLOCK_BYTES;
         let start = (offset_bytes - first_byte) as usize;

@@ -1,5 +1,5 @@
-//! The floor: what the hardware gives without any cache. A plain copy between memory and memory
-//! where the others hit, raw O_DIRECT by io_uring where they must go to the disk.
+//! The floor: the speed of the hardware without any cache. It is a plain copy from memory to memory
+//! where the others hit, and raw O_DIRECT by io_uring where they must go to the disk.
 
 mod arena;
 mod direct;
@@ -30,7 +30,7 @@ const STREAM_DEPTH: u32 = 8;
 /// The contender without a cache.
 pub(crate) struct Floor {
     layout: Layout,
-    /// The cached set, once for each thread: two threads must not write one arena.
+    /// The cached set, once for each thread: two threads must not write to the same arena.
     sets: Vec<Arena>,
     data: Option<File>,
     /// The files of the phase commit.
@@ -100,7 +100,7 @@ impl Floor {
         Ok(vec![stream::rate(step.bytes, watch.elapsed().as_nanos())])
     }
 
-    /// Reads as the disk likes it best, whatever the step's calls are.
+    /// Reads in the way that is fastest for the disk, whatever call size the step has.
     fn read_in_order(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let Some(data) = &self.data else {
             return Ok(Vec::new());
@@ -124,7 +124,7 @@ impl Floor {
         Ok(order::samples(read_bytes, elapsed_ns, busy_ns))
     }
 
-    /// Reads with as many requests in flight as others have threads.
+    /// Reads with as many requests in flight as the others have threads.
     fn read_random(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let Some(data) = &self.data else {
             return Ok(Vec::new());
@@ -152,7 +152,7 @@ impl Floor {
         commit::run(handles, COMMIT_BYTES, step)
     }
 
-    /// No cache that holds the budget can do better on independent draws.
+    /// No cache with this budget can do better on independent draws.
     fn zipf_bound(&self) -> Vec<Sample> {
         let cached_pages = self.layout.memory_bytes() / PAGE_BYTES as u64;
         let bound = best_hit_ratio(self.layout.data_pages(), SKEW, cached_pages);
@@ -213,7 +213,7 @@ impl Contender for Floor {
     }
 }
 
-/// What a reader must know of files that are not past the page cache.
+/// What a reader must know about files that are not past the page cache.
 fn cached_remark(are_direct: bool) -> Vec<String> {
     let remark = "no O_DIRECT on this file system: the floor goes through the kernel's page cache";
     (!are_direct)

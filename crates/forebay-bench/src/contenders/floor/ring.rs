@@ -1,4 +1,4 @@
-//! A raw io_uring loop: as many requests in flight as asked for, nothing else.
+//! A raw io_uring loop: it keeps the given number of requests in flight, and does nothing else.
 
 use crate::error::BenchError;
 use crate::measure::AlignedBytes;
@@ -12,15 +12,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Which way the bytes go.
+/// The direction of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
     Write,
 }
 
-/// Opens `path` past the page cache, or through it where the file system knows no other way; says
-/// which.
+/// Opens `path` past the page cache, or through it if the file system offers nothing else. Returns
+/// which of the two it was.
 pub(crate) fn open_direct(path: &Path) -> Result<(File, bool), BenchError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
@@ -37,7 +37,7 @@ pub(crate) fn open_direct(path: &Path) -> Result<(File, bool), BenchError> {
     }
 }
 
-/// A ring with a buffer for each request it keeps in flight.
+/// A ring with a buffer for each request that it keeps in flight.
 pub(crate) struct RawRing {
     ring: IoUring,
     buffers: Vec<AlignedBytes>,
@@ -45,7 +45,7 @@ pub(crate) struct RawRing {
     watch: Stopwatch,
 }
 
-/// What the request in one slot is doing.
+/// The state of the request in one slot.
 #[derive(Clone, Copy, Default)]
 struct Flight {
     offset: u64,
@@ -73,9 +73,9 @@ impl RawRing {
         })
     }
 
-    /// Keeps every slot busy: `next` gives the offset of the next request and may fill the bytes
-    /// to be written, until it gives none; `done` gets each ended request's offset, its time in
-    /// nanoseconds and its bytes. Returns when nothing is in flight any more.
+    /// Keeps every slot busy. `next` returns the offset of the next request, or `None` at the end,
+    /// and may fill in the bytes to be written. `done` gets the offset of each ended request, its
+    /// time in nanoseconds and its bytes. Returns when nothing is in flight any more.
     pub(crate) fn run(
         &mut self,
         file: &File,
@@ -101,10 +101,11 @@ impl RawRing {
         outcome
     }
 
-    /// Submits what was pushed and waits for one completion at least.
+    /// Submits what was pushed and waits for at least one completion.
     ///
     /// The kernel holds pointers into `buffers` while requests are in flight, so this cannot give
-    /// up: an error that does not pass would leave memory to be written that is about to be freed.
+    /// up: after a permanent error the kernel would still write to memory that is about to be
+    /// freed.
     fn wait(&self) {
         while let Err(error) = self.ring.submit_and_wait(1) {
             let passes = matches!(
@@ -120,7 +121,7 @@ impl RawRing {
         }
     }
 
-    /// The slot of a request that has completed, and what the system says of it.
+    /// The slot of a completed request, and the system's result for it.
     fn completed(&mut self) -> Option<(usize, i32)> {
         let entry = self.ring.completion().next()?;
         Some((entry.user_data() as usize, entry.result()))
@@ -140,11 +141,11 @@ impl RawRing {
         let bytes = &self.buffers[slot];
         if result < 0 {
             let source = io::Error::from_raw_os_error(-result);
-            return Err(BenchError::System { action, source });
+            return Err(BenchError::system(action)(source));
         }
         if result as usize != bytes.len() {
             let source = io::Error::other(format!("{result} bytes of {}", bytes.len()));
-            return Err(BenchError::System { action, source });
+            return Err(BenchError::system(action)(source));
         }
         let flight = self.flights[slot];
         done(
@@ -184,7 +185,7 @@ impl RawRing {
         let entry = entry.user_data(slot as u64);
         // SAFETY: the buffer belongs to this slot alone, is not touched until the slot's request
         // has completed, and lives until then: `run` returns only when nothing is in flight, and
-        // `wait` never gives up. The same holds for the file, which `run` borrows.
+        // `wait` never gives up. The same is true for the file, which `run` borrows.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the queue has an entry for each slot, and a slot has one request");
         true

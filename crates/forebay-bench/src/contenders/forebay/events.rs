@@ -1,5 +1,4 @@
-//! What the cache's trace events tell the bench: how long writers paused, and what a page of
-//! reclaim costs.
+//! What the cache's trace events show: how long writers paused, and what a page of reclaim costs.
 
 use crate::contender::Sample;
 use crate::measure::Times;
@@ -8,7 +7,7 @@ use forebay_base::Instant;
 use std::cell::Cell;
 use std::sync::Mutex;
 
-/// Notes what is needed of each event.
+/// Records what is needed from each event.
 #[derive(Default)]
 pub(crate) struct EventLog {
     noted: Mutex<Noted>,
@@ -18,17 +17,17 @@ pub(crate) struct EventLog {
 struct Noted {
     /// Pauses of writers.
     pauses: Times,
-    /// Time for one page, of each batch that reclaim judged.
+    /// Time for one page, for each batch that reclaim judged.
     page_times: Times,
 }
 
 thread_local! {
-    /// When reclaim on this thread was last seen at work, if it is at work.
+    /// When reclaim on this thread was last seen working, if it is working.
     static RECLAIM_SEEN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 impl EventLog {
-    /// How long writers paused since this was last asked, if any did.
+    /// How long writers paused since the last call, if any did.
     pub(crate) fn pause_samples(&self) -> Vec<Sample> {
         let pauses = std::mem::take(&mut self.noted().pauses);
         if pauses.count() == 0 {
@@ -40,9 +39,9 @@ impl EventLog {
         ]
     }
 
-    /// The median time from one batch of reclaim to the next on one thread, for each page judged
-    /// since this was last asked. The median, because a batch during which the thread lost its
-    /// processor says nothing.
+    /// The median time between two batches of reclaim on one thread, for each page judged since the
+    /// last call. The median is used because a batch during which the thread lost its processor
+    /// means nothing.
     pub(crate) fn reclaim_sample(&self) -> Option<Sample> {
         let page_times = std::mem::take(&mut self.noted().page_times);
         (page_times.count() > 0).then(|| {

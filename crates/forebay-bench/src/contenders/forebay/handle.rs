@@ -4,12 +4,13 @@ use crate::contender::{PagedFile, RUN_PAGES, page_slices};
 use crate::error::BenchError;
 use crate::phases::cached::sum_of_line;
 use crate::phases::commit::DurableFile;
+use crate::step_error::StepError;
 use forebay::{File, ReadRequest, blocking};
 use forebay_base::PAGE_BYTES;
 use std::fmt::Display;
 
-/// A handle of its own, as every thread is to have: its readahead and its place among the writers
-/// are its own.
+/// A separate handle, as every thread should have: it has its own readahead and its own place among
+/// the writers.
 pub(crate) struct Handle {
     file: blocking::File,
 }
@@ -38,13 +39,10 @@ impl DurableFile for Handle {
 /// An error of the cache.
 #[cold]
 pub(crate) fn failed(action: &'static str, reason: impl Display) -> BenchError {
-    BenchError::Cache {
-        action,
-        reason: reason.to_string(),
-    }
+    StepError::cache(action, reason).into()
 }
 
-/// Sees that a read gave all that it was asked for.
+/// Checks that a read returned everything that it asked for.
 fn whole(read: usize, wanted: usize) -> Result<(), BenchError> {
     if read == wanted {
         return Ok(());

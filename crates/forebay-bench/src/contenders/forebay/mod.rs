@@ -1,4 +1,4 @@
-//! Forebay itself, by its public interface alone.
+//! Forebay, used through its public interface only.
 
 mod events;
 mod handle;
@@ -41,11 +41,11 @@ struct Open {
     cache: Cache,
     rt: Rt,
     events: Arc<EventLog>,
-    /// The cached sets of the phases hit and dirty, the files of the phase commit.
+    /// The cached sets of the phases hit and dirty, or the files of the phase commit.
     sets: Vec<File>,
-    /// The data, through the disk as it is.
+    /// The data, on the disk at full speed.
     data: File,
-    /// The data again, through a disk that is held to a rate.
+    /// The data again, on a disk with a limited rate.
     slow: File,
     slow_store: Arc<RateStore>,
 }
@@ -61,7 +61,7 @@ impl Forebay {
         }
     }
 
-    /// Gives up the cache of the last phase; what is dirty in it is written first, at full speed.
+    /// Gives up the cache of the last phase. Its dirty pages are written first, at full speed.
     fn leave(&mut self) -> Result<(), BenchError> {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -140,7 +140,7 @@ impl Forebay {
         ))
     }
 
-    /// Keeps `depth` tasks reading until `end_ns` on `watch`, each one page after the other.
+    /// Keeps `depth` tasks reading until `end_ns` on `watch`; each reads one page after the other.
     fn read_side_by_side(
         &self,
         open: &Open,
@@ -263,7 +263,7 @@ impl Forebay {
         mix::beside_writer(Who::Forebay, (&mut reader, &zipf), writer, step, || Ok(()))
     }
 
-    /// Reads the data through the full cache, so that it reclaims, and tells what memory costs.
+    /// Reads the data through the full cache, so that it reclaims, and reports what memory costs.
     fn account(&self, step: &Step) -> Result<Vec<Sample>, BenchError> {
         let open = self.opened()?;
         read_through(&open.data, step.bytes)?;
@@ -290,7 +290,7 @@ impl Contender for Forebay {
                     .try_for_each(|set| read_through(set, u64::MAX))?;
                 remarks.extend(huge_pages_remark("forebay"));
             }
-            // With its memory full from the start, every page that comes in costs one.
+            // Its memory is full from the start, so every page that comes in costs another one.
             Phase::Miss => open
                 .sets
                 .iter()
@@ -341,9 +341,9 @@ impl Contender for Forebay {
     }
 }
 
-/// The settings of a phase: the usual ones, but for overwrites of cached pages, which are to meet
-/// no limit. The kernel's limits are then out of reach as well: they are shares of the machine's
-/// memory, not of the cgroup's.
+/// The settings of a phase: the usual ones, except for overwrites of cached pages, which must not
+/// meet a limit. The kernel's limits are out of reach there too, because they are shares of the
+/// machine's memory and not of the cgroup's.
 fn settings(phase: Phase, memory_bytes: u64) -> Settings {
     let mut settings = Settings {
         memory_bytes,
@@ -370,7 +370,7 @@ fn open_file(
         .map_err(|reason| failed("open a file", reason))
 }
 
-/// Reads `file` from its start to its end, but no more than `most_bytes` in whole chunks.
+/// Reads `file` from start to end, but at most `most_bytes`, in whole chunks.
 fn read_through(file: &File, most_bytes: u64) -> Result<(), BenchError> {
     let file = file.blocking();
     let mut chunk = AlignedBytes::new(CHUNK_BYTES, PAGE_BYTES);

@@ -1,4 +1,4 @@
-//! Whether the disk works while writers are made to wait for it.
+//! Whether the disk works while writers wait for it.
 
 use crate::contender::Sample;
 use forebay::Cache;
@@ -7,7 +7,7 @@ use forebay::statistics::BackingStatistics;
 /// The metric of [`ThrottledTimes::idle_sample`].
 pub(crate) const IDLE_WHILE_THROTTLED: &str = "idle while throttled";
 
-/// The times of all stores of a cache so far, microseconds.
+/// The times of all stores of a cache so far, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThrottledTimes {
     throttled_us: u64,
@@ -24,8 +24,8 @@ impl ThrottledTimes {
         }
     }
 
-    /// The part of the throttled time since `before` in which the store had something to write and
-    /// no request to work on; nothing if no writer was throttled.
+    /// The part of the throttled time since `before` in which the store had something to write but
+    /// no request to work on; `None` if no writer was throttled.
     pub(crate) fn idle_sample(self, before: ThrottledTimes) -> Option<Sample> {
         let throttled_us = self.throttled_us - before.throttled_us;
         let idle_us = self.idle_us - before.idle_us;

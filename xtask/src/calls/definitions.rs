@@ -1,4 +1,4 @@
-//! What the crates define: modules, types, traits and functions, and where each is.
+//! The definitions of the crates: modules, types, traits and functions, and the file of each.
 
 use super::types::Ty;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct CodeFile {
     /// Its path from the root of the repository.
     pub(crate) path: String,
-    /// The crate that it belongs to.
+    /// The crate of the file.
     pub(crate) krate: String,
 }
 
-/// A module: its names, by what they stand for.
+/// A module and its names.
 #[derive(Default)]
 pub(crate) struct Module {
-    /// The file that its text is in.
+    /// The file that contains its text.
     pub(crate) file: usize,
-    /// What `use` brings in: the name here and the path there.
+    /// Imports by `use`: the local name and the path.
     pub(crate) imports: Vec<(String, Vec<String>)>,
-    /// The paths of which `use` brings in everything.
+    /// Paths that are imported with `*`.
     pub(crate) globs: Vec<Vec<String>>,
 }
 
@@ -27,16 +27,16 @@ pub(crate) struct Module {
 pub(crate) struct TypeDef {
     /// The names of its parameters.
     pub(crate) parameters: Vec<String>,
-    /// Its fields and those of its variants, the latter as `Variant.field`.
+    /// Its fields, and those of its variants as `Variant.field`.
     pub(crate) fields: BTreeMap<String, Ty>,
     /// The names of its variants.
     pub(crate) variants: BTreeSet<String>,
 }
 
-/// What the parameters of a function or an `impl` are bound to.
+/// The bounds on the parameters of a function or an `impl`.
 pub(crate) type Bounds = BTreeMap<String, Vec<Ty>>;
 
-/// Where a name is read: its module, what `Self` is, and the parameters.
+/// The scope in which a name is read: its module, the meaning of `Self`, and the parameters.
 #[derive(Clone, Default)]
 pub(crate) struct Scope {
     pub(crate) module: String,
@@ -50,47 +50,47 @@ pub(crate) struct Function {
     pub(crate) name: String,
     /// The file that defines it.
     pub(crate) file: usize,
-    /// Where its names are read.
+    /// The scope in which its names are read.
     pub(crate) scope: Scope,
-    /// What its arguments are, `self` aside.
+    /// The types of its arguments, without `self`.
     pub(crate) inputs: Vec<(syn::Pat, Ty)>,
-    /// What it gives when it is called.
+    /// The type that it returns.
     pub(crate) output: Ty,
-    /// What it does; a method that a trait only demands does nothing.
+    /// Its body; empty for a method that a trait only declares.
     pub(crate) body: Vec<syn::Stmt>,
 }
 
 /// Everything that the crates define.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct Definitions {
     pub(crate) files: Vec<CodeFile>,
-    /// By path; a crate's own is its name.
+    /// By path; the root module of a crate has the crate's name as its path.
     pub(crate) modules: BTreeMap<String, Module>,
     pub(crate) types: BTreeMap<String, TypeDef>,
     /// Types under another name, with their parameters.
     pub(crate) aliases: BTreeMap<String, (Vec<String>, Ty)>,
-    /// Traits, by path, and those that each builds on.
+    /// Traits by path, with their supertraits.
     pub(crate) traits: BTreeMap<String, Vec<String>>,
-    /// Constants and statics, by path: what each is, and the function that computes it.
+    /// Constants and statics by path: the type, and the function that computes the value.
     pub(crate) constants: BTreeMap<String, (Ty, usize)>,
     /// Functions outside of types, by path.
     pub(crate) free: BTreeMap<String, usize>,
-    /// Methods by what they belong to and their name.
+    /// Methods by the type or trait that they belong to, and their name.
     pub(crate) methods: BTreeMap<(String, String), usize>,
-    /// The heads that have a method of this name.
+    /// The types and traits that have a method with this name.
     pub(crate) owners: BTreeMap<String, BTreeSet<String>>,
-    /// The traits of ours that a type implements.
+    /// The traits of this workspace that a type implements.
     pub(crate) implements: BTreeMap<String, Vec<String>>,
-    /// The types that an `impl` names, `Target` or `Output`, by the type that it is for.
+    /// The associated types of an `impl`, such as `Target` or `Output`, by the type that it is for.
     pub(crate) associated: BTreeMap<(String, String), Ty>,
-    /// Names of functions that macros write, with the crate: nobody knows for which types.
+    /// Names of functions that macros generate, with the crate: their types are unknown.
     pub(crate) from_macros: BTreeSet<String>,
-    /// The crates that a crate may name, by their names in paths; itself among them.
+    /// The crates that a crate may name, itself included, by their names in paths.
     pub(crate) sees: BTreeMap<String, BTreeSet<String>>,
     pub(crate) functions: Vec<Function>,
 }
 
-impl World {
+impl Definitions {
     /// The crate that a path leads into, by its name in paths.
     pub(crate) fn crate_of(path: &str) -> &str {
         path.split("::").next().unwrap_or(path)
