@@ -14,6 +14,7 @@
 //! | `own_pages`, `dirty_pages` | pages | 0 and up | the heaviest writers; the counters |
 //! | `own_pages_per_s`, `fair_pages_per_s` | pages/s | 0 and up | the writer's clock; the store's base rate |
 //! | `is_at_hard_limit` | | | the position law |
+//! | `is_store_silent`, `is_unmeasured` | | | the store's answers; the bandwidth law |
 //! | `failed_pages` | pages | 0 and up | the counters |
 //! | `store_pages_per_s` | pages/s | 0 and up; 0: not known | the bandwidth law, now and a minute ago |
 //! | `limit_pages` | pages | 0 and up | the limits law, now and a minute ago |
@@ -25,11 +26,14 @@
 //!
 //! ```text
 //! cause of a pause = failed pages     if they are more than half of what is dirty
+//!                    silent store     if the store has requests and answers none
+//!                    unmeasured store if its rate is not known yet
 //!                    another's dirty  if own < dirty / 4, and it is at the hard limit or own rate <= fair rate
 //!                    own rate         otherwise
 //!
 //! paused   = own rate + another's dirty + along
-//! store    = paused * (before - now) / before             if its rate is half of that before, or less
+//! store    = silent store
+//!            + paused * (before - now) / before           if its rate is half of that before, or less
 //! limit    = (paused - store) * (before - now) / before   if the limit is half, or less
 //! own, another's = what is left, in the ratio of the first two causes
 //! memory   = what waited for frames, and limit, if the memory is half of that before, or less
@@ -45,7 +49,7 @@
 //!
 //! 1. What all suspects are blamed for is what was waited.
 //! 2. The verdict is clear only if no other suspect has half as much as the first.
-//! 3. A store that is as fast as before, and a limit that is as high, are not suspected.
+//! 3. A store that answers as fast as before, and a limit that is as high, are not suspected.
 //! 4. The slower a store became, the more it is blamed for, and the same of a limit.
 //! 5. Nothing saves more than was waited.
 //! 6. A writer with a quarter or more of what is dirty is never stopped by another's pages.
@@ -110,6 +114,8 @@ pub enum Cause {
     OthersDirty,
     /// A pause until the rate of a store is known.
     Unmeasured,
+    /// A pause, because the store stands still.
+    SilentStore,
     /// A pause, because of pages that cannot be written.
     FailedPages,
     /// Another call of the same handle that pauses for both.
@@ -143,14 +149,15 @@ pub enum Cause {
 }
 
 /// Number of causes.
-pub const CAUSES: usize = Cause::ALL.len();
+pub const CAUSES: usize = 19;
 
 impl Cause {
     /// Every cause, in the order of their numbers.
-    pub const ALL: [Cause; 18] = [
+    pub const ALL: [Cause; CAUSES] = [
         Cause::OwnRate,
         Cause::OthersDirty,
         Cause::Unmeasured,
+        Cause::SilentStore,
         Cause::FailedPages,
         Cause::Along,
         Cause::NoFrames,
@@ -174,6 +181,7 @@ impl Cause {
             Cause::OwnRate => "own rate",
             Cause::OthersDirty => "another's dirty",
             Cause::Unmeasured => "unmeasured store",
+            Cause::SilentStore => "silent store",
             Cause::FailedPages => "failed pages",
             Cause::Along => "along with another call",
             Cause::NoFrames => "no frames",
@@ -198,6 +206,7 @@ impl Cause {
             Cause::OwnRate => Suspect::OwnRate,
             Cause::OthersDirty => Suspect::OthersDirty,
             Cause::Unmeasured => Suspect::Unmeasured,
+            Cause::SilentStore => Suspect::Store,
             Cause::FailedPages => Suspect::FailedPages,
             Cause::Along => Suspect::Along,
             Cause::NoFrames
@@ -225,7 +234,7 @@ pub enum Suspect {
     OwnRate,
     /// Another caller, who has most of what is dirty.
     OthersDirty,
-    /// The store: it takes half of what it took a minute ago, or less.
+    /// The store: it stands still, or takes half of what it took a minute ago, or less.
     Store,
     /// A limit that was turned down.
     Limit,
@@ -251,11 +260,12 @@ pub enum Suspect {
     Resize,
 }
 
-const SUSPECTS: usize = Suspect::ALL.len();
+/// Number of suspects.
+pub const SUSPECTS: usize = 14;
 
 impl Suspect {
     /// Every suspect, in the order of their numbers.
-    pub const ALL: [Suspect; 14] = [
+    pub const ALL: [Suspect; SUSPECTS] = [
         Suspect::OwnRate,
         Suspect::OthersDirty,
         Suspect::Store,
@@ -277,7 +287,7 @@ impl Suspect {
         match self {
             Suspect::OwnRate => "its own rate",
             Suspect::OthersDirty => "another's dirty",
-            Suspect::Store => "the store slowed down",
+            Suspect::Store => "slow store",
             Suspect::Limit => "a lower limit",
             Suspect::Memory => "less memory",
             Suspect::Unmeasured => "unmeasured store",
@@ -302,6 +312,10 @@ pub struct PauseFacts {
     pub dirty_pages: u64,
     /// Those of them whose last write failed.
     pub failed_pages: u64,
+    /// Whether the store has requests and answers none.
+    pub is_store_silent: bool,
+    /// Whether its rate is not known yet.
+    pub is_unmeasured: bool,
     /// Whether nothing may be dirtied at all.
     pub is_at_hard_limit: bool,
     /// What the writer dirties, pages/s.
@@ -317,6 +331,12 @@ const SMALL_PART: u64 = 4;
 pub fn cause_of_pause(facts: &PauseFacts) -> Cause {
     if facts.failed_pages > facts.dirty_pages / 2 {
         return Cause::FailedPages;
+    }
+    if facts.is_store_silent {
+        return Cause::SilentStore;
+    }
+    if facts.is_unmeasured {
+        return Cause::Unmeasured;
     }
     let is_small = facts.own_pages < facts.dirty_pages / SMALL_PART;
     let is_modest = facts.own_pages_per_s <= facts.fair_pages_per_s;

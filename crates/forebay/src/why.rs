@@ -104,7 +104,7 @@ impl WhyLine {
         }
         match (&self.culprit, self.bdi) {
             (Some(culprit), _) => format!("{}: {culprit}", first.name()),
-            (None, Some(bdi)) if first == Suspect::Store => format!("store {bdi} slowed down"),
+            (None, Some(bdi)) if first == Suspect::Store => format!("slow store {bdi}"),
             (None, _) => first.name().to_owned(),
         }
     }

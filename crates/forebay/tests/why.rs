@@ -3,15 +3,19 @@
 
 mod support;
 
+use forebay::event::{CallKind, Event, WaitedCall};
 use forebay::why::{Cause, Suspect, WhyLine};
-use forebay::{AttachedStore, Caller, Counter, File};
+use forebay::{AttachedStore, Caller, Changes, Counter, File, Settings, StoreChanges};
 use forebay_base::Span;
 use forebay_rt::{Rt, Task};
-use forebay_store::{ObjectId, Rate, RateStore};
+use forebay_store::{
+    DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, Geometry, IoKind,
+    MemoryStore, ObjectId, Rate, RateStore, Store,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::void::Void;
-use support::{Bench, PAGE, simulate};
+use support::{Bench, OfSize, PAGE, page_of, simulate};
 
 /// A store that takes so many pages a second.
 fn medium(rt: Rt, pages_per_s: u64) -> Arc<RateStore> {
@@ -72,7 +76,8 @@ fn ledger_us(bench: &Bench, causes: &[Cause]) -> u64 {
         .sum()
 }
 
-const PAUSES: [Cause; 4] = [
+const PAUSES: [Cause; 5] = [
+    Cause::SilentStore,
     Cause::OwnRate,
     Cause::OthersDirty,
     Cause::Unmeasured,
@@ -126,5 +131,404 @@ fn a_pause_is_in_the_ledger_with_its_caller_and_cause() {
         assert!(line.waited > Span::from_secs(15), "{:?}", line.waited);
         let text = bench.cache.why(None).to_string();
         assert!(text.contains("1  log"), "{text}");
+    });
+}
+
+/// What `why` says of the caller `name`.
+fn line_of(bench: &Bench, name: &str) -> Option<WhyLine> {
+    let why = bench.cache.why(None);
+    why.lines
+        .into_iter()
+        .find(|line| line.caller.name() == name)
+}
+
+fn accused(line: &WhyLine) -> (&str, Suspect, bool) {
+    let verdict = &line.verdict;
+    (line.caller.name(), verdict.first, verdict.is_clear())
+}
+
+/// Calls of the events, and what they say.
+fn told(bench: &Bench) -> Vec<WaitedCall> {
+    let of_event = |(_, event)| match event {
+        Event::CallWaited { call } => Some(call),
+        _ => None,
+    };
+    bench.events().into_iter().filter_map(of_event).collect()
+}
+
+#[test]
+fn a_heavy_writer_is_named_first_and_is_the_culprit_of_a_light_one() {
+    simulate(2, async |rt| {
+        let medium = medium(rt.clone(), 4_000);
+        let bench = Bench::new(rt.clone(), 32, |_, _| medium.clone());
+        let open = |number, name| open_for(&bench, &bench.store, number, name);
+        let heavy = Writer::start(&rt, open(1, "backup"), 16, Span::ZERO);
+        let light = Writer::start(&rt, open(2, "log"), 1, Span::from_millis(20));
+        rt.sleep(Span::from_secs(40)).await;
+        heavy.end().await;
+        light.end().await;
+        assert_sums(&bench);
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("backup", Suspect::OwnRate, true));
+        let log = line_of(&bench, "log").expect("the light one waited at the hard limit");
+        assert_eq!(accused(&log), ("log", Suspect::OthersDirty, true));
+        let culprit = log
+            .culprit
+            .expect("somebody else had most of what was dirty");
+        assert_eq!(culprit.name(), "backup");
+        let heaviest = bench.cache.heaviest_callers();
+        assert_eq!(heaviest[0].0.name(), "backup");
+        assert!(heaviest[0].1 > 9 * heaviest[1].1, "{heaviest:?}");
+    });
+}
+
+#[test]
+fn the_writer_of_a_slow_store_is_named_before_that_of_a_fast_one() {
+    simulate(3, async |rt| {
+        let bench = paced(rt.clone(), 64, 500);
+        let fast = bench.cache.attach(medium(rt.clone(), 50_000));
+        let fast = fast.expect("a store is attached");
+        let slow = open_for(&bench, &bench.store, 1, "tape");
+        let slow = Writer::start(&rt, slow, 8, Span::from_millis(5));
+        let quick = open_for(&bench, &fast, 1, "flash");
+        let quick = Writer::start(&rt, quick, 8, Span::from_millis(5));
+        rt.sleep(Span::from_secs(60)).await;
+        slow.end().await;
+        quick.end().await;
+        assert_sums(&bench);
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("tape", Suspect::OwnRate, true));
+        assert_eq!(first.bdi, Some(0));
+        let flash = line_of(&bench, "flash").map_or(Span::ZERO, |line| line.waited);
+        assert!(flash.saturating_mul(10) < first.waited, "{flash}");
+    });
+}
+
+#[test]
+fn a_store_that_slowed_down_is_blamed_and_not_its_writer() {
+    simulate(4, async |rt| {
+        let medium = medium(rt.clone(), 5_000);
+        let bench = Bench::new(rt.clone(), 64, |_, _| medium.clone());
+        let file = open_for(&bench, &bench.store, 1, "log");
+        let writer = Writer::start(&rt, file, 4, Span::from_micros(600));
+        rt.sleep(Span::from_secs(20)).await;
+        assert_eq!(first_line(&bench).verdict.first, Suspect::OwnRate);
+        medium.set_rate(Rate::bytes(500 * PAGE as u64));
+        rt.sleep(Span::from_secs(40)).await;
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("log", Suspect::Store, true));
+        assert_eq!(first.accusation(), "slow store 0");
+        writer.end().await;
+        assert_sums(&bench);
+    });
+}
+
+#[test]
+fn a_commit_that_is_stuck_is_named() {
+    simulate(5, async |rt| {
+        let geometry = Geometry {
+            durability: Durability::OnCommit,
+            ..MemoryStore::new().geometry()
+        };
+        let memory = MemoryStore::with(geometry);
+        let (bench, faults) = Bench::faulty_over(rt.clone(), Settings::of_mib(16), memory);
+        let delay = FaultAction::Delay(Span::from_secs(3));
+        faults.inject(Fault::each(IoKind::Commit, delay));
+        let file = open_for(&bench, &bench.store, 1, "journal");
+        file.write_at(&page_of(1), 0).await.expect("there is room");
+        file.sync().await.expect("the store is slow and well");
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("journal", Suspect::Commit, true));
+        assert_eq!(first.waited.as_micros(), 3_000_000);
+        let stalls = bench.cache.stalls(None);
+        assert_eq!(stalls.len(), 1);
+        assert_eq!(stalls[0].kind, CallKind::Sync);
+        assert_eq!(stalls[0].bytes, PAGE as u64);
+        assert_sums(&bench);
+    });
+}
+
+#[test]
+fn a_guard_that_is_held_is_named() {
+    simulate(6, async |rt| {
+        let bench = Bench::plain(rt.clone(), 16);
+        let reader = bench.open(0);
+        reader
+            .write_at(&page_of(0), 0)
+            .await
+            .expect("there is room");
+        let guard = reader.page(0).await.expect("it is there");
+        let file = reader.for_caller(&Caller::process(7, "table"));
+        let writes = rt.spawn("writer", async move {
+            let written = file.write_at(&page_of(1), 0).await;
+            written.expect("the guard is dropped in time");
+        });
+        rt.sleep(Span::from_secs(2)).await;
+        drop(guard);
+        writes.join().await;
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("table", Suspect::PageHeld, true));
+        assert_eq!(first.caller.to_string(), "process 7 (table)");
+        assert_eq!(first.waited, Span::from_secs(2));
+    });
+}
+
+#[test]
+fn a_disk_that_stands_still_is_named() {
+    simulate(7, async |rt| {
+        let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(Void)));
+        let rate = Rate::bytes(2_000 * PAGE as u64);
+        let medium = Arc::new(RateStore::new(rt.clone(), faults.clone(), rate));
+        let bench = Bench::new(rt.clone(), 64, |_, _| medium);
+        let file = open_for(&bench, &bench.store, 1, "log");
+        let writer = Writer::start(&rt, file, 4, Span::from_millis(1));
+        rt.sleep(Span::from_secs(4)).await;
+        faults.inject(Fault::each(IoKind::Write, FaultAction::NeverAnswer));
+        rt.sleep(Span::from_secs(20)).await;
+        faults.clear();
+        faults.release();
+        rt.sleep(Span::from_secs(1)).await;
+        writer.end().await;
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("log", Suspect::Store, true), "{first}");
+        assert_eq!(first.rows[0].cause, Cause::SilentStore);
+        assert_sums(&bench);
+    });
+}
+
+#[test]
+fn a_disk_that_fails_slowly_is_named() {
+    simulate(15, async |rt| {
+        let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(Void)));
+        let delays = Delays {
+            read: Span::ZERO,
+            write: Span::from_secs(2),
+            commit: Span::ZERO,
+        };
+        let slow = Arc::new(DelayStore::new(rt.clone(), faults.clone(), delays));
+        let bench = Bench::new(rt.clone(), 16, |_, _| slow);
+        let broken = FaultAction::Fail(Failure::Device(5));
+        faults.inject(Fault::each(IoKind::Write, broken));
+        let file = open_for(&bench, &bench.store, 1, "log");
+        let writer = Writer::start(&rt, file, 4, Span::from_millis(1));
+        rt.sleep(Span::from_secs(30)).await;
+        writer.end().await;
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("log", Suspect::Store, true), "{first}");
+        assert_sums(&bench);
+    });
+}
+
+#[test]
+fn a_sync_behind_a_backlog_says_how_much_was_dirty() {
+    simulate(8, async |rt| {
+        let bench = paced(rt.clone(), 64, 1_000);
+        let file = open_for(&bench, &bench.store, 1, "mail");
+        let bytes = vec![1; 1_000 * PAGE];
+        file.write_at(&bytes, 0).await.expect("there is room");
+        file.sync().await.expect("the store is well");
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("mail", Suspect::Sync, true));
+        let calls = told(&bench);
+        let sync = calls.iter().find(|call| call.kind == CallKind::Sync);
+        let sync = sync.expect("it waited");
+        assert_eq!(sync.bytes, bytes.len() as u64);
+        assert_eq!(
+            sync.causes.iter().next().map(|it| it.0),
+            Some(Cause::SyncWrites)
+        );
+        assert_sums(&bench);
+    });
+}
+
+#[test]
+fn a_limit_that_was_turned_down_is_blamed() {
+    simulate(9, async |rt| {
+        let bench = paced(rt.clone(), 64, 2_000);
+        let file = open_for(&bench, &bench.store, 1, "log");
+        // Bursts that fit the limit, and that the store takes in the time between them.
+        let writer = Writer::start(&rt, file, 1_200, Span::from_secs(2));
+        rt.sleep(Span::from_secs(20)).await;
+        let before = bench.cache.why(None).waited;
+        let lower = Changes {
+            dirty_bytes: Some(1 << 20),
+            background_bytes: Some(512 << 10),
+            ..Changes::default()
+        };
+        let old = bench.cache.retune(&lower).expect("it is allowed");
+        assert_eq!(old.dirty_bytes, Some(0));
+        rt.sleep(Span::from_secs(30)).await;
+        writer.end().await;
+        let first = first_line(&bench);
+        assert!(first.waited > before.saturating_mul(4), "{before}");
+        assert_eq!(accused(&first), ("log", Suspect::Limit, true));
+        assert_sums(&bench);
+    });
+}
+
+#[test]
+fn memory_that_was_taken_away_is_blamed() {
+    simulate(10, async |rt| {
+        let bench = paced(rt.clone(), 64, 2_000);
+        let file = open_for(&bench, &bench.store, 1, "log");
+        let writer = Writer::start(&rt, file, 1_200, Span::from_secs(2));
+        rt.sleep(Span::from_secs(20)).await;
+        let less = Changes {
+            memory_bytes: Some(4 << 20),
+            ..Changes::default()
+        };
+        bench.cache.retune(&less).expect("it is allowed");
+        rt.sleep(Span::from_secs(30)).await;
+        writer.end().await;
+        let first = first_line(&bench);
+        assert_eq!(accused(&first), ("log", Suspect::Memory, true));
+        assert_sums(&bench);
+    });
+}
+
+#[test]
+fn a_step_of_the_dirty_limit_stops_nobody_for_long() {
+    simulate(11, async |rt| {
+        let bench = paced(rt.clone(), 64, 5_000);
+        let file = open_for(&bench, &bench.store, 1, "log");
+        let writer = Writer::start(&rt, file, 4, Span::ZERO);
+        rt.sleep(Span::from_secs(30)).await;
+        let step = Changes {
+            dirty_ratio_percent: Some(1),
+            background_ratio_percent: Some(0),
+            ..Changes::default()
+        };
+        bench.cache.retune(&step).expect("it is allowed");
+        let stepped = rt.now();
+        rt.sleep(Span::from_secs(30)).await;
+        writer.end().await;
+        let after = told(&bench)
+            .into_iter()
+            .filter(|call| call.began >= stepped);
+        let longest = after.map(|call| call.took).max().expect("it is slowed");
+        assert!(longest <= Span::from_millis(200), "{longest}");
+    });
+}
+
+#[test]
+fn knobs_are_turned_together_or_not_at_all() {
+    simulate(12, async |rt| {
+        let bench = Bench::plain(rt, 16);
+        let before = bench.cache.tuned();
+        let store = |change: StoreChanges| Changes {
+            swappiness: Some(1),
+            stores: vec![change],
+            ..Changes::default()
+        };
+        let refused = [
+            (
+                Changes {
+                    swappiness: Some(201),
+                    ..Changes::default()
+                },
+                "0 to 200",
+            ),
+            (
+                Changes {
+                    dirty_ratio_percent: Some(101),
+                    ..Changes::default()
+                },
+                "a percentage from 0 to 100",
+            ),
+            (
+                Changes {
+                    dirty_bytes: Some(1),
+                    ..Changes::default()
+                },
+                "0, or at least 8192",
+            ),
+            (
+                Changes {
+                    memory_bytes: Some(17 << 20),
+                    ..Changes::default()
+                },
+                "16777216",
+            ),
+            (
+                Changes {
+                    memory_bytes: Some(1),
+                    ..Changes::default()
+                },
+                "at least",
+            ),
+            (
+                store(StoreChanges {
+                    max_ratio_percent: Some(101),
+                    ..StoreChanges::default()
+                }),
+                "min_ratio_percent to 100",
+            ),
+            (
+                store(StoreChanges {
+                    min_ratio_percent: Some(100),
+                    ..StoreChanges::default()
+                }),
+                "less than 100 over all stores together",
+            ),
+            (
+                store(StoreChanges {
+                    bdi: 1,
+                    ..StoreChanges::default()
+                }),
+                "the number of a store that is attached",
+            ),
+        ];
+        for (changes, allowed) in refused {
+            let error = bench.cache.retune(&changes).expect_err("it is not allowed");
+            assert!(error.to_string().contains(allowed), "{error}");
+            assert_eq!(bench.cache.tuned(), before, "{error}");
+        }
+        let change = store(StoreChanges {
+            min_ratio_percent: Some(10),
+            strict_limit: Some(true),
+            ..StoreChanges::default()
+        });
+        let old = bench.cache.retune(&change).expect("it is allowed");
+        let is = bench.cache.tuned();
+        assert_eq!(
+            (is.swappiness, is.stores[0].strict_limit),
+            (Some(1), Some(true))
+        );
+        assert_eq!(bench.cache.times_tuned(), 1);
+        bench.cache.retune(&old).expect("it was allowed before");
+        assert_eq!(bench.cache.tuned(), before);
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_tells_what_it_waited() {
+    simulate(13, async |rt| {
+        let (bench, faults) = Bench::faulty(rt.clone(), 16);
+        faults.inject(Fault::each(IoKind::Read, FaultAction::NeverAnswer));
+        let file = bench.open(PAGE as u64);
+        let mut bytes = [0; 8];
+        let read = rt.timeout(Span::from_secs(1), file.read_at(&mut bytes, 0));
+        assert!(read.await.is_err(), "nobody answers it");
+        let line = first_line(&bench);
+        assert_eq!(line.verdict.first, Suspect::StoreRead);
+        assert_eq!(line.caller.key(), file.caller());
+        assert_eq!(line.waited, Span::from_secs(1));
+        faults.clear();
+        faults.release();
+    });
+}
+
+#[test]
+fn a_call_that_finds_all_in_memory_tells_nothing() {
+    simulate(14, async |rt| {
+        let bench = Bench::plain(rt, 16);
+        let file = bench.open(0);
+        let mut bytes = vec![0; 16 * PAGE];
+        for _ in 0..100 {
+            file.write_at(&bytes, 0).await.expect("there is room");
+            file.read_at(&mut bytes, 0).await.expect("it is there");
+        }
+        assert_eq!(told(&bench), []);
+        assert_eq!(bench.cache.wait_rows(None), []);
     });
 }

@@ -1,6 +1,7 @@
 //! What is drawn of each law.
 
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
+use forebay_law::blame::{BlameInputs, Cause, Suspect, shares_us};
 use forebay_law::chunk::write_chunk;
 use forebay_law::limits::{DirtyLimits, LIMIT_INTERVAL_MS, SmoothedLimit, setpoint};
 use forebay_law::pace::{PaceInputs, pace as paced};
@@ -38,9 +39,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 17] = laws![
+pub(crate) const LAWS: [Law; 18] = laws![
     watermark, scan, shrink, refault, s3_fifo, readahead, reach, swapahead, throttle, limits,
-    share, bandwidth, position, rate, pause, pace, chunk,
+    share, bandwidth, position, rate, pause, pace, chunk, blame,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -512,6 +513,31 @@ fn chunk() -> Picture {
             name: "average / 2 = dirty_limit / 8",
             at: 50_000,
         }],
+        levels: vec![],
+    }
+}
+
+fn blame() -> Picture {
+    let of = |name, suspect: Suspect| {
+        even(name, (2, 100), 98, |percent| {
+            let mut inputs = BlameInputs {
+                store_pages_per_s: percent,
+                store_pages_per_s_before: 100,
+                ..BlameInputs::default()
+            };
+            inputs.waited_us[Cause::OwnRate as usize] = 1_000_000;
+            shares_us(&inputs)[suspect as usize] / 1_000
+        })
+    };
+    Picture {
+        title: "Who is blamed for 1000 ms of pauses",
+        x: Axis::even("rate of the store (% of a minute ago)", (0, 100), 1),
+        y: Axis::even("blamed for (ms)", (0, 1_000), 1),
+        curves: vec![
+            of("the writer itself", Suspect::OwnRate),
+            of("the store", Suspect::Store),
+        ],
+        knees: vec![],
         levels: vec![],
     }
 }

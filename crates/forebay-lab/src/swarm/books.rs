@@ -82,6 +82,7 @@ impl World {
         }
         let statistics = self.cache.statistics();
         self.judge_statistics(&statistics);
+        self.judge_ledger(&statistics);
         for (what, one, other) in sums(&statistics)
             .into_iter()
             .chain(self.sums_of_stores(&statistics))

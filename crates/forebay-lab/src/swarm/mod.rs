@@ -20,6 +20,7 @@ mod conduct;
 mod crash;
 mod doubts;
 mod durable;
+mod explained;
 mod fault;
 mod hearing;
 mod judging;

@@ -36,6 +36,8 @@ pub enum Oracle {
     Limit,
     /// A store whose estimated rate is much faster or slower than the real one.
     Estimate,
+    /// A call that waited and does not say for what, or sums of waits that disagree.
+    Waits,
     /// Two runs of one seed that differ.
     Twin,
     /// The program stopped itself.

@@ -2,6 +2,7 @@
 
 use super::abandon::abandon_after;
 use super::crash::{CrashSwitch, Image};
+use super::explained::Told;
 use super::observer::Observer;
 use super::plan::Plan;
 use super::store::{CrashStore, Failures};
@@ -63,6 +64,7 @@ pub(super) struct World {
     pub(super) cache: Cache,
     pub(super) stores: Vec<(Arc<CrashStore>, AttachedStore)>,
     pub(super) verdict: Arc<Verdict>,
+    told: Arc<Told>,
     pub(super) switch: Arc<CrashSwitch>,
     /// Woken whenever the run may have come to an end.
     news: Arc<WaitQueue>,
@@ -82,11 +84,12 @@ impl World {
     pub(super) fn furnish(plan: &Plan, rt: Rt, mut images: Vec<Image>) -> Arc<World> {
         let news = Arc::new(WaitQueue::new());
         let verdict = Arc::new(Verdict::new(news.clone()));
+        let told = Arc::new(Told::default());
         let root = Prng::from_seed(plan.seed).child("world");
         let switch = CrashSwitch::new(plan.crash_after, root.child("crash"), news.clone());
         let parts = Parts {
             rt: rt.clone(),
-            sink: Some(Arc::new(Observer::new(verdict.clone(), plan))),
+            sink: Some(Arc::new(Observer::new(verdict.clone(), told.clone(), plan))),
         };
         let cache = Cache::with_parts(plan.settings.clone(), parts)
             .expect("a plan's settings make a cache");
@@ -117,6 +120,7 @@ impl World {
             plan: plan.clone(),
             cache,
             verdict,
+            told,
             switch,
             news,
             live: AtomicU64::new(0),
@@ -204,11 +208,15 @@ impl World {
             state.deeds.calls += 1;
             number
         };
+        let began = self.rt.now();
+        let mut told_us = 0;
         let mut call = pin!(abandon_after(future, waits));
         let output = poll_fn(|context| {
             // Forgets what earlier calls left there.
             let _ = waits_at();
+            let _ = self.told.take_us();
             let polled = call.as_mut().poll(context);
+            told_us += self.told.take_us();
             if polled.is_pending() {
                 let calls = &mut lock(&self.state).calls;
                 calls
@@ -219,6 +227,9 @@ impl World {
             polled
         })
         .await;
+        if output.is_some() {
+            self.judge_told(what, self.rt.now().since(began), told_us);
+        }
         let mut state = lock(&self.state);
         state.calls.remove(&number);
         state.deeds.abandoned += u64::from(output.is_none());

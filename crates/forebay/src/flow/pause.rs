@@ -45,6 +45,22 @@ struct Decision {
     after: DirtierState,
 }
 
+impl Decision {
+    /// A pause that no law computed: its length is what it took, and its rates are unknown.
+    fn unmeasured(before: DirtierState, paused: Span) -> Decision {
+        Decision {
+            limit: PauseLimit::Unmeasured,
+            before,
+            dirty_ratelimit: 0,
+            task_ratelimit: 0,
+            sizing: PauseSizing::default(),
+            pause_us: paused.as_micros(),
+            asks_again: false,
+            after: before,
+        }
+    }
+}
+
 /// Every number that one evaluation uses.
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
@@ -235,9 +251,10 @@ impl Engine {
             true
         } else {
             let _paused = self.at_work(backing, Part::Pause);
-            let _waiting = self
-                .waiting(waits, Cause::Unmeasured)
-                .counted(Counter::BalancePausedUs);
+            let before = *lock(&dirtier.state);
+            let decision = Decision::unmeasured(before, Span::ZERO);
+            let cause = self.blame_pause(backing, snapshot, &decision, waits);
+            let _waiting = self.waiting(waits, cause).counted(Counter::BalancePausedUs);
             self.until(deadline, listener).await.is_some()
         };
         self.update_bandwidth(backing);
@@ -285,9 +302,9 @@ impl Engine {
             own_dirty: part.of(inputs.dirty),
             heaviest_other: part.other.map(|(caller, _)| caller),
         });
-        let since_us = decision.before.paused_when_us;
+        // It has paid up to then; a writer that was never evaluated has not been fast yet.
         let now_us = snapshot.now.as_nanos() / 1_000;
-        let own_pages_per_s = since_us.map_or(u64::MAX, |since_us| {
+        let own_pages_per_s = decision.before.paused_when_us.map_or(0, |since_us| {
             dirtied * 1_000_000 / now_us.saturating_sub(since_us).max(1)
         });
         cause_of_pause(&PauseFacts {
@@ -299,6 +316,8 @@ impl Engine {
             },
             dirty_pages: inputs.dirty,
             failed_pages: backing.failed_pages.load(Ordering::Relaxed),
+            is_store_silent: backing.activity.silent(snapshot.now) > STANDS_STILL,
+            is_unmeasured: !snapshot.is_measured,
             is_at_hard_limit: decision.limit == PauseLimit::Hard,
             own_pages_per_s,
             fair_pages_per_s: decision.dirty_ratelimit,
@@ -381,7 +400,7 @@ impl Engine {
         }
     }
 
-    /// A pause that no law computed: its length is what it took, and its rates are unknown.
+    /// Records such a pause.
     fn record_unmeasured_pause(
         &self,
         backing: &Backing,
@@ -389,16 +408,7 @@ impl Engine {
         before: DirtierState,
         paused: Span,
     ) {
-        let decision = Decision {
-            limit: PauseLimit::Unmeasured,
-            before,
-            dirty_ratelimit: 0,
-            task_ratelimit: 0,
-            sizing: PauseSizing::default(),
-            pause_us: paused.as_micros(),
-            asks_again: false,
-            after: before,
-        };
+        let decision = Decision::unmeasured(before, paused);
         self.record_pause(backing, snapshot, &decision);
     }
 

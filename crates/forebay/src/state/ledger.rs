@@ -316,9 +316,16 @@ impl Ledger {
         moments.push_back(moment);
     }
 
-    /// What was about a minute ago, or at first.
+    /// What was about a minute ago, or at first. The rate of a store that was not known then is the
+    /// first that was.
     pub(crate) fn minute_ago(&self) -> Option<Moment> {
-        lock(&self.books).moments.front().copied()
+        let books = lock(&self.books);
+        let mut past = *books.moments.front()?;
+        for (number, rate) in past.rates.iter_mut().enumerate() {
+            let mut known = books.moments.iter().map(|moment| moment.rates[number]);
+            *rate = known.find(|&rate| rate > 0).unwrap_or(0);
+        }
+        Some(past)
     }
 
     /// The sums of every row, of the last `minutes` or since the start. What had no row is known

@@ -1,0 +1,138 @@
+//! Whether waits are explained: every call that waited says why, the ledger has the same sums as
+//! the counters, and every recorded pause follows from its inputs.
+
+use super::verdict::{Oracle, Verdict};
+use super::world::World;
+use forebay::event::{PauseLimit, PauseRecord, WaitedCall};
+use forebay::policy::DirtyThrottle;
+use forebay::why::Cause;
+use forebay::{Counter, Statistics};
+use forebay_base::Span;
+use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
+use forebay_law::pause::{PauseDecision, decide_pause, size_pause};
+use forebay_law::rate::task_ratelimit;
+
+/// A call may take so much longer than the waits that it tells of: each is rounded down to whole
+/// microseconds, and between two waits a call gives way to others.
+const UNEXPLAINED: Span = Span::from_millis(1);
+
+/// What the calls of the task that runs now told of their waits.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    us: AtomicU64,
+}
+
+impl Told {
+    /// A call has ended: what it tells has to fit the time that it took.
+    pub(super) fn note(&self, call: &WaitedCall, verdict: &Verdict) {
+        let us: u64 = call.causes.iter().map(|(_, span)| span.as_micros()).sum();
+        if us > call.took.as_micros() {
+            let what = format!("a call tells of waits of {us} us in {call:?}");
+            verdict.broken(Oracle::Waits, what);
+        }
+        self.us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// What was told since this was asked last.
+    pub(super) fn take_us(&self) -> u64 {
+        self.us.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// The sums of the ledger that a counter has too.
+const SUMS: [(Counter, &[Cause]); 2] = [
+    (
+        Counter::BalancePausedUs,
+        &[
+            Cause::OwnRate,
+            Cause::OthersDirty,
+            Cause::Unmeasured,
+            Cause::SilentStore,
+            Cause::FailedPages,
+        ],
+    ),
+    (
+        Counter::AllocstallUs,
+        &[
+            Cause::NoFrames,
+            Cause::DirectReclaim,
+            Cause::ReclaimWriteback,
+            Cause::ReclaimIsolated,
+            Cause::ReclaimNoProgress,
+            Cause::ReclaimCongested,
+        ],
+    ),
+];
+
+impl World {
+    /// A call `what` that has returned took `took`, and told of waits of `told_us`.
+    pub(super) fn judge_told(&self, what: &str, took: Span, told_us: u64) {
+        let unexplained = took.saturating_sub(Span::from_micros(told_us));
+        if unexplained > UNEXPLAINED {
+            let what = format!("{what} took {took} and explains {told_us} us of it");
+            self.broken(Oracle::Waits, what);
+        }
+    }
+
+    /// The ledger and the counters agree when nothing is under way.
+    pub(super) fn judge_ledger(&self, statistics: &Statistics) {
+        let rows = self.cache.wait_rows(None);
+        for (counter, causes) in SUMS {
+            let of_counter = rows.iter().filter(|row| causes.contains(&row.cause));
+            let ledger_us: u64 = of_counter.map(|row| row.waited.as_micros()).sum();
+            let counted_us = statistics.get(counter);
+            if ledger_us != counted_us {
+                let name = counter.name();
+                let what = format!("{name} is {counted_us}, and the ledger has {ledger_us} us");
+                self.broken(Oracle::Waits, what);
+            }
+        }
+    }
+}
+
+/// Recomputes a pause from its record with the laws alone. None for one that ended when a write
+/// did.
+fn recomputed_us(record: &PauseRecord) -> Option<u64> {
+    if record.limit == PauseLimit::Unmeasured {
+        return None;
+    }
+    let task = task_ratelimit(record.dirty_ratelimit, record.pos_ratio);
+    let inputs = &record.position;
+    let sizing = size_pause(
+        inputs.average_pages_per_s,
+        record.dirty_ratelimit,
+        inputs.store_dirty,
+        task,
+    );
+    let is_paced = record.throttle == DirtyThrottle::Paced;
+    if is_paced && task > 0 {
+        let paced = pace(&PaceInputs {
+            dirtied_pages: record.dirtied,
+            task_ratelimit: task,
+            paused_when_us: record.paused_when_us,
+            now_us: record.now_us,
+            max_pause_us: sizing.max_pause_ms * 1_000,
+        });
+        return Some(paced.sleep_us);
+    }
+    let longest_us = if is_paced { LONGEST_US } else { u64::MAX };
+    match decide_pause(record.clock, &sizing, task, record.now_us / 1_000).0 {
+        PauseDecision::Sleep { pause_ms, .. } => Some((pause_ms * 1_000).min(longest_us)),
+        PauseDecision::NoSleep => Some(0),
+    }
+}
+
+/// Judges that a recorded pause is the one that its inputs give.
+pub(super) fn judge_pause(record: &PauseRecord, verdict: &Verdict) {
+    let Some(again_us) = recomputed_us(record) else {
+        return;
+    };
+    if again_us != record.pause_us {
+        let what = format!(
+            "a pause of {} us is recorded; from its inputs follow {again_us} us ({record:?})",
+            record.pause_us
+        );
+        verdict.broken(Oracle::Waits, what);
+    }
+}
