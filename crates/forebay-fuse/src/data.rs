@@ -12,6 +12,7 @@ use fuser::{FileAttr, FileType};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -36,11 +37,14 @@ impl Folder {
         // program that opens by a descriptor cannot look up.
         let is_known = |content: &Content| !inode.must_look_up(content.file.len(), opener);
         let used = self.use_content_if(&inode, access != OFlags::RDONLY, is_known)?;
-        Ok(self.insert_file(used, access))
+        Ok(self.insert_file(used, access, opener))
     }
 
-    fn insert_file(&self, used: ContentUse, access: OFlags) -> u64 {
-        let file = used.content.file.clone().blocking();
+    fn insert_file(&self, used: ContentUse, access: OFlags, opener: u32) -> u64 {
+        let name = used.inode.name().map(|(_, name)| name);
+        let name = name.as_deref().map(OsStr::to_string_lossy);
+        let opener = forebay::Caller::process(opener, &name.unwrap_or_default());
+        let file = used.content.file.for_caller(&opener).blocking();
         let is_writable = access != OFlags::RDONLY;
         self.handles.insert(Handle::File(Arc::new(OpenFile {
             used,
@@ -80,8 +84,12 @@ impl Folder {
             let stat = rustix::fs::fstat(parent.as_fd())?;
             let held = self.hold(&inode)?;
             self.adopt(&held, &stat, Some((birth, OURS)), caller)?;
-            self.describe(&held)
-                .map(|told| (told, self.insert_file(used, flags & OFlags::RWMODE)))
+            self.describe(&held).map(|told| {
+                (
+                    told,
+                    self.insert_file(used, flags & OFlags::RWMODE, caller.thread),
+                )
+            })
         });
         opened.inspect_err(|_| {
             if let Some(left) = self.inodes.forget(inode.id, 1) {

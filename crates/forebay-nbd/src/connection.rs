@@ -10,6 +10,7 @@ use crate::rooms::{Room, Rooms};
 use crate::session::Session;
 use crate::socket::{Moved, Socket};
 use crate::standing::Standing;
+use forebay::Caller;
 use forebay_block::{Alarm, Buffer, Finished, Job, PIECE_BYTES, SLOTS, Slots, perform};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -65,6 +66,8 @@ pub(crate) struct Host<'h> {
     pub(crate) exports: &'h [Export],
     pub(crate) rooms: &'h Rooms,
     pub(crate) standing: &'h Standing,
+    /// The client's number, under which its calls are known.
+    pub(crate) client: u32,
     /// Returns when the client may begin to use the export with this number.
     pub(crate) begin: &'h dyn Fn(usize),
 }
@@ -129,7 +132,8 @@ fn transmit(
 ) -> Result<(Result<(), ConnectionError>, Room), Errno> {
     let (export, standing) = (&host.exports[agreement.export], host.standing);
     let disk = &export.disk;
-    let file = disk.handle();
+    let caller = Caller::connection(host.client, export.name());
+    let file = disk.handle().for_caller(&caller);
     let session = Session {
         length_bytes: export.length_bytes(),
         read_only: disk.is_read_only(),

@@ -16,7 +16,7 @@ const PIECES_LIMIT: usize = 4;
 pub(crate) const CREW: usize = 4;
 /// The longest part of a request that is read at once.
 const PIECE_BYTES: usize = 2 << 10;
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers each request for /metrics at `address` with the text that `render` returns at that time,
 /// until the program ends. Returns the address, with the port that was chosen if it was 0.

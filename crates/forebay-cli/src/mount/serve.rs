@@ -2,6 +2,7 @@
 
 use super::arguments::MountArguments;
 use super::background;
+use crate::daemon::control::{self, Source};
 use crate::daemon::ending::{Ending, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, tell_of_silence};
@@ -74,6 +75,13 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         let address = scrape::serve(address, move || metrics::render(&cache.statistics(), None))?;
         scrape::announce(address);
     }
+    let source = Source {
+        cache: cache.clone(),
+        rt: rt.clone(),
+        served: arguments.mount_point.display().to_string(),
+        connections: Box::new(|| None),
+    };
+    let control = control::start(arguments.control.as_deref(), source)?;
     // The process that started us takes this line as the sign that the mount answers.
     say_ready(arguments.mount_point.display());
     if in_background {
@@ -83,6 +91,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         asked_or_ended(&ending, &mount).await;
         end(&mount, &cache, &rt).await;
     });
+    drop(control);
     mount.settle();
     // A program that was cut off may still cause kernel requests, which we would wait for.
     mount.abort();

@@ -4,6 +4,7 @@ use super::arguments::{ListenAddress, ServeArguments, TlsFiles};
 use super::images;
 use super::losses::Losses;
 use super::memory::{Plan, code_bytes};
+use crate::daemon::control::{self, Source};
 use crate::daemon::ending::{Ending, show_left, telling, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, tell_of_silence};
@@ -58,16 +59,32 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         let address = scrape::serve(address, render)?;
         scrape::announce(address);
     }
+    let control = control::start(
+        arguments.control.as_deref(),
+        source(&cache, &rt, &server, &uri),
+    )?;
     // The process that started us takes this line as the sign that clients may come.
     say_ready(uri);
     block_on(async {
         ending.asked().await;
         end(&server, &cache, &losses, &rt).await;
     });
+    drop(control);
     *lock(&is_written) = true;
     losses.report()?;
     say("everything is written");
     Ok(())
+}
+
+/// What the control socket tells of.
+fn source(cache: &Cache, rt: &Rt, server: &Arc<Server>, uri: &str) -> Source {
+    let server = server.clone();
+    Source {
+        cache: cache.clone(),
+        rt: rt.clone(),
+        served: uri.to_owned(),
+        connections: Box::new(move || Some(server.connections())),
+    }
 }
 
 fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
