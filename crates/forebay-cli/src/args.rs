@@ -1,6 +1,6 @@
 //! The command line: the words that were typed ([`Typed`]), and their meaning ([`Command`]).
 
-use crate::ask::{TypedWhy, WhyArguments};
+use crate::ask::{SetArguments, TopArguments, TypedSet, TypedTop, TypedWhy, WhyArguments};
 use crate::demo::DemoArguments;
 use crate::lab::{LabArguments, TypedLab};
 use crate::mount::{MountArguments, TypedMount};
@@ -57,6 +57,10 @@ enum TypedCommand {
     /// Asks the server over its control socket, and prints a line for each caller and store, the
     /// longest wait first: who waited, for how long, whose fault it was, and what would have helped.
     Why(TypedWhy),
+    /// Watch a running server: levels against limits, stores, and who waits
+    Top(TypedTop),
+    /// Turn knobs of a running server; it says what each was before
+    Set(TypedSet),
     /// Simulate a machine: run workloads, compare policies, measure the five changes again
     Lab(TypedLab),
     /// One contender, controlled over standard input
@@ -127,6 +131,10 @@ pub(crate) enum Command {
     Mount(MountArguments),
     /// Ask who waited and why.
     Why(WhyArguments),
+    /// Watch a server.
+    Top(TopArguments),
+    /// Turn knobs of a server.
+    Set(SetArguments),
     /// Use the simulated machine.
     Lab(LabArguments),
     /// Be one contender of a bench that another process runs.
@@ -163,6 +171,8 @@ impl Typed {
             TypedCommand::Serve(typed) => Command::Serve(typed.checked::<Typed>()?),
             TypedCommand::Mount(typed) => Command::Mount(typed.checked::<Typed>()?),
             TypedCommand::Why(typed) => Command::Why(typed.into()),
+            TypedCommand::Top(typed) => Command::Top(typed.into()),
+            TypedCommand::Set(typed) => Command::Set(typed.into()),
             TypedCommand::Lab(typed) => Command::Lab(typed.checked::<Typed>()?),
             TypedCommand::BenchContender => Command::BenchContender,
         })

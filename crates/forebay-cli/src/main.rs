@@ -37,6 +37,8 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Mount(arguments) => mount::run(&arguments),
         Command::Why(arguments) => ask::run_why(&arguments),
+        Command::Top(arguments) => ask::run_top(&arguments),
+        Command::Set(arguments) => ask::run_set(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
     };
     match outcome {

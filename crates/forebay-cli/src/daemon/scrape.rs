@@ -60,6 +60,11 @@ fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> io::Result<()>
     let head = read_head(&mut stream)?;
     let (status, kind, body) = match target(&head) {
         Some("/metrics") => ("200 OK", CONTENT_TYPE, render()),
+        None if head.starts_with(b"POST /set") => (
+            "403 Forbidden",
+            "text/plain",
+            "knobs are set over the control socket only\n".into(),
+        ),
         Some(_) => ("404 Not Found", "text/plain", "try /metrics\n".into()),
         None => (
             "400 Bad Request",

@@ -2,7 +2,7 @@
 
 use super::arguments::MountArguments;
 use super::background;
-use crate::daemon::control::{self, Source};
+use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, tell_of_silence};
@@ -45,7 +45,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         answer_timeout: answer_timeout(arguments.answer_timeout),
         ..Settings::default()
     };
-    let (cache, files, store) = cache_with_files(budget, &rt)?;
+    let feed = Arc::new(Feed::default());
+    let (cache, files, store) = cache_with_files(budget, &rt, feed.clone())?;
     tell_of_silence(&cache, &rt);
     let parts = MountParts {
         rt: rt.clone(),
@@ -78,6 +79,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let source = Source {
         cache: cache.clone(),
         rt: rt.clone(),
+        feed,
         served: arguments.mount_point.display().to_string(),
         connections: Box::new(|| None),
     };

@@ -1,5 +1,6 @@
 //! What each request of the control socket is answered.
 
+use super::feed::{Feed, News};
 use super::request::{Request, Unserved};
 use crate::control::knobs::{self, Refused};
 use crate::control::state::State;
@@ -9,6 +10,7 @@ use crate::daemon::say::say;
 use crate::daemon::scrape::CONTENT_TYPE;
 use forebay::{BuildError, Cache, Changes};
 use forebay_base::Span;
+use forebay_base::sync::Arc;
 use forebay_rt::Rt;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -17,6 +19,8 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Source {
     pub(crate) cache: Cache,
     pub(crate) rt: Rt,
+    /// The sink of the cache.
+    pub(crate) feed: Arc<Feed>,
     /// What is served, for people.
     pub(crate) served: String,
     /// How many clients the server has, if it counts them.
@@ -48,6 +52,12 @@ impl Answer {
 
     fn error(status: &'static str, text: &str) -> Answer {
         Answer::json(status, &json!({ "error": text }))
+    }
+
+    /// For a client that would listen too.
+    pub(super) fn too_many_listeners() -> Answer {
+        let text = "as many clients listen as may; try again when one has left";
+        Answer::error("503 Service Unavailable", text)
     }
 
     /// The bytes to send.
@@ -82,7 +92,7 @@ impl Source {
             }),
             ("GET", "/stalls") => with_last(request, |last| Stalls::of(&self.cache, last)),
             ("POST", "/set") => self.set(&request.body),
-            (_, "/metrics" | "/state" | "/why" | "/stalls") => {
+            (_, "/metrics" | "/state" | "/why" | "/stalls" | "/events") => {
                 Answer::error("405 Method Not Allowed", "ask for it with GET")
             }
             (_, "/set") => Answer::error("405 Method Not Allowed", "set with POST"),
@@ -134,12 +144,22 @@ impl Source {
             (name, json!({ "old": old, "new": new }))
         });
         let changed: Map<String, Value> = pairs.collect();
+        let line = json!({ "changed": changed }).to_string();
+        self.feed.tell(self.rt.now(), || News::Set(line));
         json!({ "changed": changed, "times_tuned": self.cache.times_tuned() })
     }
 }
 
 /// The paths, for whoever asks for another one.
-const HELP: &str = "GET /metrics, /state, /why?last=300, /stalls?last=300; POST /set\n";
+const HELP: &str = "GET /metrics, /state, /why?last=300, /stalls?last=300, /events; POST /set\n";
+/// What comes before the first event.
+pub(super) const EVENTS_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\
+                                      Connection: close\r\n\r\n";
+
+/// Whether `request` is not answered at once but with events, until the client leaves.
+pub(super) fn is_for_events(request: &Request) -> bool {
+    request.method == "GET" && request.path == "/events"
+}
 
 fn unprocessable(refused: &Refused) -> Answer {
     let Refused {

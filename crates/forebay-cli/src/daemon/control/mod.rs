@@ -5,10 +5,13 @@
 
 mod answers;
 mod client;
+mod feed;
+mod lines;
 mod request;
 mod turns;
 
 pub(crate) use answers::Source;
+pub(crate) use feed::Feed;
 
 use crate::control::place;
 use crate::daemon::say::say;

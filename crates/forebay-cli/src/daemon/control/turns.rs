@@ -13,6 +13,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 const CLIENTS_LIMIT: usize = 16;
 /// Another answer is made only while the clients have less than this still to read.
 const UNREAD_LIMIT_BYTES: usize = 512 << 10;
+/// How often events are looked for while somebody listens.
+const LOOK_EVERY: Span = Span::from_millis(100);
 /// The pause after the system had no descriptor for a client.
 const RETRY_AFTER: Span = Span::from_millis(200);
 
@@ -53,7 +55,9 @@ impl Turns {
         }
         let deadlines = self.clients.iter().filter_map(Client::deadline);
         let retry = Some(self.accepts_from).filter(|&from| from > now);
-        let next = deadlines.chain(retry).min();
+        let listens = self.clients.iter().any(Client::listens);
+        let look = listens.then(|| now + LOOK_EVERY);
+        let next = deadlines.chain(retry).chain(look).min();
         let timeout = next.map(|deadline| timespec(deadline.since(now)));
         // An interrupted wait is followed by a turn in which nothing is to be done.
         let _ = poll(&mut fds, timeout.as_ref());
