@@ -25,7 +25,7 @@ struct Controlled {
 
 impl Controlled {
     fn start(more: &[&str]) -> Controlled {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("the test set it up");
         let socket = folder.path().join("c");
         let images = [
             folder.path().join("heavy.img"),
@@ -45,12 +45,14 @@ impl Controlled {
     }
 
     fn client(&self, export: &str) -> Client {
-        Client::connect(&self.served.socket, export).unwrap()
+        Client::connect(&self.served.socket, export).expect("the test set it up")
     }
 
     fn ask(&self, request: &str) -> (u16, String) {
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
+        let mut stream = UnixStream::connect(&self.socket).expect("the test set it up");
+        stream
+            .write_all(request.as_bytes())
+            .expect("the test set it up");
         reply(&mut stream)
     }
 
@@ -61,7 +63,7 @@ impl Controlled {
     fn json(&self, target: &str) -> Value {
         let (status, body) = self.get(target);
         assert_eq!(status, 200, "{body}");
-        serde_json::from_str(&body).unwrap()
+        serde_json::from_str(&body).expect("the test set it up")
     }
 
     fn set(&self, knobs: &str) -> (u16, Value) {
@@ -73,12 +75,7 @@ impl Controlled {
 
     /// Writes so much to an export that its writer has to wait.
     fn write(&self, export: &str, mib: u64) {
-        let mut client = self.client(export);
-        let piece = vec![7; 256 << 10];
-        for at in 0..mib * 4 {
-            let offset = at % 128 * piece.len() as u64;
-            assert_eq!(client.write(offset, &piece, false).unwrap(), 0);
-        }
+        write(&self.served.socket, export, mib);
     }
 
     fn forebay(&self, words: &[&str]) -> Output {
@@ -87,7 +84,17 @@ impl Controlled {
             .arg(&self.socket)
             .args(&words[1..])
             .output()
-            .unwrap()
+            .expect("the test set it up")
+    }
+}
+
+fn write(socket: &Path, export: &str, mib: u64) {
+    let mut client = Client::connect(socket, export).expect("the server lets a client in");
+    let piece = vec![7; 256 << 10];
+    for at in 0..mib * 4 {
+        let offset = at % 128 * piece.len() as u64;
+        let written = client.write(offset, &piece, false);
+        assert_eq!(written.expect("the server answers"), 0);
     }
 }
 
@@ -102,11 +109,14 @@ fn reply(stream: &mut impl Read) -> (u16, String) {
     let mut bytes = Vec::new();
     // A server that lets go before it has read everything makes this an error, behind the answer.
     let _ = stream.read_to_end(&mut bytes);
-    let text = String::from_utf8(bytes).unwrap();
+    let text = String::from_utf8(bytes).expect("the test set it up");
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return (0, text);
     };
-    (head[9..12].parse().unwrap(), body.to_owned())
+    (
+        head[9..12].parse().expect("the test set it up"),
+        body.to_owned(),
+    )
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -159,13 +169,13 @@ fn each_request_is_answered_and_the_socket_is_for_its_user_alone() {
 fn the_first_line_of_why_names_the_heavy_writer() {
     let server = Controlled::start(&[]);
     let mut light = server.client("light.img");
-    std::thread::scope(|threads| {
-        #[allow(clippy::disallowed_methods, reason = "a client beside the other one")]
-        let heavy = threads.spawn(|| server.write("heavy.img", 200));
-        while !heavy.is_finished() {
-            assert_eq!(light.write(0, &[1; 4096], false).unwrap(), 0);
-        }
-    });
+    let socket = server.served.socket.clone();
+    let heavy = forebay_rt::thread::spawn("heavy", move || write(&socket, "heavy.img", 200));
+    let heavy = heavy.unwrap();
+    while !heavy.is_finished() {
+        assert_eq!(light.write(0, &[1; 4096], false).unwrap(), 0);
+    }
+    heavy.join();
     let why = server.forebay(&["why", "--json"]);
     let told: Value = serde_json::from_slice(&why.stdout).unwrap();
     let first = &told["lines"][0];
@@ -358,7 +368,7 @@ fn tcp_tells_metrics_and_sets_nothing() {
 }
 
 fn refused(control: &Path) -> String {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("the test set it up");
     let image = folder.path().join("disk.img");
     let mut call = server::command(&image, &folder.path().join("s"), &["--create", "1M"]);
     let output = call
@@ -366,7 +376,7 @@ fn refused(control: &Path) -> String {
         .arg(control)
         .stdin(Stdio::null())
         .output()
-        .unwrap();
+        .expect("the test set it up");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     text(&output.stderr)
 }

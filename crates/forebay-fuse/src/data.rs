@@ -43,8 +43,8 @@ impl Folder {
     fn insert_file(&self, used: ContentUse, access: OFlags, opener: u32) -> u64 {
         let name = used.inode.name().map(|(_, name)| name);
         let name = name.as_deref().map(OsStr::to_string_lossy);
-        let opener = forebay::Caller::process(opener, &name.unwrap_or_default());
-        let file = used.content.file.for_caller(&opener).blocking();
+        let whose = forebay::Caller::process(opener, &name.unwrap_or_default());
+        let file = used.content.file.for_caller(&whose).blocking();
         let is_writable = access != OFlags::RDONLY;
         self.handles.insert(Handle::File(Arc::new(OpenFile {
             used,

@@ -12,11 +12,11 @@
 //! | `waited_us` | us, by cause | 0 and up | the ledger |
 //! | `elapsed_us` | us | 0 and up | the window of the ledger |
 //! | `own_pages`, `dirty_pages` | pages | 0 and up | the heaviest writers; the counters |
-//! | `own_pages_per_s`, `fair_pages_per_s` | pages/s | 0 and up | the writer's clock; the store's base rate |
+//! | `own_pages_per_s`, `fair_pages_per_s` | pages/s | 0 and up | the writer's clock; base rate |
 //! | `is_at_hard_limit` | | | the position law |
 //! | `is_store_silent`, `is_unmeasured` | | | the store's answers; the bandwidth law |
 //! | `failed_pages` | pages | 0 and up | the counters |
-//! | `store_pages_per_s` | pages/s | 0 and up; 0: not known | the bandwidth law, now and a minute ago |
+//! | `store_pages_per_s` | pages/s | 0: not known | the bandwidth law, now and a minute ago |
 //! | `limit_pages` | pages | 0 and up | the limits law, now and a minute ago |
 //! | `memory_bytes` | bytes | 0 and up | the budget, now and a minute ago |
 //! | [`Verdict`] | a suspect and its us | | output |
@@ -28,12 +28,12 @@
 //! cause of a pause = failed pages     if they are more than half of what is dirty
 //!                    silent store     if the store has requests and answers none
 //!                    unmeasured store if its rate is not known yet
-//!                    another's dirty  if own < dirty / 4, and it is at the hard limit or own rate <= fair rate
+//!                    another's dirty  if own < dirty / 4, and at the limit or own rate <= fair
 //!                    own rate         otherwise
 //!
 //! paused   = own rate + another's dirty + along
 //! store    = silent store
-//!            + paused * (before - now) / before           if its rate is half of that before, or less
+//!            + paused * (before - now) / before           if the rate is half of before, or less
 //! limit    = (paused - store) * (before - now) / before   if the limit is half, or less
 //! own, another's = what is left, in the ratio of the first two causes
 //! memory   = what waited for frames, and limit, if the memory is half of that before, or less
@@ -64,8 +64,8 @@
 //! # Example
 //!
 //! A client wrote for 60 s and paused for 38.9 s of them. The store takes 7 629 pages a second
-//! (29.8 MiB), as it did before, and 12 800 pages (50 MiB) may be dirty: twice the memory would take
-//! 1.7 s off once, and a store that is twice as fast 30 s.
+//! (29.8 MiB), as it did before, and 12 800 pages (50 MiB) may be dirty. Twice the memory would
+//! take 1.7 s off once, and a store that is twice as fast 30 s.
 //!
 //! ```
 //! use forebay_law::blame::{BlameInputs, Cause, Suspect, blame, savings};
@@ -88,8 +88,8 @@
 //!
 //! # Why not the simpler one
 //!
-//! The cause with most of the time is not yet a culprit: every pause looks like the writer's own rate,
-//! also when the store has become slow or somebody has turned a limit down. Blame by shares of the
+//! The cause with most of the time is not yet a culprit: every pause looks like the writer's own
+//! rate, also when the store has become slow or a limit was turned down. Blame by shares of the
 //! dirty pages alone would accuse the writer with most pages even if all others write as fast as it
 //! does. So the time is divided: first what would not have been waited with the store and the limit
 //! of a minute ago, then the rest by what was measured at each pause.
@@ -138,7 +138,7 @@ pub enum Cause {
     StoreRead,
     /// A page that a guard or another call holds.
     PageHeld,
-    /// Writes that a sync asked for.
+    /// Writes that a sync asked for, or a writer of an old policy.
     SyncWrites,
     /// The store's commit.
     Commit,
@@ -519,7 +519,7 @@ pub fn savings(inputs: &BlameInputs) -> Savings {
             .min(room_us)
             .saturating_add(inputs.frames_us())
             .min(waited_us),
-        // The same pages are taken in half of the time; what the caller did between its pauses stays.
+        // The same pages are taken in half of the time; what the caller did in between stays.
         twice_the_store_us: paused.min(inputs.elapsed_us / 2),
     }
 }

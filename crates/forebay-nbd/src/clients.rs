@@ -91,11 +91,9 @@ impl Clients {
     }
 
     /// Counts the clients up to the one with this number. Unlike the number it is not used again.
-    pub(crate) fn arrival(&self, number: usize) -> u32 {
+    pub(crate) fn arrival(&self, number: usize) -> usize {
         let place = self.places.get(number).and_then(Option::as_ref);
-        place.map_or(0, |(arrival, _)| {
-            u32::try_from(*arrival).unwrap_or(u32::MAX)
-        })
+        place.map_or(0, |(arrival, _)| *arrival as usize)
     }
 
     /// Gives the stranger with this number a client's place. It has shown its certificate.

@@ -66,8 +66,8 @@ pub(crate) struct Host<'h> {
     pub(crate) exports: &'h [Export],
     pub(crate) rooms: &'h Rooms,
     pub(crate) standing: &'h Standing,
-    /// The client's number, under which its calls are known.
-    pub(crate) client: u32,
+    /// The number of the connection.
+    pub(crate) number: usize,
     /// Returns when the client may begin to use the export with this number.
     pub(crate) begin: &'h dyn Fn(usize),
 }
@@ -132,7 +132,8 @@ fn transmit(
 ) -> Result<(Result<(), ConnectionError>, Room), Errno> {
     let (export, standing) = (&host.exports[agreement.export], host.standing);
     let disk = &export.disk;
-    let caller = Caller::connection(host.client, export.name());
+    let number = u32::try_from(host.number).unwrap_or(u32::MAX);
+    let caller = Caller::connection(number, export.name());
     let file = disk.handle().for_caller(&caller);
     let session = Session {
         length_bytes: export.length_bytes(),

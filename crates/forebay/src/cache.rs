@@ -296,8 +296,8 @@ impl Cache {
         self.engine.statistics()
     }
 
-    /// Who waited, for what and who is to blame: in the last `last`, rounded up to minutes, or since
-    /// the start where that is more than ten of them or none is given.
+    /// Who waited, for what and who is to blame: in the last `last`, rounded up to minutes. If
+    /// none is given, or more than nine minutes, it is since the start.
     pub fn why(&self, last: Option<Span>) -> Why {
         self.engine.why(last)
     }

@@ -25,7 +25,8 @@ pub enum CallerKind {
 /// Names are cut to this many bytes.
 const NAME_BYTES: usize = 48;
 
-/// Whose handle it is, for those who ask who waited and who made them wait. It changes nothing else.
+/// Whose handle it is, for those who ask who waited and who made them wait. Nothing else depends
+/// on it.
 ///
 /// ```
 /// use forebay::Caller;

@@ -410,80 +410,90 @@ fn a_step_of_the_dirty_limit_stops_nobody_for_long() {
     });
 }
 
+/// A change of a cache's knob and of one of a store.
+fn of_store(change: StoreChanges) -> Changes {
+    Changes {
+        swappiness: Some(1),
+        stores: vec![change],
+        ..Changes::default()
+    }
+}
+
+/// Changes that are refused, and what the refusal says is allowed.
+fn refused() -> Vec<(Changes, &'static str)> {
+    let (cache, store) = (Changes::default, StoreChanges::default);
+    let mut refused = vec![
+        (
+            of_store(StoreChanges { bdi: 1, ..store() }),
+            "that is attached",
+        ),
+        (
+            of_store(StoreChanges {
+                max_ratio_percent: Some(101),
+                ..store()
+            }),
+            "min_ratio_percent to 100",
+        ),
+        (
+            of_store(StoreChanges {
+                min_ratio_percent: Some(100),
+                ..store()
+            }),
+            "less than 100 over all stores together",
+        ),
+    ];
+    refused.extend([
+        (
+            Changes {
+                swappiness: Some(201),
+                ..cache()
+            },
+            "0 to 200",
+        ),
+        (
+            Changes {
+                dirty_ratio_percent: Some(101),
+                ..cache()
+            },
+            "a percentage from 0 to 100",
+        ),
+        (
+            Changes {
+                dirty_bytes: Some(1),
+                ..cache()
+            },
+            "0, or at least 8192",
+        ),
+        (
+            Changes {
+                memory_bytes: Some(17 << 20),
+                ..cache()
+            },
+            "16777216",
+        ),
+        (
+            Changes {
+                memory_bytes: Some(1),
+                ..cache()
+            },
+            "too small",
+        ),
+    ]);
+    refused
+}
+
 #[test]
 fn knobs_are_turned_together_or_not_at_all() {
     simulate(12, async |rt| {
         let bench = Bench::plain(rt, 16);
         let before = bench.cache.tuned();
-        let store = |change: StoreChanges| Changes {
-            swappiness: Some(1),
-            stores: vec![change],
-            ..Changes::default()
-        };
-        let refused = [
-            (
-                Changes {
-                    swappiness: Some(201),
-                    ..Changes::default()
-                },
-                "0 to 200",
-            ),
-            (
-                Changes {
-                    dirty_ratio_percent: Some(101),
-                    ..Changes::default()
-                },
-                "a percentage from 0 to 100",
-            ),
-            (
-                Changes {
-                    dirty_bytes: Some(1),
-                    ..Changes::default()
-                },
-                "0, or at least 8192",
-            ),
-            (
-                Changes {
-                    memory_bytes: Some(17 << 20),
-                    ..Changes::default()
-                },
-                "16777216",
-            ),
-            (
-                Changes {
-                    memory_bytes: Some(1),
-                    ..Changes::default()
-                },
-                "at least",
-            ),
-            (
-                store(StoreChanges {
-                    max_ratio_percent: Some(101),
-                    ..StoreChanges::default()
-                }),
-                "min_ratio_percent to 100",
-            ),
-            (
-                store(StoreChanges {
-                    min_ratio_percent: Some(100),
-                    ..StoreChanges::default()
-                }),
-                "less than 100 over all stores together",
-            ),
-            (
-                store(StoreChanges {
-                    bdi: 1,
-                    ..StoreChanges::default()
-                }),
-                "the number of a store that is attached",
-            ),
-        ];
-        for (changes, allowed) in refused {
-            let error = bench.cache.retune(&changes).expect_err("it is not allowed");
+        for (changes, allowed) in refused() {
+            let error = bench.cache.retune(&changes);
+            let error = error.expect_err("it is not allowed");
             assert!(error.to_string().contains(allowed), "{error}");
             assert_eq!(bench.cache.tuned(), before, "{error}");
         }
-        let change = store(StoreChanges {
+        let change = of_store(StoreChanges {
             min_ratio_percent: Some(10),
             strict_limit: Some(true),
             ..StoreChanges::default()

@@ -82,19 +82,23 @@ mod tests {
     use forebay_rt::thread::pause_current;
     use std::sync::Arc;
 
+    /// The counters are those of the process: threads of another test that end between the
+    /// readings take theirs along, so that a single try may count too few.
     #[test]
     fn what_threads_used_between_the_passages_is_counted() {
-        let gate = Arc::new(Gate::new(2));
-        let shared = Arc::clone(&gate);
-        together(vec![(), ()], move |_, ()| {
-            shared.pass();
-            pause_current(Span::from_millis(1));
-            shared.pass();
-            Ok(())
-        })
-        .unwrap();
-        let used = gate.used().unwrap();
-        assert!(used.elapsed_ns >= 1_000_000, "{}", used.elapsed_ns);
-        assert!(used.switches >= 2, "{}", used.switches);
+        let counted = || {
+            let gate = Arc::new(Gate::new(2));
+            let shared = Arc::clone(&gate);
+            together(vec![(), ()], move |_, ()| {
+                shared.pass();
+                pause_current(Span::from_millis(1));
+                shared.pass();
+                Ok(())
+            })
+            .unwrap();
+            let used = gate.used().unwrap();
+            used.elapsed_ns >= 1_000_000 && used.switches >= 2
+        };
+        assert!((0..100).any(|_| counted()));
     }
 }

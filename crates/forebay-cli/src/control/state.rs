@@ -34,6 +34,7 @@ pub(crate) struct State {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_field_names, reason = "names in JSON say their unit")]
 pub(crate) struct MemoryWords {
     pub(crate) memory_bytes: u64,
     pub(crate) frames_bytes: u64,
@@ -42,6 +43,7 @@ pub(crate) struct MemoryWords {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_field_names, reason = "names in JSON say their unit")]
 pub(crate) struct DirtyWords {
     pub(crate) dirty_bytes: u64,
     pub(crate) writeback_bytes: u64,

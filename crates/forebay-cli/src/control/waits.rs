@@ -172,6 +172,7 @@ fn pause_words(pause: &PauseView, name_of: &dyn Fn(CallerKey) -> Caller) -> Paus
 
 /// The stalls kept, newest first.
 #[derive(Debug, Serialize, Deserialize)]
+#[allow(clippy::struct_field_names, reason = "the name in JSON")]
 pub(crate) struct Stalls {
     /// A call that waited for longer is one.
     pub(crate) threshold: String,

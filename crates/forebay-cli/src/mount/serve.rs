@@ -98,6 +98,13 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     // A program that was cut off may still cause kernel requests, which we would wait for.
     mount.abort();
     *lock(&is_written) = true;
+    report_losses(&mount)?;
+    say("everything is written");
+    Ok(())
+}
+
+/// Fails if something that was given up is lost.
+fn report_losses(mount: &Mount) -> Result<(), CommandError> {
     let losses = mount.losses();
     if losses > 0 {
         return Err(CommandError::Served(format!(
@@ -105,7 +112,6 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
              check the device and write the file again"
         )));
     }
-    say("everything is written");
     Ok(())
 }
 

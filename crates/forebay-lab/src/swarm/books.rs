@@ -1,6 +1,7 @@
 //! The books: sums that have to agree. The cache's gauges are compared with each other and with
 //! what the stores counted.
 
+use super::explained::judge_ledger;
 use super::plan::Part;
 use super::store::Tally;
 use super::verdict::Oracle;
@@ -82,7 +83,7 @@ impl World {
         }
         let statistics = self.cache.statistics();
         self.judge_statistics(&statistics);
-        self.judge_ledger(&statistics);
+        judge_ledger(&self.verdict, &self.cache, &statistics);
         for (what, one, other) in sums(&statistics)
             .into_iter()
             .chain(self.sums_of_stores(&statistics))

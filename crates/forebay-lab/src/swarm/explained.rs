@@ -2,11 +2,10 @@
 //! the counters, and every recorded pause follows from its inputs.
 
 use super::verdict::{Oracle, Verdict};
-use super::world::World;
 use forebay::event::{PauseLimit, PauseRecord, WaitedCall};
 use forebay::policy::DirtyThrottle;
 use forebay::why::Cause;
-use forebay::{Counter, Statistics};
+use forebay::{Cache, Counter, Statistics};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
@@ -65,28 +64,26 @@ const SUMS: [(Counter, &[Cause]); 2] = [
     ),
 ];
 
-impl World {
-    /// A call `what` that has returned took `took`, and told of waits of `told_us`.
-    pub(super) fn judge_told(&self, what: &str, took: Span, told_us: u64) {
-        let unexplained = took.saturating_sub(Span::from_micros(told_us));
-        if unexplained > UNEXPLAINED {
-            let what = format!("{what} took {took} and explains {told_us} us of it");
-            self.broken(Oracle::Waits, what);
-        }
+/// A call `what` that has returned took `took`, and told of waits of `told_us`.
+pub(super) fn judge_told(verdict: &Verdict, what: &str, took: Span, told_us: u64) {
+    let unexplained = took.saturating_sub(Span::from_micros(told_us));
+    if unexplained > UNEXPLAINED {
+        let what = format!("{what} took {took} and explains {told_us} us of it");
+        verdict.broken(Oracle::Waits, what);
     }
+}
 
-    /// The ledger and the counters agree when nothing is under way.
-    pub(super) fn judge_ledger(&self, statistics: &Statistics) {
-        let rows = self.cache.wait_rows(None);
-        for (counter, causes) in SUMS {
-            let of_counter = rows.iter().filter(|row| causes.contains(&row.cause));
-            let ledger_us: u64 = of_counter.map(|row| row.waited.as_micros()).sum();
-            let counted_us = statistics.get(counter);
-            if ledger_us != counted_us {
-                let name = counter.name();
-                let what = format!("{name} is {counted_us}, and the ledger has {ledger_us} us");
-                self.broken(Oracle::Waits, what);
-            }
+/// The ledger and the counters agree when nothing is under way.
+pub(super) fn judge_ledger(verdict: &Verdict, cache: &Cache, statistics: &Statistics) {
+    let rows = cache.wait_rows(None);
+    for (counter, causes) in SUMS {
+        let of_counter = rows.iter().filter(|row| causes.contains(&row.cause));
+        let ledger_us: u64 = of_counter.map(|row| row.waited.as_micros()).sum();
+        let counted_us = statistics.get(counter);
+        if ledger_us != counted_us {
+            let name = counter.name();
+            let what = format!("{name} is {counted_us}, and the ledger has {ledger_us} us");
+            verdict.broken(Oracle::Waits, what);
         }
     }
 }

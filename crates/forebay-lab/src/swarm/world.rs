@@ -2,7 +2,7 @@
 
 use super::abandon::abandon_after;
 use super::crash::{CrashSwitch, Image};
-use super::explained::Told;
+use super::explained::{Told, judge_told};
 use super::observer::Observer;
 use super::plan::Plan;
 use super::store::{CrashStore, Failures};
@@ -228,7 +228,7 @@ impl World {
         })
         .await;
         if output.is_some() {
-            self.judge_told(what, self.rt.now().since(began), told_us);
+            judge_told(&self.verdict, what, self.rt.now().since(began), told_us);
         }
         let mut state = lock(&self.state);
         state.calls.remove(&number);

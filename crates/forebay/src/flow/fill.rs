@@ -134,10 +134,9 @@ impl Engine {
     pub(crate) async fn fill(
         self: &Arc<Self>,
         call: &Call<'_>,
-        object: &ObjectState,
+        (object, node): (&ObjectState, usize),
         plan: FillPlan,
         needed: Range<u64>,
-        node: usize,
     ) -> Result<(), AccessError> {
         let want = Want::to_read(node);
         let mut run = PendingRun::new(self, object, needed.clone());

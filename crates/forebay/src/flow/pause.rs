@@ -133,6 +133,8 @@ impl Engine {
     ) {
         self.rt.charge(Work::ThrottleCheck).await;
         if let Some(past) = self.past.writers {
+            // What is not a nap of it is spent on writes that it waits for.
+            let _waiting = self.waiting(waits, Cause::SyncWrites);
             // Boxed: today's writers should not carry the size of it.
             return Box::pin(self.balance_in_foreground(past, backing, dirtier, waits)).await;
         }

@@ -235,7 +235,7 @@ impl Engine {
         let object = &*handle.object;
         let touch = Touch::marked(page, pages_until(page, last));
         if let Some(plan) = self.plan_fill(object, &handle.stream, touch) {
-            self.fill(call, object, plan, 0..0, handle.node).await?;
+            self.fill(call, (object, handle.node), plan, 0..0).await?;
         }
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Engine {
         let plan = plan
             .filter(|plan| plan.pages.contains(&page))
             .unwrap_or(alone);
-        self.fill(&call, object, plan, page..page + 1, handle.node)
+        self.fill(&call, (object, handle.node), plan, page..page + 1)
             .await
     }
 
@@ -302,7 +302,7 @@ impl Engine {
             bytes.start,
             end.saturating_sub(bytes.start),
         );
-        self.fill(&call, object, plan, 0..0, handle.node).await
+        self.fill(&call, (object, handle.node), plan, 0..0).await
     }
 
     /// Drops the clean pages of a range that is not wanted any more and begins to write the others.
@@ -384,7 +384,7 @@ impl Engine {
                 });
                 alone
             };
-            self.fill(call, object, plan, page..page + 1, handle.node)
+            self.fill(call, (object, handle.node), plan, page..page + 1)
                 .await?;
             let key = key(object.number, page);
             result = match self.memory.find(key) {

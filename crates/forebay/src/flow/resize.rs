@@ -48,7 +48,7 @@ impl Engine {
         let place = self.place_in_line(&handle.object, given_up).await?;
         drop(waiting);
         let cut = async move { engine.truncate_file(&place, &backing, length_bytes).await };
-        self.resize_apart("truncate", &call, handle, page_of(length_bytes), cut)
+        self.resize_apart("truncate", (&call, handle), page_of(length_bytes), cut)
             .await?
     }
 
@@ -132,7 +132,7 @@ impl Engine {
             }
             Ok(())
         };
-        self.resize_apart("abandon", &call, handle, 0, give_up)
+        self.resize_apart("abandon", (&call, handle), 0, give_up)
             .await?
     }
 
@@ -173,7 +173,7 @@ impl Engine {
         let first = whole.start;
         let give_up = async move { engine.discard_pages(&place, &backing, whole).await };
         match self
-            .resize_apart("discard", &call, handle, first, give_up)
+            .resize_apart("discard", (&call, handle), first, give_up)
             .await?
         {
             Err(AccessError::Store(error)) if error.failure == Failure::Unsupported => {

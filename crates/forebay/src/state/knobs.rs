@@ -1,6 +1,6 @@
 //! The settings that change while a cache runs.
 //!
-//! invariant K1: whoever reads the knobs of the dirty limits gets those of one change, never
+//! invariant KN1: whoever reads the knobs of the dirty limits gets those of one change, never
 //! parts of two.
 
 use crate::settings::{BackingSettings, Settings};
@@ -201,7 +201,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn invariant_k1_dirty_knobs_are_of_one_change() {
+    fn invariant_kn1_dirty_knobs_are_of_one_change() {
         let mut values = KnobValues::of(&Settings::default());
         let of = |percent| DirtyKnobs {
             dirty_ratio_percent: percent,

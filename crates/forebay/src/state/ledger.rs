@@ -1,7 +1,7 @@
 //! The ledger: who waited how long, for which store and why; the last stalls; what was a minute
 //! ago. It is written to at the end of calls that waited, and by nobody else.
 //!
-//! invariant W1: what all rows say together is what was told, also of callers for which there is
+//! invariant WL1: what all rows say together is what was told, also of callers for which there is
 //! no row.
 
 use crate::caller::{Caller, CallerKey};

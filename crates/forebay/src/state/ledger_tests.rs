@@ -33,7 +33,7 @@ fn us_of(ledger: &Ledger, now: Instant, minutes: Option<u64>) -> u64 {
 }
 
 #[test]
-fn invariant_w1_what_has_no_row_is_in_the_sum() {
+fn invariant_wl1_what_has_no_row_is_in_the_sum() {
     let ledger = Ledger::for_frames(FRAMES);
     for number in 0..100 {
         note(&ledger, number, 7, Instant::ZERO);

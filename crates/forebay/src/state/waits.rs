@@ -1,6 +1,7 @@
 //! What one call has waited for so far.
 //!
-//! It belongs to that call alone, and is made when the call may have to wait. It is shared only with what works for the call, so its numbers are atomics and nobody contends for them.
+//! It belongs to that call alone, and is made when the call may have to wait. It is shared only
+//! with what works for the call, so its numbers are atomics, and nobody contends for them.
 
 use crate::caller::CallerKey;
 use crate::event::{CallKind, CauseTimes, PauseView, WaitedCall};

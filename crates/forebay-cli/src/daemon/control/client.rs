@@ -63,11 +63,10 @@ impl Client {
     /// What it is waited for; nothing while others have to read first.
     pub(super) fn awaited(&self) -> Option<PollFlags> {
         match &self.stage {
-            Stage::Asking(_) => Some(PollFlags::IN),
             Stage::Waiting(_) => None,
             Stage::Told => Some(PollFlags::OUT),
             Stage::Listening(_) if self.unread_bytes() > 0 => Some(PollFlags::IN | PollFlags::OUT),
-            Stage::Listening(_) => Some(PollFlags::IN),
+            Stage::Asking(_) | Stage::Listening(_) => Some(PollFlags::IN),
         }
     }
 

@@ -28,7 +28,7 @@ impl Engine {
             let place = self.place_in_line(&handle.object, first..u64::MAX).await?;
             let cut = async move { engine.cut_anonymous(&place, &backing, length_bytes).await };
             if self
-                .resize_apart("truncate", &call, handle, first, cut)
+                .resize_apart("truncate", (&call, handle), first, cut)
                 .await??
             {
                 return Ok(());

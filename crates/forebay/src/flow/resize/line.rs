@@ -38,8 +38,7 @@ impl Engine {
     pub(super) async fn resize_apart<T: Send + 'static>(
         &self,
         name: &'static str,
-        call: &Call<'_>,
-        handle: &Handle,
+        (call, handle): (&Call<'_>, &Handle),
         page_index: u64,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, AccessError> {
