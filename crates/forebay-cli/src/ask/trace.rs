@@ -1,5 +1,5 @@
-//! Stalls as a trace that Perfetto and chrome://tracing show: a process for each store, a thread for
-//! each caller, and the levels that its pauses saw.
+//! Stalls as a trace that Perfetto and chrome://tracing show: a process for each store, a thread
+//! for each caller, and the levels that its pauses saw.
 
 use crate::control::waits::{CallWords, PauseWords, Stalls};
 use serde_json::{Value, json};

@@ -54,14 +54,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         files,
         store,
     };
-    let settings = MountSettings {
-        source: arguments.source.clone(),
-        mount_point: arguments.mount_point.clone(),
-        allow_other: arguments.allow_other,
-        read_only: arguments.read_only,
-        shares,
-    };
-    let mount = Arc::new(start(&settings, &parts)?);
+    let mount = Arc::new(start(&settings_of(arguments, shares), &parts)?);
     let is_written = Arc::new(Mutex::new(false));
     let served = Arc::downgrade(&mount);
     let abort = move || drop(served.upgrade().inspect(|mount| mount.abort()));
@@ -101,6 +94,16 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     report_losses(&mount)?;
     say("everything is written");
     Ok(())
+}
+
+fn settings_of(arguments: &MountArguments, shares: Shares) -> MountSettings {
+    MountSettings {
+        source: arguments.source.clone(),
+        mount_point: arguments.mount_point.clone(),
+        allow_other: arguments.allow_other,
+        read_only: arguments.read_only,
+        shares,
+    }
 }
 
 /// Fails if something that was given up is lost.

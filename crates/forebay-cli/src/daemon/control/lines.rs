@@ -168,7 +168,8 @@ fn reclaim(event: &Event) -> Option<(&'static str, Value)> {
             "mm_vmscan_throttled",
             json!({
                 "nid": nid, "usec_timeout": usec_timeout, "usec_delayed": usec_delayed,
-                "reason": format!("VMSCAN_THROTTLE_{reason:?}").to_uppercase(), "is_kswapd": is_kswapd,
+                "reason": format!("VMSCAN_THROTTLE_{reason:?}").to_uppercase(),
+                "is_kswapd": is_kswapd,
             }),
         ),
         _ => return None,

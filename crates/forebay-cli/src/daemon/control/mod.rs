@@ -1,7 +1,7 @@
 //! The control socket of a server: what it knows, for the user that it runs as, and knobs to turn.
 //!
-//! One thread answers. What it holds is bounded: clients, the bytes of their requests, and the bytes
-//! of answers that they have not read.
+//! One thread answers. What it holds is bounded: clients, the bytes of their requests, and the
+//! bytes of answers that they have not read.
 
 mod answers;
 mod client;
