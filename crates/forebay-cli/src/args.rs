@@ -1,5 +1,6 @@
 //! The command line: the words that were typed ([`Typed`]), and their meaning ([`Command`]).
 
+use crate::ask::{SetArguments, TopArguments, TypedSet, TypedTop, TypedWhy, WhyArguments};
 use crate::demo::DemoArguments;
 use crate::lab::{LabArguments, TypedLab};
 use crate::mount::{MountArguments, TypedMount};
@@ -51,6 +52,16 @@ enum TypedCommand {
     /// mount: it first writes what is left, and shows how much that is. A second SIGINT gives up
     /// and reports what was not written.
     Mount(TypedMount),
+    /// Tell who waited in a running server, for what, and who is to blame
+    ///
+    /// Asks the server over its control socket, and prints a line for each caller and store, the
+    /// longest wait first: who waited, for how long, whose fault it was, and what would have
+    /// helped.
+    Why(TypedWhy),
+    /// Watch a running server: levels against limits, stores, and who waits
+    Top(TypedTop),
+    /// Turn knobs of a running server; it says what each was before
+    Set(TypedSet),
     /// Simulate a machine: run workloads, compare policies, measure the five changes again
     Lab(TypedLab),
     /// One contender, controlled over standard input
@@ -119,6 +130,12 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Mount a folder.
     Mount(MountArguments),
+    /// Ask who waited and why.
+    Why(WhyArguments),
+    /// Watch a server.
+    Top(TopArguments),
+    /// Turn knobs of a server.
+    Set(SetArguments),
     /// Use the simulated machine.
     Lab(LabArguments),
     /// Be one contender of a bench that another process runs.
@@ -154,6 +171,9 @@ impl Typed {
             }),
             TypedCommand::Serve(typed) => Command::Serve(typed.checked::<Typed>()?),
             TypedCommand::Mount(typed) => Command::Mount(typed.checked::<Typed>()?),
+            TypedCommand::Why(typed) => Command::Why(typed.into()),
+            TypedCommand::Top(typed) => Command::Top(typed.into()),
+            TypedCommand::Set(typed) => Command::Set(typed.into()),
             TypedCommand::Lab(typed) => Command::Lab(typed.checked::<Typed>()?),
             TypedCommand::BenchContender => Command::BenchContender,
         })

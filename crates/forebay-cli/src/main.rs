@@ -1,6 +1,14 @@
 //! The `forebay` command. Exit status 0 is done, 1 is failed work, 2 is a bad call.
 
 mod args;
+#[deny(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "use output::print"
+)]
+mod ask;
+#[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
+mod control;
 #[deny(clippy::print_stderr, clippy::print_stdout, reason = "use daemon::say")]
 mod daemon;
 mod demo;
@@ -28,6 +36,9 @@ fn main() -> ExitCode {
         Command::BenchContender => forebay_bench::serve_contender().map_err(Into::into),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Mount(arguments) => mount::run(&arguments),
+        Command::Why(arguments) => ask::run_why(&arguments),
+        Command::Top(arguments) => ask::run_top(&arguments),
+        Command::Set(arguments) => ask::run_set(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
     };
     match outcome {

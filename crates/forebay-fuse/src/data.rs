@@ -12,6 +12,7 @@ use fuser::{FileAttr, FileType};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 
 /// Where to look for data or for a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +38,9 @@ impl Folder {
     }
 
     fn insert_file(&self, used: ContentUse, access: OFlags, opener: u32) -> u64 {
-        // The kernel names files by its number of them; their paths are not known here.
-        let name = format!("inode {}", used.inode.id);
-        let whose = forebay::Caller::process(opener, &name);
+        let name = used.inode.name().map(|(_, name)| name);
+        let name = name.as_deref().map(OsStr::to_string_lossy);
+        let whose = forebay::Caller::process(opener, &name.unwrap_or_default());
         let file = used.content.file.for_caller(&whose).blocking();
         let is_writable = access != OFlags::RDONLY;
         self.handles.insert(Handle::File(Arc::new(OpenFile {

@@ -90,6 +90,12 @@ impl Clients {
         Ok(number)
     }
 
+    /// Counts the clients up to the one with this number. Unlike the number it is not used again.
+    pub(crate) fn arrival(&self, number: usize) -> usize {
+        let place = self.places.get(number).and_then(Option::as_ref);
+        place.map_or(0, |(arrival, _)| *arrival as usize)
+    }
+
     /// Gives the stranger with this number a client's place. It has shown its certificate.
     pub(crate) fn welcome(&mut self, number: usize, limit: usize) -> Result<(), String> {
         self.check_room(limit)?;

@@ -37,6 +37,7 @@ mod listener;
 mod opening;
 mod option_fields;
 mod pipeline;
+mod private_socket;
 mod queue;
 mod rooms;
 mod server;
@@ -52,7 +53,8 @@ pub mod session;
 pub mod wire;
 
 pub use export::Export;
-pub use listener::{ListenError, Listener};
+pub use listener::Listener;
+pub use private_socket::{ListenError, PrivateSocket};
 pub use server::{
     CONNECTION_BYTES, Notice, REQUESTS_BYTES, STRANGERS_BYTES, Server, ServerSettings, StartError,
     TLS_BYTES,

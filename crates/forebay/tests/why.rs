@@ -296,8 +296,10 @@ fn a_disk_that_stands_still_is_named() {
     });
 }
 
+/// How much of it is the disk's and how much the writer's own rate is a close call, so both are
+/// named.
 #[test]
-fn a_disk_that_fails_slowly_is_named() {
+fn a_disk_that_fails_slowly_is_suspected() {
     simulate(15, async |rt| {
         let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(Void)));
         let delays = Delays {
@@ -314,7 +316,9 @@ fn a_disk_that_fails_slowly_is_named() {
         rt.sleep(Span::from_secs(30)).await;
         writer.end().await;
         let first = first_line(&bench);
-        assert_eq!(accused(&first), ("log", Suspect::Store, true), "{first}");
+        let suspects = [first.verdict.first, first.verdict.second];
+        assert!(suspects.contains(&Suspect::Store), "{first}");
+        assert!(suspects.contains(&Suspect::OwnRate), "{first}");
         assert_sums(&bench);
     });
 }

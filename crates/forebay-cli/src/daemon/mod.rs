@@ -1,6 +1,7 @@
 //! What every server of a cache needs: the cache, an orderly end, metrics, and checks of memory.
 
 pub(crate) mod budget;
+pub(crate) mod control;
 pub(crate) mod ending;
 pub(crate) mod heap;
 pub(crate) mod machine;

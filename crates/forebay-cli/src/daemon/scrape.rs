@@ -16,7 +16,7 @@ const PIECES_LIMIT: usize = 4;
 pub(crate) const CREW: usize = 4;
 /// The longest part of a request that is read at once.
 const PIECE_BYTES: usize = 2 << 10;
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers each request for /metrics at `address` with the text that `render` returns at that time,
 /// until the program ends. Returns the address, with the port that was chosen if it was 0.
@@ -60,6 +60,11 @@ fn answer(mut stream: TcpStream, render: &impl Fn() -> String) -> io::Result<()>
     let head = read_head(&mut stream)?;
     let (status, kind, body) = match target(&head) {
         Some("/metrics") => ("200 OK", CONTENT_TYPE, render()),
+        None if head.starts_with(b"POST /set") => (
+            "403 Forbidden",
+            "text/plain",
+            "knobs are set over the control socket only\n".into(),
+        ),
         Some(_) => ("404 Not Found", "text/plain", "try /metrics\n".into()),
         None => (
             "400 Bad Request",

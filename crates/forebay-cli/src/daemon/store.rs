@@ -1,17 +1,22 @@
 //! A cache and its stores, as both servers use them.
 
 use crate::error::CommandError;
+use forebay::event::EventSink;
 use forebay::{AttachedStore, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
 use forebay_bench::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 
-/// A cache with `settings`.
-pub(crate) fn cache_of(settings: Settings, rt: &Rt) -> Result<Cache, CommandError> {
+/// A cache with `settings` whose events go to `sink`.
+pub(crate) fn cache_of(
+    settings: Settings,
+    rt: &Rt,
+    sink: Arc<dyn EventSink>,
+) -> Result<Cache, CommandError> {
     let parts = Parts {
         rt: rt.clone(),
-        ..Parts::default()
+        sink: Some(sink),
     };
     Cache::with_parts(settings, parts).map_err(|error| failed("start", &error))
 }
@@ -32,8 +37,9 @@ pub(crate) fn taken(cache: &Cache, store: Arc<dyn Store>) -> Result<AttachedStor
 pub(crate) fn cache_with_files(
     settings: Settings,
     rt: &Rt,
+    sink: Arc<dyn EventSink>,
 ) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
-    let (cache, files) = (cache_of(settings, rt)?, file_store()?);
+    let (cache, files) = (cache_of(settings, rt, sink)?, file_store()?);
     let store = taken(&cache, files.clone())?;
     Ok((cache, files, store))
 }

@@ -33,6 +33,10 @@ pub(crate) struct TypedMount {
     /// Answer OpenMetrics requests at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+    /// Answer forebay why, top and set on a unix socket that only this user may connect to; by
+    /// default $XDG_RUNTIME_DIR/forebay/PID.sock, if that is set
+    #[arg(long, value_name = "SOCK")]
+    control: Option<PathBuf>,
     /// Fail requests that the storage has not answered for this long; by default they wait
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     answer_timeout: Option<Span>,
@@ -48,6 +52,7 @@ pub(crate) struct MountArguments {
     pub(crate) read_only: bool,
     pub(crate) foreground: bool,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) control: Option<PathBuf>,
     pub(crate) answer_timeout: Option<Span>,
 }
 
@@ -77,6 +82,7 @@ impl TypedMount {
             read_only: self.read_only,
             foreground: self.foreground,
             metrics: self.metrics,
+            control: self.control,
             answer_timeout: self.answer_timeout,
         })
     }
@@ -108,6 +114,7 @@ mod tests {
             read_only: true,
             foreground: true,
             metrics: Some("127.0.0.1:9100".parse().unwrap()),
+            control: Some("c".into()),
             answer_timeout: None,
         };
         let words = [
@@ -120,6 +127,8 @@ mod tests {
             "--foreground",
             "--metrics",
             "127.0.0.1:9100",
+            "--control",
+            "c",
         ];
         assert_eq!(typed(&words).unwrap(), expected);
     }

@@ -2,6 +2,7 @@
 
 use super::arguments::MountArguments;
 use super::background;
+use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, tell_of_silence};
@@ -44,7 +45,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         answer_timeout: answer_timeout(arguments.answer_timeout),
         ..Settings::default()
     };
-    let (cache, files, store) = cache_with_files(budget, &rt)?;
+    let feed = Arc::new(Feed::default());
+    let (cache, files, store) = cache_with_files(budget, &rt, feed.clone())?;
     tell_of_silence(&cache, &rt);
     let parts = MountParts {
         rt: rt.clone(),
@@ -52,14 +54,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         files,
         store,
     };
-    let settings = MountSettings {
-        source: arguments.source.clone(),
-        mount_point: arguments.mount_point.clone(),
-        allow_other: arguments.allow_other,
-        read_only: arguments.read_only,
-        shares,
-    };
-    let mount = Arc::new(start(&settings, &parts)?);
+    let mount = Arc::new(start(&settings_of(arguments, shares), &parts)?);
     let is_written = Arc::new(Mutex::new(false));
     let served = Arc::downgrade(&mount);
     let abort = move || drop(served.upgrade().inspect(|mount| mount.abort()));
@@ -74,6 +69,14 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         let address = scrape::serve(address, move || metrics::render(&cache.statistics(), None))?;
         scrape::announce(address);
     }
+    let source = Source {
+        cache: cache.clone(),
+        rt: rt.clone(),
+        feed,
+        served: arguments.mount_point.display().to_string(),
+        connections: Box::new(|| None),
+    };
+    let control = control::start(arguments.control.as_deref(), source)?;
     // The process that started us takes this line as the sign that the mount answers.
     say_ready(arguments.mount_point.display());
     if in_background {
@@ -83,10 +86,28 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         asked_or_ended(&ending, &mount).await;
         end(&mount, &cache, &rt).await;
     });
+    drop(control);
     mount.settle();
     // A program that was cut off may still cause kernel requests, which we would wait for.
     mount.abort();
     *lock(&is_written) = true;
+    report_losses(&mount)?;
+    say("everything is written");
+    Ok(())
+}
+
+fn settings_of(arguments: &MountArguments, shares: Shares) -> MountSettings {
+    MountSettings {
+        source: arguments.source.clone(),
+        mount_point: arguments.mount_point.clone(),
+        allow_other: arguments.allow_other,
+        read_only: arguments.read_only,
+        shares,
+    }
+}
+
+/// Fails if something that was given up is lost.
+fn report_losses(mount: &Mount) -> Result<(), CommandError> {
     let losses = mount.losses();
     if losses > 0 {
         return Err(CommandError::Served(format!(
@@ -94,7 +115,6 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
              check the device and write the file again"
         )));
     }
-    say("everything is written");
     Ok(())
 }
 

@@ -59,6 +59,10 @@ struct TypedNbd {
     /// Answer OpenMetrics requests at http://ADDR/metrics
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+    /// Answer forebay why, top and set on a unix socket that only this user may connect to; by
+    /// default $XDG_RUNTIME_DIR/forebay/PID.sock, if that is set
+    #[arg(long, value_name = "SOCK")]
+    control: Option<PathBuf>,
     /// Fail requests that the storage has not answered for this long; by default they wait
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     answer_timeout: Option<Span>,
@@ -127,6 +131,7 @@ pub(crate) struct ServeArguments {
     /// Length of images that do not exist yet.
     pub(crate) create_bytes: Option<u64>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) control: Option<PathBuf>,
     pub(crate) answer_timeout: Option<Span>,
     /// Most clients at once, if it was given.
     pub(crate) clients: Option<u64>,
@@ -162,6 +167,7 @@ impl TypedServe {
             read_only: typed.read_only,
             create_bytes: typed.create,
             metrics: typed.metrics,
+            control: typed.control,
             answer_timeout: typed.answer_timeout,
             clients: typed.clients.map(u64::from),
         })
@@ -245,6 +251,7 @@ mod tests {
             read_only: false,
             create_bytes: None,
             metrics: None,
+            control: None,
             answer_timeout: None,
             clients: None,
         };

@@ -29,6 +29,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         read_only: false,
         create_bytes,
         metrics: None,
+        control: None,
         answer_timeout: None,
         clients: None,
     }

@@ -10,8 +10,8 @@ use forebay_rt::thread::SMALL_STACK_BYTES;
 /// All small allocations while a server runs: tables of objects, of statistics, texts.
 const HEAP_BYTES: u64 = 2 << 20;
 /// Threads beside one for each processor of the runtime: its timer, the store's threads, those that
-/// answer for metrics, and those that accept, listen for signals, and wait for the end.
-const THREADS: u64 = 1 + 8 + CREW as u64 + 3;
+/// answer for metrics and control, and those that accept, listen for signals, and wait for the end.
+const THREADS: u64 = 1 + 8 + CREW as u64 + 1 + 3;
 /// The smallest useful cache.
 const LEAST_CACHE_BYTES: u64 = 2 << 20;
 /// One part in this many of the memory is buffers that the clients share.

@@ -4,6 +4,7 @@ use super::arguments::{ListenAddress, ServeArguments, TlsFiles};
 use super::images;
 use super::losses::Losses;
 use super::memory::{Plan, code_bytes};
+use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, show_left, telling, write_all};
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, tell_of_silence};
@@ -29,7 +30,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let listener = listen(&arguments.listen)?;
     let uri = listener.uri();
     let rt = Rt::real();
-    let (cache, exports, losses) = build(arguments, &plan, &rt)?;
+    let feed = Arc::new(Feed::default());
+    let (cache, exports, losses) = build(arguments, &plan, &rt, feed.clone())?;
     let unlocked = memory::lock_what_is_used();
     let is_written = Arc::new(Mutex::new(false));
     let ending = Ending::listen(&cache, is_written.clone(), || {})?;
@@ -58,16 +60,31 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         let address = scrape::serve(address, render)?;
         scrape::announce(address);
     }
+    let source = Source {
+        cache: cache.clone(),
+        rt: rt.clone(),
+        feed,
+        served: uri.clone(),
+        connections: counted(&server),
+    };
+    let control = control::start(arguments.control.as_deref(), source)?;
     // The process that started us takes this line as the sign that clients may come.
     say_ready(uri);
     block_on(async {
         ending.asked().await;
         end(&server, &cache, &losses, &rt).await;
     });
+    drop(control);
     *lock(&is_written) = true;
     losses.report()?;
     say("everything is written");
     Ok(())
+}
+
+/// Counts the clients of `server`.
+fn counted(server: &Arc<Server>) -> Box<dyn Fn() -> Option<usize> + Send> {
+    let server = server.clone();
+    Box::new(move || Some(server.connections()))
 }
 
 fn listen(place: &ListenAddress) -> Result<Listener, CommandError> {
@@ -114,13 +131,14 @@ fn build(
     arguments: &ServeArguments,
     plan: &Plan,
     rt: &Rt,
+    feed: Arc<Feed>,
 ) -> Result<(Cache, Vec<Export>, Losses), CommandError> {
     let settings = Settings {
         memory_bytes: plan.cache_bytes,
         answer_timeout: answer_timeout(arguments.answer_timeout),
         ..Settings::default()
     };
-    let cache = cache_of(settings, rt)?;
+    let cache = cache_of(settings, rt, feed)?;
     tell_of_silence(&cache, rt);
     let (exports, served) = images::open(arguments, &cache)?;
     Ok((cache, exports, Losses::new(served)))

@@ -142,6 +142,23 @@ impl Served {
         self.child.stderr = Some(lines.into_inner());
     }
 
+    /// Reads the server's standard error until it says where metrics are.
+    pub(crate) fn metrics_address(&mut self) -> String {
+        let stderr = self.child.stderr.take().expect("nobody took it before");
+        let mut lines = BufReader::new(stderr);
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let count = lines.read_line(&mut line).expect("it is a pipe");
+            assert!(count > 0, "the server ended without metrics");
+            let address = line.split_once("metrics at http://");
+            if let Some((address, _)) = address.and_then(|(_, rest)| rest.split_once('/')) {
+                self.child.stderr = Some(lines.into_inner());
+                return address.to_owned();
+            }
+        }
+    }
+
     /// The most memory that was ever resident.
     pub(crate) fn most_resident_bytes(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());

@@ -16,15 +16,11 @@ use forebay_law::blame::{CAUSES, Cause};
 use std::collections::VecDeque;
 
 /// The most rows, and the most names that are remembered.
-const MOST_ROWS: u64 = 256;
+const MOST_ROWS: usize = 256;
 /// The most stalls that are kept.
-const MOST_STALLS: u64 = 4_096;
-/// One row, and one stall, for this many frames: the ledger takes about a thousandth of a small
-/// cache.
-const FRAMES_A_ROW: u64 = 256;
-const FRAMES_A_STALL: u64 = 64;
+const MOST_STALLS: usize = 4_096;
 /// The fewest of both.
-const LEAST: u64 = 8;
+const LEAST: usize = 4;
 /// Minutes whose sums are kept.
 pub(crate) const MINUTES: u64 = 10;
 const MINUTE: Span = Span::from_secs(60);
@@ -190,30 +186,49 @@ pub(crate) struct Ledger {
     handles: AtomicU32,
 }
 
-/// Rows of a cache of `frames`.
-fn rows_for(frames: u32) -> u64 {
-    (u64::from(frames) / FRAMES_A_ROW).clamp(LEAST, MOST_ROWS)
-}
-
-/// Stalls that a cache of `frames` keeps.
-fn stalls_for(frames: u32) -> u64 {
-    (u64::from(frames) / FRAMES_A_STALL).clamp(LEAST, MOST_STALLS)
-}
-
 /// Bytes of a name, with what hangs off it.
 const NAME_BYTES: usize = size_of::<Caller>() + 64;
 
-/// Bytes of the ledger of a cache of `frames`.
-pub(crate) fn bytes_for(frames: u32) -> usize {
-    let rows = rows_for(frames) as usize * (size_of::<Row>() + NAME_BYTES);
-    let stalls = stalls_for(frames) as usize * size_of::<WaitedCall>();
-    rows + stalls + MOMENTS * size_of::<Moment>()
+/// Bytes of a row.
+const ROW_BYTES: usize = size_of::<Row>() + NAME_BYTES;
+const STALL_BYTES: usize = size_of::<WaitedCall>();
+const MOMENTS_BYTES: usize = MOMENTS * size_of::<Moment>();
+/// The most bytes that a ledger takes.
+const MOST_BYTES: usize = MOMENTS_BYTES + MOST_ROWS * ROW_BYTES + MOST_STALLS * STALL_BYTES;
+
+/// How many rows and stalls a ledger keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    rows: usize,
+    stalls: usize,
 }
 
+impl Room {
+    /// As many as `bytes` hold, up to the most, a quarter of the bytes for rows. A few there are
+    /// always.
+    pub(crate) fn within(bytes: usize) -> Room {
+        let left = bytes.saturating_sub(MOMENTS_BYTES);
+        let rows = (left / 4 / ROW_BYTES).clamp(LEAST, MOST_ROWS);
+        let stalls = left.saturating_sub(rows * ROW_BYTES) / STALL_BYTES;
+        Room {
+            rows,
+            stalls: stalls.clamp(LEAST, MOST_STALLS),
+        }
+    }
+
+    /// Bytes of a ledger with this room.
+    pub(crate) fn bytes(self) -> usize {
+        MOMENTS_BYTES + self.rows * ROW_BYTES + self.stalls * STALL_BYTES
+    }
+}
+
+// A ledger takes at most a mebibyte.
+const _: () = assert!(MOST_BYTES <= 1 << 20);
+
 impl Ledger {
-    /// An empty ledger, as large as a cache of `frames` may have.
-    pub(crate) fn for_frames(frames: u32) -> Ledger {
-        let (most_rows, most_stalls) = (rows_for(frames) as usize, stalls_for(frames) as usize);
+    /// An empty ledger with `room`.
+    pub(crate) fn with_room(room: Room) -> Ledger {
+        let (most_rows, most_stalls) = (room.rows, room.stalls);
         Ledger {
             books: Mutex::new(Books {
                 rows: Vec::with_capacity(most_rows),

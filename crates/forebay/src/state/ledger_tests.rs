@@ -1,7 +1,10 @@
 use super::*;
 use crate::event::{CallKind, CauseTimes};
 
-const FRAMES: u32 = 8_192;
+const ROOM: Room = Room {
+    rows: 32,
+    stalls: 128,
+};
 
 fn call(number: u32, took_ms: u64) -> WaitedCall {
     WaitedCall {
@@ -34,21 +37,21 @@ fn us_of(ledger: &Ledger, now: Instant, minutes: Option<u64>) -> u64 {
 
 #[test]
 fn invariant_wl1_what_has_no_row_is_in_the_sum() {
-    let ledger = Ledger::for_frames(FRAMES);
+    let ledger = Ledger::with_room(ROOM);
     for number in 0..100 {
         note(&ledger, number, 7, Instant::ZERO);
     }
     let sums = ledger.sums(Instant::ZERO, None);
-    assert_eq!(sums.len() as u64, rows_for(FRAMES) + 1);
+    assert_eq!(sums.len(), ROOM.rows + 1);
     assert_eq!(us_of(&ledger, Instant::ZERO, None), 700);
     let others = sums.last().expect("there are rows");
     assert_eq!(others.0.caller, CallerKey::OTHERS);
-    assert_eq!(others.1.calls, 100 - rows_for(FRAMES));
+    assert_eq!(others.1.calls, 100 - ROOM.rows as u64);
 }
 
 #[test]
 fn minutes_are_forgotten_and_the_whole_is_not() {
-    let ledger = Ledger::for_frames(FRAMES);
+    let ledger = Ledger::with_room(ROOM);
     for minute in 0..30 {
         note(&ledger, 1, 1 << minute, at_secs(minute * 60));
     }
@@ -63,14 +66,14 @@ fn minutes_are_forgotten_and_the_whole_is_not() {
 
 #[test]
 fn only_the_latest_stalls_are_kept() {
-    let ledger = Ledger::for_frames(FRAMES);
+    let ledger = Ledger::with_room(ROOM);
     note(&ledger, 1, 9_999, Instant::ZERO);
     assert_eq!(ledger.stalls(Instant::ZERO), []);
     for ms in 10..200 {
         note(&ledger, 1, ms * 1_000, Instant::ZERO);
     }
     let stalls = ledger.stalls(Instant::ZERO);
-    assert_eq!(stalls.len() as u64, stalls_for(FRAMES));
+    assert_eq!(stalls.len(), ROOM.stalls);
     assert_eq!(stalls[0].took, Span::from_millis(199));
     let since = Instant::ZERO + Span::from_millis(198);
     assert_eq!(ledger.stalls(since).len(), 2);
@@ -78,7 +81,7 @@ fn only_the_latest_stalls_are_kept() {
 
 #[test]
 fn a_minute_ago_is_the_last_moment_that_is_so_old() {
-    let ledger = Ledger::for_frames(FRAMES);
+    let ledger = Ledger::with_room(ROOM);
     assert_eq!(ledger.minute_ago(), None);
     for secs in (0..200).step_by(10) {
         assert!(ledger.is_moment(at_secs(secs)));
@@ -98,7 +101,7 @@ fn a_minute_ago_is_the_last_moment_that_is_so_old() {
 
 #[test]
 fn names_are_remembered_for_as_many_as_there_are_rows() {
-    let ledger = Ledger::for_frames(FRAMES);
+    let ledger = Ledger::with_room(ROOM);
     let callers: Vec<Caller> = (0..100)
         .map(|number| Caller::connection(number, "a"))
         .collect();
@@ -114,6 +117,11 @@ fn names_are_remembered_for_as_many_as_there_are_rows() {
 }
 
 #[test]
-fn a_ledger_takes_at_most_one_mebibyte() {
-    assert!(bytes_for(u32::MAX) <= 1 << 20, "{}", bytes_for(u32::MAX));
+fn a_ledger_keeps_within_its_bytes_unless_they_are_very_few() {
+    for bytes in [8_192, 50_000, 300_000, MOST_BYTES] {
+        assert!(Room::within(bytes).bytes() <= bytes, "{bytes}");
+    }
+    assert_eq!(Room::within(MOST_BYTES * 8).bytes(), MOST_BYTES);
+    let (rows, stalls) = (LEAST, LEAST);
+    assert_eq!(Room::within(0), Room { rows, stalls });
 }

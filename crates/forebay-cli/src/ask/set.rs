@@ -1,0 +1,34 @@
+//! `forebay set`: turns knobs of a running server.
+
+use super::arguments::SetArguments;
+use super::http::post;
+use crate::error::CommandError;
+use crate::output;
+use serde_json::{Map, Value};
+
+/// Turns all of the knobs, or none, and prints what each was before.
+pub(crate) fn run(arguments: &SetArguments) -> Result<(), CommandError> {
+    let socket = &arguments.socket;
+    let given = arguments.knobs.iter();
+    let given: Map<String, Value> = given
+        .map(|(name, value)| (name.clone(), Value::from(value.clone())))
+        .collect();
+    let body = post(socket, "/set", &Value::Object(given).to_string())?.ok(socket)?;
+    let told: Value = serde_json::from_str(&body).unwrap_or_default();
+    let changed = told["changed"].as_object().into_iter().flatten();
+    let line = |(name, change): (&String, &Value)| {
+        format!(
+            "{name}: {} -> {}\n",
+            plain(&change["old"]),
+            plain(&change["new"])
+        )
+    };
+    output::print(&changed.map(line).collect::<String>())
+}
+
+/// A value as it is typed.
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}

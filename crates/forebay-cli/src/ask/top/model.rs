@@ -1,0 +1,151 @@
+//! What `forebay top` knows: the last two states, a minute of levels, and what the user chose.
+
+use crate::control::state::{CallerSums, State, StoreWords};
+use forebay_base::Span;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Levels that are remembered, one a second.
+const HISTORY: usize = 120;
+
+/// By what callers are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Who waits most now.
+    #[default]
+    Now,
+    /// Who waited most since the start.
+    Total,
+    /// Who has most dirty pages.
+    Dirty,
+}
+
+impl Order {
+    pub(super) fn next(self) -> Order {
+        match self {
+            Order::Now => Order::Total,
+            Order::Total => Order::Dirty,
+            Order::Dirty => Order::Now,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Order::Now => "waits now",
+            Order::Total => "waits since the start",
+            Order::Dirty => "dirty pages",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Model {
+    pub(super) now: State,
+    before: Option<State>,
+    /// Bytes that were dirty or under writeback, the newest last.
+    pub(super) levels: VecDeque<u64>,
+    pub(super) order: Order,
+    /// The store whose waiters are shown; all if it is none.
+    pub(super) store: Option<usize>,
+    pub(super) is_paused: bool,
+    pub(super) shows_help: bool,
+}
+
+/// What a caller did between the last two states.
+pub(super) struct CallerRow<'m> {
+    pub(super) sums: &'m CallerSums,
+    /// How long it waited of each second, ms. Several calls at a time may wait for more than 1000.
+    pub(super) waits_ms_per_s: u64,
+}
+
+impl Model {
+    pub(super) fn new(now: State) -> Model {
+        Model {
+            levels: VecDeque::from([level(&now)]),
+            now,
+            before: None,
+            order: Order::default(),
+            store: None,
+            is_paused: false,
+            shows_help: false,
+        }
+    }
+
+    /// Notes the next state.
+    pub(super) fn note(&mut self, state: State) {
+        if self.levels.len() == HISTORY {
+            self.levels.pop_front();
+        }
+        self.levels.push_back(level(&state));
+        self.before = Some(std::mem::replace(&mut self.now, state));
+    }
+
+    /// Shows the waiters of the next store, or of all after the last.
+    pub(super) fn next_store(&mut self) {
+        let next = self.store.map_or(0, |number| number + 1);
+        self.store = Some(next).filter(|&number| number < self.now.stores.len());
+    }
+
+    pub(super) fn level(&self) -> u64 {
+        level(&self.now)
+    }
+
+    /// How much of something was added each second, lately.
+    pub(super) fn rate(&self, of: impl Fn(&State) -> u64) -> u64 {
+        let Some(before) = &self.before else {
+            return 0;
+        };
+        per_second(
+            of(&self.now).saturating_sub(of(before)),
+            self.now.since(before),
+        )
+    }
+
+    /// Of how much of something a store had more each second, lately.
+    pub(super) fn store_rate(&self, number: usize, of: impl Fn(&StoreWords) -> u64) -> u64 {
+        self.rate(|state| state.stores.get(number).map_or(0, &of))
+    }
+
+    /// The callers to be shown, in the chosen order.
+    pub(super) fn callers<'m>(&'m self) -> Vec<CallerRow<'m>> {
+        let known = self.before.iter().flat_map(|before| &before.callers);
+        let waited: BTreeMap<_, _> = known.map(|sums| (&sums.caller, sums.waited_us)).collect();
+        let span = self.before.as_ref().map(|before| self.now.since(before));
+        let row = |sums: &'m CallerSums| {
+            let before_us = waited.get(&sums.caller).copied().unwrap_or(0);
+            let added_us = sums.waited_us.saturating_sub(before_us);
+            CallerRow {
+                sums,
+                waits_ms_per_s: span.map_or(0, |span| per_second(added_us / 1_000, span)),
+            }
+        };
+        let callers = self.now.callers.iter();
+        let mut rows: Vec<_> = callers
+            .filter(|sums| self.is_shown(sums))
+            .map(row)
+            .collect();
+        // The state has who waited longest first, and the sort keeps that among equals.
+        rows.sort_by_key(|row| {
+            std::cmp::Reverse(match self.order {
+                Order::Now => row.waits_ms_per_s,
+                Order::Total => row.sums.waited_us,
+                Order::Dirty => row.sums.dirty_bytes,
+            })
+        });
+        rows
+    }
+
+    fn is_shown(&self, sums: &CallerSums) -> bool {
+        let mut waits = self.now.waits.iter();
+        self.store.is_none()
+            || waits.any(|wait| wait.store == self.store && wait.caller == sums.caller)
+    }
+}
+
+fn level(state: &State) -> u64 {
+    state.dirty.dirty_bytes + state.dirty.writeback_bytes
+}
+
+fn per_second(count: u64, span: Span) -> u64 {
+    let us = u128::from(span.as_micros().max(1));
+    u64::try_from(u128::from(count) * 1_000_000 / us).unwrap_or(u64::MAX)
+}

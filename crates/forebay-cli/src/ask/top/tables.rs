@@ -1,0 +1,119 @@
+//! A line for each store, and one for each caller.
+
+use super::model::{CallerRow, Model};
+use crate::control::state::StoreWords;
+use forebay_base::units::show_bytes;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Rect};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Cell, Row, Table};
+
+pub(super) fn stores(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let names = [
+        "store",
+        "dirty",
+        "writing",
+        "requests",
+        "writes",
+        "can write",
+        "drained in",
+        "throttled",
+    ];
+    let widths = [5, 10, 10, 8, 11, 11, 10, 9].map(Constraint::Length);
+    let rows = model.now.stores.iter().enumerate().map(|(number, store)| {
+        let row = Row::new(store_cells(model, number, store).map(right));
+        match model.store {
+            Some(chosen) if chosen == number => row.reversed(),
+            _ => row,
+        }
+    });
+    let table = Table::new(rows, widths)
+        .header(Row::new(names.map(|name| right(name.into()))).style(Style::new().bold()))
+        .block(Block::bordered().title(" stores "));
+    frame.render_widget(table, area);
+}
+
+fn store_cells(model: &Model, number: usize, store: &StoreWords) -> [String; 8] {
+    let written = model.store_rate(number, |store| store.written_bytes);
+    let throttled_us = model.store_rate(number, |store| store.throttled_us);
+    let silent_s = store.silent_us / 1_000_000;
+    [
+        number.to_string(),
+        show_bytes(store.dirty_bytes),
+        show_bytes(store.writeback_bytes),
+        store.writes_in_flight.to_string(),
+        show_rate(written),
+        if silent_s > 0 {
+            format!("silent {silent_s} s")
+        } else {
+            show_rate(store.rate_bytes_per_s)
+        },
+        drain_time(store),
+        // Of each second, in which at least one writer is paused.
+        format!("{} %", (throttled_us / 10_000).min(100)),
+    ]
+}
+
+/// How long it takes until everything is written, as fast as the store is known to be.
+fn drain_time(store: &StoreWords) -> String {
+    let left = store.dirty_bytes + store.writeback_bytes;
+    let ms = u128::from(left) * 1_000 / u128::from(store.rate_bytes_per_s.max(1));
+    match (left, store.rate_bytes_per_s) {
+        (0, _) => "0 s".into(),
+        (_, 0) => "?".into(),
+        _ => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+    }
+}
+
+pub(super) fn callers(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let of_store = model
+        .store
+        .map_or_else(String::new, |it| format!(" for store {it}"));
+    let title = format!(" who waits{of_store}, by {} ", model.order.name());
+    let names = ["waits/s", "waited", "longest", "dirty"];
+    let header = ["caller", "most of it for"].map(Cell::from);
+    let header = header
+        .into_iter()
+        .chain(names.map(|name| right(name.into())));
+    let widths = [
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(9),
+    ];
+    let rows = model.callers();
+    let table = Table::new(rows.iter().map(caller_row), widths)
+        .header(Row::new(header).style(Style::new().bold()))
+        .block(Block::bordered().title(title));
+    frame.render_widget(table, area);
+}
+
+fn caller_row<'r>(row: &CallerRow<'r>) -> Row<'r> {
+    let sums = row.sums;
+    let left = [&*sums.caller.text, &*sums.cause].map(Cell::from);
+    let numbers = [
+        format!("{} ms", row.waits_ms_per_s),
+        show_us(sums.waited_us),
+        show_us(sums.longest_us),
+        show_bytes(sums.dirty_bytes),
+    ];
+    Row::new(left.into_iter().chain(numbers.map(right)))
+}
+
+fn show_us(us: u64) -> String {
+    match us {
+        0..1_000_000 => format!("{}.{} ms", us / 1_000, us % 1_000 / 100),
+        _ => format!("{}.{} s", us / 1_000_000, us % 1_000_000 / 100_000),
+    }
+}
+
+fn show_rate(bytes_per_s: u64) -> String {
+    format!("{}/s", show_bytes(bytes_per_s))
+}
+
+fn right(text: String) -> Cell<'static> {
+    Cell::from(Line::from(text).right_aligned())
+}

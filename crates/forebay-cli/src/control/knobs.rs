@@ -1,0 +1,295 @@
+//! The knobs of a running cache, by the names that users type: one table for reading and setting.
+
+use super::time::{self, parse_time, show_time};
+use forebay::{Changes, StoreChanges};
+use forebay_base::Span;
+use forebay_base::units::parse_size;
+use serde_json::{Map, Value};
+
+/// Where a knob is in what is changed, and by that what its values are.
+enum Slot<'c> {
+    Count(&'c mut Option<u64>),
+    Bytes(&'c mut Option<u64>),
+    Time(&'c mut Option<Span>),
+    Flag(&'c mut Option<bool>),
+}
+
+/// A knob: its name, what it does, what it may be, and where it is.
+struct Knob<T> {
+    name: &'static str,
+    about: &'static str,
+    allowed: &'static str,
+    slot: fn(&mut T) -> Slot<'_>,
+}
+
+const PERCENT: &str = "a percentage from 0 to 100";
+const BYTES: &str = "bytes, or a size as 64M or 2G";
+
+const KNOBS: [Knob<Changes>; 10] = [
+    Knob {
+        name: "dirty_ratio",
+        about: "Percent of the memory that may be dirty",
+        allowed: PERCENT,
+        slot: |it| Slot::Count(&mut it.dirty_ratio_percent),
+    },
+    Knob {
+        name: "dirty_bytes",
+        about: "Bytes that may be dirty; 0 leaves it to the percentage",
+        allowed: "0, or a size of at least 8192 bytes",
+        slot: |it| Slot::Bytes(&mut it.dirty_bytes),
+    },
+    Knob {
+        name: "background_ratio",
+        about: "Percent of the memory from which dirty pages are written in the background",
+        allowed: PERCENT,
+        slot: |it| Slot::Count(&mut it.background_ratio_percent),
+    },
+    Knob {
+        name: "background_bytes",
+        about: "Bytes from which they are; 0 leaves it to the percentage",
+        allowed: BYTES,
+        slot: |it| Slot::Bytes(&mut it.background_bytes),
+    },
+    Knob {
+        name: "dirty_expire",
+        about: "Pages that are dirty for longer are written",
+        allowed: time::ALLOWED,
+        slot: |it| Slot::Time(&mut it.dirty_expire),
+    },
+    Knob {
+        name: "writeback_interval",
+        about: "How often old dirty pages are looked for; 0 for never",
+        allowed: time::ALLOWED,
+        slot: |it| Slot::Time(&mut it.writeback_interval),
+    },
+    Knob {
+        name: "readahead_pages",
+        about: "Most pages that are read ahead",
+        allowed: "a number of pages",
+        slot: |it| Slot::Count(&mut it.readahead_pages),
+    },
+    Knob {
+        name: "swappiness",
+        about: "How much rather anonymous pages are reclaimed than file pages",
+        allowed: "0 to 200",
+        slot: |it| Slot::Count(&mut it.swappiness),
+    },
+    Knob {
+        name: "memory",
+        about: "Memory of the cache",
+        allowed: "a size, at most what was taken at start",
+        slot: |it| Slot::Bytes(&mut it.memory_bytes),
+    },
+    Knob {
+        name: "stall_threshold",
+        about: "A call that waits for longer is kept as a stall",
+        allowed: time::ALLOWED,
+        slot: |it| Slot::Time(&mut it.stall_threshold),
+    },
+];
+
+const STORE_KNOBS: [Knob<StoreChanges>; 3] = [
+    Knob {
+        name: "min_ratio",
+        about: "Percent of the dirty limit that a store always has",
+        allowed: PERCENT,
+        slot: |it| Slot::Count(&mut it.min_ratio_percent),
+    },
+    Knob {
+        name: "max_ratio",
+        about: "Percent of the dirty limit that a store may never exceed",
+        allowed: PERCENT,
+        slot: |it| Slot::Count(&mut it.max_ratio_percent),
+    },
+    Knob {
+        name: "strict_limit",
+        about: "Whether a store's writers are stopped by its own part of the limit alone",
+        allowed: "true or false",
+        slot: |it| Slot::Flag(&mut it.strict_limit),
+    },
+];
+
+/// Why a change is refused: which knob, what was given, and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) knob: String,
+    pub(crate) given: String,
+    pub(crate) allowed: String,
+}
+
+impl Slot<'_> {
+    /// Reads a number, a truth, or a text as people type it. Returns whether it was understood.
+    fn set(self, given: &Value) -> bool {
+        let count = || match given {
+            Value::String(text) => text.parse().ok(),
+            _ => given.as_u64(),
+        };
+        match self {
+            Slot::Count(slot) => put(slot, count()),
+            Slot::Bytes(slot) => {
+                let sized = given.as_str().and_then(|text| parse_size(text).ok());
+                put(slot, count().or(sized))
+            }
+            Slot::Time(slot) => {
+                let typed = given.as_str().and_then(|text| parse_time(text).ok());
+                put(slot, typed)
+            }
+            Slot::Flag(slot) => {
+                let typed = given.as_str().and_then(|text| text.parse().ok());
+                put(slot, given.as_bool().or(typed))
+            }
+        }
+    }
+
+    fn value(self) -> Option<Value> {
+        match self {
+            Slot::Count(slot) | Slot::Bytes(slot) => slot.map(Value::from),
+            Slot::Time(slot) => slot.map(|time| show_time(time).into()),
+            Slot::Flag(slot) => slot.map(Value::from),
+        }
+    }
+}
+
+fn put<T>(slot: &mut Option<T>, value: Option<T>) -> bool {
+    let is_understood = value.is_some();
+    *slot = value.or(slot.take());
+    is_understood
+}
+
+/// What `given`, a JSON object of knobs, asks to change.
+pub(crate) fn changes(given: &Map<String, Value>) -> Result<Changes, Refused> {
+    let mut changes = Changes::default();
+    for (name, value) in given {
+        let (is_understood, allowed) = set_one(&mut changes, name, value);
+        if !is_understood {
+            return Err(Refused {
+                knob: name.clone(),
+                given: value.to_string(),
+                allowed,
+            });
+        }
+    }
+    Ok(changes)
+}
+
+fn set_one(changes: &mut Changes, name: &str, value: &Value) -> (bool, String) {
+    if let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) {
+        return ((knob.slot)(changes).set(value), knob.allowed.into());
+    }
+    let Some((number, knob)) = store_knob(name) else {
+        return (false, format!("one of {}", names().join(", ")));
+    };
+    let known = changes.stores.iter().position(|store| store.bdi == number);
+    let at = known.unwrap_or(changes.stores.len());
+    if known.is_none() {
+        changes.stores.push(StoreChanges {
+            bdi: number,
+            ..StoreChanges::default()
+        });
+    }
+    (
+        (knob.slot)(&mut changes.stores[at]).set(value),
+        knob.allowed.into(),
+    )
+}
+
+/// The store and the knob that `store.N.NAME` means.
+fn store_knob(name: &str) -> Option<(usize, &'static Knob<StoreChanges>)> {
+    let (number, name) = name.strip_prefix("store.")?.split_once('.')?;
+    let knob = STORE_KNOBS.iter().find(|knob| knob.name == name)?;
+    Some((number.parse().ok()?, knob))
+}
+
+/// The knobs that `changes` has, with their values as [`changes`] reads them.
+pub(crate) fn values(mut changes: Changes) -> Map<String, Value> {
+    let mut values = Map::new();
+    let mut stores = std::mem::take(&mut changes.stores);
+    for knob in &KNOBS {
+        let value = (knob.slot)(&mut changes).value();
+        values.extend(value.map(|value| (knob.name.to_owned(), value)));
+    }
+    for store in &mut stores {
+        for knob in &STORE_KNOBS {
+            let name = format!("store.{}.{}", store.bdi, knob.name);
+            let value = (knob.slot)(store).value();
+            values.extend(value.map(|value| (name, value)));
+        }
+    }
+    values
+}
+
+/// Every name, that of a store's knob with N for its number.
+pub(crate) fn names() -> Vec<String> {
+    let of_stores = STORE_KNOBS
+        .iter()
+        .map(|knob| format!("store.N.{}", knob.name));
+    let names = KNOBS.iter().map(|knob| knob.name.to_owned());
+    names.chain(of_stores).collect()
+}
+
+/// A line for each knob, with what it does and may be.
+pub(crate) fn help() -> String {
+    let lines = KNOBS
+        .iter()
+        .map(|knob| (knob.name.to_owned(), knob.about, knob.allowed));
+    let of_stores = STORE_KNOBS.iter().map(|knob| {
+        let name = format!("store.N.{}", knob.name);
+        (name, knob.about, knob.allowed)
+    });
+    let line = |(name, about, allowed)| format!("  {name:<22} {about} ({allowed})\n");
+    lines.chain(of_stores).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(given: Value) -> Result<Changes, Refused> {
+        let Value::Object(given) = given else {
+            panic!("an object");
+        };
+        changes(&given)
+    }
+
+    #[test]
+    fn numbers_and_typed_texts_are_the_same_and_come_back() {
+        let typed = json!({
+            "swappiness": "10", "memory": "64M", "dirty_expire": "30s", "store.1.max_ratio": "50",
+            "store.1.strict_limit": "true",
+        });
+        let numbers = json!({
+            "swappiness": 10, "memory": 67_108_864, "dirty_expire": "30s", "store.1.max_ratio": 50,
+            "store.1.strict_limit": true,
+        });
+        let changes = read(typed).unwrap();
+        assert_eq!(changes, read(numbers.clone()).unwrap());
+        assert_eq!(changes.stores.len(), 1);
+        assert_eq!(Value::Object(values(changes)), numbers);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_with_what_is_allowed() {
+        for (given, allowed) in [
+            (json!({ "swappiness": -1 }), "0 to 200"),
+            (json!({ "swappiness": [1] }), "0 to 200"),
+            (json!({ "dirty_expire": 30 }), time::ALLOWED),
+            (json!({ "store.0.strict_limit": "maybe" }), "true or false"),
+            (
+                json!({ "memory": "much" }),
+                "a size, at most what was taken at start",
+            ),
+        ] {
+            assert_eq!(read(given.clone()).unwrap_err().allowed, allowed, "{given}");
+        }
+        for unknown in [
+            "speed",
+            "store.max_ratio",
+            "store.x.max_ratio",
+            "store.0.speed",
+        ] {
+            let refused = read(json!({ unknown: 1 })).unwrap_err();
+            assert!(refused.allowed.contains("store.N.max_ratio"), "{refused:?}");
+        }
+    }
+}

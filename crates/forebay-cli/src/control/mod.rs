@@ -1,0 +1,8 @@
+//! What is asked of a running server over its control socket, and what it answers: the words that
+//! both sides use.
+
+pub(crate) mod knobs;
+pub(crate) mod place;
+pub(crate) mod state;
+pub(crate) mod time;
+pub(crate) mod waits;

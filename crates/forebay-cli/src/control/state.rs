@@ -1,0 +1,219 @@
+//! Everything about a cache at one instant, as one JSON object.
+
+use super::knobs;
+use super::waits::{CallerWords, WaitWords, waits};
+use forebay::statistics::{BackingStatistics, ZoneStatistics};
+use forebay::{Cache, Statistics};
+use forebay_base::units::byte_of;
+use forebay_base::{Instant, Span};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A cache at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) version: String,
+    pub(crate) process: u32,
+    /// What is served.
+    pub(crate) served: String,
+    /// Time since the runtime was started.
+    pub(crate) now_us: u64,
+    pub(crate) connections: Option<usize>,
+    pub(crate) settings: Map<String, Value>,
+    /// How often they were changed.
+    pub(crate) times_tuned: u64,
+    pub(crate) memory: MemoryWords,
+    pub(crate) dirty: DirtyWords,
+    pub(crate) counters: BTreeMap<String, u64>,
+    pub(crate) zones: Vec<ZoneWords>,
+    pub(crate) stores: Vec<StoreWords>,
+    pub(crate) callers: Vec<CallerSums>,
+    /// The ledger since the start.
+    pub(crate) waits: Vec<WaitWords>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_field_names, reason = "names in JSON say their unit")]
+pub(crate) struct MemoryWords {
+    pub(crate) memory_bytes: u64,
+    pub(crate) frames_bytes: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) object_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_field_names, reason = "names in JSON say their unit")]
+pub(crate) struct DirtyWords {
+    pub(crate) dirty_bytes: u64,
+    pub(crate) writeback_bytes: u64,
+    pub(crate) background_bytes: u64,
+    pub(crate) threshold_bytes: u64,
+    pub(crate) setpoint_bytes: u64,
+    pub(crate) limit_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ZoneWords {
+    pub(crate) name: String,
+    pub(crate) node: usize,
+    pub(crate) managed_bytes: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) min_bytes: u64,
+    pub(crate) low_bytes: u64,
+    pub(crate) high_bytes: u64,
+    pub(crate) inactive_file_bytes: u64,
+    pub(crate) active_file_bytes: u64,
+    pub(crate) anonymous_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoreWords {
+    pub(crate) dirty_bytes: u64,
+    pub(crate) writeback_bytes: u64,
+    pub(crate) threshold_bytes: u64,
+    pub(crate) dirtied_bytes: u64,
+    pub(crate) written_bytes: u64,
+    /// As measured.
+    pub(crate) rate_bytes_per_s: u64,
+    /// What one writer may dirty.
+    pub(crate) writer_bytes_per_s: u64,
+    pub(crate) writes_in_flight: u32,
+    pub(crate) throttled_us: u64,
+    pub(crate) silent_us: u64,
+}
+
+/// A caller that waited or has dirty pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CallerSums {
+    pub(crate) caller: CallerWords,
+    pub(crate) waits: u64,
+    pub(crate) waited_us: u64,
+    pub(crate) longest_us: u64,
+    /// What it waited for longest.
+    pub(crate) cause: String,
+    /// Of what is dirty, about.
+    pub(crate) dirty_bytes: u64,
+}
+
+impl State {
+    /// `served` and `connections` are what the server knows of itself.
+    pub(crate) fn of(
+        cache: &Cache,
+        now: Instant,
+        served: &str,
+        connections: Option<usize>,
+    ) -> State {
+        let statistics = cache.statistics();
+        let waits = waits(cache, &cache.wait_rows(None));
+        let counters = statistics.counters.iter();
+        State {
+            version: env!("CARGO_PKG_VERSION").into(),
+            process: std::process::id(),
+            served: served.into(),
+            now_us: now.since(Instant::ZERO).as_micros(),
+            connections,
+            settings: knobs::values(cache.tuned()),
+            times_tuned: cache.times_tuned(),
+            memory: memory_of(&statistics),
+            dirty: dirty_of(&statistics),
+            counters: counters
+                .map(|(it, &value)| (it.name().into(), value))
+                .collect(),
+            zones: statistics.zones.iter().map(zone_of).collect(),
+            stores: statistics.backings.iter().map(store_of).collect(),
+            callers: callers(cache, &waits),
+            waits,
+        }
+    }
+
+    /// A counter by the name that Linux gives it.
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// How long ago `before` was.
+    pub(crate) fn since(&self, before: &State) -> Span {
+        Span::from_micros(self.now_us.saturating_sub(before.now_us))
+    }
+}
+
+fn memory_of(statistics: &Statistics) -> MemoryWords {
+    MemoryWords {
+        memory_bytes: statistics.memory_bytes,
+        frames_bytes: byte_of(statistics.frames),
+        free_bytes: byte_of(statistics.free()),
+        object_bytes: statistics.object_bytes,
+    }
+}
+
+fn dirty_of(statistics: &Statistics) -> DirtyWords {
+    DirtyWords {
+        dirty_bytes: byte_of(statistics.nr_dirty),
+        writeback_bytes: byte_of(statistics.nr_writeback),
+        background_bytes: byte_of(statistics.nr_dirty_background_threshold),
+        threshold_bytes: byte_of(statistics.nr_dirty_threshold),
+        setpoint_bytes: byte_of(statistics.dirty_setpoint),
+        limit_bytes: byte_of(statistics.dirty_limit),
+    }
+}
+
+fn zone_of(zone: &ZoneStatistics) -> ZoneWords {
+    ZoneWords {
+        name: zone.name.clone(),
+        node: zone.node,
+        managed_bytes: byte_of(zone.managed),
+        free_bytes: byte_of(zone.free),
+        min_bytes: byte_of(zone.min),
+        low_bytes: byte_of(zone.low),
+        high_bytes: byte_of(zone.high),
+        inactive_file_bytes: byte_of(zone.inactive_file),
+        active_file_bytes: byte_of(zone.active_file),
+        anonymous_bytes: byte_of(zone.inactive_anon + zone.active_anon),
+    }
+}
+
+fn store_of(store: &BackingStatistics) -> StoreWords {
+    StoreWords {
+        dirty_bytes: byte_of(store.reclaimable),
+        writeback_bytes: byte_of(store.writeback),
+        threshold_bytes: byte_of(store.dirty_thresh),
+        dirtied_bytes: byte_of(store.dirtied),
+        written_bytes: byte_of(store.written),
+        rate_bytes_per_s: byte_of(store.write_bandwidth),
+        writer_bytes_per_s: byte_of(store.dirty_ratelimit),
+        writes_in_flight: store.writes_in_flight,
+        throttled_us: store.throttled_us,
+        silent_us: store.silent_us,
+    }
+}
+
+/// Sums of the ledger by caller, with what each has dirty; who waited longest comes first.
+fn callers(cache: &Cache, waits: &[WaitWords]) -> Vec<CallerSums> {
+    let mut sums: BTreeMap<&CallerWords, (CallerSums, u64)> = BTreeMap::new();
+    for wait in waits {
+        let (sum, longest_cause_us) = sums.entry(&wait.caller).or_default();
+        sum.waits += wait.calls;
+        sum.waited_us += wait.waited_us;
+        sum.longest_us = sum.longest_us.max(wait.longest_us);
+        if wait.waited_us > *longest_cause_us {
+            *longest_cause_us = wait.waited_us;
+            sum.cause.clone_from(&wait.cause);
+        }
+    }
+    let heaviest = cache.heaviest_callers();
+    let heaviest: Vec<_> = heaviest
+        .iter()
+        .map(|(caller, pages)| (CallerWords::from(caller), byte_of(*pages)))
+        .collect();
+    for (caller, dirty_bytes) in &heaviest {
+        sums.entry(caller).or_default().0.dirty_bytes = *dirty_bytes;
+    }
+    let named = sums.into_iter().map(|(caller, (sum, _))| CallerSums {
+        caller: caller.clone(),
+        ..sum
+    });
+    let mut named: Vec<CallerSums> = named.collect();
+    named.sort_by_key(|sum| std::cmp::Reverse((sum.waited_us, sum.dirty_bytes)));
+    named
+}

@@ -1,0 +1,200 @@
+//! Callers and what they waited for, as JSON.
+
+use super::time::show_time;
+use forebay::event::{PauseView, WaitedCall};
+use forebay::why::{WaitRow, WhyLine};
+use forebay::{Cache, Caller, CallerKey, CallerKind, Why};
+use forebay_base::units::byte_of;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A caller, for programs and for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct CallerWords {
+    pub(crate) kind: String,
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+impl From<&Caller> for CallerWords {
+    fn from(caller: &Caller) -> CallerWords {
+        let kind = match caller.kind() {
+            CallerKind::Handle => "handle",
+            CallerKind::Named => "named",
+            CallerKind::Connection => "connection",
+            CallerKind::Process => "process",
+            CallerKind::Cache => "cache",
+            _ => "others",
+        };
+        CallerWords {
+            kind: kind.into(),
+            number: caller.number(),
+            name: caller.name().into(),
+            text: caller.to_string(),
+        }
+    }
+}
+
+/// How long a caller waited for one store and one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WaitWords {
+    pub(crate) caller: CallerWords,
+    pub(crate) store: Option<usize>,
+    pub(crate) cause: String,
+    pub(crate) calls: u64,
+    pub(crate) waited_us: u64,
+    pub(crate) longest_us: u64,
+}
+
+/// The rows of the ledger.
+pub(crate) fn waits(cache: &Cache, rows: &[WaitRow]) -> Vec<WaitWords> {
+    let words = |row: &WaitRow| WaitWords {
+        caller: CallerWords::from(&cache.caller(row.caller)),
+        store: row.bdi,
+        cause: row.cause.name().into(),
+        calls: row.calls,
+        waited_us: row.waited.as_micros(),
+        longest_us: row.longest.as_micros(),
+    };
+    rows.iter().map(words).collect()
+}
+
+/// Who waited for what, and who is to blame.
+#[derive(Debug, Serialize)]
+pub(crate) struct WhyWords {
+    window_us: u64,
+    waited_us: u64,
+    lines: Vec<WhyLineWords>,
+    /// The same for people.
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct WhyLineWords {
+    caller: CallerWords,
+    store: Option<usize>,
+    waited_us: u64,
+    accusation: String,
+    is_clear: bool,
+    culprit: Option<CallerWords>,
+    memory_helps: bool,
+    store_helps: bool,
+    waits: Vec<WaitWords>,
+}
+
+impl WhyWords {
+    pub(crate) fn of(cache: &Cache, why: &Why) -> WhyWords {
+        let line = |line: &WhyLine| WhyLineWords {
+            caller: CallerWords::from(&line.caller),
+            store: line.bdi,
+            waited_us: line.waited.as_micros(),
+            accusation: line.accusation(),
+            is_clear: line.verdict.is_clear(),
+            culprit: line.culprit.as_ref().map(CallerWords::from),
+            memory_helps: line.savings.memory_helps(),
+            store_helps: line.savings.store_helps(),
+            waits: waits(cache, &line.rows),
+        };
+        WhyWords {
+            window_us: why.window.as_micros(),
+            waited_us: why.waited.as_micros(),
+            lines: why.lines.iter().map(line).collect(),
+            text: why.to_string(),
+        }
+    }
+}
+
+/// A call that waited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CallWords {
+    /// Since the server was started.
+    pub(crate) began_us: u64,
+    pub(crate) took_us: u64,
+    pub(crate) caller: CallerWords,
+    pub(crate) store: Option<usize>,
+    pub(crate) kind: String,
+    pub(crate) offset_bytes: u64,
+    pub(crate) bytes: u64,
+    pub(crate) causes: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) pause: Option<PauseWords>,
+}
+
+/// The decision that let it pause last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PauseWords {
+    pub(crate) limit: String,
+    pub(crate) dirty_bytes: u64,
+    pub(crate) setpoint_bytes: u64,
+    pub(crate) limit_bytes: u64,
+    /// 1024 for 1.
+    pub(crate) pos_ratio: u64,
+    pub(crate) rate_bytes_per_s: u64,
+    pub(crate) dirtied_bytes: u64,
+    pub(crate) own_dirty_bytes: u64,
+    pub(crate) heaviest_other: Option<String>,
+}
+
+impl CallWords {
+    /// `name_of` tells what a caller is called.
+    pub(crate) fn of(call: &WaitedCall, name_of: &dyn Fn(CallerKey) -> Caller) -> CallWords {
+        let causes = call.causes.iter();
+        let causes = causes.map(|(cause, us)| (cause.name().into(), us.as_micros()));
+        CallWords {
+            began_us: call.began.as_nanos() / 1_000,
+            took_us: call.took.as_micros(),
+            caller: CallerWords::from(&name_of(call.caller)),
+            store: call.bdi,
+            kind: call.kind.name().into(),
+            offset_bytes: call.offset_bytes,
+            bytes: call.bytes,
+            causes: causes.collect(),
+            pause: call.pause.map(|pause| pause_words(&pause, name_of)),
+        }
+    }
+}
+
+fn pause_words(pause: &PauseView, name_of: &dyn Fn(CallerKey) -> Caller) -> PauseWords {
+    let other = pause.heaviest_other.map(|key| name_of(key).to_string());
+    PauseWords {
+        limit: format!("{:?}", pause.limit).to_lowercase(),
+        dirty_bytes: byte_of(pause.dirty),
+        setpoint_bytes: byte_of(pause.setpoint),
+        limit_bytes: byte_of(pause.hard_limit),
+        pos_ratio: pause.pos_ratio,
+        rate_bytes_per_s: byte_of(pause.task_ratelimit),
+        dirtied_bytes: byte_of(pause.dirtied),
+        own_dirty_bytes: byte_of(pause.own_dirty),
+        heaviest_other: other,
+    }
+}
+
+/// The stalls kept, newest first.
+#[derive(Debug, Serialize, Deserialize)]
+#[allow(clippy::struct_field_names, reason = "the name in JSON")]
+pub(crate) struct Stalls {
+    /// A call that waited for longer is one.
+    pub(crate) threshold: String,
+    /// How many are kept and not in this answer.
+    pub(crate) left_out: usize,
+    pub(crate) stalls: Vec<CallWords>,
+}
+
+/// An answer has the newest of this many at most.
+const STALLS_LIMIT: usize = 1_000;
+
+impl Stalls {
+    pub(crate) fn of(cache: &Cache, last: Option<forebay_base::Span>) -> Stalls {
+        let calls = cache.stalls(last);
+        let newest = calls.iter().take(STALLS_LIMIT);
+        let threshold = cache.tuned().stall_threshold;
+        Stalls {
+            threshold: threshold.map(show_time).unwrap_or_default(),
+            left_out: calls.len().saturating_sub(STALLS_LIMIT),
+            stalls: newest
+                .map(|call| CallWords::of(call, &|key| cache.caller(key)))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What each request of the control socket is answered.
+
+use super::feed::{Feed, News};
+use super::request::{Request, Unserved};
+use crate::control::knobs::{self, Refused};
+use crate::control::state::State;
+use crate::control::waits::{Stalls, WhyWords};
+use crate::daemon::metrics;
+use crate::daemon::say::say;
+use crate::daemon::scrape::CONTENT_TYPE;
+use forebay::{BuildError, Cache, Changes};
+use forebay_base::Span;
+use forebay_base::sync::Arc;
+use forebay_rt::Rt;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// What answers are made of.
+pub(crate) struct Source {
+    pub(crate) cache: Cache,
+    pub(crate) rt: Rt,
+    /// The sink of the cache.
+    pub(crate) feed: Arc<Feed>,
+    /// What is served, for people.
+    pub(crate) served: String,
+    /// How many clients the server has, if it counts them.
+    pub(crate) connections: Box<dyn Fn() -> Option<usize> + Send>,
+}
+
+/// An answer, ready to be sent.
+pub(super) struct Answer {
+    status: &'static str,
+    kind: &'static str,
+    body: Vec<u8>,
+}
+
+const OK: &str = "200 OK";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+impl Answer {
+    /// `value` as JSON, in one line.
+    fn json(status: &'static str, value: &impl Serialize) -> Answer {
+        let mut body = serde_json::to_vec(value).expect("our own words are JSON");
+        body.push(b'\n');
+        Answer {
+            status,
+            kind: JSON,
+            body,
+        }
+    }
+
+    fn error(status: &'static str, text: &str) -> Answer {
+        Answer::json(status, &json!({ "error": text }))
+    }
+
+    /// For a client that would listen too.
+    pub(super) fn too_many_listeners() -> Answer {
+        let text = "as many clients listen as may; try again when one has left";
+        Answer::error("503 Service Unavailable", text)
+    }
+
+    /// The bytes to send.
+    pub(super) fn bytes(self) -> Vec<u8> {
+        let (status, kind, length) = (self.status, self.kind, self.body.len());
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n"
+        );
+        [head.into_bytes(), self.body].concat()
+    }
+}
+
+impl From<Unserved> for Answer {
+    fn from(unserved: Unserved) -> Answer {
+        Answer::error(unserved.status, unserved.text)
+    }
+}
+
+impl Source {
+    /// The answer to `request`.
+    pub(super) fn answer(&self, request: &Request) -> Answer {
+        match (&*request.method, &*request.path) {
+            ("GET", "/metrics") => Answer {
+                status: OK,
+                kind: CONTENT_TYPE,
+                body: metrics::render(&self.cache.statistics(), (self.connections)()).into_bytes(),
+            },
+            ("GET", "/state") => Answer::json(OK, &self.state()),
+            ("GET", "/why") => with_last(request, |last| {
+                WhyWords::of(&self.cache, &self.cache.why(last))
+            }),
+            ("GET", "/stalls") => with_last(request, |last| Stalls::of(&self.cache, last)),
+            ("POST", "/set") => self.set(&request.body),
+            (_, "/metrics" | "/state" | "/why" | "/stalls" | "/events") => {
+                Answer::error("405 Method Not Allowed", "ask for it with GET")
+            }
+            (_, "/set") => Answer::error("405 Method Not Allowed", "set with POST"),
+            _ => Answer {
+                status: "404 Not Found",
+                kind: TEXT,
+                body: HELP.into(),
+            },
+        }
+    }
+
+    fn state(&self) -> State {
+        let connections = (self.connections)();
+        State::of(&self.cache, self.rt.now(), &self.served, connections)
+    }
+
+    /// Turns the knobs of `body`, all of them or none.
+    fn set(&self, body: &[u8]) -> Answer {
+        let Ok(given) = serde_json::from_slice::<Map<String, Value>>(body) else {
+            let text = "the body is a JSON object of knobs, as {\"swappiness\": 10}";
+            return Answer::error("400 Bad Request", text);
+        };
+        let changes = match knobs::changes(&given) {
+            Ok(changes) => changes,
+            Err(refused) => return unprocessable(&refused),
+        };
+        match self.cache.retune(&changes) {
+            Ok(old) => Answer::json(OK, &self.told(changes, old)),
+            Err(BuildError::BadSetting {
+                setting,
+                given,
+                allowed,
+            }) => unprocessable(&Refused {
+                knob: setting.into(),
+                given,
+                allowed: allowed.into(),
+            }),
+            Err(BuildError::Closed) => Answer::error("409 Conflict", "the server is ending"),
+            Err(error) => Answer::error("422 Unprocessable Content", &error.to_string()),
+        }
+    }
+
+    /// Says what was changed, and returns it.
+    fn told(&self, changes: Changes, old: Changes) -> Value {
+        let (new, old) = (knobs::values(changes), knobs::values(old));
+        let pairs = new.into_iter().map(|(name, new)| {
+            let old = old.get(&name).cloned().unwrap_or_default();
+            say(format_args!("{name} is set from {old} to {new}"));
+            (name, json!({ "old": old, "new": new }))
+        });
+        let changed: Map<String, Value> = pairs.collect();
+        let line = json!({ "changed": changed }).to_string();
+        self.feed.tell(self.rt.now(), || News::Set(line));
+        json!({ "changed": changed, "times_tuned": self.cache.times_tuned() })
+    }
+}
+
+/// The paths, for whoever asks for another one.
+const HELP: &str = "GET /metrics, /state, /why?last=300, /stalls?last=300, /events; POST /set\n";
+/// What comes before the first event.
+pub(super) const EVENTS_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\
+                                      Connection: close\r\n\r\n";
+
+/// Whether `request` is not answered at once but with events, until the client leaves.
+pub(super) fn is_for_events(request: &Request) -> bool {
+    request.method == "GET" && request.path == "/events"
+}
+
+fn unprocessable(refused: &Refused) -> Answer {
+    let Refused {
+        knob,
+        given,
+        allowed,
+    } = refused;
+    let error = json!({
+        "error": format!("{knob} cannot be {given}: {allowed}"),
+        "knob": knob,
+        "given": given,
+        "allowed": allowed,
+    });
+    Answer::json("422 Unprocessable Content", &error)
+}
+
+/// An answer about the last seconds, as the query says; without one, about all the time.
+fn with_last<T: Serialize>(request: &Request, about: impl FnOnce(Option<Span>) -> T) -> Answer {
+    if request.query.is_empty() {
+        return Answer::json(OK, &about(None));
+    }
+    let seconds = request.query.strip_prefix("last=");
+    match seconds.map(str::parse::<u32>) {
+        Some(Ok(seconds)) => {
+            let last = Span::from_secs(u64::from(seconds));
+            Answer::json(OK, &about(Some(last)))
+        }
+        _ => Answer::error("400 Bad Request", "the query is last=SECONDS"),
+    }
+}

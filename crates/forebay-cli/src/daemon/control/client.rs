@@ -1,0 +1,199 @@
+//! One client of the control socket: a request, an answer, and the end.
+
+use super::answers::{self, Answer, Source};
+use super::feed::Hearing;
+use super::lines;
+use super::request::{REQUEST_LIMIT_BYTES, Request, parse};
+use forebay_base::{Instant, Span};
+use rustix::event::PollFlags;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+/// A client that sends no request, or reads nothing of its answer, for this long is let go.
+pub(super) const PATIENCE: Span = Span::from_secs(5);
+/// The same for a client that listens: one whose user reads slowly stays, and one that never reads
+/// does not keep its place.
+const LISTENER_PATIENCE: Span = Span::from_secs(60);
+/// Clients that listen to events at the same time.
+const LISTENERS_LIMIT: usize = 4;
+/// Events that are turned into lines at once.
+const LINES_AT_ONCE: usize = 64;
+/// The longest part of a request that is read at once.
+const PIECE_BYTES: usize = 4 << 10;
+
+/// Where a client is.
+enum Stage {
+    /// Its request is still to come.
+    Asking(Vec<u8>),
+    /// Its answer waits until others have read theirs.
+    Waiting(Request),
+    /// Its answer is on its way.
+    Told,
+    /// It gets events until it leaves.
+    Listening(Hearing),
+}
+
+pub(super) struct Client {
+    pub(super) stream: UnixStream,
+    stage: Stage,
+    output: Vec<u8>,
+    sent: usize,
+    /// When it has to have done something.
+    deadline: Instant,
+}
+
+impl Client {
+    /// A client that has come at `now`.
+    pub(super) fn new(stream: UnixStream, now: Instant) -> io::Result<Client> {
+        stream.set_nonblocking(true)?;
+        Ok(Client {
+            stream,
+            stage: Stage::Asking(Vec::new()),
+            output: Vec::new(),
+            sent: 0,
+            deadline: now + PATIENCE,
+        })
+    }
+
+    /// Bytes that it has not read.
+    pub(super) fn unread_bytes(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// What it is waited for; nothing while others have to read first.
+    pub(super) fn awaited(&self) -> Option<PollFlags> {
+        match &self.stage {
+            Stage::Waiting(_) => None,
+            Stage::Told => Some(PollFlags::OUT),
+            Stage::Listening(_) if self.unread_bytes() > 0 => Some(PollFlags::IN | PollFlags::OUT),
+            Stage::Asking(_) | Stage::Listening(_) => Some(PollFlags::IN),
+        }
+    }
+
+    /// Whether there may be events for it that nothing wakes this thread for.
+    pub(super) fn listens(&self) -> bool {
+        matches!(self.stage, Stage::Listening(_)) && self.unread_bytes() == 0
+    }
+
+    /// When it is let go, unless it does something before.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let is_awaited = self.awaited().is_some() && !self.listens();
+        is_awaited.then_some(self.deadline)
+    }
+
+    /// Goes on as far as is possible without waiting. `has_room`: an answer may be made. Returns
+    /// whether the client stays.
+    pub(super) fn turn(&mut self, now: Instant, has_room: bool, source: &Source) -> bool {
+        if self.deadline().is_some_and(|deadline| now >= deadline) {
+            return false;
+        }
+        if let Stage::Asking(_) = &self.stage
+            && !self.read()
+        {
+            return false;
+        }
+        if has_room && let Stage::Waiting(request) = &self.stage {
+            (self.output, self.stage) = begin(request, source);
+            self.deadline = now + PATIENCE;
+        }
+        match self.stage {
+            Stage::Told => self.write(now + PATIENCE) && self.unread_bytes() > 0,
+            Stage::Listening(_) => self.is_there() && self.tell(now, source),
+            _ => true,
+        }
+    }
+
+    /// Tells a listener what has happened. Returns whether it stays.
+    fn tell(&mut self, now: Instant, source: &Source) -> bool {
+        loop {
+            if self.unread_bytes() == 0 {
+                self.output.clear();
+                self.sent = 0;
+                let Stage::Listening(hearing) = &mut self.stage else {
+                    return true;
+                };
+                let (lost, heard) = hearing.hear(LINES_AT_ONCE);
+                if lost > 0 {
+                    self.output.extend(lines::lost(lost).into_bytes());
+                }
+                for (at, news) in &heard {
+                    let line = lines::line(*at, news, &|key| source.cache.caller(key));
+                    self.output.extend(line.into_bytes());
+                }
+                if self.output.is_empty() {
+                    return true;
+                }
+                self.deadline = now + LISTENER_PATIENCE;
+            }
+            if !self.write(now + LISTENER_PATIENCE) {
+                return false;
+            }
+            if self.unread_bytes() > 0 {
+                return true;
+            }
+        }
+    }
+
+    /// Whether a client that has nothing more to say has not left.
+    fn is_there(&mut self) -> bool {
+        match self.stream.read(&mut [0; 64]) {
+            Ok(count) => count > 0,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+
+    /// Reads what has come. Returns whether the client stays.
+    fn read(&mut self) -> bool {
+        let Stage::Asking(input) = &mut self.stage else {
+            return true;
+        };
+        let mut piece = [0; PIECE_BYTES];
+        while input.len() <= REQUEST_LIMIT_BYTES {
+            match self.stream.read(&mut piece) {
+                Ok(0) => return false,
+                Ok(count) => input.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        match parse(input) {
+            Ok(None) => {}
+            Ok(Some(request)) => self.stage = Stage::Waiting(request),
+            Err(unserved) => {
+                self.output = Answer::from(unserved).bytes();
+                self.stage = Stage::Told;
+            }
+        }
+        true
+    }
+
+    /// Writes what the client takes; each time that it takes something it gets time until
+    /// `deadline`. Returns whether it is still there.
+    fn write(&mut self, deadline: Instant) -> bool {
+        while self.sent < self.output.len() {
+            match self.stream.write(&self.output[self.sent..]) {
+                Ok(0) => return false,
+                Ok(count) => {
+                    self.sent += count;
+                    self.deadline = deadline;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+/// The first bytes for a client that asks for `request`, and where it is then.
+fn begin(request: &Request, source: &Source) -> (Vec<u8>, Stage) {
+    if !answers::is_for_events(request) {
+        return (source.answer(request).bytes(), Stage::Told);
+    }
+    match source.feed.listen(LISTENERS_LIMIT) {
+        Some(hearing) => (answers::EVENTS_HEAD.into(), Stage::Listening(hearing)),
+        None => (Answer::too_many_listeners().bytes(), Stage::Told),
+    }
+}

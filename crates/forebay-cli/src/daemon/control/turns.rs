@@ -1,0 +1,104 @@
+//! The thread of the control socket: whose turn it is.
+
+use super::answers::Source;
+use super::client::Client;
+use forebay_base::{Instant, Span};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use std::io::ErrorKind;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// Clients at once; those that come meanwhile wait until one is through, or is let go.
+const CLIENTS_LIMIT: usize = 16;
+/// Another answer is made only while the clients have less than this still to read.
+const UNREAD_LIMIT_BYTES: usize = 512 << 10;
+/// How often events are looked for while somebody listens.
+const LOOK_EVERY: Span = Span::from_millis(100);
+/// The pause after the system had no descriptor for a client.
+const RETRY_AFTER: Span = Span::from_millis(200);
+
+/// Answers whoever comes, until the program ends.
+pub(super) fn answer_all(listener: &UnixListener, source: &Source) {
+    let mut turns = Turns {
+        clients: Vec::new(),
+        accepts_from: Instant::ZERO,
+    };
+    loop {
+        turns.wait(listener, source.rt.now());
+        let now = source.rt.now();
+        turns.accept(listener, now);
+        turns.go_round(now, source);
+    }
+}
+
+struct Turns {
+    clients: Vec<Client>,
+    /// When the next client may come.
+    accepts_from: Instant,
+}
+
+impl Turns {
+    fn accepts(&self, now: Instant) -> bool {
+        self.clients.len() < CLIENTS_LIMIT && now >= self.accepts_from
+    }
+
+    /// Returns when something may be done.
+    fn wait(&self, listener: &UnixListener, now: Instant) {
+        let awaited = self.clients.iter().filter_map(|client| {
+            let flags = client.awaited()?;
+            Some(PollFd::new(&client.stream, flags))
+        });
+        let mut fds: Vec<_> = awaited.collect();
+        if self.accepts(now) {
+            fds.push(PollFd::new(listener, PollFlags::IN));
+        }
+        let deadlines = self.clients.iter().filter_map(Client::deadline);
+        let retry = Some(self.accepts_from).filter(|&from| from > now);
+        let listens = self.clients.iter().any(Client::listens);
+        let look = listens.then(|| now + LOOK_EVERY);
+        let next = deadlines.chain(retry).chain(look).min();
+        let timeout = next.map(|deadline| timespec(deadline.since(now)));
+        // An interrupted wait is followed by a turn in which nothing is to be done.
+        let _ = poll(&mut fds, timeout.as_ref());
+    }
+
+    fn accept(&mut self, listener: &UnixListener, now: Instant) {
+        while self.accepts(now) {
+            match listener.accept() {
+                Ok((stream, _)) if is_allowed(&stream) => {
+                    self.clients.extend(Client::new(stream, now));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.accepts_from = now + RETRY_AFTER,
+            }
+        }
+    }
+
+    fn go_round(&mut self, now: Instant, source: &Source) {
+        let mut unread_bytes: usize = self.clients.iter().map(Client::unread_bytes).sum();
+        self.clients.retain_mut(|client| {
+            let before = client.unread_bytes();
+            let stays = client.turn(now, unread_bytes < UNREAD_LIMIT_BYTES, source);
+            let after = if stays { client.unread_bytes() } else { 0 };
+            unread_bytes = unread_bytes - before + after;
+            stays
+        });
+    }
+}
+
+/// Whether the other side runs as our user, or as root.
+fn is_allowed(stream: &UnixStream) -> bool {
+    socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root())
+}
+
+fn timespec(span: Span) -> Timespec {
+    // Rounded up, so that the deadline has passed at the end.
+    let ms = span.as_millis() + 1;
+    Timespec {
+        tv_sec: (ms / 1_000) as i64,
+        tv_nsec: (ms % 1_000 * 1_000_000) as i64,
+    }
+}

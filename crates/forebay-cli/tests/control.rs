@@ -1,0 +1,456 @@
+//! The control socket of a real server: each request, the commands that ask it, and clients that
+//! behave badly.
+
+#[path = "serve_nbd/client.rs"]
+mod client;
+#[path = "serve_nbd/server.rs"]
+mod server;
+
+use client::Client;
+use serde_json::{Value, json};
+use server::Served;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A server of two images with a control socket.
+struct Controlled {
+    folder: tempfile::TempDir,
+    served: Served,
+    socket: PathBuf,
+}
+
+impl Controlled {
+    fn start(more: &[&str]) -> Controlled {
+        let folder = tempfile::tempdir().expect("the test set it up");
+        let socket = folder.path().join("c");
+        let images = [
+            folder.path().join("heavy.img"),
+            folder.path().join("light.img"),
+        ];
+        let mut call = server::command(&images[0], &folder.path().join("s"), &["--create", "64M"]);
+        call.arg(&images[1])
+            .arg("--control")
+            .arg(&socket)
+            .args(more);
+        let served = Served::started(call, folder.path().join("s"));
+        Controlled {
+            folder,
+            served,
+            socket,
+        }
+    }
+
+    fn client(&self, export: &str) -> Client {
+        Client::connect(&self.served.socket, export).expect("the test set it up")
+    }
+
+    fn ask(&self, request: &str) -> (u16, String) {
+        let mut stream = UnixStream::connect(&self.socket).expect("the test set it up");
+        stream
+            .write_all(request.as_bytes())
+            .expect("the test set it up");
+        reply(&mut stream)
+    }
+
+    fn get(&self, target: &str) -> (u16, String) {
+        self.ask(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
+    }
+
+    fn json(&self, target: &str) -> Value {
+        let (status, body) = self.get(target);
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).expect("the test set it up")
+    }
+
+    fn set(&self, knobs: &str) -> (u16, Value) {
+        let length = knobs.len();
+        let request = format!("POST /set HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{knobs}");
+        let (status, body) = self.ask(&request);
+        (status, serde_json::from_str(&body).unwrap_or_default())
+    }
+
+    /// Writes so much to an export that its writer has to wait.
+    fn write(&self, export: &str, mib: u64) {
+        write(&self.served.socket, export, mib);
+    }
+
+    fn forebay(&self, words: &[&str]) -> Output {
+        let mut command = forebay(&words[..1]);
+        command
+            .arg(&self.socket)
+            .args(&words[1..])
+            .output()
+            .expect("the test set it up")
+    }
+}
+
+fn write(socket: &Path, export: &str, mib: u64) {
+    let mut client = Client::connect(socket, export).expect("the server lets a client in");
+    let piece = vec![7; 256 << 10];
+    for at in 0..mib * 4 {
+        let offset = at % 128 * piece.len() as u64;
+        let written = client.write(offset, &piece, false);
+        assert_eq!(written.expect("the server answers"), 0);
+    }
+}
+
+fn forebay(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.args(words).env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+/// The status and the body; an answer that was cut off has status 0.
+fn reply(stream: &mut impl Read) -> (u16, String) {
+    let mut bytes = Vec::new();
+    // A server that lets go before it has read everything makes this an error, behind the answer.
+    let _ = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8(bytes).expect("the test set it up");
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return (0, text);
+    };
+    (
+        head[9..12].parse().expect("the test set it up"),
+        body.to_owned(),
+    )
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn each_request_is_answered_and_the_socket_is_for_its_user_alone() {
+    let server = Controlled::start(&[]);
+    let mode = std::fs::metadata(&server.socket)
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    server.write("heavy.img", 40);
+    let (status, metrics) = server.get("/metrics");
+    assert!(status == 200 && metrics.ends_with("# EOF\n"), "{metrics}");
+    let state = server.json("/state");
+    assert_eq!(state["settings"]["swappiness"], 60);
+    assert_eq!(state["stores"].as_array().unwrap().len(), 1);
+    assert!(state["counters"]["nr_dirtied"].as_u64().unwrap() > 0);
+    let waits = state["waits"].as_array().unwrap();
+    assert!(
+        waits
+            .iter()
+            .any(|wait| wait["caller"]["name"] == "heavy.img"),
+        "{state}"
+    );
+    let stalls = server.json("/stalls?last=300");
+    assert_eq!(stalls["threshold"], "10ms");
+    assert!(server.json("/why?last=300")["waited_us"].as_u64().unwrap() > 0);
+    for (target, status) in [
+        ("/", 404),
+        ("/state/x", 404),
+        ("/set", 405),
+        ("/stalls?last=soon", 400),
+        ("/why?first=1", 400),
+        ("/why?last=-1", 400),
+    ] {
+        assert_eq!(server.get(target).0, status, "{target}");
+    }
+    assert_eq!(server.ask("DELETE /state HTTP/1.1\r\n\r\n").0, 405);
+    assert_eq!(server.ask("nonsense\r\n\r\n").0, 400);
+    let socket = server.socket.clone();
+    server.served.end(0);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_first_line_of_why_names_the_heavy_writer() {
+    let server = Controlled::start(&[]);
+    let mut light = server.client("light.img");
+    let socket = server.served.socket.clone();
+    let heavy = forebay_rt::thread::spawn("heavy", move || write(&socket, "heavy.img", 200));
+    let heavy = heavy.unwrap();
+    while !heavy.is_finished() {
+        assert_eq!(light.write(0, &[1; 4096], false).unwrap(), 0);
+    }
+    heavy.join();
+    let why = server.forebay(&["why", "--json"]);
+    let told: Value = serde_json::from_slice(&why.stdout).unwrap();
+    let first = &told["lines"][0];
+    assert_eq!(first["caller"]["name"], "heavy.img", "{told}");
+    assert_eq!(first["culprit"], Value::Null, "{told}");
+    let why = text(&server.forebay(&["why"]).stdout);
+    assert!(why.lines().nth(1).unwrap().contains("(heavy.img)"), "{why}");
+}
+
+#[test]
+fn a_trace_has_the_stalls_and_names_their_callers() {
+    let server = Controlled::start(&[]);
+    assert_eq!(server.set(r#"{"stall_threshold": "1us"}"#).0, 200);
+    server.write("heavy.img", 40);
+    let file = server.folder.path().join("t.json");
+    let why = server.forebay(&["why", "--trace", file.to_str().unwrap()]);
+    assert!(why.status.success(), "{}", text(&why.stderr));
+    let trace: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert!(
+        events
+            .iter()
+            .any(|event| event["ph"] == "X" && event["cat"] == "write")
+    );
+    assert!(events.iter().any(|event| event["ph"] == "C"));
+    let names: Vec<_> = events
+        .iter()
+        .filter(|event| event["name"] == "thread_name")
+        .collect();
+    assert!(text_of(&names).contains("(heavy.img)"), "{names:?}");
+}
+
+fn text_of(values: &[&Value]) -> String {
+    values.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn knobs_are_set_at_once_all_or_none_and_refused_with_what_is_allowed() {
+    let server = Controlled::start(&[]);
+    let (status, told) = server.set(r#"{"swappiness": 10, "store.0.max_ratio": 50}"#);
+    assert_eq!(status, 200, "{told}");
+    assert_eq!(
+        told["changed"]["swappiness"],
+        json!({ "old": 60, "new": 10 })
+    );
+    for (knobs, status) in [
+        (r#"{"swappiness": 20, "store.0.max_ratio": 101}"#, 422),
+        (r#"{"swappiness": 201}"#, 422),
+        (r#"{"swappiness": 18446744073709551616}"#, 422),
+        (r#"{"swappiness": 20, "speed": 1}"#, 422),
+        (r#"{"store.7.max_ratio": 1}"#, 422),
+        (r#"{"store.99999999999999999999.max_ratio": 1}"#, 422),
+        (r#"{"memory": "1T"}"#, 422),
+        (r#"["swappiness"]"#, 400),
+        ("", 400),
+    ] {
+        let (found, told) = server.set(knobs);
+        assert_eq!(found, status, "{knobs}: {told}");
+        assert!(told["error"].is_string(), "{told}");
+    }
+    assert_eq!(server.json("/state")["settings"]["swappiness"], 10);
+    assert_eq!(server.json("/state")["times_tuned"], 1);
+    let set = server.forebay(&["set", "swappiness=70", "dirty_expire=5s"]);
+    assert_eq!(
+        text(&set.stdout),
+        "dirty_expire: 30s -> 5s\nswappiness: 10 -> 70\n"
+    );
+    let refused = server.forebay(&["set", "swappiness=201"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("0 to 200"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let log = server.served.end(0);
+    assert!(log.contains("swappiness is set from 60 to 10"), "{log}");
+}
+
+#[test]
+fn a_knob_that_is_set_while_the_server_ends_is_refused_or_changed() {
+    let server = Controlled::start(&[]);
+    server.write("heavy.img", 8);
+    server.served.signal(rustix::process::Signal::TERM);
+    let mut seen = 0;
+    while let Ok(mut stream) = UnixStream::connect(&server.socket) {
+        let request = "POST /set HTTP/1.1\r\nContent-Length: 16\r\n\r\n{\"swappiness\":1}";
+        if stream.write_all(request.as_bytes()).is_err() {
+            break;
+        }
+        let (status, body) = reply(&mut stream);
+        assert!(matches!(status, 0 | 200 | 409), "{status} {body}");
+        seen += 1;
+    }
+    assert_eq!(
+        server.served.wait().status.code(),
+        Some(0),
+        "after {seen} requests"
+    );
+}
+
+#[test]
+fn events_are_told_until_the_client_goes_and_a_set_is_one() {
+    let server = Controlled::start(&[]);
+    let mut stream = UnixStream::connect(&server.socket).unwrap();
+    stream.write_all(b"GET /events HTTP/1.1\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "HTTP/1.1 200 OK");
+    let mut lines = lines.skip_while(|line| !line.is_empty()).skip(1);
+    assert_eq!(server.set(r#"{"swappiness": 1}"#).0, 200);
+    let mut events = || -> Value { serde_json::from_str(&lines.next().unwrap()).unwrap() };
+    let set = std::iter::repeat_with(&mut events).find(|event| event["event"] == "set");
+    assert_eq!(set.unwrap()["changed"]["swappiness"]["new"], 1);
+    server.write("heavy.img", 40);
+    let waited = std::iter::repeat_with(&mut events).find(|event| event["event"] == "call_waited");
+    assert_eq!(waited.unwrap()["caller"]["name"], "heavy.img");
+}
+
+#[test]
+fn clients_that_never_read_do_not_keep_others_out() {
+    let server = Controlled::start(&[]);
+    let connect = |request: &str| {
+        let mut stream = UnixStream::connect(&server.socket).unwrap();
+        // A server that has let it go meanwhile is as good.
+        let _ = stream.write_all(request.as_bytes());
+        stream
+    };
+    let requests = [
+        "",
+        "GET /",
+        "GET /state HTTP/1.1\r\n\r\n",
+        "GET /events HTTP/1.1\r\n\r\n",
+    ];
+    let deaf: Vec<_> = (0..100).map(|at| connect(requests[at % 4])).collect();
+    server.write("heavy.img", 40);
+    assert_eq!(server.get("/state").0, 200);
+    drop(deaf);
+    assert_eq!(server.get("/state").0, 200);
+    server.served.end(0);
+}
+
+#[test]
+fn a_listener_that_is_too_slow_is_told_how_many_events_it_lost() {
+    let server = Controlled::start(&[]);
+    let mut stream = UnixStream::connect(&server.socket).unwrap();
+    stream.write_all(b"GET /events HTTP/1.1\r\n\r\n").unwrap();
+    // The answer's head says that it listens.
+    stream.read_exact(&mut [0; 1]).unwrap();
+    server.write("heavy.img", 400);
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let lost = lines
+        .find(|line| line.contains("\"event\":\"lost\""))
+        .unwrap();
+    let lost: Value = serde_json::from_str(&lost).unwrap();
+    assert!(lost["events"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn requests_over_64_kib_are_refused_without_being_read_to_their_end() {
+    let server = Controlled::start(&[]);
+    let head = "POST /set HTTP/1.1\r\nContent-Length: 70000\r\n\r\n";
+    assert_eq!(server.ask(head).0, 413);
+    let mut stream = UnixStream::connect(&server.socket).unwrap();
+    let endless = vec![b'a'; 1 << 20];
+    let _ = stream
+        .write_all(b"GET /")
+        .and_then(|()| stream.write_all(&endless));
+    assert!(matches!(reply(&mut stream).0, 0 | 413));
+    assert_eq!(server.get("/state").0, 200);
+}
+
+#[test]
+fn tcp_tells_metrics_and_sets_nothing() {
+    let mut server = Controlled::start(&["--metrics", "127.0.0.1:0"]);
+    let address = server.served.metrics_address();
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        reply(&mut stream)
+    };
+    assert_eq!(ask("GET /metrics HTTP/1.1\r\n\r\n").0, 200);
+    let body = r#"{"swappiness": 1}"#;
+    let length = body.len();
+    let set = format!("POST /set HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
+    let (status, told) = ask(&set);
+    assert!(
+        status == 403 && told.contains("control socket"),
+        "{status} {told}"
+    );
+    assert_eq!(server.json("/state")["settings"]["swappiness"], 60);
+}
+
+fn refused(control: &Path) -> String {
+    let folder = tempfile::tempdir().expect("the test set it up");
+    let image = folder.path().join("disk.img");
+    let mut call = server::command(&image, &folder.path().join("s"), &["--create", "1M"]);
+    let output = call
+        .arg("--control")
+        .arg(control)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the test set it up");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    text(&output.stderr)
+}
+
+#[test]
+fn a_path_that_is_taken_or_too_long_ends_the_start_and_a_dead_socket_is_replaced() {
+    let server = Controlled::start(&[]);
+    let told = refused(&server.socket);
+    assert!(told.contains("another server answers"), "{told}");
+    let long = server.folder.path().join("a".repeat(150));
+    let told = refused(&long);
+    assert!(told.contains("cannot listen on"), "{told}");
+    let file = server.folder.path().join("heavy.img");
+    assert!(refused(&file).contains("not a socket"));
+    let dead = server.folder.path().join("dead");
+    drop(UnixListener::bind(&dead).unwrap());
+    let control = dead.to_str().unwrap();
+    let again = tempfile::tempdir().unwrap();
+    let more = ["--create", "1M", "--control", control];
+    let second = Served::start(again.path(), &more);
+    UnixStream::connect(&dead).unwrap();
+    second.end(0);
+}
+
+#[test]
+fn commands_find_the_only_server_by_themselves_and_list_several() {
+    let runtime = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name: &str| {
+        let (image, socket) = (
+            folder.path().join(name),
+            folder.path().join(name.to_owned() + ".s"),
+        );
+        let mut call = server::command(&image, &socket, &["--create", "1M"]);
+        call.env("XDG_RUNTIME_DIR", runtime.path());
+        Served::started(call, socket)
+    };
+    let ask = || {
+        let mut command = forebay(&["top", "--json"]);
+        command
+            .env("XDG_RUNTIME_DIR", runtime.path())
+            .output()
+            .unwrap()
+    };
+    assert_eq!(ask().status.code(), Some(2));
+    let first = start("a");
+    let state: Value = serde_json::from_slice(&ask().stdout).unwrap();
+    assert!(state["served"].as_str().unwrap().contains("a.s"), "{state}");
+    let second = start("b");
+    let told = ask();
+    assert_eq!(told.status.code(), Some(2));
+    assert!(
+        text(&told.stderr).contains("2 servers answer"),
+        "{}",
+        text(&told.stderr)
+    );
+    first.end(0);
+    second.end(0);
+}
+
+#[test]
+fn top_prints_a_screen_and_needs_a_terminal_for_more() {
+    let server = Controlled::start(&[]);
+    server.write("heavy.img", 20);
+    let once = text(&server.forebay(&["top", "--once"]).stdout);
+    assert!(
+        once.contains("(heavy.img)") && once.lines().count() == 24,
+        "{once}"
+    );
+    let bare = server.forebay(&["top"]);
+    assert_eq!(bare.status.code(), Some(2));
+    assert!(
+        text(&bare.stderr).contains("--once"),
+        "{}",
+        text(&bare.stderr)
+    );
+}

@@ -1,0 +1,182 @@
+//! A unix socket that only this user may connect to.
+
+use rustix::fs::{Mode, chmod};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why a server cannot listen.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Another server answers at this socket.
+    #[error("another server answers on {}; stop it or give another socket", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The path exists and is not a socket.
+    #[error("{} exists and is not a socket; give another path", path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The address can be reached from other machines.
+    #[error(
+        "{address} can be reached from other machines, and TLS is not set up: give credentials for \
+         TLS, a loopback address or a unix socket"
+    )]
+    NotLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The system refused.
+    #[error("cannot listen on {place}: {source}")]
+    System {
+        /// Where.
+        place: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A unix socket at a path, closed to other users. The path is removed with it if it is still ours.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("control.sock");
+/// let socket = forebay_nbd::PrivateSocket::bind(&path)?;
+/// assert!(forebay_nbd::PrivateSocket::bind(&path).is_err());
+/// drop(socket);
+/// assert!(!path.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct PrivateSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl Drop for PrivateSocket {
+    fn drop(&mut self) {
+        if inode(&self.path).is_ok_and(|found| found == self.inode) {
+            // Another program may have removed it just now; then it is gone, as intended.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl PrivateSocket {
+    /// Listens at `path`. A socket on which nobody answers any more is replaced, so that a server
+    /// that was killed can come back.
+    ///
+    /// # Errors
+    /// [`ListenError::InUse`], `NotASocket`, `System`.
+    pub fn bind(path: &Path) -> Result<PrivateSocket, ListenError> {
+        check_free(path)?;
+        // The socket is made under another name, closed to other users, and only then moved to its
+        // place. So nobody can connect in between, and an old socket is replaced in one step.
+        let mut fresh = path.as_os_str().to_owned();
+        fresh.push(format!(".{}", std::process::id()));
+        let fresh = PathBuf::from(fresh);
+        let listener = UnixListener::bind(&fresh).map_err(at(path))?;
+        let placed = chmod(&fresh, Mode::RUSR | Mode::WUSR)
+            .map_err(io::Error::from)
+            .and_then(|()| inode(&fresh))
+            .and_then(|inode| std::fs::rename(&fresh, path).map(|()| inode));
+        let inode = placed.map_err(|error| {
+            // A socket that could not be moved is of no use. The error of the move is the one to
+            // report.
+            let _ = std::fs::remove_file(&fresh);
+            at(path)(error)
+        })?;
+        Ok(PrivateSocket {
+            listener,
+            path: path.to_owned(),
+            inode,
+        })
+    }
+
+    /// What accepts clients.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Refuses a path that is taken.
+fn check_free(path: &Path) -> Result<(), ListenError> {
+    let path_of = || path.to_owned();
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(at(path)(error)),
+        Ok(found) if !found.file_type().is_socket() => {
+            Err(ListenError::NotASocket { path: path_of() })
+        }
+        Ok(_) => match UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Ok(_) => Err(ListenError::InUse { path: path_of() }),
+            Err(error) => Err(at(path)(error)),
+        },
+    }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+/// An error of the system about `path`.
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> ListenError {
+    let place = path.display().to_string();
+    move |source| ListenError::System {
+        place: place.clone(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_socket_is_closed_to_others_and_removed_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd.sock");
+        let listener = PrivateSocket::bind(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(listener);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_socket_that_nobody_answers_on_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd.sock");
+        // The standard listener leaves its name behind, as a server that was killed does.
+        drop(UnixListener::bind(&path).unwrap());
+        let listener = PrivateSocket::bind(&path).unwrap();
+        UnixStream::connect(&path).unwrap();
+        drop(listener);
+    }
+
+    #[test]
+    fn what_is_no_socket_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("precious");
+        std::fs::write(&path, "data").unwrap();
+        let refused = PrivateSocket::bind(&path).unwrap_err();
+        assert!(matches!(refused, ListenError::NotASocket { .. }));
+        assert_eq!(std::fs::read(&path).unwrap(), b"data");
+    }
+}
