@@ -380,8 +380,8 @@ impl Cache {
         self.engine.check_ends()
     }
 
-    /// Says which marks pages have that they may not have, a sentence each: a part of
-    /// [`Cache::check`] that holds as long as no thread is between two waits.
+    /// Says which marks pages have that they may not have, a sentence each. This is not a part of
+    /// [`Cache::check`]: it holds only while no thread is between two waits.
     pub fn check_marks(&self) -> Vec<String> {
         self.engine.check_marks()
     }

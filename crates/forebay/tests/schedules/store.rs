@@ -121,9 +121,10 @@ impl BesideStore {
             io.copy_page(page, 0, bytes);
         }
         write.put(lock(&self.durable).entry(request.object).or_default());
-        lock(&self.durable_writes).push(write);
-        io.intercept_with(|told| Arc::new(Durably(told)));
+        io.intercept_with(|finish| Arc::new(Durably(finish)));
         self.memory.submit(io);
+        // Last: a commit that counts it has its bytes in the image.
+        lock(&self.durable_writes).push(write);
     }
 
     /// No commit takes back what was made durable after it began.
