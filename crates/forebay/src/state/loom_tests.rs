@@ -209,28 +209,28 @@ fn settle(cache: &SmallCache, busy: u64) {
 #[test]
 fn invariant_x2_a_run_and_a_page_of_it_are_put_in_once() {
     explore(|| {
-        let world = world(3);
+        let cache = cache(3);
         let (first, second) = (PAGES[0], PAGES[3]);
-        let other = world.clone();
+        let other = cache.clone();
         let other = thread::spawn(move || other.bring_in(2, second));
-        for frame in [0, 1] {
-            world.frames.exclude_free(frame).leave();
+        for frame in [0_u32, 1] {
+            cache.frames.exclude_free(frame).leave();
         }
-        let placed = world.index.insert_run(&world.frames, first, &[0, 1], 0);
-        for frame in [0, 1] {
+        let placed = cache.index.insert_run(&cache.frames, first, &[0_u32, 1], 0);
+        for frame in [0_u32, 1] {
             if placed & 1 << frame == 0 {
-                world.frames.adopt(frame).blank();
+                cache.frames.adopt(frame).blank();
             } else {
-                world.bytes[frame as usize].write(first + u64::from(frame));
-                world.frames.end_fill(frame);
+                cache.bytes[frame as usize].write(first + u64::from(frame));
+                cache.frames.end_fill(frame);
             }
         }
         let is_others = other.join().unwrap();
         assert_eq!(placed, if is_others { 0b01 } else { 0b11 });
-        assert_eq!(world.read(first), Some(first));
-        assert_eq!(world.read(second), Some(second));
-        assert!([0, 1, 2].into_iter().all(|frame| world.is_at_rest(frame)));
-        assert_eq!(world.index.stretches_off([first, second].into_iter()), 0);
+        assert_eq!(cache.read(first), Some(first));
+        assert_eq!(cache.read(second), Some(second));
+        assert!([0, 1, 2].into_iter().all(|frame| cache.is_at_rest(frame)));
+        assert_eq!(cache.index.stretches_off([first, second].into_iter()), 0);
     });
 }
 
