@@ -98,11 +98,11 @@ impl CallKind {
 }
 
 /// Causes that a call tells of: those for which it waited longest.
-const CAUSES_TOLD: usize = 6;
+const CAUSES_KEPT: usize = 6;
 
 /// How long a call waited for what, the longest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CauseTimes([Option<(Cause, u32)>; CAUSES_TOLD]);
+pub struct CauseTimes([Option<(Cause, u32)>; CAUSES_KEPT]);
 
 impl CauseTimes {
     /// The longest of the times that `us` gives.

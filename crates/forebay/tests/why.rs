@@ -45,11 +45,11 @@ struct Writer {
 impl Writer {
     fn start(rt: &Rt, file: File, pages: u64, rest: Span) -> Writer {
         let stop = Arc::new(AtomicBool::new(false));
-        let (told, clock) = (stop.clone(), rt.clone());
+        let (stopped, clock) = (stop.clone(), rt.clone());
         let task = rt.spawn("writer", async move {
             let bytes = vec![1; pages as usize * PAGE];
             let mut at = 0;
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 // A disk that fails refuses it after a while, which is an answer too.
                 let _ = file.write_at(&bytes, at).await;
                 at += bytes.len() as u64;
@@ -148,7 +148,7 @@ fn accused(line: &WhyLine) -> (&str, Suspect, bool) {
 }
 
 /// Calls of the events, and what they say.
-fn told(bench: &Bench) -> Vec<WaitedCall> {
+fn waited_calls(bench: &Bench) -> Vec<WaitedCall> {
     let of_event = |(_, event)| match event {
         Event::CallWaited { call } => Some(call),
         _ => None,
@@ -333,7 +333,7 @@ fn a_sync_behind_a_backlog_says_how_much_was_dirty() {
         file.sync().await.expect("the store is well");
         let first = first_line(&bench);
         assert_eq!(accused(&first), ("mail", Suspect::Sync, true));
-        let calls = told(&bench);
+        let calls = waited_calls(&bench);
         let sync = calls.iter().find(|call| call.kind == CallKind::Sync);
         let sync = sync.expect("it waited");
         assert_eq!(sync.bytes, bytes.len() as u64);
@@ -406,7 +406,7 @@ fn a_step_of_the_dirty_limit_stops_nobody_for_long() {
         let stepped = rt.now();
         rt.sleep(Span::from_secs(30)).await;
         writer.end().await;
-        let after = told(&bench)
+        let after = waited_calls(&bench)
             .into_iter()
             .filter(|call| call.began >= stepped);
         let longest = after.map(|call| call.took).max().expect("it is slowed");
@@ -542,7 +542,7 @@ fn a_call_that_finds_all_in_memory_tells_nothing() {
             file.write_at(&bytes, 0).await.expect("there is room");
             file.read_at(&mut bytes, 0).await.expect("it is there");
         }
-        assert_eq!(told(&bench), []);
+        assert_eq!(waited_calls(&bench), []);
         assert_eq!(bench.cache.wait_rows(None), []);
     });
 }

@@ -122,7 +122,7 @@ impl BesideStore {
         }
         write.put(lock(&self.durable).entry(request.object).or_default());
         lock(&self.durable_writes).push(write);
-        io.intercept_with(|told| Arc::new(Durably(told)));
+        io.intercept_with(|finish| Arc::new(Durably(finish)));
         self.memory.submit(io);
     }
 
