@@ -18,11 +18,11 @@ const UNEXPLAINED: Span = Span::from_millis(1);
 
 /// What the calls of the task that runs now told of their waits.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ReportedWaits {
     us: AtomicU64,
 }
 
-impl Told {
+impl ReportedWaits {
     /// A call has ended: what it tells has to fit the time that it took.
     pub(super) fn note(&self, call: &WaitedCall, verdict: &Verdict) {
         let us: u64 = call.causes.iter().map(|(_, span)| span.as_micros()).sum();
@@ -64,11 +64,11 @@ const SUMS: [(Counter, &[Cause]); 2] = [
     ),
 ];
 
-/// A call `what` that has returned took `took`, and told of waits of `told_us`.
-pub(super) fn judge_told(verdict: &Verdict, what: &str, took: Span, told_us: u64) {
-    let unexplained = took.saturating_sub(Span::from_micros(told_us));
+/// A call `what` that has returned took `took`, and told of waits of `reported_us`.
+pub(super) fn judge_reported(verdict: &Verdict, what: &str, took: Span, reported_us: u64) {
+    let unexplained = took.saturating_sub(Span::from_micros(reported_us));
     if unexplained > UNEXPLAINED {
-        let what = format!("{what} took {took} and explains {told_us} us of it");
+        let what = format!("{what} took {took} and explains {reported_us} us of it");
         verdict.broken(Oracle::Waits, what);
     }
 }

@@ -15,12 +15,12 @@
 /// use forebay_nbd::client::ledger::Ledger;
 /// let mut ledger = Ledger::default();
 /// ledger.write_finished();
-/// let told = 1;
+/// let heard = 1;
 /// ledger.started_anew();
-/// let commit = ledger.covers(told);
+/// let commit = ledger.covers(heard);
 /// assert!(ledger.is_forgotten(&commit));
 /// ledger.reported(&commit);
-/// let next = ledger.covers(told);
+/// let next = ledger.covers(heard);
 /// assert!(!ledger.is_forgotten(&next));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Ledger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covered {
     /// Writes of whose end the submitter had surely heard when it submitted the commit.
-    told: u64,
+    heard: u64,
     /// Writes that had finished when the flush was about to be sent; at least as many.
     finished: u64,
 }
@@ -54,10 +54,10 @@ impl Ledger {
     }
 
     /// What a commit covers whose flush is sent now, if its submitter had heard of the end of
-    /// `told` writes when it submitted it.
-    pub fn covers(&self, told: u64) -> Covered {
+    /// `heard` writes when it submitted it.
+    pub fn covers(&self, heard: u64) -> Covered {
         Covered {
-            told: told.min(self.finished),
+            heard: heard.min(self.finished),
             finished: self.finished,
         }
     }
@@ -79,7 +79,7 @@ impl Ledger {
 
     /// `commit` has failed, and its submitter makes again what it had heard of.
     pub fn reported(&mut self, commit: &Covered) {
-        self.settled = self.settled.max(commit.told);
+        self.settled = self.settled.max(commit.heard);
     }
 }
 

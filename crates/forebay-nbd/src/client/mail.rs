@@ -17,7 +17,7 @@ pub(crate) struct Mail {
     pub(crate) alarm: Arc<Alarm>,
     bell: Waker,
     /// Writes of whose end their submitter has surely heard.
-    pub(crate) told: AtomicU64,
+    pub(crate) heard: AtomicU64,
     is_stopped: AtomicBool,
 }
 
@@ -28,7 +28,7 @@ impl Mail {
             letters: Mutex::new(VecDeque::with_capacity(capacity)),
             bell: alarm.bell(0),
             alarm,
-            told: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
             is_stopped: AtomicBool::new(false),
         })
     }

@@ -33,7 +33,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Pending {
     pub(crate) wanted: Wanted,
     /// Writes of whose end its submitter had heard when it came.
-    pub(crate) told: u64,
+    pub(crate) heard: u64,
     /// From when on it may be answered too late, by the clock of the thread.
     pub(crate) since: Span,
     /// What a commit covers, once its flush was sent.
@@ -61,10 +61,10 @@ pub(crate) enum Next {
 }
 
 impl Pending {
-    pub(crate) fn new(wanted: Wanted, told: u64) -> Pending {
+    pub(crate) fn new(wanted: Wanted, heard: u64) -> Pending {
         Pending {
             wanted,
-            told,
+            heard,
             since: Span::ZERO,
             covered: None,
             done_bytes: 0,

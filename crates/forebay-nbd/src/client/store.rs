@@ -171,8 +171,8 @@ impl Store for NbdStore {
         if io.pages().len() > self.geometry().max_io_pages as usize {
             return io.fail(Failure::OutOfRange);
         }
-        let told = self.mail.told.load(Ordering::Acquire);
-        self.mail.post(Pending::new(Wanted::Io(io), told));
+        let heard = self.mail.heard.load(Ordering::Acquire);
+        self.mail.post(Pending::new(Wanted::Io(io), heard));
     }
 }
 

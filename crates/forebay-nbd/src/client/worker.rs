@@ -119,7 +119,7 @@ impl Worker {
                 return;
             };
             if pending.is(IoKind::Commit) {
-                let covered = self.ledger.covers(pending.told);
+                let covered = self.ledger.covers(pending.heard);
                 if self.ledger.is_forgotten(&covered) {
                     self.ledger.reported(&covered);
                     pending.fail(Failure::Forgotten);
@@ -182,7 +182,7 @@ impl Worker {
         } else if pending.is(IoKind::Write) {
             self.ledger.write_finished();
             pending.succeed(&self.facts);
-            self.mail.told.fetch_add(1, Ordering::Release);
+            self.mail.heard.fetch_add(1, Ordering::Release);
             return;
         } else if pending.is(IoKind::Discard) && pending.next(&self.facts) != Next::Done {
             return self.backlog.push_front(pending);

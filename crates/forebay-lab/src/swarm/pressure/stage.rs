@@ -4,7 +4,7 @@ use super::super::client::PAGE;
 use super::super::nowhere::Nowhere;
 use super::super::verdict::Violation;
 use super::load::Load;
-use super::watch::{Told, Watch};
+use super::watch::{Watch, Watched};
 use forebay::settings::PageMemory;
 use forebay::{AttachedStore, Cache, File, Parts, Policy, Settings};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -114,7 +114,7 @@ impl Stage {
                 let rate = Rate::bytes(rate * PAGE);
                 let inner = Arc::new(RateStore::new(self.rt.clone(), nowhere, rate));
                 let watch = self.watch.clone();
-                cache.attach(Arc::new(Told { watch, inner }))
+                cache.attach(Arc::new(Watched { watch, inner }))
             }
         };
         attached.expect("a new cache takes a store")

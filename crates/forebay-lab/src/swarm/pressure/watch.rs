@@ -171,22 +171,22 @@ impl EventSink for Watch {
 }
 
 /// A store whose writes are told to the watch when they end.
-pub(super) struct Told {
+pub(super) struct Watched {
     pub(super) watch: Arc<Watch>,
     pub(super) inner: Arc<dyn Store>,
 }
 
-impl Store for Told {
+impl Store for Watched {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
 
     fn submit(&self, mut io: Io) {
         if io.request().kind == IoKind::Write {
-            io.intercept_with(|told| {
+            io.intercept_with(|finish| {
                 Arc::new(Ending {
                     watch: self.watch.clone(),
-                    told,
+                    finish,
                 })
             });
         }
@@ -200,7 +200,7 @@ impl Store for Told {
 
 struct Ending {
     watch: Arc<Watch>,
-    told: Arc<dyn Finish>,
+    finish: Arc<dyn Finish>,
 }
 
 impl Finish for Ending {
@@ -208,6 +208,6 @@ impl Finish for Ending {
         let pages = io.request.length_bytes.div_ceil(PAGE);
         let now = self.watch.rt.now();
         lock(&self.watch.state).written.ends(now, pages);
-        self.told.finished(io);
+        self.finish.finished(io);
     }
 }

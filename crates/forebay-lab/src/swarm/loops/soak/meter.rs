@@ -180,11 +180,11 @@ impl Meter {
         };
         drop(state);
         let meter = self.clone();
-        io.intercept_with(|told| {
+        io.intercept_with(|finish| {
             Arc::new(Passing {
                 meter,
                 versions,
-                told,
+                finish,
             })
         });
     }
@@ -254,14 +254,14 @@ struct Passing {
     meter: Arc<Meter>,
     /// What it writes, or what was written before it and not committed.
     versions: Vec<(Place, u64)>,
-    told: Arc<dyn Finish>,
+    finish: Arc<dyn Finish>,
 }
 
 impl Finish for Passing {
     fn finished(&self, io: FinishedIo) {
         self.meter
             .ends(io.request, io.result.is_ok(), &self.versions);
-        self.told.finished(io);
+        self.finish.finished(io);
     }
 }
 
