@@ -163,7 +163,7 @@ pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Identity, St
     Ok((Identity::of(&found), stat_of(&found)?))
 }
 
-/// What `found` says, as `stat` would say it.
+/// `found` in the form of `stat`.
 fn stat_of(found: &Statx) -> Result<Stat, Errno> {
     /// Only the system makes one of these; every field is replaced.
     static BLANK: OnceLock<Stat> = OnceLock::new();

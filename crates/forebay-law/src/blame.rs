@@ -521,8 +521,8 @@ pub fn savings(inputs: &BlameInputs) -> Savings {
             .min(room_us)
             .saturating_add(inputs.frames_us())
             .min(waited_us),
-        // The store takes the same pages in half of the time. The caller's own work takes as long as
-        // before.
+        // The store takes the same pages in half of the time. The caller's own work takes as long
+        // as before.
         twice_the_store_us: paused.min(inputs.elapsed_us / 2),
     }
 }

@@ -5,8 +5,8 @@ use crate::settings::{BackingSettings, Settings};
 use crate::state::knobs::KnobValues;
 use forebay_base::Span;
 
-/// What to change in a running cache; a field that is `None` stays as it is. [`crate::Cache::retune`]
-/// returns the old values in the same form.
+/// What to change in a running cache. A knob whose field is `None` stays as it is.
+/// [`crate::Cache::retune`] returns the old values in the same form.
 ///
 /// ```
 /// # use forebay::{Cache, Changes, Settings};

@@ -44,7 +44,7 @@ pub struct WhyLine {
     pub savings: Savings,
 }
 
-/// Who waited, for what, and who is to blame, the longest wait first. `Display` writes it for people.
+/// Who waited, for what, and who is to blame, the longest wait first. Its text is for people.
 ///
 /// ```
 /// # use forebay::{Cache, Settings};

@@ -1,11 +1,11 @@
-//! Which finished writes no flush has covered, over restarts of the server: the write verifier of
-//! the NFS client, with numbers.
+//! Which finished writes no flush has covered, across restarts of the server: the write verifier
+//! of the NFS client, with numbers.
 //!
 //! Writes are numbered in the order in which they finish. A flush that the server answers covers
 //! all writes that had finished before it was sent, if the server has not started anew since.
 //!
-//! invariant V1: a commit that ends well covers no write that was answered before a restart which
-//! the flush of that commit came after.
+//! invariant V1: a commit that ends well covers no write that was answered before a restart, if its
+//! flush came after that restart.
 //! invariant V2: a forgotten write is reported by a commit that was submitted after its submitter
 //! had heard of the write; a commit that came sooner reports it too, and settles nothing.
 
@@ -27,16 +27,16 @@
 pub struct Ledger {
     /// Writes that have finished.
     finished: u64,
-    /// The server may have forgotten what of the first so many writes is not settled.
+    /// The server may have forgotten those of this many first writes that are not settled.
     forgotten: u64,
-    /// The first so many writes are durable, or were reported as forgotten.
+    /// This many first writes are durable, or were reported as forgotten.
     settled: u64,
 }
 
 /// What a commit covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covered {
-    /// Writes of whose end the submitter had surely heard when it submitted the commit.
+    /// Writes whose end the submitter surely knew when it submitted the commit.
     heard: u64,
     /// Writes that had finished when the flush was about to be sent; at least as many.
     finished: u64,
@@ -53,8 +53,8 @@ impl Ledger {
         self.forgotten = self.finished;
     }
 
-    /// What a commit covers whose flush is sent now, if its submitter had heard of the end of
-    /// `heard` writes when it submitted it.
+    /// What a commit covers whose flush is sent now. Its submitter knew the end of `heard` writes
+    /// when it submitted the commit.
     pub fn covers(&self, heard: u64) -> Covered {
         Covered {
             heard: heard.min(self.finished),
@@ -77,7 +77,7 @@ impl Ledger {
         self.settled = self.settled.max(commit.finished);
     }
 
-    /// `commit` has failed, and its submitter makes again what it had heard of.
+    /// `commit` has failed, and its submitter repeats the writes that it had heard of.
     pub fn reported(&mut self, commit: &Covered) {
         self.settled = self.settled.max(commit.heard);
     }

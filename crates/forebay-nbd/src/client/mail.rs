@@ -1,4 +1,4 @@
-//! What is left for the thread of a server, and how it is woken.
+//! Requests for the thread of a server, and how it is woken.
 
 use super::pending::Pending;
 use forebay_base::Span;
@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Requests that came and that the thread has not looked at.
+/// Requests that have come and that the thread has not looked at.
 #[derive(Debug)]
 pub(crate) struct Mail {
     letters: Mutex<VecDeque<Pending>>,
     pub(crate) alarm: Arc<Alarm>,
     bell: Waker,
-    /// Writes of whose end their submitter has surely heard.
+    /// Writes whose end their submitter surely knows.
     pub(crate) heard: AtomicU64,
     is_stopped: AtomicBool,
 }

@@ -29,8 +29,8 @@ impl Drop for Call<'_> {
 }
 
 impl<'a> Call<'a> {
-    /// The call in `place`. It is made when it is first needed, so that a call that finds everything
-    /// in memory makes none.
+    /// The call in `place`. It is made when it is first needed, so that a call that finds
+    /// everything in memory makes none.
     pub(crate) fn in_place<'p>(
         place: &'p mut Option<Call<'a>>,
         engine: &'a Engine,

@@ -1,7 +1,7 @@
 //! Knobs that are turned while the cache runs.
 //!
-//! The whole change is checked before any of it is done. A lower dirty limit takes the smoothed path
-//! of the limits law: writers that are above it now are slowed and not stopped.
+//! The whole change is checked before any of it is done. A lower dirty limit takes the smoothed
+//! path of the limits law: writers that are above it now are slowed and not stopped.
 
 use crate::engine::Engine;
 use crate::error::BuildError;

@@ -127,8 +127,8 @@ impl Knobs {
         self.version.load(Ordering::Relaxed) / 2
     }
 
-    /// Changes the knobs to the result of `change`, unless it refuses. Callers that change different
-    /// knobs at the same time both succeed.
+    /// Changes the knobs to the result of `change`, unless it refuses. Callers that change
+    /// different knobs at the same time both succeed.
     pub(crate) fn change<E>(
         &self,
         change: impl FnOnce(KnobValues) -> Result<KnobValues, E>,
