@@ -308,8 +308,8 @@ impl Cache {
     }
 
     /// Stalls: calls that took [`Settings::stall_threshold`] or longer from their first wait on.
-    /// These are the ones that ended in the time `last` before now, or all that are kept. The newest
-    /// comes first.
+    /// They ended in the time `last` before now; without it, all that are kept. The newest comes
+    /// first.
     pub fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
         self.engine.stalls(last)
     }
