@@ -107,7 +107,7 @@ fn forebay(words: &[&str]) -> Command {
 /// The status and the body; an answer that was cut off has status 0.
 fn reply(stream: &mut impl Read) -> (u16, String) {
     let mut bytes = Vec::new();
-    // A server that lets go before it has read everything makes this an error, behind the answer.
+    // If a server disconnects before it has read everything, an error follows the answer.
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8(bytes).expect("the test set it up");
     let Some((head, body)) = text.split_once("\r\n\r\n") else {

@@ -1,4 +1,5 @@
-//! A store that starts anew, forgets what it had finished, and says so at the next commit.
+//! A store that starts anew, forgets writes that it had finished, and reports this at the next
+//! commit.
 
 mod support;
 
@@ -83,7 +84,7 @@ fn what_the_store_forgot_is_written_again_and_no_handle_hears_of_it() {
             assert_eq!(store.restarts.load(Ordering::Relaxed), restarts);
             assert!(bench.has_stored(0..50));
             assert_eq!(bench.cache.statistics().dirty(), 0);
-            assert_eq!(reader.sync().await, Ok(()), "nobody is told");
+            assert_eq!(reader.sync().await, Ok(()), "no handle reports it");
             assert_eq!(file.sync().await, Ok(()));
             bench.assert_consistent();
         });

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use support::void::Void;
 use support::{Bench, OfSize, PAGE, page_of, simulate};
 
-/// A store that takes so many pages a second.
+/// A store that takes this many pages a second.
 fn medium(rt: Rt, pages_per_s: u64) -> Arc<RateStore> {
     let rate = Rate::bytes(pages_per_s * PAGE as u64);
     Arc::new(RateStore::new(rt, Arc::new(Void), rate))
@@ -93,7 +93,7 @@ const FRAMES: [Cause; 6] = [
     Cause::DirectReclaim,
 ];
 
-/// The ledger says what the counters say.
+/// The ledger agrees with the counters.
 fn assert_sums(bench: &Bench) {
     let pairs = [
         (&PAUSES[..], Counter::BalancePausedUs),
@@ -134,7 +134,7 @@ fn a_pause_is_in_the_ledger_with_its_caller_and_cause() {
     });
 }
 
-/// What `why` says of the caller `name`.
+/// The line of `why` for the caller `name`.
 fn line_of(bench: &Bench, name: &str) -> Option<WhyLine> {
     let why = bench.cache.why(None);
     why.lines
@@ -147,7 +147,7 @@ fn accused(line: &WhyLine) -> (&str, Suspect, bool) {
     (line.caller.name(), verdict.first, verdict.is_clear())
 }
 
-/// Calls of the events, and what they say.
+/// The records of calls in the events.
 fn waited_calls(bench: &Bench) -> Vec<WaitedCall> {
     let of_event = |(_, event)| match event {
         Event::CallWaited { call } => Some(call),
@@ -414,7 +414,7 @@ fn a_step_of_the_dirty_limit_stops_nobody_for_long() {
     });
 }
 
-/// A change of a cache's knob and of one of a store.
+/// A change of a knob of the cache and of a knob of a store.
 fn of_store(change: StoreChanges) -> Changes {
     Changes {
         swappiness: Some(1),
@@ -423,7 +423,7 @@ fn of_store(change: StoreChanges) -> Changes {
     }
 }
 
-/// Changes that are refused, and what the refusal says is allowed.
+/// Changes that are refused, and the allowed values in the refusal.
 fn refused() -> Vec<(Changes, &'static str)> {
     let (cache, store) = (Changes::default, StoreChanges::default);
     let mut refused = vec![

@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<(), CommandError> {
     match broken.len() {
         0 => Ok(()),
         count => Err(CommandError::Lab(format!(
-            "{count} broken promises on real threads or beside them"
+            "{count} broken promises on real threads or in virtual time"
         ))),
     }
 }

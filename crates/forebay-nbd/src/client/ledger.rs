@@ -6,8 +6,8 @@
 //!
 //! invariant V1: a commit that ends well covers no write that was answered before a restart, if its
 //! flush came after that restart.
-//! invariant V2: a forgotten write is reported by a commit that was submitted after its submitter
-//! had heard of the write; a commit that came sooner reports it too, and settles nothing.
+//! invariant V2: a forgotten write is reported by a commit whose submitter knew the end of the write
+//! when it submitted the commit; an earlier commit reports it too, and does not settle it.
 
 /// The books of one server.
 ///
@@ -77,7 +77,7 @@ impl Ledger {
         self.settled = self.settled.max(commit.finished);
     }
 
-    /// `commit` has failed, and its submitter repeats the writes that it had heard of.
+    /// `commit` has failed, and its submitter repeats the writes whose end it knew.
     pub fn reported(&mut self, commit: &Covered) {
         self.settled = self.settled.max(commit.heard);
     }

@@ -15,7 +15,7 @@ struct Model {
     next: u64,
     in_memory: BTreeSet<Write>,
     durable: BTreeSet<Write>,
-    /// Finished in the ledger, and not heard of yet.
+    /// Writes that are finished in the ledger, and whose end the submitter does not know yet.
     unheard: Vec<Write>,
     heard: u64,
     unstable: BTreeSet<Write>,

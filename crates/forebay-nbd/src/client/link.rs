@@ -25,7 +25,7 @@ pub(crate) const SLOTS: usize = 32;
 const LONGEST_REQUEST_BYTES: usize = REQUEST_BYTES + (PAGES_LIMIT as usize) * PAGE_BYTES;
 /// No request is added while this many bytes wait to be sent.
 const UNSENT_LIMIT_BYTES: usize = 256 << 10;
-/// Bytes that are received at once at most, beside a chunk that must be there as a whole.
+/// Most bytes that are received at once, in addition to a chunk that must be there as a whole.
 const RECEIVED_BYTES: usize = 256 << 10;
 /// A server may take this long for its handshake, and for a connection.
 const PATIENCE: Span = Span::from_secs(10);
@@ -36,7 +36,7 @@ const SILENCE_MS: u32 = 20_000;
 pub(crate) const LINK_BYTES: usize =
     INPUT_BYTES + RECEIVED_BYTES + UNSENT_LIMIT_BYTES + LONGEST_REQUEST_BYTES;
 
-/// A request under way and what was asked for it.
+/// A request under way, and the question that was sent for it.
 type UnderWay = Option<(Pending, Question)>;
 
 /// See above.
