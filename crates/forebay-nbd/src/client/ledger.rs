@@ -6,8 +6,8 @@
 //!
 //! invariant V1: a commit that ends well covers no write that was answered before a restart, if its
 //! flush came after that restart.
-//! invariant V2: a forgotten write is reported by a commit whose submitter knew the end of the write
-//! when it submitted the commit; an earlier commit reports it too, and does not settle it.
+//! invariant V2: a forgotten write is reported by a commit whose submitter knew the end of the
+//! write when it submitted the commit; an earlier commit reports it too, and does not settle it.
 
 /// The books of one server.
 ///

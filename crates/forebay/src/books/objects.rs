@@ -1,4 +1,4 @@
-//! The memory that objects take in addition to their pages. It counts in the budget, and closed files give
+//! The memory that objects take beside their pages. It counts in the budget, and closed files give
 //! theirs back.
 //!
 //! All of it is taken off the pages, in steps. Below one step nothing changes, and neither does it

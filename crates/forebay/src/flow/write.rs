@@ -53,7 +53,7 @@ struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// What the call that writes it at `offset_bytes` is called.
+    /// The description of the call that writes it at `offset_bytes`.
     fn call(self, offset_bytes: u64) -> (CallKind, u64, u64) {
         let kind = if self.keeps_length {
             CallKind::Discard
