@@ -73,7 +73,7 @@ impl Controlled {
         (status, serde_json::from_str(&body).unwrap_or_default())
     }
 
-    /// Writes so much to an export that its writer has to wait.
+    /// Writes enough to an export that its writer has to wait.
     fn write(&self, export: &str, mib: u64) {
         write(&self.served.socket, export, mib);
     }
@@ -298,7 +298,7 @@ fn clients_that_never_read_do_not_keep_others_out() {
     let server = Controlled::start(&[]);
     let connect = |request: &str| {
         let mut stream = UnixStream::connect(&server.socket).unwrap();
-        // A server that has let it go meanwhile is as good.
+        // It is as good if the server has disconnected it meanwhile.
         let _ = stream.write_all(request.as_bytes());
         stream
     };
@@ -321,7 +321,7 @@ fn a_listener_that_is_too_slow_learns_how_many_events_it_lost() {
     let server = Controlled::start(&[]);
     let mut stream = UnixStream::connect(&server.socket).unwrap();
     stream.write_all(b"GET /events HTTP/1.1\r\n\r\n").unwrap();
-    // The answer's head says that it listens.
+    // The head of the answer shows that it listens now.
     stream.read_exact(&mut [0; 1]).unwrap();
     server.write("heavy.img", 400);
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
