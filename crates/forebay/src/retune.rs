@@ -33,7 +33,7 @@ pub struct Changes {
     pub writeback_interval: Option<Span>,
     /// Largest readahead window, pages: for handles that are opened or advised from now on.
     pub readahead_pages: Option<u64>,
-    /// 0 to 200: how strongly reclaim prefers anonymous pages to file pages.
+    /// 0 to 200: how willing reclaim is to take anonymous pages instead of file pages.
     pub swappiness: Option<u64>,
     /// The memory budget, at most that of the start. It is reached in the background;
     /// [`crate::Cache::set_memory`] does the same and waits until it is reached.

@@ -70,7 +70,7 @@ const KNOBS: [Knob<Changes>; 10] = [
     },
     Knob {
         name: "swappiness",
-        about: "How strongly reclaim prefers anonymous pages to file pages",
+        about: "How willing reclaim is to take anonymous pages instead of file pages",
         allowed: "0 to 200",
         slot: |it| Slot::Count(&mut it.swappiness),
     },
