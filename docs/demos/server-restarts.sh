@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# 64 MiB through a proxy to a block server that keeps writes in memory until they are flushed; the
-# server is killed and started anew; 1 MiB more, and a flush. Then the server's file is looked at:
-# once behind nbdkit's retry filter, once behind Forebay.
+# Writes 64 MiB through a proxy to a block server that keeps writes in memory until a flush. The
+# server is killed and started anew, then the client writes 1 MiB more and flushes. At the end the
+# server's file is compared: once with nbdkit's retry filter as the proxy, once with Forebay.
 #
 # usage: docs/demos/server-restarts.sh [FOREBAY]
 # FOREBAY is the program; without it, it is built. Needs nbdkit and qemu-io.
@@ -38,7 +38,7 @@ cleanup() {
 trap cleanup EXIT
 cd -- "$scratch"
 
-# Waits until somebody listens on a socket.
+# Waits until a server listens on a socket.
 await() {
   for _ in $(seq 200); do
     if [ -S "$1" ] && qemu-io -r -f raw "nbd+unix:///?socket=$scratch/$1" -c length >/dev/null 2>&1; then
@@ -50,7 +50,7 @@ await() {
   exit 1
 }
 
-# The server: what was not flushed is in its memory, and gone with it.
+# The server. Unflushed writes are in its memory, and are lost with it.
 start_server() {
   rm -f far.sock
   nbdkit -f -U far.sock --filter=cache file disk.img cache=writeback 2>>server.log &
@@ -58,7 +58,7 @@ start_server() {
   await far.sock
 }
 
-# Bytes of the 65 MiB that are not what was written.
+# Bytes of the 65 MiB that differ from those that were written.
 missing() {
   local first second
   first=$(dd if=disk.img bs=1M count=64 status=none | LC_ALL=C tr -d '\273' | wc -c)
@@ -89,7 +89,7 @@ run() {
   if grep -qi 'error\|failed' "$name.client"; then
     flushed=failed
   fi
-  # Right after the flush: what is not in the file now has no other place.
+  # This is right after the flush: bytes that are not in the file now are lost.
   end "$server" KILL
   end "$proxy" KILL
   server='' proxy=''

@@ -1,6 +1,6 @@
-//! Any bytes from a server: the client's handshake and its ear for replies accept or refuse them,
-//! give the same answer however the bytes are cut, and pass nothing on that lies outside of the
-//! request that it is for.
+//! Any bytes from a server: the client's handshake and its reader of replies accept or refuse them.
+//! They give the same result however the bytes are cut, and pass on nothing that lies outside of
+//! the request that it is for.
 #![no_main]
 
 use forebay_nbd::client::conversation::{Conversation, ConversationError, Event};
@@ -40,7 +40,7 @@ fn talk(input: &[u8], step: usize) -> Talk {
     (output, taken, end)
 }
 
-/// What was heard: bytes of the read, requests that ended, and why nothing more was.
+/// The result of replies: bytes of the read, requests that ended, and the error that ended all.
 type Heard = (Vec<u8>, Vec<(usize, Option<u32>)>, Result<(), ConversationError>);
 
 fn hear(is_structured: bool, input: &[u8], step: usize) -> Heard {

@@ -52,10 +52,10 @@ enum TypedCommand {
     /// mount: it first writes what is left, and shows how much that is. A second SIGINT gives up
     /// and reports what was not written.
     Mount(TypedMount),
-    /// Tell who waited in a running server, for what, and who is to blame
+    /// Show who waited in a running server, for what, and who is to blame
     ///
     /// Asks the server over its control socket, and prints a line for each caller and store, the
-    /// longest wait first: who waited, for how long, whose fault it was, and what would have
+    /// longest wait first: who waited, for how long, who is to blame, and what would have
     /// helped.
     Why(TypedWhy),
     /// Watch a running server: levels against limits, stores, and who waits

@@ -73,7 +73,7 @@ impl Controlled {
         (status, serde_json::from_str(&body).unwrap_or_default())
     }
 
-    /// Writes so much to an export that its writer has to wait.
+    /// Writes enough to an export that its writer has to wait.
     fn write(&self, export: &str, mib: u64) {
         write(&self.served.socket, export, mib);
     }
@@ -107,7 +107,7 @@ fn forebay(words: &[&str]) -> Command {
 /// The status and the body; an answer that was cut off has status 0.
 fn reply(stream: &mut impl Read) -> (u16, String) {
     let mut bytes = Vec::new();
-    // A server that lets go before it has read everything makes this an error, behind the answer.
+    // If a server disconnects before it has read everything, an error follows the answer.
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8(bytes).expect("the test set it up");
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
@@ -177,10 +177,10 @@ fn the_first_line_of_why_names_the_heavy_writer() {
     }
     heavy.join();
     let why = server.forebay(&["why", "--json"]);
-    let told: Value = serde_json::from_slice(&why.stdout).unwrap();
-    let first = &told["lines"][0];
-    assert_eq!(first["caller"]["name"], "heavy.img", "{told}");
-    assert_eq!(first["culprit"], Value::Null, "{told}");
+    let answer: Value = serde_json::from_slice(&why.stdout).unwrap();
+    let first = &answer["lines"][0];
+    assert_eq!(first["caller"]["name"], "heavy.img", "{answer}");
+    assert_eq!(first["culprit"], Value::Null, "{answer}");
     let why = text(&server.forebay(&["why"]).stdout);
     assert!(why.lines().nth(1).unwrap().contains("(heavy.img)"), "{why}");
 }
@@ -215,10 +215,10 @@ fn text_of(values: &[&Value]) -> String {
 #[test]
 fn knobs_are_set_at_once_all_or_none_and_refused_with_what_is_allowed() {
     let server = Controlled::start(&[]);
-    let (status, told) = server.set(r#"{"swappiness": 10, "store.0.max_ratio": 50}"#);
-    assert_eq!(status, 200, "{told}");
+    let (status, answer) = server.set(r#"{"swappiness": 10, "store.0.max_ratio": 50}"#);
+    assert_eq!(status, 200, "{answer}");
     assert_eq!(
-        told["changed"]["swappiness"],
+        answer["changed"]["swappiness"],
         json!({ "old": 60, "new": 10 })
     );
     for (knobs, status) in [
@@ -232,9 +232,9 @@ fn knobs_are_set_at_once_all_or_none_and_refused_with_what_is_allowed() {
         (r#"["swappiness"]"#, 400),
         ("", 400),
     ] {
-        let (found, told) = server.set(knobs);
-        assert_eq!(found, status, "{knobs}: {told}");
-        assert!(told["error"].is_string(), "{told}");
+        let (found, answer) = server.set(knobs);
+        assert_eq!(found, status, "{knobs}: {answer}");
+        assert!(answer["error"].is_string(), "{answer}");
     }
     assert_eq!(server.json("/state")["settings"]["swappiness"], 10);
     assert_eq!(server.json("/state")["times_tuned"], 1);
@@ -277,7 +277,7 @@ fn a_knob_that_is_set_while_the_server_ends_is_refused_or_changed() {
 }
 
 #[test]
-fn events_are_told_until_the_client_goes_and_a_set_is_one() {
+fn events_are_sent_until_the_client_goes_and_a_set_is_one() {
     let server = Controlled::start(&[]);
     let mut stream = UnixStream::connect(&server.socket).unwrap();
     stream.write_all(b"GET /events HTTP/1.1\r\n\r\n").unwrap();
@@ -298,7 +298,7 @@ fn clients_that_never_read_do_not_keep_others_out() {
     let server = Controlled::start(&[]);
     let connect = |request: &str| {
         let mut stream = UnixStream::connect(&server.socket).unwrap();
-        // A server that has let it go meanwhile is as good.
+        // It is as good if the server has disconnected it meanwhile.
         let _ = stream.write_all(request.as_bytes());
         stream
     };
@@ -317,11 +317,11 @@ fn clients_that_never_read_do_not_keep_others_out() {
 }
 
 #[test]
-fn a_listener_that_is_too_slow_is_told_how_many_events_it_lost() {
+fn a_listener_that_is_too_slow_learns_how_many_events_it_lost() {
     let server = Controlled::start(&[]);
     let mut stream = UnixStream::connect(&server.socket).unwrap();
     stream.write_all(b"GET /events HTTP/1.1\r\n\r\n").unwrap();
-    // The answer's head says that it listens.
+    // The head of the answer shows that it listens now.
     stream.read_exact(&mut [0; 1]).unwrap();
     server.write("heavy.img", 400);
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
@@ -359,10 +359,10 @@ fn tcp_tells_metrics_and_sets_nothing() {
     let body = r#"{"swappiness": 1}"#;
     let length = body.len();
     let set = format!("POST /set HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
-    let (status, told) = ask(&set);
+    let (status, answer) = ask(&set);
     assert!(
-        status == 403 && told.contains("control socket"),
-        "{status} {told}"
+        status == 403 && answer.contains("control socket"),
+        "{status} {answer}"
     );
     assert_eq!(server.json("/state")["settings"]["swappiness"], 60);
 }
@@ -384,11 +384,11 @@ fn refused(control: &Path) -> String {
 #[test]
 fn a_path_that_is_taken_or_too_long_ends_the_start_and_a_dead_socket_is_replaced() {
     let server = Controlled::start(&[]);
-    let told = refused(&server.socket);
-    assert!(told.contains("another server answers"), "{told}");
+    let answer = refused(&server.socket);
+    assert!(answer.contains("another server answers"), "{answer}");
     let long = server.folder.path().join("a".repeat(150));
-    let told = refused(&long);
-    assert!(told.contains("cannot listen on"), "{told}");
+    let answer = refused(&long);
+    assert!(answer.contains("cannot listen on"), "{answer}");
     let file = server.folder.path().join("heavy.img");
     assert!(refused(&file).contains("not a socket"));
     let dead = server.folder.path().join("dead");
@@ -426,12 +426,12 @@ fn commands_find_the_only_server_by_themselves_and_list_several() {
     let state: Value = serde_json::from_slice(&ask().stdout).unwrap();
     assert!(state["served"].as_str().unwrap().contains("a.s"), "{state}");
     let second = start("b");
-    let told = ask();
-    assert_eq!(told.status.code(), Some(2));
+    let answer = ask();
+    assert_eq!(answer.status.code(), Some(2));
     assert!(
-        text(&told.stderr).contains("2 servers answer"),
+        text(&answer.stderr).contains("2 servers answer"),
         "{}",
-        text(&told.stderr)
+        text(&answer.stderr)
     );
     first.end(0);
     second.end(0);

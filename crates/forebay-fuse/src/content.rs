@@ -147,7 +147,7 @@ impl Content {
             kernel_pages: Arc::default(),
             modified: AtomicBool::new(false),
             has_set_id: AtomicBool::new(stat.st_mode & PRIVILEGE_BITS != 0),
-            // Only the first write has to know, so an open does not ask.
+            // Only the first write needs this, so an open does not ask for it.
             is_capable: AtomicBool::new(true),
             owes_commit: Mutex::new(true),
             loss_told: AtomicBool::new(false),

@@ -82,9 +82,9 @@ impl Folder {
             let stat = rustix::fs::fstat(parent.as_fd())?;
             let held = self.hold(&inode)?;
             self.adopt(&held, &stat, Some((birth, OURS)), caller)?;
-            self.describe(&held).map(|told| {
+            self.describe(&held).map(|described| {
                 (
-                    told,
+                    described,
                     self.insert_file(used, flags & OFlags::RWMODE, caller.thread),
                 )
             })

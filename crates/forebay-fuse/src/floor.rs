@@ -63,7 +63,7 @@ struct Files {
     open: Mutex<Vec<Arc<OwnedFd>>>,
 }
 
-fn told(errno: Errno) -> fuser::Errno {
+fn reported(errno: Errno) -> fuser::Errno {
     fuser::Errno::from_i32(errno.raw_os_error())
 }
 
@@ -110,7 +110,7 @@ impl Filesystem for Files {
     fn lookup(&self, _request: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.find(name) {
             Ok(found) => reply.entry(&VALID, &found, GENERATION),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -123,7 +123,7 @@ impl Filesystem for Files {
     ) {
         match self.describe(id) {
             Ok(found) => reply.attr(&VALID, &found),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -131,7 +131,7 @@ impl Filesystem for Files {
         let name = lock(&self.names).get(&id.0).cloned().ok_or(Errno::NOENT);
         match name.and_then(|name| self.open(&name, OFlags::RDWR)) {
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -151,7 +151,7 @@ impl Filesystem for Files {
                 let flags = FopenFlags::FOPEN_DIRECT_IO;
                 reply.created(&VALID, &found, GENERATION, handle, flags);
             }
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -172,7 +172,7 @@ impl Filesystem for Files {
             .and_then(|file| rustix::io::pread(&*file, &mut buffer[..], offset_bytes));
         match read {
             Ok(length_bytes) => reply.data(&buffer[..length_bytes]),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -193,7 +193,7 @@ impl Filesystem for Files {
             .and_then(|file| rustix::io::pwrite(&*file, data, offset_bytes));
         match written {
             Ok(length_bytes) => reply.written(length_bytes as u32),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -219,7 +219,7 @@ impl Filesystem for Files {
         let file = self.file(handle);
         match file.and_then(|file| rustix::fs::fdatasync(&*file)) {
             Ok(()) => reply.ok(),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 }

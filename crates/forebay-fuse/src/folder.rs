@@ -88,8 +88,7 @@ impl Folder {
         self.inodes.get(id).ok_or(Errno::STALE)
     }
 
-    /// Drives `work` here as far as it gets without waiting, and leaves the rest to a task with the
-    /// name `name`.
+    /// Drives `work` here as far as it gets without waiting, and leaves the rest to a task `name`.
     pub(crate) fn begin(
         &self,
         name: &'static str,

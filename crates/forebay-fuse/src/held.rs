@@ -290,14 +290,14 @@ impl Folder {
     fn sync_side_by_side(&self, inodes: &[Arc<Inode>]) -> Vec<bool> {
         let syncs = inodes.iter().map(|inode| {
             let (content, outcome) = (inode.content.get(), Arc::new(Slot::new()));
-            let told = outcome.clone();
+            let reported = outcome.clone();
             self.rt.spawn("spare", async move {
                 // The cache reports a failure to the next sync of the file.
                 let is_synced = match content {
                     Some(content) => content.file.sync().await.is_ok(),
                     None => false,
                 };
-                told.set(is_synced);
+                reported.set(is_synced);
             });
             outcome
         });

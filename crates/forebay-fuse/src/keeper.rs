@@ -82,7 +82,7 @@ impl Keeper {
         if joins {
             work.line.push_back(Arc::downgrade(inode));
         }
-        // A wake-up for each close would cost more than what is done then.
+        // A wake-up for each close would cost more than the work of the keeper.
         let surplus = RETIRING.min(limits.closed_contents / 32);
         let mut has_news = work.line.len() > limits.closed_contents + surplus;
         if unsettled {

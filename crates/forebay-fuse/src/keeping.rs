@@ -52,8 +52,8 @@ impl Folder {
         }
     }
 
-    /// The next file to retire that has something left to write. Contents of those before it are
-    /// let go here: a file that was only read needs no task.
+    /// The next file to retire that has something left to write. This lets go of the contents of
+    /// files before it: a file that was only read needs no task.
     fn next_unsettled(&self) -> Option<Arc<Inode>> {
         loop {
             let inode = self.keeper.next_to_retire(self.limits)?;
@@ -191,7 +191,7 @@ mod tests {
     use crate::testing::TestFolder;
     use forebay_rt::block_on;
 
-    /// Neither a task nor a wait: the keeper has many of them to let go.
+    /// There is neither a task nor a wait, because the keeper lets go of many of them.
     #[test]
     fn a_closed_file_with_nothing_to_write_is_let_go_at_once() {
         let bench = TestFolder::new();

@@ -40,7 +40,7 @@ pub(crate) struct Requests {
     pub(crate) folder: Arc<Folder>,
 }
 
-fn told(errno: Errno) -> fuser::Errno {
+fn reported(errno: Errno) -> fuser::Errno {
     fuser::Errno::from_i32(errno.raw_os_error())
 }
 
@@ -63,7 +63,7 @@ fn child(parent: INodeNo, name: &OsStr) -> ChildName<'_> {
 fn answer_entry(reply: ReplyEntry, result: Result<fuser::FileAttr, Errno>) {
     match result {
         Ok(attributes) => reply.entry(&VALID, &attributes, GENERATION),
-        Err(errno) => reply.error(told(errno)),
+        Err(errno) => reply.error(reported(errno)),
     }
 }
 
@@ -71,7 +71,7 @@ fn answer_entry(reply: ReplyEntry, result: Result<fuser::FileAttr, Errno>) {
 fn answer_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
     match result {
         Ok(()) => reply.ok(),
-        Err(errno) => reply.error(told(errno)),
+        Err(errno) => reply.error(reported(errno)),
     }
 }
 
@@ -84,8 +84,8 @@ impl Requests {
         *self.folder.open_flags.get_or_init(FopenFlags::empty)
     }
 
-    /// The flags of a handle that was opened with `asked`. A close of one that only reads has
-    /// nothing to report and no time to take, so the kernel need not send it.
+    /// The flags of a handle that was opened with `asked`. The close of a handle that only reads
+    /// has nothing to report and no timestamp to update, so the kernel need not send it.
     fn open_flags_for(&self, asked: OpenFlags) -> FopenFlags {
         let access = OFlags::from_bits_retain(asked.0 as u32) & OFlags::RWMODE;
         if access == OFlags::RDONLY {
@@ -103,7 +103,7 @@ impl Requests {
         job: impl FnOnce(&Folder, &OpenFile) -> Result<(), Errno> + Send + 'static,
     ) {
         match self.file(handle) {
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
             Ok(open) => {
                 let folder = self.folder.clone();
                 self.folder.crew.run(move || {
@@ -169,7 +169,7 @@ impl Filesystem for Requests {
         let found = self.folder.held(id.0);
         match found.and_then(|held| self.folder.describe(&held)) {
             Ok(attributes) => reply.attr(&VALID, &attributes),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -205,14 +205,14 @@ impl Filesystem for Requests {
             .crew
             .run(move || match folder.change(id.0, changes, caller) {
                 Ok(attributes) => reply.attr(&VALID, &attributes),
-                Err(errno) => reply.error(told(errno)),
+                Err(errno) => reply.error(reported(errno)),
             });
     }
 
     fn readlink(&self, _request: &Request, id: INodeNo, reply: ReplyData) {
         match self.folder.read_link(id.0) {
             Ok(target) => reply.data(&target),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -302,7 +302,7 @@ impl Filesystem for Requests {
     fn open(&self, request: &Request, id: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.folder.open(id.0, flags.0, request.pid()) {
             Ok(handle) => reply.opened(FileHandle(handle), self.open_flags_for(flags)),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -325,7 +325,7 @@ impl Filesystem for Requests {
                 let (handle, flags) = (FileHandle(handle), self.open_flags());
                 reply.created(&VALID, &attributes, GENERATION, handle, flags);
             }
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -342,7 +342,7 @@ impl Filesystem for Requests {
     ) {
         let open = match self.file(handle) {
             Ok(open) => open,
-            Err(errno) => return reply.error(told(errno)),
+            Err(errno) => return reply.error(reported(errno)),
         };
         if lock_owner.is_none() {
             // Reads by programs name an owner of locks, so this one is for a page that the kernel
@@ -375,10 +375,10 @@ impl Filesystem for Requests {
     ) {
         let open = match self.file(handle) {
             Ok(open) => open,
-            Err(errno) => return reply.error(told(errno)),
+            Err(errno) => return reply.error(reported(errno)),
         };
         let Some(inside) = self.folder.change_gate.enter() else {
-            return reply.error(told(Errno::SHUTDOWN));
+            return reply.error(reported(Errno::SHUTDOWN));
         };
         let drops_privileges = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let is_returned = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
@@ -386,7 +386,7 @@ impl Filesystem for Requests {
         // What lies past the largest length is not written, as below.
         let fitting = match self.folder.fitting(&open.used, offset_bytes, data.len()) {
             Ok(fitting) => fitting,
-            Err(errno) => return reply.error(told(errno)),
+            Err(errno) => return reply.error(reported(errno)),
         };
         let data = &data[..fitting];
         let job = move |data: &[u8]| {
@@ -395,7 +395,7 @@ impl Filesystem for Requests {
                 drop(inside);
                 match written {
                     Ok(()) => reply.written(length_bytes),
-                    Err(errno) => reply.error(told(errno)),
+                    Err(errno) => reply.error(reported(errno)),
                 }
             };
             if is_returned {
@@ -470,7 +470,7 @@ impl Filesystem for Requests {
                 let handle = self.folder.handles.insert(handle);
                 reply.opened(FileHandle(handle), FopenFlags::empty());
             }
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -483,7 +483,7 @@ impl Filesystem for Requests {
         mut reply: ReplyDirectory,
     ) {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(told(Errno::BADF));
+            return reply.error(reported(Errno::BADF));
         };
         let walked = directory.walk(offset, |entry| {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
@@ -493,7 +493,7 @@ impl Filesystem for Requests {
         });
         match walked {
             Ok(()) => reply.ok(),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -506,7 +506,7 @@ impl Filesystem for Requests {
         mut reply: ReplyDirectoryPlus,
     ) {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(told(Errno::BADF));
+            return reply.error(reported(Errno::BADF));
         };
         let walked = directory.walk(offset, |entry| {
             let bytes = entry.file_name().to_bytes();
@@ -532,7 +532,7 @@ impl Filesystem for Requests {
         });
         match walked {
             Ok(()) => reply.ok(),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -557,7 +557,7 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let Some(directory) = self.folder.handles.directory(handle.0) else {
-            return reply.error(told(Errno::BADF));
+            return reply.error(reported(Errno::BADF));
         };
         self.folder
             .crew
@@ -577,7 +577,7 @@ impl Filesystem for Requests {
                 room.f_namemax as u32,
                 room.f_frsize as u32,
             ),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -609,7 +609,7 @@ impl Filesystem for Requests {
         match self.folder.attribute(id.0, name, size_bytes as usize) {
             Ok(AttributeAnswer::Length(length_bytes)) => reply.size(length_bytes),
             Ok(AttributeAnswer::Value(value)) => reply.data(&value),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -617,7 +617,7 @@ impl Filesystem for Requests {
         match self.folder.attribute_names(id.0, size_bytes as usize) {
             Ok(AttributeAnswer::Length(length_bytes)) => reply.size(length_bytes),
             Ok(AttributeAnswer::Value(names)) => reply.data(&names),
-            Err(errno) => reply.error(told(errno)),
+            Err(errno) => reply.error(reported(errno)),
         }
     }
 
@@ -636,11 +636,11 @@ impl Filesystem for Requests {
         reply: ReplyEmpty,
     ) {
         let Some(inside) = self.folder.change_gate.enter() else {
-            return reply.error(told(Errno::SHUTDOWN));
+            return reply.error(reported(Errno::SHUTDOWN));
         };
         let open = match self.file(handle) {
             Ok(open) => open,
-            Err(errno) => return reply.error(told(errno)),
+            Err(errno) => return reply.error(reported(errno)),
         };
         let folder = self.folder.clone();
         self.folder.crew.run(move || {
@@ -669,17 +669,17 @@ impl Filesystem for Requests {
         let sought = match whence {
             SEEK_DATA => Sought::Data,
             SEEK_HOLE => Sought::Hole,
-            _ => return reply.error(told(Errno::INVAL)),
+            _ => return reply.error(reported(Errno::INVAL)),
         };
         let (Ok(open), Ok(offset_bytes)) = (self.file(handle), u64::try_from(offset_bytes)) else {
-            return reply.error(told(Errno::BADF));
+            return reply.error(reported(Errno::BADF));
         };
         let folder = self.folder.clone();
         self.folder
             .crew
             .run(move || match folder.seek(&open, offset_bytes, sought) {
                 Ok(offset_bytes) => reply.offset(offset_bytes as i64),
-                Err(errno) => reply.error(told(errno)),
+                Err(errno) => reply.error(reported(errno)),
             });
     }
 }

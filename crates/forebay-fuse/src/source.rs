@@ -131,15 +131,15 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    fn of(told: &Statx) -> Identity {
-        let mask = StatxFlags::from_bits_retain(told.stx_mask);
-        let born = (told.stx_btime.tv_sec, told.stx_btime.tv_nsec);
+    fn of(found: &Statx) -> Identity {
+        let mask = StatxFlags::from_bits_retain(found.stx_mask);
+        let born = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
         Identity {
             place: (
-                makedev(told.stx_dev_major, told.stx_dev_minor),
-                told.stx_ino,
+                makedev(found.stx_dev_major, found.stx_dev_minor),
+                found.stx_ino,
             ),
-            kind: FileType::from_raw_mode(u32::from(told.stx_mode)),
+            kind: FileType::from_raw_mode(u32::from(found.stx_mode)),
             born: mask.contains(StatxFlags::BTIME).then_some(born),
         }
     }
@@ -151,41 +151,41 @@ const IDENTIFYING: StatxFlags = StatxFlags::TYPE
 
 /// What distinguishes the file `fd` from others.
 pub(crate) fn identity_of(fd: impl AsFd) -> Result<Identity, Errno> {
-    let told = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, IDENTIFYING)?;
-    Ok(Identity::of(&told))
+    let found = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, IDENTIFYING)?;
+    Ok(Identity::of(&found))
 }
 
 /// The identity and the attributes of the file `name` in `parent`, without a descriptor. One call
 /// reports both, so they are those of the same file even if others replace it meanwhile.
 pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Identity, Stat), Errno> {
     let wanted = IDENTIFYING.union(StatxFlags::BASIC_STATS);
-    let told = rustix::fs::statx(parent, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
-    Ok((Identity::of(&told), stat_of(&told)?))
+    let found = rustix::fs::statx(parent, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+    Ok((Identity::of(&found), stat_of(&found)?))
 }
 
-/// What `told` says, as `stat` would say it.
-fn stat_of(told: &Statx) -> Result<Stat, Errno> {
+/// `found` in the form of `stat`.
+fn stat_of(found: &Statx) -> Result<Stat, Errno> {
     /// Only the system makes one of these; every field is replaced.
     static BLANK: OnceLock<Stat> = OnceLock::new();
     let known = BLANK.get().copied();
     let blank = known.map_or_else(|| rustix::fs::stat("/"), Ok)?;
     let mut stat = *BLANK.get_or_init(|| blank);
-    stat.st_dev = makedev(told.stx_dev_major, told.stx_dev_minor);
-    stat.st_ino = told.stx_ino;
-    stat.st_nlink = told.stx_nlink.into();
-    stat.st_mode = u32::from(told.stx_mode);
-    stat.st_uid = told.stx_uid;
-    stat.st_gid = told.stx_gid;
-    stat.st_rdev = makedev(told.stx_rdev_major, told.stx_rdev_minor);
-    stat.st_size = told.stx_size as _;
-    stat.st_blksize = told.stx_blksize.into();
-    stat.st_blocks = told.stx_blocks as _;
-    stat.st_atime = told.stx_atime.tv_sec;
-    stat.st_atime_nsec = told.stx_atime.tv_nsec.into();
-    stat.st_mtime = told.stx_mtime.tv_sec;
-    stat.st_mtime_nsec = told.stx_mtime.tv_nsec.into();
-    stat.st_ctime = told.stx_ctime.tv_sec;
-    stat.st_ctime_nsec = told.stx_ctime.tv_nsec.into();
+    stat.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor);
+    stat.st_ino = found.stx_ino;
+    stat.st_nlink = found.stx_nlink.into();
+    stat.st_mode = u32::from(found.stx_mode);
+    stat.st_uid = found.stx_uid;
+    stat.st_gid = found.stx_gid;
+    stat.st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor);
+    stat.st_size = found.stx_size as _;
+    stat.st_blksize = found.stx_blksize.into();
+    stat.st_blocks = found.stx_blocks as _;
+    stat.st_atime = found.stx_atime.tv_sec;
+    stat.st_atime_nsec = found.stx_atime.tv_nsec.into();
+    stat.st_mtime = found.stx_mtime.tv_sec;
+    stat.st_mtime_nsec = found.stx_mtime.tv_nsec.into();
+    stat.st_ctime = found.stx_ctime.tv_sec;
+    stat.st_ctime_nsec = found.stx_ctime.tv_nsec.into();
     Ok(stat)
 }
 

@@ -2,9 +2,9 @@
 //! the check of the mutations builds again and again.
 //!
 //! `cargo run --release -p forebay-lab --example swarm -- 0 2000` runs the seeds below 2000 and
-//! ends with status 1 at the first violation, or at the so-manyth if a third number says so. With
-//! the word `worlds` only those worlds are played that seeds have beside their runs: for shares,
-//! control loops and reclaim.
+//! ends with status 1 at the first violation. A third number N lets it go on to the Nth violation.
+//! With the word `worlds` it plays only the worlds that seeds have in addition to their runs: for
+//! shares, control loops and reclaim.
 
 use forebay_lab::swarm::{Campaign, Reduction, run_worlds};
 use std::process::ExitCode;

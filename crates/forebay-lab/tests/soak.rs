@@ -1,9 +1,9 @@
 //! Real time beside virtual time: the same scenes on threads and in simulation.
 //!
-//! The machine that runs this may be busy, so only what a busy machine leaves alone is asserted. A
-//! store takes at most 16 MB/s, which needs a hundredth of a processor, and computes when it is
-//! free instead of looking at a timer, so a late thread costs no rate. `forebay lab soak` measures
-//! for longer and compares more closely.
+//! The machine that runs this may be busy, so only figures that do not depend on this are asserted.
+//! A store takes at most 16 MB/s, which needs a hundredth of a processor. It computes when it is
+//! free instead of waiting for a timer, so a late thread does not slow it down. `forebay lab soak`
+//! measures for longer and compares more closely.
 
 use forebay_base::Span;
 use forebay_base::sync::{Mutex, lock};
@@ -16,13 +16,14 @@ use std::sync::Arc;
 const WARM_UP: Span = Span::from_secs(3);
 const WINDOW: Span = Span::from_secs(6);
 
-/// A real figure lies between these parts of the virtual one. On an idle machine all are within a
-/// twentieth. A store that is never idle keeps its rate, and so do its writers together.
+/// A real figure must lie between these parts of the virtual one. On an idle machine all figures
+/// are within a twentieth. A store that is never idle keeps its rate, and so do its writers
+/// together.
 const RATES: (f64, f64) = (0.8, 1.2);
 /// A level depends on how soon the thread of a writer runs after its pause, and so does which of
 /// 100 writers is the slowest.
 const LEVELS: (f64, f64) = (0.6, 1.4);
-/// A light writer loses what its thread waits for a processor after each of its rests.
+/// A light writer loses the time that its thread waits for a processor after each of its rests.
 const LIGHT: (f64, f64) = (0.4, 1.2);
 /// Each sync waits for several threads one after the other. On a busy machine this takes most of
 /// the time, so only the oracles are asked.

@@ -1,9 +1,9 @@
-//! Whom a caller has waited for.
+//! Who or what made a caller wait.
 //!
 //! # Question
 //!
-//! A caller waited, and it is known how long for what. Who or what has to change so that it waits
-//! less?
+//! A caller waited, and it is known for how long and for which causes. Who or what has to change so
+//! that it waits less?
 //!
 //! # Inputs and output
 //!
@@ -25,47 +25,47 @@
 //! # Formula
 //!
 //! ```text
-//! cause of a pause = failed pages     if they are more than half of what is dirty
+//! cause of a pause = failed pages     if they are more than half of the dirty pages
 //!                    silent store     if the store has requests and answers none
 //!                    unmeasured store if its rate is not known yet
-//!                    another's dirty  if own < dirty / 4, and at the limit or own rate <= fair
+//!                    others' pages    if own < dirty / 4, and at the limit or own rate <= fair
 //!                    own rate         otherwise
 //!
-//! paused   = own rate + another's dirty + along
+//! paused   = own rate + others' pages + another call's pause
 //! store    = silent store
 //!            + paused * (before - now) / before           if the rate is half of before, or less
 //! limit    = (paused - store) * (before - now) / before   if the limit is half, or less
-//! own, another's = what is left, in the ratio of the first two causes
-//! memory   = what waited for frames, and limit, if the memory is half of that before, or less
-//! first, second  = the two suspects with most of the time
+//! own, others'   = the rest of paused, in the ratio of the first two causes
+//! memory   = waits for frames, and limit, if the memory is half of that before, or less
+//! first, second  = the two suspects with the most time
 //! is clear = first > 2 * second
 //!
-//! saved by twice the memory      = min(paused, limit / store rate) + what waited for frames
+//! saved by twice the memory      = min(paused, limit / store rate) + waits for frames
 //! saved by twice the store rate  = min(paused, elapsed / 2)
 //! helps    = saved >= waited / 10
 //! ```
 //!
 //! # Conditions
 //!
-//! 1. What all suspects are blamed for is what was waited.
+//! 1. The times that all suspects are blamed for add up to the time that was waited.
 //! 2. The verdict is clear only if no other suspect has half as much as the first.
 //! 3. A store that answers as fast as before, and a limit that is as high, are not suspected.
-//! 4. The slower a store became, the more it is blamed for, and the same of a limit.
-//! 5. Nothing saves more than was waited.
-//! 6. A writer with a quarter or more of what is dirty is never stopped by another's pages.
+//! 4. The slower a store became, the more time it is blamed for; the same holds for a limit.
+//! 5. Nothing saves more time than was waited.
+//! 6. Others' pages are never the cause if the writer has a quarter or more of the dirty pages.
 //!
 //! # Picture
 //!
 #![doc = include_str!("../../../docs/laws/blame.svg")]
 //!
-//! The parts of 1000 ms of pauses as the rate of the store falls from what it was: the writer's
-//! own, and the store's.
+//! The parts of 1000 ms of pauses, as the rate of the store falls from its rate a minute ago: the
+//! part of the writer itself, and the part of the store.
 //!
 //! # Example
 //!
 //! A client wrote for 60 s and paused for 38.9 s of them. The store takes 7 629 pages a second
 //! (29.8 MiB), as it did before, and 12 800 pages (50 MiB) may be dirty. Twice the memory would
-//! take 1.7 s off once, and a store that is twice as fast 30 s.
+//! save 1.7 s, once; a store that is twice as fast would save 30 s.
 //!
 //! ```
 //! use forebay_law::blame::{BlameInputs, Cause, Suspect, blame, savings};
@@ -88,27 +88,29 @@
 //!
 //! # Why not the simpler one
 //!
-//! The cause with most of the time is not yet a culprit: every pause looks like the writer's own
-//! rate, also when the store has become slow or a limit was turned down. Blame by shares of the
-//! dirty pages alone would accuse the writer with most pages even if all others write as fast as it
-//! does. So the time is divided: first what would not have been waited with the store and the limit
-//! of a minute ago, then the rest by what was measured at each pause.
+//! The cause with the most time is not always to blame: every pause looks like the writer's own
+//! rate, even if the store has become slow or a limit was turned down. Blame by shares of the dirty
+//! pages alone would accuse the writer with the most pages, even if all others write as fast as it
+//! does. So the time is divided. The first part is the time that the caller would not have waited
+//! with the store and the limit of a minute ago. The rest is divided by the cause that was measured
+//! at each pause.
 //!
 //! # Edges
 //!
-//! Nothing waited is a verdict of 0 us, and it is not clear. A store whose rate is not known is not
-//! suspected, and no memory is said to help. What waited along with another call of the same caller
-//! counts as that call does. A store of a few samples may look slower than it is: it has to be half
-//! as fast as before at least. A part is rounded down, and the rest keeps the difference.
+//! If nothing waited, the verdict has 0 us and is not clear. A store whose rate is not known is not
+//! suspected, and the law does not say that more memory would help. A call that waited for the
+//! pause of another call of the same caller counts as that call does. A store with few samples may
+//! look slower than it is, so it is suspected only at half of its rate before, or less. A part is
+//! rounded down, and the rest keeps the difference.
 //!
 //! # Lineage
 //!
-//! New here. The kernel's tracepoints have the inputs, and leave the verdict to their reader.
+//! New here. The kernel's tracepoints have the inputs and leave the verdict to the reader.
 
 /// What a call waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// A pause, because the writer dirties more than its part of what the store takes.
+    /// A pause, because the writer dirties more than its part of the store's rate.
     OwnRate,
     /// A pause, because of pages that others dirtied.
     OthersDirty,
@@ -118,9 +120,9 @@ pub enum Cause {
     SilentStore,
     /// A pause, because of pages that cannot be written.
     FailedPages,
-    /// Another call of the same handle that pauses for both.
+    /// The pause of another call of the same handle, which pauses for both.
     Along,
-    /// A frame, with nothing left to try.
+    /// A frame, when there is nothing left to try.
     NoFrames,
     /// Pages whose write had to end before reclaim could free them.
     ReclaimWriteback,
@@ -134,7 +136,7 @@ pub enum Cause {
     DirectReclaim,
     /// Room to note which pages are dirty.
     DirtyBlocks,
-    /// A page that the store was asked for.
+    /// A read of a page from the store.
     StoreRead,
     /// A page that a guard or another call holds.
     PageHeld,
@@ -179,11 +181,11 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Cause::OwnRate => "own rate",
-            Cause::OthersDirty => "another's dirty",
+            Cause::OthersDirty => "others' dirty pages",
             Cause::Unmeasured => "unmeasured store",
             Cause::SilentStore => "silent store",
             Cause::FailedPages => "failed pages",
-            Cause::Along => "along with another call",
+            Cause::Along => "another call's pause",
             Cause::NoFrames => "no frames",
             Cause::ReclaimWriteback => "reclaim: writeback",
             Cause::ReclaimIsolated => "reclaim: isolated",
@@ -200,7 +202,7 @@ impl Cause {
         }
     }
 
-    /// Whom it accuses if nothing else is known.
+    /// The suspect that it accuses if nothing else is known.
     fn suspect(self) -> Suspect {
         match self {
             Cause::OwnRate => Suspect::OwnRate,
@@ -232,9 +234,9 @@ pub enum Suspect {
     /// The caller itself: it writes more than its part of what the store takes.
     #[default]
     OwnRate,
-    /// Another caller, who has most of what is dirty.
+    /// Other callers, which have most of the dirty pages.
     OthersDirty,
-    /// The store: it stands still, or takes half of what it took a minute ago, or less.
+    /// The store: it stands still, or its rate is half of that of a minute ago, or less.
     Store,
     /// A limit that was turned down.
     Limit,
@@ -244,15 +246,15 @@ pub enum Suspect {
     Unmeasured,
     /// Pages that a store refuses.
     FailedPages,
-    /// Another call of the same handle.
+    /// The pause of another call of the same handle.
     Along,
     /// Reclaim: the memory is too small for its use.
     Reclaim,
     /// Reads that the store had to answer.
     StoreRead,
-    /// Whoever held a page.
+    /// The guard or call that held a page.
     PageHeld,
-    /// What was dirty before a sync.
+    /// Writes that a sync had to wait for.
     Sync,
     /// The store's commit.
     Commit,
@@ -286,13 +288,13 @@ impl Suspect {
     pub fn name(self) -> &'static str {
         match self {
             Suspect::OwnRate => "its own rate",
-            Suspect::OthersDirty => "another's dirty",
+            Suspect::OthersDirty => "others' dirty pages",
             Suspect::Store => "slow store",
             Suspect::Limit => "a lower limit",
             Suspect::Memory => "less memory",
             Suspect::Unmeasured => "unmeasured store",
             Suspect::FailedPages => "failed pages",
-            Suspect::Along => "along with another call",
+            Suspect::Along => "another call's pause",
             Suspect::Reclaim => "reclaim",
             Suspect::StoreRead => "read from store",
             Suspect::PageHeld => "page held",
@@ -303,14 +305,14 @@ impl Suspect {
     }
 }
 
-/// What is known when a writer is about to pause.
+/// The facts about a writer that is about to pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseFacts {
-    /// Pages that the writer has dirtied lately and that are dirty still, about.
+    /// Estimate of the pages that the writer has dirtied lately and that are still dirty.
     pub own_pages: u64,
     /// All dirty pages, and those under writeback.
     pub dirty_pages: u64,
-    /// Those of them whose last write failed.
+    /// The dirty pages whose last write failed.
     pub failed_pages: u64,
     /// Whether the store has requests and answers none.
     pub is_store_silent: bool,
@@ -318,13 +320,13 @@ pub struct PauseFacts {
     pub is_unmeasured: bool,
     /// Whether nothing may be dirtied at all.
     pub is_at_hard_limit: bool,
-    /// What the writer dirties, pages/s.
+    /// The rate at which the writer dirties pages, pages/s.
     pub own_pages_per_s: u64,
     /// The base rate of the store for one writer, pages/s.
     pub fair_pages_per_s: u64,
 }
 
-/// A writer with less than this part of what is dirty may be stopped by others.
+/// Others may stop a writer that has less than one part in this many of the dirty pages.
 const SMALL_PART: u64 = 4;
 
 /// Why a writer pauses.
@@ -347,14 +349,14 @@ pub fn cause_of_pause(facts: &PauseFacts) -> Cause {
     }
 }
 
-/// What a verdict on one caller and one store is made of.
+/// The inputs of a verdict on one caller and one store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlameInputs {
     /// How long the caller waited, by the number of the cause, us.
     pub waited_us: [u64; CAUSES],
-    /// The window in which it did, us.
+    /// The window in which it waited, us.
     pub elapsed_us: u64,
-    /// What the store takes, pages/s; 0: not known.
+    /// The rate of the store, pages/s; 0: not known.
     pub store_pages_per_s: u64,
     /// The same a minute ago.
     pub store_pages_per_s_before: u64,
@@ -369,7 +371,7 @@ pub struct BlameInputs {
 }
 
 impl BlameInputs {
-    /// All that was waited, us.
+    /// The sum of all waits, us.
     pub fn all_us(&self) -> u64 {
         self.waited_us
             .iter()
@@ -380,14 +382,14 @@ impl BlameInputs {
         self.waited_us[cause as usize]
     }
 
-    /// What was waited in pauses, us.
+    /// The sum of the pauses, us.
     fn paused_us(&self) -> u64 {
         [Cause::OwnRate, Cause::OthersDirty, Cause::Along]
             .iter()
             .fold(0, |sum: u64, cause| sum.saturating_add(self.of(*cause)))
     }
 
-    /// What was waited for frames, us.
+    /// The sum of the waits for frames, us.
     fn frames_us(&self) -> u64 {
         let of_reclaim = Cause::ALL
             .iter()
@@ -396,7 +398,7 @@ impl BlameInputs {
     }
 }
 
-/// How much each suspect is blamed for, us, by its number.
+/// The time that each suspect is blamed for, us, by the number of the suspect.
 pub fn shares_us(inputs: &BlameInputs) -> [u64; SUSPECTS] {
     let mut shares = [0_u64; SUSPECTS];
     let mut add = |suspect: Suspect, us: u64| {
@@ -441,28 +443,28 @@ pub fn shares_us(inputs: &BlameInputs) -> [u64; SUSPECTS] {
     shares
 }
 
-/// Who is blamed, and who comes next.
+/// The two suspects that are blamed for the most time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// The suspect with most of the time.
+    /// The suspect with the most time.
     pub first: Suspect,
     /// Its time, us.
     pub first_us: u64,
-    /// The one with most of the rest.
+    /// The suspect with the second most time.
     pub second: Suspect,
     /// Its time, us; 0 if there is none.
     pub second_us: u64,
 }
 
 impl Verdict {
-    /// Whether the first has to answer for more than twice as much as any other. If not, it is
+    /// Whether the first is blamed for more than twice as much time as any other. If not, it is
     /// unclear who is to blame.
     pub fn is_clear(&self) -> bool {
         self.first_us > self.second_us.saturating_mul(2)
     }
 }
 
-/// Who has to change so that a caller waits less.
+/// Who or what has to change so that a caller waits less.
 pub fn blame(inputs: &BlameInputs) -> Verdict {
     let shares = shares_us(inputs);
     let mut verdict = Verdict::default();
@@ -481,15 +483,15 @@ pub fn blame(inputs: &BlameInputs) -> Verdict {
 /// How much less a caller would have waited if one input were another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Savings {
-    /// What it waited, us.
+    /// The time that it waited, us.
     pub waited_us: u64,
     /// Saved by twice the memory, us.
     pub twice_the_memory_us: u64,
-    /// Saved by a store that is twice as fast, or by half as much to write, us.
+    /// Saved by a store that is twice as fast, or by half as many writes, us.
     pub twice_the_store_us: u64,
 }
 
-/// Something helps if it saves at least this part of the wait.
+/// A change helps if it saves at least one part in this many of the wait.
 const HELPING_PART: u64 = 10;
 
 impl Savings {
@@ -504,10 +506,10 @@ impl Savings {
     }
 }
 
-/// What would have helped.
+/// How much time each change would have saved.
 pub fn savings(inputs: &BlameInputs) -> Savings {
     let paused = inputs.paused_us();
-    // Twice the memory takes as much more, once; then it is as full as before.
+    // Twice the memory takes that many more pages, once; then it is as full as before.
     let rate = inputs.store_pages_per_s;
     let room_us = (u128::from(inputs.limit_pages) * 1_000_000)
         .checked_div(u128::from(rate))
@@ -519,7 +521,8 @@ pub fn savings(inputs: &BlameInputs) -> Savings {
             .min(room_us)
             .saturating_add(inputs.frames_us())
             .min(waited_us),
-        // The same pages are taken in half of the time; what the caller did in between stays.
+        // The store takes the same pages in half of the time. The caller's own work takes as long
+        // as before.
         twice_the_store_us: paused.min(inputs.elapsed_us / 2),
     }
 }
@@ -533,7 +536,7 @@ fn is_halved(now: u64, before: u64) -> bool {
     now > 0 && now <= before / 2
 }
 
-/// The part of `us` that was not waited if `now` were still `before`.
+/// The part of `us` that the caller would not have waited if `now` were still `before`.
 fn lost_part(us: u64, now: u64, before: u64) -> u64 {
     if is_halved(now, before) {
         part(us, before - now, before)

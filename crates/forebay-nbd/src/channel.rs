@@ -150,7 +150,7 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Tells the client that nothing more will come.
+    /// Closes the sending side: nothing more will come.
     pub(crate) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();

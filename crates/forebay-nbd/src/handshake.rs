@@ -17,7 +17,7 @@ pub const OPTION_LIMIT_BYTES: usize = 32 << 10;
 /// Longest name that the protocol allows.
 pub const NAME_LIMIT_BYTES: usize = 4096;
 
-/// What the server tells a client about an export.
+/// The facts about an export that the server sends to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportFacts {
     /// Its name.

@@ -65,7 +65,7 @@ struct Present {
     stamps: [Option<Stamp>; 3],
 }
 
-/// Tells whether a file is still the one that was read.
+/// Shows whether a file is still the one that was read.
 type Stamp = (u64, u64, i64, i64);
 
 impl fmt::Debug for TlsCredentials {

@@ -1,4 +1,4 @@
-//! The client before servers that nobody here wrote: the contract of stores, faults, restarts.
+//! The client with servers of other projects: the contract of stores, faults, restarts.
 
 #[path = "client/far.rs"]
 mod far;
@@ -112,7 +112,7 @@ fn the_contract_of_stores_holds() {
             past.iter().all(|&byte| byte == 0),
             "{name}: far past the end"
         );
-        // 4: what is refused changes nothing, and the next one succeeds.
+        // 4: a refused request changes nothing, and the next one succeeds.
         let outside = driver.write(OBJECT, 8 * MIB - PAGE, &pattern(4, 2 * PAGE_BYTES));
         assert_eq!(outside, Err(Failure::OutOfRange), "{name}");
         assert_eq!(driver.order(IoKind::Commit, OBJECT, 0, 0), Ok(()), "{name}");
@@ -214,7 +214,7 @@ fn an_error_of_the_server_is_the_error_of_its_request() {
     assert!(written.iter().chain(&read).all(|&count| count > 10));
 }
 
-/// Without a cache above: what a commit says before and after a restart.
+/// The result of a commit before and after a restart, without a cache above.
 #[test]
 fn a_commit_after_a_restart_asks_for_the_writes_again_once() {
     let Some(mut far) = Far::lossy(8 * MIB) else {
@@ -365,7 +365,7 @@ fn a_server_that_comes_back_as_another_one_is_refused_and_not_written_to() {
     far.make_image(8 * MIB);
     far.change(&lossy);
     far.begin();
-    // The back-off may be at its longest, which is more than a request waits here.
+    // The back-off may be at its longest, which is longer than a request waits here.
     let mut tries = 0;
     while driver.write(OBJECT, 0, &[9; 4096]).is_err() {
         tries += 1;

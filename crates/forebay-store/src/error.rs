@@ -21,8 +21,8 @@ pub enum Failure {
     /// The store gave no answer in time; what became of the range is not known.
     NoAnswer,
     /// Of a commit: the store started anew, and may have forgotten writes that it had finished and
-    /// not made durable. Only a store that is [`crate::Durability::Unstable`] says so. Whoever kept
-    /// those writes writes them again, and nothing is lost.
+    /// not made durable. Only a store that is [`crate::Durability::Unstable`] reports this. A
+    /// caller that kept those writes repeats them, and nothing is lost.
     Forgotten,
 }
 

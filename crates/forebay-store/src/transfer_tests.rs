@@ -65,40 +65,40 @@ fn durable_write(folder: &tempfile::TempDir, direct: bool) -> (Transfer, Arc<How
         offset_bytes: 0,
         length_bytes: 4096,
     };
-    let told = Arc::new(HowDurable::default());
-    let io = Io::new(request, leaked_pages(1), told.clone(), 0).durable();
+    let ending = Arc::new(HowDurable::default());
+    let io = Io::new(request, leaked_pages(1), ending.clone(), 0).durable();
     let transfer = Addressed::look_up(io, &files)
         .and_then(Transfer::start)
         .expect("there is something to write");
-    (transfer.or_durable(), told)
+    (transfer.or_durable(), ending)
 }
 
-fn how_durable(told: &HowDurable) -> bool {
-    forebay_rt::block_on(told.0.take())
+fn how_durable(ending: &HowDurable) -> bool {
+    forebay_rt::block_on(ending.0.take())
 }
 
 #[test]
 fn a_write_past_the_kernels_cache_is_durable_if_it_is_wanted() {
     let folder = tempfile::tempdir().expect("a folder for the test");
-    let (buffered, told) = durable_write(&folder, false);
+    let (buffered, ending) = durable_write(&folder, false);
     assert!(!buffered.is_durable(), "it may hear of others' failures");
     buffered.finish(Ok(()));
-    assert!(!how_durable(&told));
-    let (mut direct, told) = durable_write(&folder, true);
+    assert!(!how_durable(&ending));
+    let (mut direct, ending) = durable_write(&folder, true);
     if !direct.direct {
         return direct.finish(Ok(()));
     }
     assert!(direct.is_durable());
     assert_eq!(direct.advance(Ok(4096)), Step::Done(Ok(())));
     direct.finish(Ok(()));
-    assert!(how_durable(&told));
+    assert!(how_durable(&ending));
 }
 
 #[test]
 fn a_write_that_cannot_be_made_durable_is_made_and_its_commits_fail() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     for (errno, stays) in [(Errno::OPNOTSUPP, false), (Errno::IO, true)] {
-        let (mut transfer, told) = durable_write(&folder, true);
+        let (mut transfer, ending) = durable_write(&folder, true);
         if !transfer.direct {
             return transfer.finish(Ok(()));
         }
@@ -107,7 +107,7 @@ fn a_write_that_cannot_be_made_durable_is_made_and_its_commits_fail() {
         assert_eq!(transfer.advance(Ok(4096)), Step::Done(Ok(())));
         let file = transfer.file.clone();
         transfer.finish(Ok(()));
-        assert!(!how_durable(&told));
+        assert!(!how_durable(&ending));
         assert_eq!(file.commits().failure().is_some(), stays, "{errno}");
     }
 }
@@ -115,11 +115,11 @@ fn a_write_that_cannot_be_made_durable_is_made_and_its_commits_fail() {
 #[test]
 fn invariant_c1_no_write_is_called_durable_once_a_commit_has_failed() {
     let folder = tempfile::tempdir().expect("a folder for the test");
-    let (transfer, told) = durable_write(&folder, true);
+    let (transfer, ending) = durable_write(&folder, true);
     let failure = Failure::from_errno(Errno::IO.raw_os_error());
     transfer.file.commits().note_failure(failure);
     transfer.finish(Ok(()));
-    assert!(!how_durable(&told));
+    assert!(!how_durable(&ending));
 }
 
 #[test]

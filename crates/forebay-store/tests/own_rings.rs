@@ -144,11 +144,11 @@ fn another_thread_hears_of_a_request_while_its_thread_waits_for_something_else()
     for round in 0..ROUNDS {
         let (driver, object) = (bench.driver.clone(), bench.object);
         let (begun, over) = (Arc::new(Slot::new()), Arc::new(Slot::new()));
-        let (tells, waits) = (begun.clone(), over.clone());
+        let (finish, waits) = (begun.clone(), over.clone());
         let joiner = thread::spawn("waits for another", move || {
             block_on(async {
                 let token = driver.submit_write(object, 0, &[round as u8; PAGE_BYTES]);
-                tells.set(token);
+                finish.set(token);
                 waits.take().await;
             });
         });
@@ -181,14 +181,14 @@ fn a_write_that_is_to_be_durable_is_so_in_any_ring() {
         length_bytes: PAGE,
     };
     for is_awaited in [true, false] {
-        let told = Arc::new(Durably::default());
+        let ending = Arc::new(Durably::default());
         let pages = bench.driver.arena.lend(1, 7);
         let (durable, thread) = block_on(async {
-            let io = Io::new(request, pages, told.clone(), 0).durable();
+            let io = Io::new(request, pages, ending.clone(), 0).durable();
             bench
                 .store
                 .submit(if is_awaited { io.awaited() } else { io });
-            told.0.take().await
+            ending.0.take().await
         });
         assert_eq!(thread == here, is_awaited);
         // Where the file system takes no direct writes it is left to a commit.
@@ -202,8 +202,8 @@ fn a_write_that_is_to_be_durable_is_so_in_any_ring() {
 fn durable_writes_of_a_thread_that_has_ended_are_finished() {
     let Some(bench) = bench() else { return };
     for round in 0..ROUNDS {
-        let told = Arc::new(Durably::default());
-        let (store, object, tells) = (bench.store.clone(), bench.object, told.clone());
+        let ending = Arc::new(Durably::default());
+        let (store, object, finish) = (bench.store.clone(), bench.object, ending.clone());
         let pages = bench.driver.arena.lend(1, round as u8);
         let joiner = thread::spawn("gives up", move || {
             block_on(async {
@@ -213,11 +213,11 @@ fn durable_writes_of_a_thread_that_has_ended_are_finished() {
                     offset_bytes: 0,
                     length_bytes: PAGE,
                 };
-                store.submit(Io::new(request, pages, tells, 0).durable().awaited());
+                store.submit(Io::new(request, pages, finish, 0).durable().awaited());
             });
         });
         joiner.expect("a thread").join();
-        block_on(told.0.take());
+        block_on(ending.0.take());
         let read = bench.driver.read(bench.object, 0, PAGE);
         assert!(read == [round as u8; PAGE_BYTES], "round {round}");
     }

@@ -146,7 +146,7 @@ impl Cache {
         self.open_as(store, object, length_bytes, true)
     }
 
-    /// As [`Cache::open`], with a handle that belongs to `caller`: [`Cache::why`] tells its name.
+    /// As [`Cache::open`], with a handle that belongs to `caller`: [`Cache::why`] shows its name.
     ///
     /// # Errors
     /// As [`Cache::open`].
@@ -296,8 +296,8 @@ impl Cache {
         self.engine.statistics()
     }
 
-    /// Who waited, for what and who is to blame: in the last `last`, rounded up to minutes. If
-    /// none is given, or more than nine minutes, it is since the start.
+    /// Who waited, for what, and who is to blame: in the time `last` before now, rounded up to
+    /// minutes. Without it, or with more than nine minutes, since the start.
     pub fn why(&self, last: Option<Span>) -> Why {
         self.engine.why(last)
     }
@@ -307,19 +307,20 @@ impl Cache {
         self.engine.wait_rows(last)
     }
 
-    /// The latest calls that took [`Settings::stall_threshold`] or longer from their first wait on,
-    /// of those that ended in the last `last`, or of all that are kept. The newest first.
+    /// Stalls: calls that took [`Settings::stall_threshold`] or longer from their first wait on.
+    /// They ended in the time `last` before now; without it, all that are kept. The newest comes
+    /// first.
     pub fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
         self.engine.stalls(last)
     }
 
-    /// The caller whom events call `key`.
+    /// The caller that has `key` in events.
     pub fn caller(&self, key: CallerKey) -> Caller {
         self.engine.ledger.caller(key)
     }
 
-    /// The callers that dirtied most lately, at most eight, with their parts of what is dirty, in
-    /// pages. Heaviest first.
+    /// The callers that have dirtied most lately, at most eight, with their parts of the dirty
+    /// pages. The heaviest comes first.
     pub fn heaviest_callers(&self) -> Vec<(Caller, u64)> {
         self.engine.heaviest_callers()
     }
@@ -328,7 +329,7 @@ impl Cache {
     /// changes.
     ///
     /// # Errors
-    /// [`BuildError::BadSetting`] with what is allowed, `Memory`, `Closed`.
+    /// [`BuildError::BadSetting`] with the allowed values, `Memory`, `Closed`.
     pub fn retune(&self, changes: &Changes) -> Result<Changes, BuildError> {
         self.engine.retune(changes)
     }
@@ -338,7 +339,8 @@ impl Cache {
         self.engine.tuned()
     }
 
-    /// How often knobs were turned: whoever shows them asks again only when this has changed.
+    /// How often knobs were turned. A program that shows them has to ask again only when this has
+    /// changed.
     pub fn times_tuned(&self) -> u64 {
         self.engine.knobs.version()
     }

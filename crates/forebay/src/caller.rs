@@ -1,4 +1,4 @@
-//! Whose call it is.
+//! The caller that a handle belongs to.
 
 use forebay_base::hash::TraceHash;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CallerKind {
-    /// A handle of which nothing else is known; its number counts handles.
+    /// A handle that was opened without a caller; its number counts such handles.
     Handle,
     /// A part of the program, by its name.
     Named,
@@ -16,7 +16,7 @@ pub enum CallerKind {
     Connection,
     /// A process.
     Process,
-    /// The cache itself: what a program asks of all objects at once.
+    /// The cache itself: calls that a program makes for all objects at once.
     Cache,
     /// All callers for which a table had no room.
     Others,
@@ -25,8 +25,8 @@ pub enum CallerKind {
 /// Names are cut to this many bytes.
 const NAME_BYTES: usize = 48;
 
-/// Whose handle it is, for those who ask who waited and who made them wait. Nothing else depends
-/// on it.
+/// The caller that a handle belongs to. It is only used to report who waited and who caused the
+/// wait; nothing else depends on it.
 ///
 /// ```
 /// use forebay::Caller;
@@ -70,7 +70,7 @@ impl Caller {
         }
     }
 
-    /// The caller of `key`, whose name is not known any more, or who never had one.
+    /// The caller of `key`, if its name was forgotten or never given.
     pub(crate) fn nameless(key: CallerKey) -> Caller {
         Caller {
             key,
@@ -78,7 +78,7 @@ impl Caller {
         }
     }
 
-    /// What events call it.
+    /// Its key in events.
     pub fn key(&self) -> CallerKey {
         self.key
     }
@@ -126,7 +126,7 @@ pub struct CallerKey {
 impl CallerKey {
     /// The cache itself.
     pub const CACHE: CallerKey = CallerKey::of(CallerKind::Cache, 0);
-    /// All for which a table had no room.
+    /// All callers for which a table had no room.
     pub const OTHERS: CallerKey = CallerKey::of(CallerKind::Others, 0);
 
     const fn of(kind: CallerKind, number: u32) -> CallerKey {

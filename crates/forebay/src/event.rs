@@ -97,12 +97,12 @@ impl CallKind {
     }
 }
 
-/// Causes that a call tells of: those for which it waited longest.
-const CAUSES_TOLD: usize = 6;
+/// The record of a call has at most this many causes: those for which it waited longest.
+const CAUSES_KEPT: usize = 6;
 
-/// How long a call waited for what, the longest first.
+/// How long a call waited for each cause, the longest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CauseTimes([Option<(Cause, u32)>; CAUSES_TOLD]);
+pub struct CauseTimes([Option<(Cause, u32)>; CAUSES_KEPT]);
 
 impl CauseTimes {
     /// The longest of the times that `us` gives.
@@ -127,7 +127,7 @@ impl CauseTimes {
     }
 }
 
-/// The decision that let a call pause last: the part of its [`PauseRecord`] that people read.
+/// The last decision that made a call pause: the part of its [`PauseRecord`] that people read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseView {
     /// Which limit.
@@ -140,24 +140,24 @@ pub struct PauseView {
     pub hard_limit: u64,
     /// The position ratio, 1024 for 1.
     pub pos_ratio: u64,
-    /// What the writer was allowed, pages/s; 0: nothing, or not known.
+    /// The rate that the writer was allowed, pages/s; 0: nothing, or not known.
     pub task_ratelimit: u64,
     /// Pages that it had dirtied since its last evaluation.
     pub dirtied: u64,
-    /// What of the dirty pages was its own, about.
+    /// Estimate of its part of the dirty pages.
     pub own_dirty: u64,
-    /// Who had dirtied most lately, of the others.
+    /// The other caller that had dirtied most lately.
     pub heaviest_other: Option<CallerKey>,
 }
 
-/// A call that waited, as its end tells it.
+/// The record of a call that waited, made at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitedCall {
-    /// Who called.
+    /// The caller.
     pub caller: CallerKey,
-    /// Number of the store, if it was about one.
+    /// Number of the store, if the call was about one.
     pub bdi: Option<usize>,
-    /// What it did.
+    /// What the call did.
     pub kind: CallKind,
     /// The first byte that it was about.
     pub offset_bytes: u64,
@@ -169,7 +169,7 @@ pub struct WaitedCall {
     pub took: Span,
     /// What it waited for.
     pub causes: CauseTimes,
-    /// The decision that let it pause last, if one did.
+    /// The last decision that made it pause, if there was one.
     pub pause: Option<PauseView>,
 }
 
@@ -376,7 +376,7 @@ pub enum Event {
     },
     /// A call that waited at all has ended, or was dropped.
     CallWaited {
-        /// Who, for what and how long.
+        /// Its record.
         call: WaitedCall,
     },
     /// A wait lasted longer than its bound.

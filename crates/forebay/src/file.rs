@@ -90,8 +90,8 @@ impl File {
         }
     }
 
-    /// Another handle on the same object that belongs to `caller`: who asks why a caller waited
-    /// ([`crate::Cache::why`]) is told its name.
+    /// Another handle on the same object that belongs to `caller`: [`crate::Cache::why`] shows its
+    /// name.
     ///
     /// ```
     /// # forebay_rt::block_on(async {

@@ -5,8 +5,8 @@ use crate::settings::{BackingSettings, Settings};
 use crate::state::knobs::KnobValues;
 use forebay_base::Span;
 
-/// What to change of a running cache; what is `None` stays as it is. [`crate::Cache::retune`]
-/// returns the old values in the same form.
+/// What to change in a running cache. A knob whose field is `None` stays as it is.
+/// [`crate::Cache::retune`] returns the old values in the same form.
 ///
 /// ```
 /// # use forebay::{Cache, Changes, Settings};
@@ -21,11 +21,11 @@ use forebay_base::Span;
 pub struct Changes {
     /// Percent of the memory that may be dirty.
     pub dirty_ratio_percent: Option<u64>,
-    /// Bytes that may be dirty; 0 leaves it to the percentage.
+    /// Bytes that may be dirty; 0: the percentage counts.
     pub dirty_bytes: Option<u64>,
     /// Percent of the memory from which the flushers write in the background.
     pub background_ratio_percent: Option<u64>,
-    /// Bytes from which they do; 0 leaves it to the percentage.
+    /// Bytes from which the flushers write in the background; 0: the percentage counts.
     pub background_bytes: Option<u64>,
     /// Pages dirty for longer than this are written.
     pub dirty_expire: Option<Span>,
@@ -33,10 +33,10 @@ pub struct Changes {
     pub writeback_interval: Option<Span>,
     /// Largest readahead window, pages: for handles that are opened or advised from now on.
     pub readahead_pages: Option<u64>,
-    /// 0 to 200: how much rather anonymous pages are reclaimed than file pages.
+    /// 0 to 200: how willing reclaim is to take anonymous pages instead of file pages.
     pub swappiness: Option<u64>,
-    /// The memory budget, at most what was taken at start. It is met in the background, as by
-    /// [`crate::Cache::set_memory`], which waits for that.
+    /// The memory budget, at most that of the start. It is reached in the background;
+    /// [`crate::Cache::set_memory`] does the same and waits until it is reached.
     pub memory_bytes: Option<u64>,
     /// A call that waits for this long in all is kept as a stall.
     pub stall_threshold: Option<Span>,
@@ -44,7 +44,7 @@ pub struct Changes {
     pub stores: Vec<StoreChanges>,
 }
 
-/// What to change of one store.
+/// What to change for one store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreChanges {
     /// Number of the store.
@@ -58,7 +58,7 @@ pub struct StoreChanges {
 }
 
 impl Changes {
-    /// What `values` become.
+    /// `values` with these changes.
     pub(crate) fn applied(&self, mut values: KnobValues) -> KnobValues {
         let dirty = &mut values.dirty;
         set(&mut dirty.dirty_ratio_percent, self.dirty_ratio_percent);
@@ -76,7 +76,7 @@ impl Changes {
         values
     }
 
-    /// Refuses what [`Settings`] would be refused for.
+    /// Refuses values that [`Settings`] would refuse too.
     pub(crate) fn check(settings: &Settings, values: &KnobValues) -> Result<(), BuildError> {
         let changed = Settings {
             dirty: values.dirty,
@@ -90,7 +90,7 @@ impl Changes {
         changed.check()
     }
 
-    /// Of `values` and `memory_bytes` those that these change, as they are.
+    /// The present values, from `values` and `memory_bytes`, of the knobs that these changes set.
     pub(crate) fn old(&self, values: &KnobValues, memory_bytes: u64) -> Changes {
         let dirty = &values.dirty;
         Changes {
@@ -110,7 +110,7 @@ impl Changes {
         }
     }
 
-    /// Every knob of the cache as `values` have it.
+    /// Every knob of the cache, with its value.
     pub(crate) fn all(values: &KnobValues, memory_bytes: u64) -> Changes {
         Changes {
             dirty_ratio_percent: Some(values.dirty.dirty_ratio_percent),
@@ -129,7 +129,7 @@ impl Changes {
 }
 
 impl StoreChanges {
-    /// What `settings` become.
+    /// `settings` with these changes.
     pub(crate) fn applied(&self, mut settings: BackingSettings) -> BackingSettings {
         set(&mut settings.min_ratio_percent, self.min_ratio_percent);
         set(&mut settings.max_ratio_percent, self.max_ratio_percent);
@@ -137,7 +137,7 @@ impl StoreChanges {
         settings
     }
 
-    /// Of `settings` those that these change, as they are.
+    /// The present values, from `settings`, of the knobs that these changes set.
     pub(crate) fn old(&self, settings: &BackingSettings) -> StoreChanges {
         StoreChanges {
             bdi: self.bdi,

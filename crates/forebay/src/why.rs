@@ -1,4 +1,4 @@
-//! Why callers waited: what [`crate::Cache::why`] answers.
+//! Why callers waited: the answer of [`crate::Cache::why`].
 
 use crate::caller::{Caller, CallerKey};
 use forebay_base::Span;
@@ -9,42 +9,42 @@ use std::fmt;
 /// How long a caller waited for one store and one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitRow {
-    /// Who waited.
+    /// The caller that waited.
     pub caller: CallerKey,
-    /// For which store, if it was one.
+    /// The store that it waited for, if there was one.
     pub bdi: Option<usize>,
-    /// For what.
+    /// What it waited for.
     pub cause: Cause,
-    /// Calls that did.
+    /// Calls that waited for this.
     pub calls: u64,
-    /// All together.
+    /// The sum of their waits.
     pub waited: Span,
-    /// The longest of them.
+    /// The longest wait of one call.
     pub longest: Span,
 }
 
 /// One caller and one store: how long it waited, for what, and who is to blame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhyLine {
-    /// Who waited.
+    /// The caller that waited.
     pub caller: Caller,
-    /// For which store, if it was one.
+    /// The store that it waited for, if there was one.
     pub bdi: Option<usize>,
-    /// How long in all.
+    /// How long it waited in all.
     pub waited: Span,
-    /// What for, the longest first.
+    /// Its waits by cause, the longest first.
     pub rows: Vec<WaitRow>,
-    /// Who is to blame.
+    /// Who or what is to blame.
     pub verdict: Verdict,
-    /// The caller who is, if it is another one.
+    /// The other caller that is to blame, if the verdict accuses one.
     pub culprit: Option<Caller>,
-    /// What the verdict was made of.
+    /// The inputs of the verdict.
     pub inputs: BlameInputs,
     /// What would have helped.
     pub savings: Savings,
 }
 
-/// Who waited, for what, and who is to blame; the longest first. Its text is for people.
+/// Who waited, for what, and who is to blame, the longest wait first. Its text is for people.
 ///
 /// ```
 /// # use forebay::{Cache, Settings};
@@ -54,7 +54,7 @@ pub struct WhyLine {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
-    /// The time that it is about, up to now.
+    /// The length of the time that it covers, which ends now.
     pub window: Span,
     /// How long all callers waited together.
     pub waited: Span,
@@ -70,7 +70,10 @@ impl fmt::Display for Why {
         }
         let (count, waited) = (self.lines.len(), Seconds(self.waited));
         let callers = if count == 1 { "caller" } else { "callers" };
-        writeln!(f, "in the last {window} {count} {callers} waited {waited}")?;
+        writeln!(
+            f,
+            "in the last {window}, {count} {callers} waited {waited} in all"
+        )?;
         for (at, line) in self.lines.iter().enumerate() {
             write!(f, "{:<2} {line}", at + 1)?;
         }
@@ -85,7 +88,10 @@ impl fmt::Display for WhyLine {
         if let Some(row) = self.rows.first() {
             let longest = Seconds(row.longest);
             let (cause, calls) = (row.cause.name(), row.calls);
-            write!(f, "; {cause}: {calls} times, {longest} at most")?;
+            write!(
+                f,
+                "; main cause: {cause} ({calls} times, at most {longest})"
+            )?;
         }
         writeln!(f)?;
         if let Some(bdi) = self.bdi {
@@ -122,7 +128,7 @@ impl WhyLine {
         let rate = |pages| show_bytes(byte_of(pages));
         write!(f, "   store {bdi} takes {} a second", rate(now))?;
         if self.verdict.first == Suspect::Store {
-            write!(f, ", a minute ago {}", rate(before))?;
+            write!(f, ", and took {} a minute ago", rate(before))?;
         }
         writeln!(f, "; {} may be dirty", rate(limit_pages))
     }
@@ -130,16 +136,16 @@ impl WhyLine {
     fn fmt_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (memory, store) = (self.savings.memory_helps(), self.savings.store_helps());
         let text = match (memory, store) {
-            (true, true) => "more memory would help, and so would a faster store, or less to write",
+            (true, true) => "more memory would help, and so would a faster store or fewer writes",
             (true, false) => "more memory would help",
-            (false, true) => "more memory would not help; a faster store, or less to write, would",
+            (false, true) => "more memory would not help; a faster store or fewer writes would",
             (false, false) => return Ok(()),
         };
         writeln!(f, "   {text}")
     }
 }
 
-/// A span as people say it: seconds with a digit, or milliseconds where it is short.
+/// A span for people: seconds with one digit, or milliseconds if it is shorter than a second.
 struct Seconds(Span);
 
 impl fmt::Display for Seconds {

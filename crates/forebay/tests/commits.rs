@@ -63,7 +63,7 @@ impl Store for DurableStore {
 
     fn submit(&self, mut io: Io) {
         if io.asks_durable() {
-            io.intercept_with(|told| Arc::new(Durably(told)));
+            io.intercept_with(|finish| Arc::new(Durably(finish)));
         }
         self.0.submit(io);
     }

@@ -1,4 +1,5 @@
-//! A store that starts anew, forgets what it had finished, and says so at the next commit.
+//! A store that starts anew, forgets writes that it had finished, and reports this at the next
+//! commit.
 
 mod support;
 
@@ -13,8 +14,8 @@ use forebay_store::{
 use std::sync::Arc;
 use support::{Bench, FILE, OfSize, PAGE, page_of, pages, simulate, write_pages};
 
-/// A store that starts anew when one of the next commits comes: at that moment it forgets all that
-/// was written, and the commit ends with that message.
+/// A store that starts anew when one of the next commits comes: at that moment it forgets all
+/// writes, and the commit reports this.
 struct Restarting {
     below: Arc<dyn Store>,
     memory: Arc<MemoryStore>,
@@ -22,7 +23,7 @@ struct Restarting {
     restarts: AtomicU64,
 }
 
-/// Turns the end of a commit into the message.
+/// Turns the end of a commit into the report that writes were forgotten.
 struct Forgetting(Arc<dyn Finish>);
 
 impl Finish for Forgetting {
@@ -49,7 +50,7 @@ impl Store for Restarting {
     }
 }
 
-/// A cache before such a store, in which writes take 2 ms and commits 20.
+/// A cache over such a store, in which writes take 2 ms and commits 20.
 fn before(rt: &Rt, restarts: u64, durability: Durability, mib: u64) -> (Bench, Arc<Restarting>) {
     let geometry = MemoryStore::new().geometry();
     let memory = Arc::new(MemoryStore::with(Geometry {
@@ -83,7 +84,7 @@ fn what_the_store_forgot_is_written_again_and_no_handle_hears_of_it() {
             assert_eq!(store.restarts.load(Ordering::Relaxed), restarts);
             assert!(bench.has_stored(0..50));
             assert_eq!(bench.cache.statistics().dirty(), 0);
-            assert_eq!(reader.sync().await, Ok(()), "nobody is told");
+            assert_eq!(reader.sync().await, Ok(()), "no handle reports it");
             assert_eq!(file.sync().await, Ok(()));
             bench.assert_consistent();
         });
@@ -186,7 +187,8 @@ fn a_store_that_starts_anew_for_ever_does_not_hold_a_sync_for_ever() {
     });
 }
 
-/// Only an unstable store's pages are still there: of another store it is a loss, and is reported.
+/// Only pages of an unstable store are still there. With another store they are lost, and the sync
+/// reports this.
 #[test]
 fn a_store_whose_pages_are_gone_cannot_forget_in_silence() {
     simulate(6, |rt| async move {

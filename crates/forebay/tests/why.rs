@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use support::void::Void;
 use support::{Bench, OfSize, PAGE, page_of, simulate};
 
-/// A store that takes so many pages a second.
+/// A store that takes this many pages a second.
 fn medium(rt: Rt, pages_per_s: u64) -> Arc<RateStore> {
     let rate = Rate::bytes(pages_per_s * PAGE as u64);
     Arc::new(RateStore::new(rt, Arc::new(Void), rate))
@@ -45,11 +45,11 @@ struct Writer {
 impl Writer {
     fn start(rt: &Rt, file: File, pages: u64, rest: Span) -> Writer {
         let stop = Arc::new(AtomicBool::new(false));
-        let (told, clock) = (stop.clone(), rt.clone());
+        let (stopped, clock) = (stop.clone(), rt.clone());
         let task = rt.spawn("writer", async move {
             let bytes = vec![1; pages as usize * PAGE];
             let mut at = 0;
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 // A disk that fails refuses it after a while, which is an answer too.
                 let _ = file.write_at(&bytes, at).await;
                 at += bytes.len() as u64;
@@ -93,7 +93,7 @@ const FRAMES: [Cause; 6] = [
     Cause::DirectReclaim,
 ];
 
-/// The ledger says what the counters say.
+/// The ledger agrees with the counters.
 fn assert_sums(bench: &Bench) {
     let pairs = [
         (&PAUSES[..], Counter::BalancePausedUs),
@@ -134,7 +134,7 @@ fn a_pause_is_in_the_ledger_with_its_caller_and_cause() {
     });
 }
 
-/// What `why` says of the caller `name`.
+/// The line of `why` for the caller `name`.
 fn line_of(bench: &Bench, name: &str) -> Option<WhyLine> {
     let why = bench.cache.why(None);
     why.lines
@@ -147,8 +147,8 @@ fn accused(line: &WhyLine) -> (&str, Suspect, bool) {
     (line.caller.name(), verdict.first, verdict.is_clear())
 }
 
-/// Calls of the events, and what they say.
-fn told(bench: &Bench) -> Vec<WaitedCall> {
+/// The records of calls in the events.
+fn waited_calls(bench: &Bench) -> Vec<WaitedCall> {
     let of_event = |(_, event)| match event {
         Event::CallWaited { call } => Some(call),
         _ => None,
@@ -333,7 +333,7 @@ fn a_sync_behind_a_backlog_says_how_much_was_dirty() {
         file.sync().await.expect("the store is well");
         let first = first_line(&bench);
         assert_eq!(accused(&first), ("mail", Suspect::Sync, true));
-        let calls = told(&bench);
+        let calls = waited_calls(&bench);
         let sync = calls.iter().find(|call| call.kind == CallKind::Sync);
         let sync = sync.expect("it waited");
         assert_eq!(sync.bytes, bytes.len() as u64);
@@ -406,7 +406,7 @@ fn a_step_of_the_dirty_limit_stops_nobody_for_long() {
         let stepped = rt.now();
         rt.sleep(Span::from_secs(30)).await;
         writer.end().await;
-        let after = told(&bench)
+        let after = waited_calls(&bench)
             .into_iter()
             .filter(|call| call.began >= stepped);
         let longest = after.map(|call| call.took).max().expect("it is slowed");
@@ -414,7 +414,7 @@ fn a_step_of_the_dirty_limit_stops_nobody_for_long() {
     });
 }
 
-/// A change of a cache's knob and of one of a store.
+/// A change of a knob of the cache and of a knob of a store.
 fn of_store(change: StoreChanges) -> Changes {
     Changes {
         swappiness: Some(1),
@@ -423,7 +423,7 @@ fn of_store(change: StoreChanges) -> Changes {
     }
 }
 
-/// Changes that are refused, and what the refusal says is allowed.
+/// Changes that are refused, and the allowed values in the refusal.
 fn refused() -> Vec<(Changes, &'static str)> {
     let (cache, store) = (Changes::default, StoreChanges::default);
     let mut refused = vec![
@@ -542,7 +542,7 @@ fn a_call_that_finds_all_in_memory_tells_nothing() {
             file.write_at(&bytes, 0).await.expect("there is room");
             file.read_at(&mut bytes, 0).await.expect("it is there");
         }
-        assert_eq!(told(&bench), []);
+        assert_eq!(waited_calls(&bench), []);
         assert_eq!(bench.cache.wait_rows(None), []);
     });
 }

@@ -258,7 +258,7 @@ fn kswapd_sleeps_by_the_zones_that_are_asked_for() {
     assert!(lowest.free <= lowest.low, "{lowest:?}");
 }
 
-/// A caller may take the frames of every node, so it is told of those that another node got back.
+/// A caller may take the frames of every node, so frames that another node gets back wake it.
 #[test]
 fn a_caller_that_waits_for_a_frame_hears_of_one_in_another_node() {
     simulate(11, |rt| async move {

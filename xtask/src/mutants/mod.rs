@@ -19,19 +19,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How to get the tool, in the version whose output is understood.
+/// The command that installs the tool, in the version whose output is understood.
 const INSTALL: &str = "cargo install --locked --root target/tools cargo-mutants --version 27.1.0";
 /// A mutant whose tests take longer than this many seconds is caught: most of them never end.
 const TEST_SECONDS: &str = "120";
-/// The sample of a day: one shard of this many, which are some twelve laws, and for how long.
+/// The sample of a day: one shard of this many, which is some twelve mutants of laws, and its time.
 const DAYS: u64 = 74;
 const DAY_SECONDS: &str = "90";
 
-/// What was asked.
+/// The call of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Call {
     part: Part,
-    /// As the tool wants it: `k/n`.
+    /// In the form of the tool: `k/n`.
     shard: Option<String>,
     /// Ends after [`DAY_SECONDS`].
     is_sample: bool,
@@ -91,8 +91,8 @@ fn try_out(call: &Call) -> Result<bool, TaskError> {
     let is_complete = start(&root, &folder, call)?;
     let outcomes = outcome::read(&folder.join("mutants.out/outcomes.json"))?;
     let is_listed = report(&root, &outcomes, &survivors, is_complete);
-    // Not all files were tried once, so a sample only reports: the day must not decide about a
-    // change.
+    // Not all files have been tried yet, so a sample only reports: whether a change passes must not
+    // depend on the day.
     Ok(is_listed || call.is_sample)
 }
 
@@ -105,9 +105,9 @@ fn listed(root: &Path) -> Result<Vec<Survivor>, TaskError> {
     })
 }
 
-/// Runs the tool; true if it had the time for all mutants.
+/// Runs the tool; true if it had time for all mutants.
 fn start(root: &Path, folder: &Path, call: &Call) -> Result<bool, TaskError> {
-    // The results of an earlier run must not be taken for this one's.
+    // The results of an earlier run must not be taken for those of this one.
     let _ = fs::remove_dir_all(folder.join("mutants.out"));
     let tools = root.join("target/tools/bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -135,7 +135,7 @@ fn start(root: &Path, folder: &Path, call: &Call) -> Result<bool, TaskError> {
         .current_dir(root)
         .env("PATH", path)
         .env("CARGO_PROFILE_DEV_DEBUG", "false")
-        // A property that fails need not say in how small a case.
+        // A property that fails need not be shrunk to a small case.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_FAILURE_PERSISTENCE", "off");
     let status = command.status().map_err(|cause| TaskError::Start {

@@ -1,18 +1,18 @@
-//! What the tool reports: `mutants.out/outcomes.json`, as far as it matters here.
+//! The report of the tool: the parts of `mutants.out/outcomes.json` that matter here.
 
 use crate::error::TaskError;
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
-/// What became of a mutant.
+/// The result of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Summary {
     Caught,
     Missed,
     /// Its tests did not end.
     Timeout,
-    /// It does not compile, so it says nothing.
+    /// It does not compile, so it shows nothing.
     Unviable,
 }
 
@@ -20,9 +20,9 @@ pub(super) enum Summary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) file: String,
-    /// What was changed, without where.
+    /// The change, without its place.
     pub(super) mutation: String,
-    /// Where it was changed, from 1.
+    /// The line of the change, from 1.
     pub(super) line: usize,
     pub(super) summary: Summary,
 }

@@ -48,8 +48,8 @@ impl Part {
         }
     }
 
-    /// Which tests are run. Those of flows are in files of their own, each of which is linked anew
-    /// for each mutant, so only the broad ones are.
+    /// The tests that are run. Those of flows are in files of their own, and each file is linked
+    /// anew for each mutant, so only the broad ones are run.
     pub(super) fn tests(self) -> &'static [&'static str] {
         match self {
             Part::Laws | Part::State => &["--lib"],

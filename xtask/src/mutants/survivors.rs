@@ -12,12 +12,12 @@ pub(crate) const PATH: &str = "mutants-survivors.toml";
 #[serde(deny_unknown_fields)]
 pub(crate) struct Survivor {
     pub(crate) file: String,
-    /// What the tool changes, as it says it: this names the function too.
+    /// The change in the words of the tool, which name the function too.
     pub(crate) mutation: String,
     /// The line that it changes, without the spaces around it. Line numbers would move.
     pub(crate) line: String,
     pub(crate) reason: Reason,
-    /// Why this is the reason.
+    /// The explanation of the reason.
     pub(crate) why: String,
 }
 
@@ -27,9 +27,9 @@ pub(crate) struct Survivor {
 pub(crate) enum Reason {
     /// The code does the same for every input.
     Equivalent,
-    /// The code does the same and takes longer, or less long.
+    /// The code does the same in another time.
     Performance,
-    /// A test should notice it, and nobody has written it.
+    /// A test should notice it, and does not exist yet.
     MissingTest,
 }
 
@@ -50,7 +50,7 @@ struct List {
     survivor: Vec<Survivor>,
 }
 
-/// The survivors of the list `text`, or why there are none.
+/// The survivors of the list `text`, or why it cannot be read.
 pub(crate) fn parse(text: &str) -> Result<Vec<Survivor>, String> {
     let list: List = toml::from_str(text).map_err(|error| error.to_string())?;
     Ok(list.survivor)

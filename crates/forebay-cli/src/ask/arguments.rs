@@ -12,7 +12,7 @@ pub(crate) struct TypedWhy {
     /// The server's control socket; it can be left out if only one server runs
     #[arg(value_name = "SOCK")]
     socket: Option<PathBuf>,
-    /// The time that it is about; more than about 9 minutes means since the start
+    /// The time that it covers, up to now; more than about 9 minutes means since the start
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_time)]
     last: Span,
     /// Print one JSON object
@@ -103,7 +103,7 @@ impl From<TypedSet> for SetArguments {
     }
 }
 
-/// Splits a knob from its value; the server knows which there are.
+/// Splits a knob from its value; the server checks both.
 fn knob(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))

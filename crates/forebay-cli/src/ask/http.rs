@@ -7,13 +7,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A server that says nothing for this long is not waited for: it answers within a moment.
+/// A server that says nothing for this long is given up. It usually answers within a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a server answered.
 #[derive(Debug)]
 pub(super) struct Reply {
-    /// The number of the status.
+    /// The number of the HTTP status.
     pub(super) status: u16,
     pub(super) body: String,
 }
@@ -22,13 +22,13 @@ impl Reply {
     /// The body, if the server did what was asked.
     ///
     /// # Errors
-    /// What the server says instead.
+    /// The server's reason why not.
     pub(super) fn ok(self, socket: &Path) -> Result<String, CommandError> {
         if self.status == 200 {
             return Ok(self.body);
         }
-        let told: serde_json::Value = serde_json::from_str(&self.body).unwrap_or_default();
-        let reason = told["error"].as_str().unwrap_or(self.body.trim());
+        let answer: serde_json::Value = serde_json::from_str(&self.body).unwrap_or_default();
+        let reason = answer["error"].as_str().unwrap_or(self.body.trim());
         let text = format!("{}: {reason}", socket.display());
         Err(match self.status {
             422 => CommandError::BadCall(text),
@@ -51,8 +51,8 @@ pub(super) fn socket_of(named: Option<&Path>) -> Result<PathBuf, CommandError> {
     }
     let listed = found.iter().map(|path| format!("\n  {}", path.display()));
     Err(CommandError::BadCall(match found.len() {
-        0 => "no server of yours answers at the usual place: give the socket that it was started \
-              with, by --control SOCK"
+        0 => "none of your servers answers at the usual place: give the socket that it was \
+              started with (--control SOCK)"
             .into(),
         count => format!(
             "{count} servers answer; give the socket of one:{}",
@@ -82,7 +82,10 @@ pub(super) fn post(socket: &Path, target: &str, body: &str) -> Result<Reply, Com
 fn ask(socket: &Path, request: &str) -> Result<Reply, CommandError> {
     let reply = exchange(socket, request).map_err(CommandError::advised("ask", socket, advice))?;
     read_reply(&reply).ok_or_else(|| {
-        let text = format!("{}: what answers is no server of ours", socket.display());
+        let text = format!(
+            "{}: the answer is not that of a forebay server",
+            socket.display()
+        );
         CommandError::Served(text)
     })
 }

@@ -14,8 +14,8 @@ pub(crate) fn run(arguments: &SetArguments) -> Result<(), CommandError> {
         .map(|(name, value)| (name.clone(), Value::from(value.clone())))
         .collect();
     let body = post(socket, "/set", &Value::Object(given).to_string())?.ok(socket)?;
-    let told: Value = serde_json::from_str(&body).unwrap_or_default();
-    let changed = told["changed"].as_object().into_iter().flatten();
+    let answer: Value = serde_json::from_str(&body).unwrap_or_default();
+    let changed = answer["changed"].as_object().into_iter().flatten();
     let line = |(name, change): (&String, &Value)| {
         format!(
             "{name}: {} -> {}\n",
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &SetArguments) -> Result<(), CommandError> {
     output::print(&changed.map(line).collect::<String>())
 }
 
-/// A value as it is typed.
+/// A value as people type it.
 fn plain(value: &Value) -> String {
     value
         .as_str()

@@ -5,7 +5,7 @@ use crate::control::waits::{CallWords, PauseWords, Stalls};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A caller whose calls overlap has more than one thread, because what a thread does is nested.
+/// A caller whose calls overlap has more than one thread, because the slices of one thread nest.
 #[derive(Default)]
 struct Lanes {
     /// When each thread of the caller is free.

@@ -35,14 +35,14 @@ pub(crate) fn run(arguments: &WhyArguments) -> Result<(), CommandError> {
     output::print(text.as_str().unwrap_or_default())
 }
 
-/// What the server at `socket` means by `body`.
+/// Reads `body`, an answer of the server at `socket`.
 pub(super) fn read<T: serde::de::DeserializeOwned>(
     socket: &Path,
     body: &str,
 ) -> Result<T, CommandError> {
     serde_json::from_str(body).map_err(|error| {
         let text = format!(
-            "{}: an answer of another version: {error}",
+            "{}: cannot read the answer; the server may be of another version: {error}",
             socket.display()
         );
         CommandError::Served(text)

@@ -6,7 +6,7 @@ use forebay_base::Span;
 use forebay_base::units::parse_size;
 use serde_json::{Map, Value};
 
-/// Where a knob is in what is changed, and by that what its values are.
+/// The place of a knob in the changes, and the kind of its values.
 enum Slot<'c> {
     Count(&'c mut Option<u64>),
     Bytes(&'c mut Option<u64>),
@@ -14,7 +14,7 @@ enum Slot<'c> {
     Flag(&'c mut Option<bool>),
 }
 
-/// A knob: its name, what it does, what it may be, and where it is.
+/// A knob: its name, what it does, its allowed values, and its place.
 struct Knob<T> {
     name: &'static str,
     about: &'static str,
@@ -34,7 +34,7 @@ const KNOBS: [Knob<Changes>; 10] = [
     },
     Knob {
         name: "dirty_bytes",
-        about: "Bytes that may be dirty; 0 leaves it to the percentage",
+        about: "Bytes that may be dirty; with 0 the percentage counts",
         allowed: "0, or a size of at least 8192 bytes",
         slot: |it| Slot::Bytes(&mut it.dirty_bytes),
     },
@@ -46,7 +46,7 @@ const KNOBS: [Knob<Changes>; 10] = [
     },
     Knob {
         name: "background_bytes",
-        about: "Bytes from which they are; 0 leaves it to the percentage",
+        about: "The same in bytes; with 0 the percentage counts",
         allowed: BYTES,
         slot: |it| Slot::Bytes(&mut it.background_bytes),
     },
@@ -58,19 +58,19 @@ const KNOBS: [Knob<Changes>; 10] = [
     },
     Knob {
         name: "writeback_interval",
-        about: "How often old dirty pages are looked for; 0 for never",
+        about: "How often the server looks for old dirty pages; 0 for never",
         allowed: time::ALLOWED,
         slot: |it| Slot::Time(&mut it.writeback_interval),
     },
     Knob {
         name: "readahead_pages",
-        about: "Most pages that are read ahead",
+        about: "The largest number of pages that are read ahead",
         allowed: "a number of pages",
         slot: |it| Slot::Count(&mut it.readahead_pages),
     },
     Knob {
         name: "swappiness",
-        about: "How much rather anonymous pages are reclaimed than file pages",
+        about: "How willing reclaim is to take anonymous pages instead of file pages",
         allowed: "0 to 200",
         slot: |it| Slot::Count(&mut it.swappiness),
     },
@@ -118,7 +118,7 @@ pub(crate) struct Refused {
 }
 
 impl Slot<'_> {
-    /// Reads a number, a truth, or a text as people type it. Returns whether it was understood.
+    /// Reads a number, a boolean, or a text as people type it. Returns whether it was understood.
     fn set(self, given: &Value) -> bool {
         let count = || match given {
             Value::String(text) => text.parse().ok(),
@@ -218,7 +218,7 @@ pub(crate) fn values(mut changes: Changes) -> Map<String, Value> {
     values
 }
 
-/// Every name, that of a store's knob with N for its number.
+/// Every name; that of a store's knob has N for the number of the store.
 pub(crate) fn names() -> Vec<String> {
     let of_stores = STORE_KNOBS
         .iter()
@@ -227,7 +227,7 @@ pub(crate) fn names() -> Vec<String> {
     names.chain(of_stores).collect()
 }
 
-/// A line for each knob, with what it does and may be.
+/// A line for each knob: what it does, and its allowed values.
 pub(crate) fn help() -> String {
     let lines = KNOBS
         .iter()

@@ -1,5 +1,5 @@
-//! What is asked of a running server over its control socket, and what it answers: the words that
-//! both sides use.
+//! Questions to a running server over its control socket, and its answers: the words that both
+//! sides use.
 
 pub(crate) mod knobs;
 pub(crate) mod place;

@@ -1,18 +1,18 @@
-//! Where control sockets are if nobody says it.
+//! Where control sockets are by default.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// The folder of this user's control sockets; none without a folder for what runs.
+/// The folder of this user's control sockets; none if the user has no runtime folder.
 fn folder() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")?;
     let runtime = PathBuf::from(runtime);
     runtime.is_absolute().then(|| runtime.join("forebay"))
 }
 
-/// The socket of this process, in a folder that is made if need be.
+/// The socket of this process. Its folder is made if it is missing.
 pub(crate) fn of_this_process() -> Option<io::Result<PathBuf>> {
     let folder = folder()?;
     let made = std::fs::DirBuilder::new()

@@ -21,7 +21,7 @@ pub(crate) struct State {
     pub(crate) now_us: u64,
     pub(crate) connections: Option<usize>,
     pub(crate) settings: Map<String, Value>,
-    /// How often they were changed.
+    /// How often the settings were changed.
     pub(crate) times_tuned: u64,
     pub(crate) memory: MemoryWords,
     pub(crate) dirty: DirtyWords,
@@ -90,14 +90,14 @@ pub(crate) struct CallerSums {
     pub(crate) waits: u64,
     pub(crate) waited_us: u64,
     pub(crate) longest_us: u64,
-    /// What it waited for longest.
+    /// The cause that it waited for longest.
     pub(crate) cause: String,
-    /// Of what is dirty, about.
+    /// Estimate of its part of the dirty pages.
     pub(crate) dirty_bytes: u64,
 }
 
 impl State {
-    /// `served` and `connections` are what the server knows of itself.
+    /// `served` and `connections` are facts that only the server knows.
     pub(crate) fn of(
         cache: &Cache,
         now: Instant,
@@ -188,7 +188,7 @@ fn store_of(store: &BackingStatistics) -> StoreWords {
     }
 }
 
-/// Sums of the ledger by caller, with what each has dirty; who waited longest comes first.
+/// Sums of the ledger by caller, with the dirty bytes of each. The longest wait comes first.
 fn callers(cache: &Cache, waits: &[WaitWords]) -> Vec<CallerSums> {
     let mut sums: BTreeMap<&CallerWords, (CallerSums, u64)> = BTreeMap::new();
     for wait in waits {

@@ -121,7 +121,7 @@ pub(crate) struct CallWords {
     pub(crate) pause: Option<PauseWords>,
 }
 
-/// The decision that let it pause last.
+/// The last decision that made it pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PauseWords {
     pub(crate) limit: String,
@@ -137,7 +137,7 @@ pub(crate) struct PauseWords {
 }
 
 impl CallWords {
-    /// `name_of` tells what a caller is called.
+    /// `name_of` gives the name of a caller.
     pub(crate) fn of(call: &WaitedCall, name_of: &dyn Fn(CallerKey) -> Caller) -> CallWords {
         let causes = call.causes.iter();
         let causes = causes.map(|(cause, us)| (cause.name().into(), us.as_micros()));
@@ -174,14 +174,14 @@ fn pause_words(pause: &PauseView, name_of: &dyn Fn(CallerKey) -> Caller) -> Paus
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(clippy::struct_field_names, reason = "the name in JSON")]
 pub(crate) struct Stalls {
-    /// A call that waited for longer is one.
+    /// A call that took longer is a stall.
     pub(crate) threshold: String,
-    /// How many are kept and not in this answer.
+    /// How many more are kept, without room in this answer.
     pub(crate) left_out: usize,
     pub(crate) stalls: Vec<CallWords>,
 }
 
-/// An answer has the newest of this many at most.
+/// An answer has at most this many of them, the newest ones.
 const STALLS_LIMIT: usize = 1_000;
 
 impl Stalls {

@@ -122,8 +122,8 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl Fn()) {
         say(show_left(&before));
     }
     loop {
-        let tell = || say(show_left(&cache.statistics()));
-        match telling(rt, cache.close(), tell).await {
+        let report = || say(show_left(&cache.statistics()));
+        match reporting(rt, cache.close(), report).await {
             Ok(()) => return,
             // A slow store that still writes has not failed; the progress lines show it.
             Err(SyncError::NotAnswering { .. }) => {}
@@ -138,13 +138,13 @@ pub(crate) async fn write_all(cache: &Cache, rt: &Rt, give_up: impl Fn()) {
     }
 }
 
-/// Waits for `wait`, and calls `tell` every second meanwhile.
-pub(crate) async fn telling<T>(rt: &Rt, wait: impl Future<Output = T>, tell: impl Fn()) -> T {
+/// Waits for `wait`, and calls `report` every second meanwhile.
+pub(crate) async fn reporting<T>(rt: &Rt, wait: impl Future<Output = T>, report: impl Fn()) -> T {
     let mut wait = pin!(wait);
     loop {
         match rt.timeout(PROGRESS_INTERVAL, wait.as_mut()).await {
             Ok(result) => return result,
-            Err(_) => tell(),
+            Err(_) => report(),
         }
     }
 }

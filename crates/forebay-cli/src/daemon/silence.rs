@@ -63,7 +63,7 @@ impl Look {
 }
 
 /// Reports when the store of `cache` falls silent, and when it answers again.
-pub(crate) fn tell_of_silence(cache: &Cache, rt: &Rt) {
+pub(crate) fn report_silence(cache: &Cache, rt: &Rt) {
     let (cache, timer) = (cache.clone(), rt.clone());
     rt.spawn("silence", async move {
         let mut before = Look::default();

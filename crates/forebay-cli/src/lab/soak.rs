@@ -12,14 +12,14 @@ use serde::Serialize;
 use std::io;
 use std::path::PathBuf;
 
-/// A scene has settled after the first, and is measured for the second.
+/// A scene settles for the first time, and is measured for the second.
 const WARM_UP: Span = Span::from_secs(5);
 const WINDOW: Span = Span::from_secs(20);
 
 /// What was typed.
 #[derive(Args)]
 pub(crate) struct TypedSoak {
-    /// Begin no load after so many minutes; the scenes in both worlds take two of them
+    /// Begin no load after this many minutes; the scenes in both worlds take two of them
     #[arg(long, value_name = "M", default_value = "10", value_parser = minutes())]
     minutes: u64,
     /// The seed that draws the first load; each later one has the next
@@ -43,7 +43,7 @@ pub(crate) struct SoakArguments {
 }
 
 impl TypedSoak {
-    /// What the words mean.
+    /// The call that was typed.
     pub(crate) fn checked(self) -> SoakArguments {
         SoakArguments {
             span: Span::from_secs(60 * self.minutes),
@@ -53,7 +53,7 @@ impl TypedSoak {
     }
 }
 
-/// What the JSON file has.
+/// The content of the JSON file.
 #[derive(Serialize)]
 struct Figures<'a> {
     scenes: &'a [Comparison],
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<(), CommandError> {
     match broken.len() {
         0 => Ok(()),
         count => Err(CommandError::Lab(format!(
-            "{count} broken promises on real threads or beside them"
+            "{count} broken promises on real threads or in virtual time"
         ))),
     }
 }

@@ -5,7 +5,7 @@ use super::background;
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
 use crate::daemon::say::{say, say_ready};
-use crate::daemon::silence::{answer_timeout, tell_of_silence};
+use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_with_files;
 use crate::daemon::{memory, metrics, scrape};
 use crate::error::CommandError;
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     };
     let feed = Arc::new(Feed::default());
     let (cache, files, store) = cache_with_files(budget, &rt, feed.clone())?;
-    tell_of_silence(&cache, &rt);
+    report_silence(&cache, &rt);
     let parts = MountParts {
         rt: rt.clone(),
         cache: cache.clone(),

@@ -5,9 +5,9 @@ use super::images;
 use super::losses::Losses;
 use super::memory::{Plan, code_bytes};
 use crate::daemon::control::{self, Feed, Source};
-use crate::daemon::ending::{Ending, show_left, telling, write_all};
+use crate::daemon::ending::{Ending, reporting, show_left, write_all};
 use crate::daemon::say::{say, say_ready};
-use crate::daemon::silence::{answer_timeout, tell_of_silence};
+use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_of;
 use crate::daemon::{heap, machine, memory, metrics, scrape};
 use crate::error::CommandError;
@@ -139,7 +139,7 @@ fn build(
         ..Settings::default()
     };
     let cache = cache_of(settings, rt, feed)?;
-    tell_of_silence(&cache, rt);
+    report_silence(&cache, rt);
     let (exports, served) = images::open(arguments, &cache)?;
     Ok((cache, exports, Losses::new(served)))
 }
@@ -183,7 +183,7 @@ fn announce(arguments: &ServeArguments, exports: &[Export], plan: &Plan) {
 /// long as that takes; the server does not wait only for clients that do not read their answers.
 async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
     server.drain();
-    let tell = || {
+    let report = || {
         let cut = server.cut_deaf(DRAIN_PATIENCE);
         if cut > 0 {
             say(format_args!(
@@ -196,6 +196,6 @@ async fn end(server: &Server, cache: &Cache, losses: &Losses, rt: &Rt) {
             show_left(&cache.statistics())
         ));
     };
-    telling(rt, server.ended(), tell).await;
+    reporting(rt, server.ended(), report).await;
     write_all(cache, rt, || losses.give_up()).await;
 }

@@ -1,4 +1,4 @@
-//! What is drawn of each law.
+//! The picture of each law.
 
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
 use forebay_law::blame::{BlameInputs, Cause, Suspect, shares_us};

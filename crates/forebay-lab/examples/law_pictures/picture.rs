@@ -8,7 +8,7 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<(u64, u64)>,
 }
 
-/// An axis: what is on it, where it begins and ends, and by what its values are divided.
+/// An axis: its variable, its ends, and the unit by which its values are divided.
 pub(crate) struct Axis {
     label: &'static str,
     ends: (u64, u64),
@@ -35,7 +35,7 @@ pub(crate) struct Picture {
 }
 
 impl Axis {
-    /// A linear axis over `ends`; what is written beside it is divided by `unit`.
+    /// A linear axis over `ends`; the labels on it are divided by `unit`.
     pub(crate) fn even(label: &'static str, ends: (u64, u64), unit: u64) -> Axis {
         Axis {
             label,
@@ -55,7 +55,7 @@ impl Axis {
         }
     }
 
-    /// `value`, held inside the ends, in the unit of the axis.
+    /// `value`, limited to the ends, in the unit of the axis.
     fn shown(&self, value: u64) -> f64 {
         value.clamp(self.ends.0, self.ends.1) as f64 / self.unit as f64
     }

@@ -12,34 +12,34 @@ use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
 use forebay_law::pause::{PauseDecision, decide_pause, size_pause};
 use forebay_law::rate::task_ratelimit;
 
-/// A call may take so much longer than the waits that it tells of: each is rounded down to whole
-/// microseconds, and between two waits a call gives way to others.
+/// A call may take this much longer than the waits that it reports: each wait is rounded down to
+/// whole microseconds, and between two waits a call gives way to others.
 const UNEXPLAINED: Span = Span::from_millis(1);
 
-/// What the calls of the task that runs now told of their waits.
+/// The waits that the calls of the running task have reported.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ReportedWaits {
     us: AtomicU64,
 }
 
-impl Told {
-    /// A call has ended: what it tells has to fit the time that it took.
+impl ReportedWaits {
+    /// Notes a call that has ended. Its waits must not be longer than the call.
     pub(super) fn note(&self, call: &WaitedCall, verdict: &Verdict) {
         let us: u64 = call.causes.iter().map(|(_, span)| span.as_micros()).sum();
         if us > call.took.as_micros() {
-            let what = format!("a call tells of waits of {us} us in {call:?}");
+            let what = format!("a call reports waits of {us} us in {call:?}");
             verdict.broken(Oracle::Waits, what);
         }
         self.us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// What was told since this was asked last.
+    /// The waits that were reported since the last call of this.
     pub(super) fn take_us(&self) -> u64 {
         self.us.swap(0, Ordering::Relaxed)
     }
 }
 
-/// The sums of the ledger that a counter has too.
+/// Sums that both the ledger and a counter have.
 const SUMS: [(Counter, &[Cause]); 2] = [
     (
         Counter::BalancePausedUs,
@@ -64,16 +64,16 @@ const SUMS: [(Counter, &[Cause]); 2] = [
     ),
 ];
 
-/// A call `what` that has returned took `took`, and told of waits of `told_us`.
-pub(super) fn judge_told(verdict: &Verdict, what: &str, took: Span, told_us: u64) {
-    let unexplained = took.saturating_sub(Span::from_micros(told_us));
+/// Judges a call `what` that has returned: it took `took` and reported waits of `reported_us`.
+pub(super) fn judge_reported(verdict: &Verdict, what: &str, took: Span, reported_us: u64) {
+    let unexplained = took.saturating_sub(Span::from_micros(reported_us));
     if unexplained > UNEXPLAINED {
-        let what = format!("{what} took {took} and explains {told_us} us of it");
+        let what = format!("{what} took {took} and explains {reported_us} us of it");
         verdict.broken(Oracle::Waits, what);
     }
 }
 
-/// The ledger and the counters agree when nothing is under way.
+/// Judges that the ledger and the counters agree when nothing is under way.
 pub(super) fn judge_ledger(verdict: &Verdict, cache: &Cache, statistics: &Statistics) {
     let rows = cache.wait_rows(None);
     for (counter, causes) in SUMS {
@@ -88,8 +88,8 @@ pub(super) fn judge_ledger(verdict: &Verdict, cache: &Cache, statistics: &Statis
     }
 }
 
-/// Recomputes a pause from its record with the laws alone. None for one that ended when a write
-/// did.
+/// Recomputes a pause from its record with the laws alone. None for a pause that ended with a
+/// write.
 fn recomputed_us(record: &PauseRecord) -> Option<u64> {
     if record.limit == PauseLimit::Unmeasured {
         return None;
@@ -127,7 +127,7 @@ pub(super) fn judge_pause(record: &PauseRecord, verdict: &Verdict) {
     };
     if again_us != record.pause_us {
         let what = format!(
-            "a pause of {} us is recorded; from its inputs follow {again_us} us ({record:?})",
+            "a pause of {} us is recorded, but its inputs give {again_us} us ({record:?})",
             record.pause_us
         );
         verdict.broken(Oracle::Waits, what);

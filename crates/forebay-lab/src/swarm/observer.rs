@@ -1,6 +1,6 @@
 //! The observer: it watches the engine's events and reports declared bounds that are exceeded.
 
-use super::explained::{self, Told};
+use super::explained::{self, ReportedWaits};
 use super::plan::{Part, Plan};
 use super::verdict::{Oracle, Verdict};
 use forebay::event::{Event, EventSink, PauseLimit, PauseRecord};
@@ -14,17 +14,21 @@ const LONGEST_PAUSE_US: u64 = 200_000;
 #[derive(Debug)]
 pub(super) struct Observer {
     verdict: Arc<Verdict>,
-    told: Arc<Told>,
+    reported: Arc<ReportedWaits>,
     /// Whether a wait may last longer than its bound in this run.
     may_be_overdue: bool,
     has_jumps: bool,
 }
 
 impl Observer {
-    pub(super) fn new(verdict: Arc<Verdict>, told: Arc<Told>, plan: &Plan) -> Observer {
+    pub(super) fn new(
+        verdict: Arc<Verdict>,
+        reported: Arc<ReportedWaits>,
+        plan: &Plan,
+    ) -> Observer {
         Observer {
             verdict,
-            told,
+            reported,
             may_be_overdue: plan.may_hang() || plan.may_fail() || plan.may_be_held(),
             has_jumps: plan.has(Part::Jumps),
         }
@@ -58,7 +62,7 @@ impl EventSink for Observer {
                 self.judge_pause(record);
                 explained::judge_pause(record, &self.verdict);
             }
-            Event::CallWaited { call } => self.told.note(call, &self.verdict),
+            Event::CallWaited { call } => self.reported.note(call, &self.verdict),
             Event::WaitOverdue { what, bound } if !self.may_be_overdue => {
                 let what = format!(
                     "at {} ms a wait for {what} passed its bound of {bound} though every \

@@ -91,7 +91,7 @@ pub fn run_seed(seed: u64, reduction: &Reduction) -> Outcome {
     })
 }
 
-/// What the worlds that `seed` has beside its run find.
+/// The finding of the worlds that `seed` has in addition to its run.
 fn judge_worlds(seed: u64) -> Option<Violation> {
     judge_shares(seed)
         .or_else(|| judge_work(seed))
@@ -99,8 +99,8 @@ fn judge_worlds(seed: u64) -> Option<Violation> {
         .or_else(|| judge_pressure(seed))
 }
 
-/// Plays the worlds that `seed` has beside its run, and not the run: what takes time in a search
-/// for what their oracles find.
+/// Plays only the worlds that `seed` has in addition to its run. In a search for their findings the
+/// run itself would take most of the time.
 pub fn run_worlds(seed: u64) -> Outcome {
     caught(|| Outcome {
         violation: judge_worlds(seed),

@@ -457,7 +457,7 @@ impl State {
             }
             IoKind::Commit | IoKind::Discard | IoKind::SetLength => {}
         }
-        // Of what was forgotten no handle hears.
+        // No handle reports writes that were forgotten.
         if failure.is_some_and(|failure| failure != Failure::Forgotten) {
             let failures = self.failures.entry(request.object).or_default();
             match request.kind {

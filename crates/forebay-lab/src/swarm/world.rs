@@ -2,7 +2,7 @@
 
 use super::abandon::abandon_after;
 use super::crash::{CrashSwitch, Image};
-use super::explained::{Told, judge_told};
+use super::explained::{ReportedWaits, judge_reported};
 use super::observer::Observer;
 use super::plan::Plan;
 use super::store::{CrashStore, Failures};
@@ -64,7 +64,7 @@ pub(super) struct World {
     pub(super) cache: Cache,
     pub(super) stores: Vec<(Arc<CrashStore>, AttachedStore)>,
     pub(super) verdict: Arc<Verdict>,
-    told: Arc<Told>,
+    reported: Arc<ReportedWaits>,
     pub(super) switch: Arc<CrashSwitch>,
     /// Woken whenever the run may have come to an end.
     news: Arc<WaitQueue>,
@@ -84,12 +84,16 @@ impl World {
     pub(super) fn furnish(plan: &Plan, rt: Rt, mut images: Vec<Image>) -> Arc<World> {
         let news = Arc::new(WaitQueue::new());
         let verdict = Arc::new(Verdict::new(news.clone()));
-        let told = Arc::new(Told::default());
+        let reported = Arc::new(ReportedWaits::default());
         let root = Prng::from_seed(plan.seed).child("world");
         let switch = CrashSwitch::new(plan.crash_after, root.child("crash"), news.clone());
         let parts = Parts {
             rt: rt.clone(),
-            sink: Some(Arc::new(Observer::new(verdict.clone(), told.clone(), plan))),
+            sink: Some(Arc::new(Observer::new(
+                verdict.clone(),
+                reported.clone(),
+                plan,
+            ))),
         };
         let cache = Cache::with_parts(plan.settings.clone(), parts)
             .expect("a plan's settings make a cache");
@@ -120,7 +124,7 @@ impl World {
             plan: plan.clone(),
             cache,
             verdict,
-            told,
+            reported,
             switch,
             news,
             live: AtomicU64::new(0),
@@ -209,14 +213,14 @@ impl World {
             number
         };
         let began = self.rt.now();
-        let mut told_us = 0;
+        let mut reported_us = 0;
         let mut call = pin!(abandon_after(future, waits));
         let output = poll_fn(|context| {
             // Forgets what earlier calls left there.
             let _ = waits_at();
-            let _ = self.told.take_us();
+            let _ = self.reported.take_us();
             let polled = call.as_mut().poll(context);
-            told_us += self.told.take_us();
+            reported_us += self.reported.take_us();
             if polled.is_pending() {
                 let calls = &mut lock(&self.state).calls;
                 calls
@@ -228,7 +232,7 @@ impl World {
         })
         .await;
         if output.is_some() {
-            judge_told(&self.verdict, what, self.rt.now().since(began), told_us);
+            judge_reported(&self.verdict, what, self.rt.now().since(began), reported_us);
         }
         let mut state = lock(&self.state);
         state.calls.remove(&number);

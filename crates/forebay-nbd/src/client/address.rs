@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The port of NBD, if none is said.
+/// The port of NBD, if none is given.
 const PORT: u16 = 10_809;
 
 /// Where a server is, and which of its exports is meant.
@@ -36,7 +36,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// It does not begin as one.
+    /// It does not begin with a known scheme.
     #[error("it must begin with nbd:// or nbd+unix://")]
     Scheme,
     /// It has no host where one belongs.
@@ -48,10 +48,10 @@ pub enum AddressError {
     /// It has no socket where one belongs.
     #[error("it names no socket; write nbd+unix:///EXPORT?socket=PATH")]
     NoSocket,
-    /// It asks for something that is not known here.
+    /// It has a parameter that is not known here.
     #[error("{0} is not known here; what follows ? can be socket=PATH after nbd+unix://")]
     Unknown(String),
-    /// A percent sign is not followed by two hexadecimal digits, or the name is no text.
+    /// A percent sign is not followed by two hexadecimal digits, or the name is not UTF-8.
     #[error("{0} is no text; write a special letter as % and two hexadecimal digits")]
     Text(String),
 }

@@ -1,4 +1,4 @@
-//! All connections to a server, made together, and whether it is still the server that it was.
+//! All connections to a server, made together, and whether it is still the same server.
 
 use super::address::Address;
 use super::greeting::Facts;
@@ -7,18 +7,18 @@ use super::refusal::ClientError;
 use crate::wire::transmission_flag;
 use forebay_base::Span;
 
-/// Connections to one server at most.
+/// Most connections to one server.
 pub(crate) const LINKS: usize = 4;
 
 const FIRST_WAIT: Span = Span::from_millis(100);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 
-/// What a server must be like.
+/// What a server must fulfil.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demands {
-    /// It is written to.
+    /// The client will write to it.
     pub(crate) writes: bool,
-    /// What it was when it was opened.
+    /// The facts when it was first opened.
     pub(crate) known: Option<Facts>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn connect_all(address: &Address, demands: Demands) -> Result<Vec<Lin
     while links.len() < LINKS {
         match Link::open(address) {
             Ok(link) if link.facts == facts => links.push(link),
-            // It is another server already; the next try finds that one alone.
+            // Another server has taken its place; the next try finds only that one.
             Ok(_) => return Err(ClientError::Changing),
             // It has a limit of its own.
             Err(ClientError::Away(_)) => break,
@@ -66,7 +66,7 @@ impl Demands {
                 known_bytes: known.length_bytes,
             });
         }
-        // Requests are cut by what it said first.
+        // Requests are cut by the limits that it reported first.
         let fits = facts.least_block_bytes <= known.least_block_bytes
             && facts.payload_limit_bytes >= known.payload_limit_bytes;
         if fits {

@@ -1,8 +1,8 @@
 //! Requests to a server and its replies, as bytes in and bytes out.
 //!
-//! Bytes of a READ are passed on as they come, however they are cut: nothing is collected but the
-//! heads, and the short chunks that say what is a hole and what failed. Whatever a server sends,
-//! what is passed on lies within the request that it is for.
+//! Bytes of a READ are passed on as they come, however they are cut. Only heads are collected, and
+//! the short chunks that describe holes and errors. Whatever a server sends, the bytes that are
+//! passed on lie within the request that they are for.
 
 use crate::wire::{
     CHUNK_HEAD_BYTES, CHUNK_MAGIC, REQUEST_BYTES, Request, SIMPLE_REPLY_BYTES, SIMPLE_REPLY_MAGIC,
@@ -11,10 +11,10 @@ use crate::wire::{
 use std::ops::Range;
 use thiserror::Error;
 
-/// Longest chunk that is read as a whole: extents, or what failed.
+/// Longest chunk that is read as a whole: extents, or an error.
 pub const CHUNK_LIMIT_BYTES: u32 = 64 << 10;
 
-/// Bytes of a reply that may have to be there together.
+/// Most bytes of a reply that have to be there together.
 pub const INPUT_BYTES: usize = CHUNK_HEAD_BYTES + CHUNK_LIMIT_BYTES as usize;
 
 /// Why a server is not understood; the connection ends.
@@ -24,13 +24,13 @@ pub enum ConversationError {
     /// A reply does not begin as one.
     #[error("a reply begins with {0:#x}; the server does not speak the NBD protocol")]
     Magic(u32),
-    /// A reply is for nothing that was asked and not answered.
+    /// A reply is for no request that is under way.
     #[error("a reply is for request {0:#x}, which is not under way")]
     Cookie(u64),
     /// A chunk is too long, too short, or for another kind of request.
     #[error("a chunk of kind {kind} and {length_bytes} bytes does not fit its request")]
     Chunk {
-        /// What it says that it is.
+        /// The kind that it claims.
         kind: u16,
         /// Its length.
         length_bytes: u32,
@@ -38,7 +38,7 @@ pub enum ConversationError {
     /// A chunk has bytes outside of the range that was asked for, or some of them twice.
     #[error("a chunk has bytes that were not asked for")]
     Range,
-    /// A READ ended and not all of its bytes have come.
+    /// A READ ended before all of its bytes had come.
     #[error("a read ended {0} bytes short")]
     Short(u32),
     /// A read was answered in the form that was not agreed on.
@@ -46,12 +46,12 @@ pub enum ConversationError {
     Form,
 }
 
-/// What came of some bytes of the server. A *slot* is the number that [`Conversation::ask`] gave.
+/// The meaning of some bytes of the server. A *slot* is the number that [`Conversation::ask`] gave.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'i> {
     /// Nothing yet: more bytes are needed.
     More,
-    /// A part of a reply, of which nobody has to know.
+    /// A part of a reply with nothing to pass on.
     Noted,
     /// Bytes of a READ.
     Data {
@@ -59,7 +59,7 @@ pub enum Event<'i> {
         slot: usize,
         /// Where in its range.
         at: u32,
-        /// They are.
+        /// The bytes.
         bytes: &'i [u8],
     },
     /// Zeros of a READ.
@@ -69,7 +69,7 @@ pub enum Event<'i> {
         /// Where in its range.
         range: Range<u32>,
     },
-    /// Extents as length and flags, of the context that was asked.
+    /// Extents as length and flags, of the context that was asked for.
     Extents {
         /// Of which request.
         slot: usize,
@@ -99,7 +99,7 @@ struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     Head,
-    /// So many bytes of a READ, then perhaps the end.
+    /// This many bytes of a READ, then perhaps the end.
     Data {
         slot: usize,
         at: u32,
@@ -146,8 +146,8 @@ impl Conversation {
         self.free.len()
     }
 
-    /// Begins a request: its slot, and the bytes that the payload of a WRITE follows. None if there
-    /// is no room.
+    /// Begins a request. Returns its slot and its head, after which the payload of a WRITE is sent.
+    /// None if there is no room.
     pub fn ask(
         &mut self,
         kind: u16,
@@ -319,7 +319,7 @@ impl Conversation {
             _ => return Err(misfit),
         };
         if is_last {
-            // The end is told by itself, after what the chunk says.
+            // The end is an event of its own, after the content of the chunk.
             self.reading = Reading::Data {
                 slot,
                 at: 0,
@@ -371,8 +371,8 @@ impl Conversation {
 }
 
 impl Asked {
-    /// The part of the range with `length_bytes` bytes at `offset_bytes` of the export, which has
-    /// come. What comes twice is noticed in the end: then something else has not come.
+    /// Notes that `length_bytes` bytes at `offset_bytes` of the export have come, and returns their
+    /// place in the range. If some come twice, others are missing at the end, which is noticed.
     fn take_part(
         &mut self,
         offset_bytes: u64,

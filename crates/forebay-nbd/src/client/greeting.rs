@@ -12,10 +12,10 @@ const GREETING_BYTES: usize = 18;
 const REPLY_HEAD_BYTES: usize = 20;
 /// Longest answer to an option that is read: a name and a text fit.
 pub const REPLY_LIMIT_BYTES: usize = 32 << 10;
-/// Answers to one option that are read at most.
+/// Most answers to one option that are read.
 const REPLIES_LIMIT: u32 = 64;
 
-/// What a server says of an export.
+/// The facts of an export, as the server reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Its length.
@@ -49,10 +49,10 @@ pub enum GreetingError {
     /// It speaks an old form.
     #[error("it speaks an old form of the protocol; fixed newstyle with GO is needed")]
     Oldstyle,
-    /// An answer does not belong to what was asked, or is longer or more than anybody means.
+    /// An answer does not belong to its option, is too long, or is one too many.
     #[error("its answer to option {0} makes no sense")]
     Answer(u32),
-    /// It wants TLS.
+    /// It requires TLS.
     #[error("it asks for TLS, which this client does not speak")]
     WantsTls,
     /// It has no such export.
@@ -114,7 +114,7 @@ impl<'n> Greeting<'n> {
             facts: Facts {
                 length_bytes: 0,
                 flags: 0,
-                // What the protocol says of a server that does not tell.
+                // The defaults of the protocol, for a server that does not report them.
                 least_block_bytes: 512,
                 payload_limit_bytes: PAYLOAD_LIMIT_BYTES,
                 is_structured: false,
@@ -217,7 +217,7 @@ impl<'n> Greeting<'n> {
                     self.facts.allocation = Some(u32_at(data, 0));
                 }
             }
-            // What a server does not know it says, and the client does without.
+            // A server refuses options that it does not know, and the client goes on without them.
             (Waiting::Structured | Waiting::Contexts, _)
                 if refused || kind == option_reply::ACK =>
             {
@@ -251,7 +251,7 @@ impl<'n> Greeting<'n> {
             (info::EXPORT | info::BLOCK_SIZE, _) => {
                 return Err(GreetingError::Answer(option::GO));
             }
-            // Nobody asked for it, which the protocol allows.
+            // The client did not ask for it; the protocol allows this.
             _ => {}
         }
         Ok(None)

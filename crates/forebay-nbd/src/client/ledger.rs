@@ -1,13 +1,13 @@
-//! Which finished writes no flush has covered, over restarts of the server: the write verifier of
-//! the NFS client, with numbers.
+//! Which finished writes no flush has covered, across restarts of the server: the write verifier
+//! of the NFS client, with numbers.
 //!
 //! Writes are numbered in the order in which they finish. A flush that the server answers covers
 //! all writes that had finished before it was sent, if the server has not started anew since.
 //!
-//! invariant V1: a commit that ends well covers no write that was answered before a restart which
-//! the flush of that commit came after.
-//! invariant V2: a forgotten write is reported by a commit that was submitted after its submitter
-//! had heard of the write; a commit that came sooner reports it too, and settles nothing.
+//! invariant V1: a commit that ends well covers no write that was answered before a restart, if its
+//! flush came after that restart.
+//! invariant V2: a forgotten write is reported by a commit whose submitter knew the end of the
+//! write when it submitted the commit; an earlier commit reports it too, and does not settle it.
 
 /// The books of one server.
 ///
@@ -15,29 +15,29 @@
 /// use forebay_nbd::client::ledger::Ledger;
 /// let mut ledger = Ledger::default();
 /// ledger.write_finished();
-/// let told = 1;
+/// let heard = 1;
 /// ledger.started_anew();
-/// let commit = ledger.covers(told);
+/// let commit = ledger.covers(heard);
 /// assert!(ledger.is_forgotten(&commit));
 /// ledger.reported(&commit);
-/// let next = ledger.covers(told);
+/// let next = ledger.covers(heard);
 /// assert!(!ledger.is_forgotten(&next));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Writes that have finished.
     finished: u64,
-    /// The server may have forgotten what of the first so many writes is not settled.
+    /// The server may have forgotten those of this many first writes that are not settled.
     forgotten: u64,
-    /// The first so many writes are durable, or were reported as forgotten.
+    /// This many first writes are durable, or were reported as forgotten.
     settled: u64,
 }
 
 /// What a commit covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covered {
-    /// Writes of whose end the submitter had surely heard when it submitted the commit.
-    told: u64,
+    /// Writes whose end the submitter surely knew when it submitted the commit.
+    heard: u64,
     /// Writes that had finished when the flush was about to be sent; at least as many.
     finished: u64,
 }
@@ -53,11 +53,11 @@ impl Ledger {
         self.forgotten = self.finished;
     }
 
-    /// What a commit covers whose flush is sent now, if its submitter had heard of the end of
-    /// `told` writes when it submitted it.
-    pub fn covers(&self, told: u64) -> Covered {
+    /// What a commit covers whose flush is sent now. Its submitter knew the end of `heard` writes
+    /// when it submitted the commit.
+    pub fn covers(&self, heard: u64) -> Covered {
         Covered {
-            told: told.min(self.finished),
+            heard: heard.min(self.finished),
             finished: self.finished,
         }
     }
@@ -77,9 +77,9 @@ impl Ledger {
         self.settled = self.settled.max(commit.finished);
     }
 
-    /// `commit` has failed, and its submitter makes again what it had heard of.
+    /// `commit` has failed, and its submitter repeats the writes whose end it knew.
     pub fn reported(&mut self, commit: &Covered) {
-        self.settled = self.settled.max(commit.told);
+        self.settled = self.settled.max(commit.heard);
     }
 }
 

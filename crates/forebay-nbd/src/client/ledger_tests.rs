@@ -15,9 +15,9 @@ struct Model {
     next: u64,
     in_memory: BTreeSet<Write>,
     durable: BTreeSet<Write>,
-    /// Finished in the ledger, and not heard of yet.
-    untold: Vec<Write>,
-    told: u64,
+    /// Writes that are finished in the ledger, and whose end the submitter does not know yet.
+    unheard: Vec<Write>,
+    heard: u64,
     unstable: BTreeSet<Write>,
     commit: Option<(BTreeSet<Write>, u64, Option<Covered>)>,
 }
@@ -30,20 +30,20 @@ impl Model {
                 self.next += 1;
                 self.in_memory.insert(write);
                 self.ledger.write_finished();
-                self.untold.push(write);
+                self.unheard.push(write);
             }
             2 => {
-                for write in self.untold.drain(..) {
+                for write in self.unheard.drain(..) {
                     self.unstable.insert(write);
-                    self.told += 1;
+                    self.heard += 1;
                 }
             }
             3 if self.commit.is_none() => {
-                self.commit = Some((self.unstable.clone(), self.told, None));
+                self.commit = Some((self.unstable.clone(), self.heard, None));
             }
             4 => {
-                if let Some((_, told, sent @ None)) = &mut self.commit {
-                    *sent = Some(self.ledger.covers(*told));
+                if let Some((_, heard, sent @ None)) = &mut self.commit {
+                    *sent = Some(self.ledger.covers(*heard));
                 }
                 self.end_if_forgotten();
             }
@@ -72,12 +72,12 @@ impl Model {
     }
 
     fn answer_flush(&mut self) {
-        let Some((covered, told, Some(commit))) = self.commit.take() else {
+        let Some((covered, heard, Some(commit))) = self.commit.take() else {
             return;
         };
         self.durable.append(&mut self.in_memory);
         self.ledger.flushed(&commit);
-        assert!(told <= self.told);
+        assert!(heard <= self.heard);
         for write in covered {
             assert!(
                 self.durable.contains(&write),
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn a_write_that_was_told_after_the_commit_came_is_reported_by_the_next_one() {
+fn a_write_that_was_heard_of_after_the_commit_came_is_reported_by_the_next_one() {
     let mut ledger = Ledger::default();
     ledger.write_finished();
     ledger.started_anew();

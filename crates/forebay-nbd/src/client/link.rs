@@ -1,4 +1,5 @@
-//! One connection to a server: its socket, its requests under way, its bytes on their way.
+//! One connection to a server: its socket, its requests under way, and its bytes to send and to
+//! read.
 
 use super::address::{Address, Place};
 use super::conversation::{Conversation, Event, INPUT_BYTES};
@@ -22,20 +23,20 @@ pub(crate) const PAGES_LIMIT: u32 = 64;
 pub(crate) const SLOTS: usize = 32;
 /// A request and its payload, at most.
 const LONGEST_REQUEST_BYTES: usize = REQUEST_BYTES + (PAGES_LIMIT as usize) * PAGE_BYTES;
-/// No request is added while so many bytes wait to be sent.
+/// No request is added while this many bytes wait to be sent.
 const UNSENT_LIMIT_BYTES: usize = 256 << 10;
-/// Bytes that are received at once at most, beside a chunk that must be there as a whole.
+/// Most bytes that are received at once, in addition to a chunk that must be there as a whole.
 const RECEIVED_BYTES: usize = 256 << 10;
-/// So long a server may take for its handshake, and for a connection.
+/// A server may take this long for its handshake, and for a connection.
 const PATIENCE: Span = Span::from_secs(10);
-/// A host that answers nothing for so long, while bytes are on their way to it, is gone.
+/// A host is gone if it acknowledges nothing for this long while bytes are on their way to it.
 const SILENCE_MS: u32 = 20_000;
 
-/// Memory of one connection: the most that is on its way in and out.
+/// Memory of one connection: the most bytes that are on their way in and out.
 pub(crate) const LINK_BYTES: usize =
     INPUT_BYTES + RECEIVED_BYTES + UNSENT_LIMIT_BYTES + LONGEST_REQUEST_BYTES;
 
-/// A request under way and what was asked for it.
+/// A request under way, and the question that was sent for it.
 type UnderWay = Option<(Pending, Question)>;
 
 /// See above.
@@ -65,7 +66,7 @@ pub(crate) struct Answered {
 }
 
 impl Link {
-    /// Connects to `address` and comes to terms.
+    /// Connects to `address` and does the handshake.
     pub(crate) fn open(address: &Address) -> Result<Link, ClientError> {
         let socket = connect(&address.place).map_err(ClientError::Away)?;
         let mut input = Vec::with_capacity(INPUT_BYTES);
@@ -84,7 +85,7 @@ impl Link {
         })
     }
 
-    /// How many requests it has; none if it takes no more.
+    /// How many requests it has; None if it takes no more.
     pub(crate) fn load(&self) -> Option<usize> {
         let has_room = self.output.len() - self.sent < UNSENT_LIMIT_BYTES;
         let room = self.conversation.room();
@@ -112,13 +113,13 @@ impl Link {
         self.under_way[slot] = Some((pending, question));
     }
 
-    /// Takes back what was asked and not answered.
+    /// Takes back the requests that were not answered.
     pub(crate) fn take_back(&mut self) -> impl Iterator<Item = Pending> + '_ {
         let taken = self.under_way.iter_mut().filter_map(Option::take);
         taken.map(|(pending, _)| pending)
     }
 
-    /// What is waited for on the socket.
+    /// The events of the socket to wait for.
     pub(crate) fn interest(&self) -> PollFlags {
         let mut wanted = PollFlags::IN;
         wanted.set(PollFlags::OUT, self.sent < self.output.len());
@@ -170,7 +171,7 @@ impl Link {
                 Event::Ended {
                     error: Some(error), ..
                 } if error == Errno::Shutdown as u32 => {
-                    // It is about to end. The request stays, for the server that comes after it.
+                    // The server is about to end. The request stays, for the next server.
                     return Err(Broken(None));
                 }
                 Event::Ended { slot, error } => {
@@ -225,8 +226,8 @@ fn connect(place: &Place) -> io::Result<Socket> {
     Err(refused)
 }
 
-/// A host that vanishes without a word is noticed: nobody else would say that requests which it has
-/// not answered should be sent again.
+/// Makes the kernel notice a host that vanishes without a word. Otherwise nothing would show that
+/// requests without an answer should be sent again.
 fn watch_over(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -237,7 +238,7 @@ fn watch_over(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// The handshake. What the server sent behind it is left in `input`.
+/// The handshake. Bytes that the server sent after it stay in `input`.
 fn greet(socket: &Socket, export: &str, input: &mut Vec<u8>) -> Result<Facts, ClientError> {
     let mut greeting = Greeting::new(export);
     let (mut output, mut room) = (Vec::new(), vec![0; INPUT_BYTES]);
@@ -260,7 +261,7 @@ fn greet(socket: &Socket, export: &str, input: &mut Vec<u8>) -> Result<Facts, Cl
             tv_sec: 1,
             tv_nsec: 0,
         };
-        // A signal is no reason to give up: the sockets are asked all the same.
+        // After a signal the socket is tried too.
         let _ = poll(&mut [PollFd::new(socket, wanted)], Some(&second));
         let lost = || ClientError::Away(io::ErrorKind::ConnectionReset.into());
         match socket.send(&output) {

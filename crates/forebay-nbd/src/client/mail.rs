@@ -1,4 +1,4 @@
-//! What is left for the thread of a server, and how it is woken.
+//! Requests for the thread of a server, and how it is woken.
 
 use super::pending::Pending;
 use forebay_base::Span;
@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Requests that came and that the thread has not looked at.
+/// Requests that have come and that the thread has not looked at.
 #[derive(Debug)]
 pub(crate) struct Mail {
     letters: Mutex<VecDeque<Pending>>,
     pub(crate) alarm: Arc<Alarm>,
     bell: Waker,
-    /// Writes of whose end their submitter has surely heard.
-    pub(crate) told: AtomicU64,
+    /// Writes whose end their submitter surely knows.
+    pub(crate) heard: AtomicU64,
     is_stopped: AtomicBool,
 }
 
@@ -28,7 +28,7 @@ impl Mail {
             letters: Mutex::new(VecDeque::with_capacity(capacity)),
             bell: alarm.bell(0),
             alarm,
-            told: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
             is_stopped: AtomicBool::new(false),
         })
     }

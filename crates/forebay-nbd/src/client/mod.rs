@@ -1,11 +1,11 @@
-//! An NBD client as a store: `nbd://` servers that restart, and nothing is lost.
+//! An NBD client as a store. The `nbd://` server may restart, and nothing is lost.
 //!
 //! Bytes and sockets are kept apart here too. [`greeting`] and [`conversation`] are the client's
 //! side of the protocol as functions of bytes, over the numbers in [`crate::wire`] that the server
 //! uses. [`ledger`] knows which finished writes no flush has covered. One thread for each server
 //! moves the bytes of all its connections, so that they begin and end together.
 //!
-//! What the server answered may be in its memory alone until a FLUSH. So the store is
+//! A write that the server answered may be only in its memory until a FLUSH. So the store is
 //! [`forebay_store::Durability::Unstable`]: a cache keeps what it wrote until a commit. A commit
 //! after a restart of the server ends with [`forebay_store::Failure::Forgotten`], which asks for
 //! the writes again.

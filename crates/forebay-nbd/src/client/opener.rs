@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 /// Its addresses are `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`.
 ///
-/// A volume is refused to a second writer of this opener. The protocol has no such claim: whoever
-/// else writes to the server, this program does not know.
+/// A volume is refused to a second writer of this opener. The protocol has no claims: another
+/// program may write to the same export, and this one cannot know.
 #[derive(Debug, Default)]
 pub struct NbdOpener {
     settings: ClientSettings,
     claims: Claims,
 }
 
-/// How many have an address open; a writer is alone.
+/// How many users have an address open; a writer is alone.
 type Claims = Arc<Mutex<BTreeMap<String, Claim>>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Opener for NbdOpener {
         })?;
         let length_bytes = store.length_bytes();
         match mode {
-            // A server makes its exports by itself.
+            // Only a server can make its exports.
             VolumeMode::Create {
                 length_bytes: asked_bytes,
             } if asked_bytes != length_bytes => Err(VolumeError::WrongLength {
@@ -132,5 +132,5 @@ impl Holes for OpenExport {
     }
 }
 
-/// What was not made durable is kept by the cache, so nothing is lost by a commit that fails.
+/// The cache keeps what is not durable yet, so a commit that fails loses nothing.
 impl Medium for OpenExport {}

@@ -14,12 +14,12 @@ const RANGE_LIMIT_BYTES: u64 = 512 << 20;
 
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// What is wanted.
+/// What the submitter wants.
 #[derive(Debug)]
 pub(crate) enum Wanted {
     /// A request of a cache.
     Io(Io),
-    /// What of a range is a hole.
+    /// The first hole or data of a range.
     Extent {
         offset_bytes: u64,
         end_bytes: u64,
@@ -28,21 +28,21 @@ pub(crate) enum Wanted {
     },
 }
 
-/// A request and how far it is.
+/// A request and its progress.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) wanted: Wanted,
-    /// Writes of whose end its submitter had heard when it came.
-    pub(crate) told: u64,
-    /// From when on it may be answered too late, by the clock of the thread.
+    /// Writes whose end its submitter knew when it came.
+    pub(crate) heard: u64,
+    /// The time for its answer counts from here, by the clock of the thread.
     pub(crate) since: Span,
     /// What a commit covers, once its flush was sent.
     pub(crate) covered: Option<Covered>,
-    /// Bytes of its range that are done, of a range that takes several requests.
+    /// Bytes of its range that are done, if the range takes several requests.
     done_bytes: u64,
 }
 
-/// What is to be asked of the server.
+/// A request to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) kind: u16,
@@ -51,20 +51,20 @@ pub(crate) struct Question {
     pub(crate) length_bytes: u32,
 }
 
-/// What is to be done with a request.
+/// What to do next with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Ask(Question),
-    /// Nothing of it is the server's business.
+    /// Nothing of it is left for the server.
     Done,
     Fail(Failure),
 }
 
 impl Pending {
-    pub(crate) fn new(wanted: Wanted, told: u64) -> Pending {
+    pub(crate) fn new(wanted: Wanted, heard: u64) -> Pending {
         Pending {
             wanted,
-            told,
+            heard,
             since: Span::ZERO,
             covered: None,
             done_bytes: 0,
@@ -109,7 +109,7 @@ impl Pending {
             IoKind::Commit => ask(command::FLUSH, 0, 0, 0),
             IoKind::SetLength if offset == facts.length_bytes => Next::Done,
             IoKind::Discard if self.done_bytes >= inside => Next::Done,
-            // It is durable at once: nobody would ask for it again after a restart.
+            // It is made durable at once, because nobody would repeat it after a restart.
             IoKind::Discard
                 if facts
                     .can(transmission_flag::SEND_WRITE_ZEROES | transmission_flag::SEND_FUA)
@@ -160,7 +160,7 @@ impl Pending {
         }
     }
 
-    /// Takes what a server says of it, except its end.
+    /// Takes a part of a server's reply to it, except its end.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         match (&mut self.wanted, event) {
             (Wanted::Io(io), Event::Data { at, bytes, .. }) => fill(io, *at as usize, bytes),
@@ -220,7 +220,7 @@ impl Pending {
     }
 }
 
-/// In doubt it is not a hole.
+/// If this is not known, it is not a hole.
 fn solid(end_bytes: u64) -> Extent {
     Extent {
         end_bytes,

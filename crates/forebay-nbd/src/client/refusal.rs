@@ -9,17 +9,17 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// It cannot be reached, or leaves during its handshake.
+    /// It cannot be reached, or disconnects during the handshake.
     #[error("the server cannot be reached ({0})")]
     Away(io::Error),
-    /// The two did not come to terms.
+    /// The handshake failed.
     #[error("the server cannot be used: {0}")]
     Greeting(#[from] GreetingError),
-    /// It said something that has no meaning.
+    /// It sent something that cannot be understood.
     #[error("the server is not understood: {0}")]
     Conversation(#[from] ConversationError),
-    /// It may not be written.
-    #[error("the server lets nobody write the export: it is read-only")]
+    /// It is read-only.
+    #[error("the server offers the export read-only")]
     ReadOnly,
     /// It cannot make anything durable.
     #[error("the server offers no FLUSH, so nothing that is written there would be safe")]
@@ -27,7 +27,7 @@ pub enum ClientError {
     /// Its export has no bytes.
     #[error("the export has no bytes")]
     Empty,
-    /// It came back as another one.
+    /// It came back with another length.
     #[error(
         "the export has {found_bytes} bytes now and had {known_bytes}; nothing is written there"
     )]

@@ -23,15 +23,15 @@ use std::thread::ThreadId;
 /// Requests that keep a server busy.
 const QUEUE_DEPTH: u32 = 32;
 
-/// Memory of the client of one server, whatever happens.
+/// The most memory of the client of one server.
 pub const SERVER_BYTES: usize = LINKS * LINK_BYTES + SMALL_STACK_BYTES;
 
 /// How a client behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// So long a request waits for a server that is away; then it fails with
-    /// [`Failure::NoAnswer`]. A request that a server has and does not answer waits on: were it
-    /// sent again beside the first, the older one of the two could be carried out last.
+    /// A request waits this long for a server that is away. Then it fails with
+    /// [`Failure::NoAnswer`]. A request that a connected server does not answer goes on waiting: if
+    /// it were sent a second time, the server could carry out the older one of the two last.
     pub answer_timeout: Span,
 }
 
@@ -92,7 +92,7 @@ impl NbdStore {
     /// The number of the export as an object.
     pub const OBJECT: ObjectId = ObjectId(0);
 
-    /// Connects to the server at `address`. If `writes`, it must let itself be written and flushed.
+    /// Connects to the server at `address`. If `writes`, the export must take writes and flushes.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -137,7 +137,7 @@ impl NbdStore {
         self.connections
     }
 
-    /// The run from byte `offset_bytes` to at most `end_bytes`, as the server tells it.
+    /// The run from byte `offset_bytes` to at most `end_bytes`, as the server reports it.
     pub(crate) fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent {
         let answer = Arc::new(Slot::new());
         let wanted = Wanted::Extent {
@@ -171,8 +171,8 @@ impl Store for NbdStore {
         if io.pages().len() > self.geometry().max_io_pages as usize {
             return io.fail(Failure::OutOfRange);
         }
-        let told = self.mail.told.load(Ordering::Acquire);
-        self.mail.post(Pending::new(Wanted::Io(io), told));
+        let heard = self.mail.heard.load(Ordering::Acquire);
+        self.mail.post(Pending::new(Wanted::Io(io), heard));
     }
 }
 

@@ -1,9 +1,9 @@
 //! The thread of a server: it moves the bytes of all connections and connects again.
 //!
 //! All connections are of one *generation*. If one of them breaks, none of them is used any more:
-//! the server may have started anew, and what it answered on another connection would be counted
-//! to the wrong one. What was under way is sent again on the next ones; reads, writes and zeros may
-//! be done twice.
+//! the server may have started anew, and an answer on another connection would be counted for the
+//! wrong server. Requests that were under way are sent again on the next connections; reads, writes
+//! and zeros may be done twice.
 
 use super::address::Address;
 use super::connecting::{BackOff, Demands, connect_all};
@@ -23,11 +23,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Longest sleep of a thread that waits for its server to come back: requests that have waited too
-/// long are told so then.
+/// Longest sleep of a thread that waits for its server to come back. After it, requests that have
+/// waited too long fail.
 const LOOK: Span = Span::from_millis(200);
 
-/// A server that is away for less is only said to be back.
+/// If a server is away for less, only its return is reported.
 const SAID_AFTER: Span = Span::from_secs(2);
 
 /// See above.
@@ -45,12 +45,12 @@ pub(crate) struct Worker {
     back_off: BackOff,
     /// Since when there are no connections.
     away_since: Span,
-    /// The last reason that was said for which the server could not be used.
+    /// The last reported reason why the server could not be used.
     said: Option<String>,
 }
 
 impl Worker {
-    /// A thread's life begins with the connections of `links`.
+    /// A worker that begins with the connections `links`.
     pub(crate) fn new(
         mail: Arc<Mail>,
         address: Address,
@@ -82,7 +82,7 @@ impl Worker {
     /// Serves requests until it is stopped and nothing is left.
     pub(crate) fn run(mut self) {
         loop {
-            // Asked first: nothing comes after it was stopped.
+            // This has to be asked before the mail is taken: nothing comes after the stop.
             let is_stopped = self.mail.is_stopped();
             self.mail.take(&mut self.backlog, self.clock.elapsed());
             if self.links.is_empty() {
@@ -119,7 +119,7 @@ impl Worker {
                 return;
             };
             if pending.is(IoKind::Commit) {
-                let covered = self.ledger.covers(pending.told);
+                let covered = self.ledger.covers(pending.heard);
                 if self.ledger.is_forgotten(&covered) {
                     self.ledger.reported(&covered);
                     pending.fail(Failure::Forgotten);
@@ -153,7 +153,7 @@ impl Worker {
                 }
             }
         }
-        // Also if a connection broke: what was answered was answered before.
+        // Even if a connection broke: these answers came before that.
         for answer in std::mem::take(&mut self.answered) {
             self.settle(answer);
         }
@@ -170,7 +170,7 @@ impl Worker {
         self.back_off.answered();
         if let Some(error) = error {
             if let Some(covered) = pending.covered {
-                // Nobody knows what a server still has after a flush that failed.
+                // After a flush that failed nobody knows which writes the server still has.
                 self.ledger.started_anew();
                 self.ledger.reported(&covered);
             }
@@ -182,7 +182,7 @@ impl Worker {
         } else if pending.is(IoKind::Write) {
             self.ledger.write_finished();
             pending.succeed(&self.facts);
-            self.mail.told.fetch_add(1, Ordering::Release);
+            self.mail.heard.fetch_add(1, Ordering::Release);
             return;
         } else if pending.is(IoKind::Discard) && pending.next(&self.facts) != Next::Done {
             return self.backlog.push_front(pending);
@@ -190,7 +190,7 @@ impl Worker {
         pending.succeed(&self.facts);
     }
 
-    /// The server may have started anew: nothing that it has is taken for durable.
+    /// The server may have started anew: no write since its last flush counts as durable.
     fn start_anew(&mut self, broken: &Broken) {
         if let Some(error) = &broken.0 {
             say(format_args!("{}: {error}", self.address));
@@ -248,7 +248,7 @@ impl Worker {
         }
     }
 
-    /// Sleeps until a connection has something, or mail comes, or `longest` has passed.
+    /// Sleeps until a connection is ready, mail comes, or `longest` has passed.
     fn sleep(&self, longest: Option<Span>) {
         if !self.mail.alarm.may_sleep() {
             return;
@@ -271,7 +271,7 @@ impl Worker {
         let away = self.clock.elapsed().saturating_sub(self.away_since);
         let again = match self.ledger.unsettled() {
             0 => String::new(),
-            writes => format!("; {writes} writes that it had not made durable are made again"),
+            writes => format!("; {writes} writes that it had not made durable are repeated"),
         };
         say(format_args!(
             "{}: the server was away for {:.1} s{again}",
@@ -294,7 +294,7 @@ impl Worker {
     }
 }
 
-/// The cache's word for an error of the protocol.
+/// The failure for an error of the protocol.
 fn failure_of(error: u32) -> Failure {
     const NOT_PERMITTED: u32 = Errno::NotPermitted as u32;
     const NO_SPACE: u32 = Errno::NoSpace as u32;

@@ -1,4 +1,4 @@
-//! Servers of others, started for a test: `nbdkit` and `qemu-nbd`.
+//! Servers of other projects, started for a test: `nbdkit` and `qemu-nbd`.
 
 use forebay_base::Span;
 use forebay_nbd::client::{Address, ClientSettings, NbdStore};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A server that is killed when it is dropped. It can be killed and started anew before.
+/// A server that is killed when this is dropped. Before that it can be killed and started anew.
 pub(crate) struct Far {
     pub(crate) folder: TempDir,
     program: &'static str,
@@ -48,7 +48,8 @@ impl Far {
         Some(far)
     }
 
-    /// One that keeps writes in memory until they are flushed, and forgets them when it is killed.
+    /// A server that keeps writes in memory until they are flushed, and forgets them when it is
+    /// killed.
     pub(crate) fn lossy(length_bytes: u64) -> Option<Far> {
         let arguments = [
             "-f",

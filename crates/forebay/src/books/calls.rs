@@ -1,7 +1,7 @@
-//! What a call waits for, and what its end tells: the ledger, the stalls and an event.
+//! What a call waits for, and what its end records: the ledger, the stalls and an event.
 //!
-//! A call that finds all in memory never comes here. One that has to wait is noted from its first
-//! wait to its end, also if it is dropped in the middle of a wait.
+//! A call that finds everything in memory never comes here. A call that has to wait is recorded
+//! from its first wait to its end, even if it is dropped in the middle of a wait.
 
 use crate::books::rates::is_measured;
 use crate::counters::Counter;
@@ -14,7 +14,7 @@ use forebay_base::Instant;
 use forebay_base::sync::lock;
 use forebay_law::blame::Cause;
 
-/// A call that may have to wait. Its end tells of its waits, if there were any.
+/// A call that may have to wait. Its end records its waits, if there were any.
 pub(crate) struct Call<'a> {
     engine: &'a Engine,
     pub(crate) waits: Waits,
@@ -23,14 +23,14 @@ pub(crate) struct Call<'a> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if self.waits.all_us() > 0 {
-            self.engine.tell_of(&self.waits);
+            self.engine.record_waits(&self.waits);
         }
     }
 }
 
 impl<'a> Call<'a> {
-    /// The call in `place`. It is made when it is needed first, so that calls that find all in
-    /// memory do without.
+    /// The call in `place`. It is made when it is first needed, so that a call that finds
+    /// everything in memory makes none.
     pub(crate) fn in_place<'p>(
         place: &'p mut Option<Call<'a>>,
         engine: &'a Engine,
@@ -41,20 +41,20 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A wait for one cause that is under way. What is waited meanwhile for another cause counts for
-/// that one alone.
+/// A wait for one cause that is under way. Time that the call waits for another cause meanwhile
+/// counts for that cause alone.
 pub(crate) struct Waiting<'a> {
     engine: &'a Engine,
     waits: &'a Waits,
     cause: Cause,
-    /// Counts all of it, with what was waited meanwhile.
+    /// Counts the whole wait, including waits for other causes meanwhile.
     counter: Option<Counter>,
     began: Instant,
     before_us: u64,
 }
 
 impl Waiting<'_> {
-    /// The same, which `counter` counts along.
+    /// The same wait, which `counter` counts too.
     pub(crate) fn counted(mut self, counter: Counter) -> Self {
         self.counter = Some(counter);
         self
@@ -90,7 +90,7 @@ impl Engine {
         })
     }
 
-    /// The call that `of` says.
+    /// The call that `of` describes.
     pub(crate) fn call_of(&self, of: CallOf) -> Call<'_> {
         Call {
             engine: self,
@@ -98,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// The call of `waits` waits for `cause` while the result lives.
+    /// The call of `waits` waits for `cause` until the result is dropped.
     pub(crate) fn waiting<'a>(&'a self, waits: &'a Waits, cause: Cause) -> Waiting<'a> {
         let began = self.rt.now();
         waits.begin(began);
@@ -112,9 +112,11 @@ impl Engine {
         }
     }
 
-    fn tell_of(&self, waits: &Waits) {
+    fn record_waits(&self, waits: &Waits) {
         let now = self.rt.now();
-        let Some(call) = waits.told(now) else { return };
+        let Some(call) = waits.waited_call(now) else {
+            return;
+        };
         if self.ledger.is_moment(now) {
             self.ledger.remember_moment(self.moment());
         }
@@ -123,7 +125,7 @@ impl Engine {
         self.record(&Event::CallWaited { call });
     }
 
-    /// What the limits and the stores are now.
+    /// The limits and the rates of stores now.
     pub(crate) fn moment(&self) -> Moment {
         let mut moment = Moment {
             at: self.rt.now(),

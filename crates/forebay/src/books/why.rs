@@ -1,4 +1,5 @@
-//! Whom the ledger blames: its sums, what was a minute ago and what is now, put before the law.
+//! Who is to blame for waits: gives the law the sums of the ledger, the limits of a minute ago and
+//! those of now.
 
 use crate::caller::{Caller, CallerKey};
 use crate::engine::Engine;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 const MINUTE: Span = Span::from_secs(60);
 
 impl Engine {
-    /// Who waited in the window of the last `last`, or since the start.
+    /// Who waited in the time `last` before now, or since the start.
     pub(crate) fn why(&self, last: Option<Span>) -> Why {
         let now = self.rt.now();
         let minutes = last.and_then(minutes_of);
@@ -45,8 +46,8 @@ impl Engine {
         sums.into_iter().map(row_of).collect()
     }
 
-    /// The calls that ended in the last `last`, or since the start, and that waited for longer than
-    /// the threshold. The newest first.
+    /// The calls that ended in the time `last` before now, or since the start, and that took at
+    /// least the threshold. The newest comes first.
     pub(crate) fn stalls(&self, last: Option<Span>) -> Vec<WaitedCall> {
         let now = self.rt.now();
         let window = last.unwrap_or(Span::MAX);
@@ -54,7 +55,7 @@ impl Engine {
         self.ledger.stalls(Instant::ZERO + left)
     }
 
-    /// The callers that dirtied most lately, with their parts of the pages that are dirty now.
+    /// The callers that have dirtied most lately, with their parts of the pages that are dirty now.
     pub(crate) fn heaviest_callers(&self) -> Vec<(Caller, u64)> {
         let now_ms = self.now_ms();
         let dirty = self.global.pages();
@@ -95,14 +96,14 @@ impl Engine {
     }
 }
 
-/// Minutes that cover the last `last`, the present one among them. None if the ledger does not go
-/// back so far: then it is all since the start.
+/// The number of minutes that cover the time `last` before now, including the present minute. None
+/// if the ledger does not go back that far: then everything since the start counts.
 fn minutes_of(last: Span) -> Option<u64> {
     let minutes = last.as_millis().div_ceil(MINUTE.as_millis()) + 1;
     (minutes <= MINUTES).then_some(minutes)
 }
 
-/// How much of the time before `now` such minutes are.
+/// How much of the time before `now` these minutes cover.
 fn window_of(now: Instant, minutes: Option<u64>) -> Span {
     let all = now.since(Instant::ZERO);
     let Some(minutes) = minutes else { return all };

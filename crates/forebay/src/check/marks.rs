@@ -12,11 +12,11 @@ use crate::state::frame::flag;
 use forebay_base::sync::atomic::Ordering;
 use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 
-/// Why a page may have the mark of reclaim: a write is to come or under way.
+/// Flags that allow a page the mark of reclaim: a write will come or is under way.
 const TO_BE_WRITTEN: u64 = flag::DIRTY | flag::WRITEBACK | flag::UNSTABLE;
 
 impl Engine {
-    /// Says which marks pages have that the specification does not allow, a sentence each.
+    /// Reports marks of pages that the specification does not allow, a sentence for each page.
     pub(crate) fn check_marks(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let (mut active, mut workingset) = (0, 0);
@@ -34,8 +34,8 @@ impl Engine {
         wrong
     }
 
-    /// Pages were activated or deactivated before they have the marks of it (spec/reclaim.md 2.6
-    /// and 2.8).
+    /// There are no more active pages than were activated, and no more pages of the working set
+    /// than were deactivated or restored (spec/reclaim.md 2.6 and 2.8).
     fn check_histories(&self, active: u64, workingset: u64, wrong: &mut Vec<String>) {
         debug_assert_eq!(self.settings.policy.eviction, Eviction::TwoLists);
         let sum = |counters: &[Counter]| -> u64 {
@@ -61,8 +61,9 @@ impl Engine {
         );
     }
 
-    /// Says which nodes have flags though their kswapd sleeps, a sentence each (spec/reclaim.md
-    /// 4.6). A node that was given up keeps its flags until its kswapd has run again.
+    /// Reports nodes that have flags although their kswapd sleeps, a sentence for each node
+    /// (spec/reclaim.md 4.6). A node that was given up keeps its flags until its kswapd has run
+    /// again.
     pub(crate) fn check_flags(&self) -> Vec<String> {
         let nodes = self.memory.nodes.iter();
         let asleep = nodes.filter(|node| {
@@ -94,7 +95,7 @@ impl Engine {
 
 fn compare_most(wrong: &mut Vec<String>, what: &str, found: u64, most: u64) {
     if found > most {
-        wrong.push(format!("{what}: there are {found}, and {most} may be"));
+        wrong.push(format!("{what}: there are {found}, and {most} are allowed"));
     }
 }
 
@@ -106,7 +107,7 @@ fn wrong_mark(word: u64) -> Option<&'static str> {
         return Some("has no page, and marks of one (F4, I-15)");
     }
     if word & flag::RECLAIM != 0 && word & (TO_BE_WRITTEN | flag::EXCLUSIVE) == 0 && !is_isolated {
-        return Some("is to be reclaimed after a write, and no write is to come (I-15, 3.6)");
+        return Some("is to be reclaimed after a write, and no write will come (I-15, 3.6)");
     }
     let touches = [flag::PROMOTE, flag::FREQUENT, flag::CONSTANT];
     let is_out_of_order = touches

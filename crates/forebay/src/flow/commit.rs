@@ -3,7 +3,7 @@
 //! The pages of an unstable store stay in memory, counted as under writeback, until a commit has
 //! finished without error; if it fails they are dirty again (spec/writeback.md 1.2, T8 and T9). If
 //! the store says that it started anew, nothing has failed: the pages are written again, and no
-//! handle hears of it.
+//! handle reports it.
 
 use crate::engine::Engine;
 use crate::flow::ticket::{Ticket, answer};

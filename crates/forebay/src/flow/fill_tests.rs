@@ -1,4 +1,4 @@
-//! Runs of pages that are brought in, in whole and in part.
+//! Runs of pages that are read in, in whole and in part.
 
 use super::*;
 use crate::cache::Cache;
@@ -20,7 +20,7 @@ struct World {
 }
 
 impl World {
-    /// A file of 40 pages, each of which is full of its number.
+    /// A file of 40 pages; each page is filled with its number.
     fn new(rt: &Rt) -> World {
         let settings = Settings {
             memory_bytes: 8 << 20,
@@ -70,7 +70,7 @@ impl World {
         (0..2 * PAGES).filter(is_there).collect()
     }
 
-    /// Fills all pages and some more, none of which anybody waits for. The store answers nothing.
+    /// Fills all pages and some more, without a caller that waits. The store answers nothing.
     async fn fill_all(&self) -> u32 {
         let object = &*self.file.handle.object;
         self.faults
@@ -86,7 +86,7 @@ impl World {
         object.requests_in_flight.load(Ordering::Acquire)
     }
 
-    /// Lets the store answer, and sees that every page is what it is to be.
+    /// Lets the store answer, and checks the content of every page.
     async fn settle(&self) {
         self.faults.clear();
         self.faults.release();

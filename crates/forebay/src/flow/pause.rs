@@ -282,7 +282,7 @@ impl Engine {
         may_go || self.is_closing()
     }
 
-    /// Why the writer of `waits` pauses. Its call tells what it was decided by.
+    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision.
     fn blame_pause(
         &self,
         backing: &Backing,

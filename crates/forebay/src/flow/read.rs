@@ -162,8 +162,8 @@ impl Engine {
             if missing.is_none() && !handle.stream.has_marker() {
                 return Ok(done);
             }
-            let told = (CallKind::Read, offset_bytes, wanted as u64);
-            let call = Call::in_place(&mut call, self, handle, told);
+            let request = (CallKind::Read, offset_bytes, wanted as u64);
+            let call = Call::in_place(&mut call, self, handle, request);
             self.read_ahead(call, handle, last).await?;
             let Some(missing) = missing else {
                 return Ok(done);
@@ -178,7 +178,7 @@ impl Engine {
         handle: &Handle,
         page: u64,
     ) -> Result<SharedHold<'_>, AccessError> {
-        let told = (CallKind::Page, byte_of(page), PAGE_BYTES as u64);
+        let request = (CallKind::Page, byte_of(page), PAGE_BYTES as u64);
         let mut call = None;
         loop {
             // Checked under the hold, if there is one: a cut of the object sets the new length
@@ -197,24 +197,24 @@ impl Engine {
                 // The part of it past a new end is zeroed by the cut, under a hold of its own.
                 Ok(hold) if handle.object.is_cut_at(page) => {
                     drop(hold);
-                    let call = Call::in_place(&mut call, self, handle, told);
+                    let call = Call::in_place(&mut call, self, handle, request);
                     let _waiting = self.waiting(&call.waits, Cause::Resize);
                     self.resize_ends(&handle.object).await?;
                 }
                 Ok(hold) => {
                     self.touched(handle, &hold, page, 0);
                     if handle.stream.has_marker() {
-                        let call = Call::in_place(&mut call, self, handle, told);
+                        let call = Call::in_place(&mut call, self, handle, request);
                         self.read_ahead(call, handle, page).await?;
                     }
                     return Ok(hold);
                 }
                 Err(Missing::Zeros { page }) => {
-                    let call = Call::in_place(&mut call, self, handle, told);
+                    let call = Call::in_place(&mut call, self, handle, request);
                     self.make_zeros(call, handle, page).await?;
                 }
                 Err(missing) => {
-                    let call = Call::in_place(&mut call, self, handle, told);
+                    let call = Call::in_place(&mut call, self, handle, request);
                     self.bring_in(call, handle, missing, page).await?;
                 }
             }

@@ -1,7 +1,7 @@
 //! Knobs that are turned while the cache runs.
 //!
-//! All of a change is checked before any of it is done. A lower dirty limit takes the smoothed path
-//! of the limits law: writers that are above it now are slowed and not stopped.
+//! The whole change is checked before any of it is done. A lower dirty limit takes the smoothed
+//! path of the limits law: writers that are above it now are slowed and not stopped.
 
 use crate::engine::Engine;
 use crate::error::BuildError;
@@ -18,7 +18,7 @@ impl Engine {
         let mut old = Changes::default();
         self.knobs.change(|values| {
             let after = self.check_changes(changes, values)?;
-            // What is known of the time before tells, later, that a limit was turned down.
+            // Later, the moment before the change shows that a limit was turned down.
             self.ledger.remember_moment(self.moment());
             self.smooth_limit();
             old = changes.old(&values, *lock(&self.balloon.memory_bytes));
@@ -67,15 +67,15 @@ impl Engine {
         Ok(after)
     }
 
-    /// Lets the smoothed limit stand where the limit is, from where it falls.
+    /// Moves the smoothed limit to the present limit. From there it falls.
     fn smooth_limit(&self) {
         let thresh = self.dirty_limits().thresh;
         let dirty = self.global.pages();
         self.global.advance_limit(thresh, dirty, self.now_ms());
     }
 
-    /// Turns the knobs of stores, one after the other. If one is refused, those before are turned
-    /// back.
+    /// Turns the knobs of stores, one after the other. If one is refused, the earlier ones are
+    /// turned back.
     fn retune_stores(&self, changes: &[StoreChanges]) -> Result<Vec<StoreChanges>, BuildError> {
         let mut old: Vec<StoreChanges> = Vec::with_capacity(changes.len());
         for change in changes {

@@ -34,11 +34,11 @@ const HALVINGS: u32 = 16;
 /// Objects that `Cache::sync` syncs at a time.
 const SYNCS: usize = 16;
 
-/// What a sync knows of commits that ended because the store had started anew.
+/// What a sync knows about commits that ended because the store had started anew.
 struct Repeats {
     /// How many there were at the last look.
     forgotten: u64,
-    /// When the sync gives up; set at the first one.
+    /// When the sync gives up; set at the first such commit.
     ends: Option<Instant>,
 }
 
@@ -58,8 +58,8 @@ impl Engine {
         if object.is_anonymous() {
             return Ok(());
         }
-        // Before the pages are tagged: those that a commit makes dirty again are tagged, or the
-        // number changes.
+        // The number is read before the pages are tagged. If a commit makes pages dirty again, they
+        // are tagged, or the number changes.
         let forgotten = object.commits.forgotten();
         let mark = {
             // In one step: a write that fails also reports it and makes its pages dirty again in
@@ -123,7 +123,7 @@ impl Engine {
     }
 
     /// Writes the tagged pages and commits them. Errors of writes go to the object's sequence.
-    /// Fails only if the store does not answer. `forgotten` is the number of forgotten commits from
+    /// Fails only if the store does not answer. `forgotten` is the number of forgotten commits
     /// before the pages were tagged.
     async fn sync_tagged(
         self: &Arc<Self>,
@@ -192,7 +192,7 @@ impl Engine {
 
     /// Whether a commit since the last look has ended because the store had started anew. Then the
     /// pages are tagged again: some of them are dirty again, and no later commit covers them before
-    /// they are written. Fails if the store goes on like that for too long.
+    /// they are written. Fails if this repeats for too long.
     fn is_forgotten(
         &self,
         object: &ObjectState,

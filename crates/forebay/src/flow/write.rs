@@ -53,7 +53,7 @@ struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// What the call that writes it at `offset_bytes` is called.
+    /// The description of the call that writes it at `offset_bytes`.
     fn call(self, offset_bytes: u64) -> (CallKind, u64, u64) {
         let kind = if self.keeps_length {
             CallKind::Discard
@@ -150,20 +150,20 @@ impl Engine {
         let end_bytes = offset_bytes.saturating_add(content.bytes.len() as u64);
         let pages = page_of(offset_bytes)..pages_for(end_bytes);
         // A write that is refused in any case waits for nobody.
-        let (told, mut call) = (content.call(offset_bytes), None);
+        let (request, mut call) = (content.call(offset_bytes), None);
         let may_be_done = end_bytes <= LONGEST_BYTES && !handle.is_read_only;
         if may_be_done && let Some(number) = handle.object.cuts.last_of(&pages) {
             // A cut that was asked for before this write ends before it, even if no caller waits
             // for that cut any more. Later cuts are independent of it.
             self.mark(Mark::WriteMetResize);
-            let call = Call::in_place(&mut call, self, handle, told);
+            let call = Call::in_place(&mut call, self, handle, request);
             let _waiting = self.waiting(&call.waits, Cause::Resize);
             Box::pin(self.cuts_end(&handle.object, number, &pages)).await?;
         }
         self.check_write(handle, content, offset_bytes)?;
         if handle.dirtier.owes_a_pause() {
             // Boxed: it is rare, and writers should not carry its size twice.
-            let call = Call::in_place(&mut call, self, handle, told);
+            let call = Call::in_place(&mut call, self, handle, request);
             Box::pin(self.pay(call, handle, offset_bytes)).await?;
         }
         let mut spare = None;
@@ -179,12 +179,12 @@ impl Engine {
                 let ends = done == content.bytes.len();
                 let is_due = self.note_dirtied(&handle.backing, &handle.dirtier, dirtied, ends);
                 if is_due || handle.dirtier.turn.is_taken() {
-                    let call = Call::in_place(&mut call, self, handle, told);
+                    let call = Call::in_place(&mut call, self, handle, request);
                     self.pay(call, handle, from).await?;
                 }
             }
             if let Some(obstacle) = obstacle {
-                let call = Call::in_place(&mut call, self, handle, told);
+                let call = Call::in_place(&mut call, self, handle, request);
                 self.overcome(call, handle, obstacle, &mut spare).await?;
             }
         }

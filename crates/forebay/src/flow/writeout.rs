@@ -52,7 +52,7 @@ pub(crate) struct Selection {
     pub(crate) limit: u64,
     /// The caller waits until they are written.
     pub(crate) is_awaited: bool,
-    /// The caller makes them durable then.
+    /// The caller makes them durable afterwards.
     pub(crate) is_synced: bool,
 }
 

@@ -10,7 +10,7 @@ const FRAMES: u32 = 24;
 /// Frames of active pages that are there before.
 const ACTIVE_FRAMES: u32 = 8;
 
-/// What the arrival of 24 pages leaves behind, in runs of at most `longest`.
+/// The lists after the arrival of 24 pages, in runs of at most `longest`.
 fn arrived(seed: u64, longest: usize) -> (Vec<Refault>, Vec<Vec<u32>>, u64) {
     let arena = Arena::new(FRAMES + ACTIVE_FRAMES, PageMemory::Real, false)
         .expect("a few pages can be mapped");

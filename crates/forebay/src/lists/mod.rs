@@ -73,8 +73,8 @@ impl Lists {
     }
 
     /// Puts held new pages of a zone on its lists, in their order. A page that was evicted not long
-    /// ago may go to the active list at once (spec/reclaim.md 2.8); `returned` hears of those that
-    /// are remembered.
+    /// ago may go to the active list at once (spec/reclaim.md 2.8). `returned` is called for those
+    /// that are remembered.
     pub(crate) fn arrive(
         &self,
         frames: &FrameTable,
@@ -193,8 +193,8 @@ impl Lists {
         self.of(zone).change(hold, self.rule.activation());
     }
 
-    /// Sends a page that cannot be freed before its write ends to where reclaim does not soon meet
-    /// it again.
+    /// Moves a page that cannot be freed before its write ends to a place where reclaim does not
+    /// find it again soon.
     pub(crate) fn put_out_of_the_way(&self, zone: usize, hold: &mut ExclusiveHold<'_>) {
         self.of(zone).change(hold, self.rule.out_of_the_way());
     }

@@ -42,8 +42,8 @@ impl FreshRun<'_> {
         self.frames.len()
     }
 
-    /// The first `count` frames, to put pages into them. The others are given back. Whoever takes
-    /// them has them held.
+    /// The first `count` frames, to put pages into them. The others are given back. The caller
+    /// holds the frames that it gets.
     pub(crate) fn into_frames(mut self, count: usize) -> Batch {
         let (used, left) = self.frames.split_at(count);
         self.frames = left;
@@ -150,7 +150,7 @@ impl Memory {
         }
     }
 
-    /// The same of frames whose pages were evicted.
+    /// The same, only frames whose pages were evicted.
     pub(crate) fn free_evicted(&self, zone: &Zone, blank: &[u32]) {
         if !blank.is_empty() {
             zone.put_evicted(blank);
@@ -163,7 +163,7 @@ impl Memory {
         self.wake_frame_waiters();
     }
 
-    /// Wakes the callers that wait for frames. Those of each node may take the frames of all.
+    /// Wakes the callers that wait for frames, on all nodes: each may take frames of every node.
     pub(crate) fn wake_frame_waiters(&self) {
         for node in &self.nodes {
             node.freed.wake_all();

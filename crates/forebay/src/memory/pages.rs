@@ -168,7 +168,7 @@ impl Memory {
         }
     }
 
-    /// Moves a page that reclaim marked to the old end of its list, before any waiter is told that
+    /// Moves a page that reclaim marked to the old end of its list, before any waiter learns that
     /// its write ended (spec/reclaim.md 3.6).
     pub(crate) fn rotate_reclaimable(&self, frame: u32) -> bool {
         let word = self.frames.word(frame);

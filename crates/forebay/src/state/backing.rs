@@ -58,7 +58,7 @@ pub(crate) struct AddedLeft {
     pub(crate) is_put_off: bool,
 }
 
-/// Whether the flusher has to hear of an object that was put on its list.
+/// Whether the flusher has to be notified of an object that was put on its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enqueued {
     /// It is the first, and the flusher may sleep without a bound.

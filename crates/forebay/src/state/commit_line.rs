@@ -23,7 +23,7 @@ pub(crate) enum Committed {
     /// The store refused; what was unstable is dirty again.
     Failed(StoreError),
     /// The store started anew and may have forgotten what it had finished; what was unstable is
-    /// dirty again, and no handle needs to hear of it.
+    /// dirty again, and no handle reports it.
     Forgotten,
     /// The store gave no answer in time; nothing is known.
     NoAnswer,

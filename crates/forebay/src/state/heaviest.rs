@@ -1,8 +1,9 @@
-//! The callers that dirtied most lately.
+//! The callers that have dirtied most lately.
 //!
 //! Space-Saving: a caller for which there is no room takes the place of the lightest, with its
 //! count. So the count of a caller is never too low, and exact while there are no more callers than
-//! places. Counts are halved once in a while, for what was written since is not dirty any more.
+//! places. Counts are halved regularly, because pages that were written since are not dirty any
+//! more.
 
 use crate::caller::CallerKey;
 use forebay_base::sync::{Mutex, lock};
@@ -43,12 +44,12 @@ impl Places {
 #[derive(Debug)]
 pub(crate) struct Heaviest(Mutex<Places>);
 
-/// A caller's part in what was dirtied lately.
+/// A caller's part of the pages that were dirtied lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirtiedPart {
     pub(crate) own: u64,
     pub(crate) all: u64,
-    /// The heaviest of the others, and its pages.
+    /// The heaviest other caller, and its pages.
     pub(crate) other: Option<(CallerKey, u64)>,
 }
 
@@ -71,7 +72,7 @@ impl Default for Heaviest {
 }
 
 impl Heaviest {
-    /// `caller` has dirtied `pages`.
+    /// Notes that `caller` has dirtied `pages`.
     pub(crate) fn note(&self, caller: CallerKey, pages: u64, now_ms: u64) {
         if pages == 0 {
             return;

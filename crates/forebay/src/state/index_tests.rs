@@ -21,7 +21,7 @@ fn invariants_x2_and_x3_hold_for_a_run_over_two_stretches() {
     let frames = FrameTable::new(arena, 1);
     let index = Index::new(INDEX_FRAMES);
     let page = |page: u64| key(1, STRETCH + page);
-    // Pages 3 before and 2 behind the border are there already.
+    // The pages 3 before and 2 after the border are already there.
     assert_eq!(put_in(&index, &frames, page(0) - 3, &[40]), 1);
     assert_eq!(put_in(&index, &frames, page(2), &[41]), 1);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The settings that change while a cache runs.
 //!
-//! invariant KN1: whoever reads the knobs of the dirty limits gets those of one change, never
+//! invariant KN1: a reader of the knobs of the dirty limits gets the values of one change, never
 //! parts of two.
 
 use crate::settings::{BackingSettings, Settings};
@@ -30,7 +30,7 @@ pub(crate) struct Knobs {
     stall_threshold_ns: AtomicU64,
 }
 
-/// What [`Knobs`] hold, as one value.
+/// All [`Knobs`] as one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnobValues {
     pub(crate) dirty: DirtyKnobs,
@@ -42,7 +42,7 @@ pub(crate) struct KnobValues {
 }
 
 impl KnobValues {
-    /// As `settings` have them.
+    /// The values in `settings`.
     pub(crate) fn of(settings: &Settings) -> KnobValues {
         KnobValues {
             dirty: settings.dirty,
@@ -122,12 +122,12 @@ impl Knobs {
         }
     }
 
-    /// How often they were changed.
+    /// How often the knobs were changed.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed) / 2
     }
 
-    /// Changes them to what `change` makes of them, unless that refuses. Callers that change
+    /// Changes the knobs to the result of `change`, unless it refuses. Callers that change
     /// different knobs at the same time both succeed.
     pub(crate) fn change<E>(
         &self,
@@ -182,7 +182,7 @@ impl StoreKnobs {
         self.strict_limit.load(Ordering::Relaxed)
     }
 
-    /// Takes the three knobs of `settings`. The stores' list calls it, one caller at a time.
+    /// Takes the three knobs from `settings`. The list of stores calls it, one caller at a time.
     pub(crate) fn set(&self, settings: &BackingSettings) {
         let Self {
             min_ratio_percent,

@@ -1,8 +1,8 @@
-//! The ledger: who waited how long, for which store and why; the last stalls; what was a minute
-//! ago. It is written to at the end of calls that waited, and by nobody else.
+//! The ledger: who waited, how long, for which store and why; the last stalls; and the limits of a
+//! minute ago. Only the end of a call that waited writes to it.
 //!
-//! invariant WL1: what all rows say together is what was told, also of callers for which there is
-//! no row.
+//! invariant WL1: the rows together have all waits that were noted, including those of callers
+//! that have no row.
 
 use crate::caller::{Caller, CallerKey};
 use crate::event::WaitedCall;
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 const MOST_ROWS: usize = 256;
 /// The most stalls that are kept.
 const MOST_STALLS: usize = 4_096;
-/// The fewest of both.
+/// The fewest rows, and the fewest stalls.
 const LEAST: usize = 4;
 /// Minutes whose sums are kept.
 pub(crate) const MINUTES: u64 = 10;
@@ -27,7 +27,7 @@ const MINUTE: Span = Span::from_secs(60);
 /// Moments of the last minute that are kept.
 const MOMENTS: usize = 8;
 const MOMENT: Span = Span::from_secs(8);
-/// Stores of which a moment says something.
+/// Stores whose rates a moment has.
 const STORES: usize = 8;
 
 /// Sums over the calls of one row.
@@ -62,7 +62,7 @@ pub(crate) struct RowKey {
     pub(crate) cause: Cause,
 }
 
-/// The sums of a minute, which take less room.
+/// The sums of one minute, in less room.
 #[derive(Clone, Copy, Debug, Default)]
 struct Minute {
     calls: u32,
@@ -95,7 +95,7 @@ struct Row {
     minutes: [Minute; MINUTES as usize],
     /// The minute that was last written to.
     minute: u64,
-    /// Who had most of what was dirty, of the others.
+    /// The other caller that had most of the dirty pages.
     culprit: Option<CallerKey>,
 }
 
@@ -125,7 +125,8 @@ impl Row {
         self.minutes[(minute % MINUTES) as usize].note(us);
     }
 
-    /// The sums of the last `minutes` up to `minute`; all there are, if none is given.
+    /// The sums of the last minutes of `window`, which is the last minute and their number. Without
+    /// a window, the sums since the start.
     fn sums(&self, window: Option<(u64, u64)>) -> Sums {
         let Some((minute, minutes)) = window else {
             return self.all;
@@ -141,24 +142,24 @@ impl Row {
     }
 }
 
-/// What the limits and stores were at one moment.
+/// The limits and the rates of stores at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,
     pub(crate) memory_bytes: u64,
     pub(crate) limit_pages: u64,
-    /// What each store takes, pages/s; 0: not known.
+    /// The rate of each store, pages/s; 0: not known.
     pub(crate) rates: [u64; STORES],
 }
 
 impl Moment {
-    /// What store `bdi` took.
+    /// The rate of store `bdi`.
     pub(crate) fn rate_of(&self, bdi: Option<usize>) -> u64 {
         bdi.and_then(|bdi| self.rates.get(bdi).copied())
             .unwrap_or(0)
     }
 
-    /// Notes what store `bdi` takes, if there is room.
+    /// Notes the rate of store `bdi`, if there is room.
     pub(crate) fn note_rate(&mut self, bdi: usize, pages_per_s: u64) {
         if let Some(rate) = self.rates.get_mut(bdi) {
             *rate = pages_per_s;
@@ -171,7 +172,7 @@ struct Books {
     /// In the order of their keys.
     rows: Vec<Row>,
     most_rows: usize,
-    /// What callers waited for which there was no row, by cause, since the start.
+    /// Waits of callers without a row, by cause, since the start.
     others: [Sums; CAUSES],
     stalls: VecDeque<WaitedCall>,
     most_stalls: usize,
@@ -186,7 +187,7 @@ pub(crate) struct Ledger {
     handles: AtomicU32,
 }
 
-/// Bytes of a name, with what hangs off it.
+/// Bytes of a name, with the memory that it points to.
 const NAME_BYTES: usize = size_of::<Caller>() + 64;
 
 /// Bytes of a row.
@@ -204,8 +205,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// As many as `bytes` hold, up to the most, a quarter of the bytes for rows. A few there are
-    /// always.
+    /// As many as fit into `bytes`, up to the most, with a quarter of the bytes for rows. There are
+    /// always a few of each.
     pub(crate) fn within(bytes: usize) -> Room {
         let left = bytes.saturating_sub(MOMENTS_BYTES);
         let rows = (left / 4 / ROW_BYTES).clamp(LEAST, MOST_ROWS);
@@ -243,12 +244,12 @@ impl Ledger {
         }
     }
 
-    /// A caller for a handle of which nothing else is known.
+    /// The key of a handle that was opened without a caller.
     pub(crate) fn next_handle(&self) -> CallerKey {
         CallerKey::handle(self.handles.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// The heaviest of the others when `caller` last paused for `bdi` because of another.
+    /// The heaviest other caller when `caller` last paused for `bdi` because of others.
     pub(crate) fn culprit(&self, caller: CallerKey, bdi: Option<usize>) -> Option<CallerKey> {
         let key = RowKey {
             caller,
@@ -260,7 +261,7 @@ impl Ledger {
         books.rows[at].culprit
     }
 
-    /// Remembers the name of `caller`. When there are too many, the oldest is forgotten.
+    /// Remembers the name of `caller`. If there is no room, the oldest name is forgotten.
     pub(crate) fn remember(&self, caller: &Caller) {
         let mut books = lock(&self.books);
         if books.names.iter().any(|known| known.key() == caller.key()) {
@@ -279,7 +280,8 @@ impl Ledger {
         known.cloned().unwrap_or_else(|| Caller::nameless(key))
     }
 
-    /// A call has waited `spans` and told `call` of it; it is a stall from `threshold` on.
+    /// Notes `call`, which has ended, and its waits by cause, `spans`. It is kept as a stall if it
+    /// took at least `threshold`.
     pub(crate) fn note(
         &self,
         call: &WaitedCall,
@@ -324,15 +326,15 @@ impl Ledger {
         let mut books = lock(&self.books);
         let moments = &mut books.moments;
         let is_old = |it: &Moment| moment.at.since(it.at) >= MINUTE;
-        // The last of those that are a minute old stays.
+        // The latest moment that is a minute old stays.
         while moments.len() == MOMENTS || moments.get(1).is_some_and(is_old) {
             moments.pop_front();
         }
         moments.push_back(moment);
     }
 
-    /// What was about a minute ago, or at first. The rate of a store that was not known then is the
-    /// first that was.
+    /// The moment about a minute ago, or the first one. If the rate of a store was not known then,
+    /// this has the first rate that was known.
     pub(crate) fn minute_ago(&self) -> Option<Moment> {
         let books = lock(&self.books);
         let mut past = *books.moments.front()?;
@@ -343,8 +345,8 @@ impl Ledger {
         Some(past)
     }
 
-    /// The sums of every row, of the last `minutes` or since the start. What had no row is known
-    /// only since the start.
+    /// The sums of every row, of the last `minutes` or since the start. Waits without a row are
+    /// known only since the start.
     pub(crate) fn sums(&self, now: Instant, minutes: Option<u64>) -> Vec<(RowKey, Sums)> {
         let window = minutes.map(|minutes| (minute_of(now), minutes));
         let books = lock(&self.books);

@@ -1,14 +1,14 @@
 //! What one call has waited for so far.
 //!
-//! It belongs to that call alone, and is made when the call may have to wait. It is shared only
-//! with what works for the call, so its numbers are atomics, and nobody contends for them.
+//! It belongs to one call, and is made when the call may have to wait. Only code that works for
+//! the call shares it, so its numbers are atomics without contention.
 
 use crate::caller::CallerKey;
 use crate::event::{CallKind, CauseTimes, PauseView, WaitedCall};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_law::blame::{CAUSES, Cause};
-// Not those that the schedule explorer sees: the numbers of a call are summed in any order.
+// Not the atomics of the schedule explorer: the numbers of a call may be added in any order.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A call, and what it waited for.
@@ -19,15 +19,15 @@ pub(crate) struct Waits {
     kind: CallKind,
     offset_bytes: u64,
     bytes: AtomicU64,
-    /// When it first waited, ns and one more; 0: not yet.
+    /// When it first waited, ns plus one; 0: not yet.
     began_ns: AtomicU64,
     us: [AtomicU64; CAUSES],
     all_us: AtomicU64,
-    /// The last decision that let it pause.
+    /// The last decision that made it pause.
     pause: Mutex<Option<PauseView>>,
 }
 
-/// Which call waits.
+/// The call that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallOf {
     pub(crate) caller: CallerKey,
@@ -38,7 +38,7 @@ pub(crate) struct CallOf {
 }
 
 impl Waits {
-    /// For a call that has not waited yet.
+    /// A call that has not waited yet.
     pub(crate) fn new(of: CallOf) -> Waits {
         Waits {
             caller: of.caller,
@@ -53,12 +53,12 @@ impl Waits {
         }
     }
 
-    /// All that it has waited, us.
+    /// The sum of its waits, us.
     pub(crate) fn all_us(&self) -> u64 {
         self.all_us.load(Ordering::Relaxed)
     }
 
-    /// It waits from `now` on.
+    /// Notes that it waits from `now` on.
     pub(crate) fn begin(&self, now: Instant) {
         if self.began_ns.load(Ordering::Relaxed) == 0 {
             let ns = now.as_nanos().saturating_add(1);
@@ -66,24 +66,24 @@ impl Waits {
         }
     }
 
-    /// It has waited `us` for `cause`.
+    /// Notes that it has waited `us` for `cause`.
     pub(crate) fn add(&self, cause: Cause, us: u64) {
         self.us[cause as usize].fetch_add(us, Ordering::Relaxed);
         self.all_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// The bytes that it is about, once they are known.
+    /// Sets how many bytes the call is about, once this is known.
     pub(crate) fn is_about(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// The decision that lets it pause.
+    /// Notes the decision that makes it pause.
     pub(crate) fn pauses(&self, view: PauseView) {
         *lock(&self.pause) = Some(view);
     }
 
-    /// What is told of the call at its end. None if it has not waited at all.
-    pub(crate) fn told(&self, now: Instant) -> Option<WaitedCall> {
+    /// The record of the call at its end. None if it has not waited at all.
+    pub(crate) fn waited_call(&self, now: Instant) -> Option<WaitedCall> {
         if self.all_us() == 0 {
             return None;
         }

@@ -157,7 +157,7 @@ impl Zone {
     }
 }
 
-/// Bytes of what a zone of so many frames remembers of its free ones.
+/// Bytes of the record of free frames in a zone of `frames` frames.
 pub(crate) fn free_bytes(frames: u32) -> usize {
     free::bytes(frames)
 }

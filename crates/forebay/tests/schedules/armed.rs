@@ -16,7 +16,7 @@ const INTERVAL: Span = Span::from_millis(50);
 const EXPIRE: Span = Span::from_millis(20);
 
 /// Each caller ends with a write that it does not sync: only the flusher can write that page, once
-/// it is old, and nobody else wakes it.
+/// it is old, and nothing else wakes it.
 fn run(order: u64, intervals: u64) {
     let chance = Prng::from_seed(order).child("plan");
     let mut settings = short_of_dirty(40);
@@ -40,7 +40,7 @@ fn run(order: u64, intervals: u64) {
                 callers::write(&file, &versions, (0, 1), 1, &mut chance);
                 callers::sync(&file, &versions, &store, object);
                 if chance.chance(2, 3) {
-                    // Often it goes on in the moment in which the flusher looks again.
+                    // Often it goes on at the moment when the flusher looks again.
                     let pause_ms = INTERVAL.as_millis() * (1 + chance.below(3)) + chance.below(2);
                     block_on(rt.sleep(Span::from_millis(pause_ms)));
                 }
@@ -75,6 +75,6 @@ fn what_is_old_is_written_after_a_loop_of_commits() {
 
 #[test]
 fn what_is_old_is_written_though_the_flusher_wakes_late() {
-    // Far longer than the clock can jump while the flusher has its few steps to do.
+    // Far longer than the clock can jump during the few steps of the flusher.
     explore(500, Clock::Jumps(INTERVAL), |order| run(order, 1_000));
 }

@@ -36,7 +36,7 @@ impl DurableWrite {
     }
 }
 
-/// What a commit makes durable: an image, and the durable writes after the first so many.
+/// What a commit makes durable: an image, and the durable writes after the first `writes_before`.
 #[derive(Default)]
 struct Committed {
     image: Vec<u8>,

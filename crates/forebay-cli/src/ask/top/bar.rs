@@ -44,7 +44,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_widget(history_line, history);
 }
 
-/// What the whole width stands for.
+/// The bytes that the whole width stands for.
 fn scale_bytes(dirty: &DirtyWords) -> u64 {
     let level = dirty.dirty_bytes + dirty.writeback_bytes;
     dirty.limit_bytes.max(level).max(1)

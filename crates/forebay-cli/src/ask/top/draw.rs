@@ -10,20 +10,20 @@ use ratatui::style::Stylize;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-/// With less there is no room for a line of each kind.
+/// A smaller screen has no room for a line of each kind.
 pub(super) const LEAST: (u16, u16) = (78, 18);
 
 pub(super) fn screen(frame: &mut Frame<'_>, model: &Model) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let text = format!(
-            "forebay top needs {} columns and {} lines; here are {} and {} (q quits)",
+            "forebay top needs {} columns and {} lines; this terminal has {} and {} (q quits)",
             LEAST.0, LEAST.1, area.width, area.height
         );
         let text = Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true });
         return frame.render_widget(text, area);
     }
-    // Callers get what is left: at least one of them.
+    // Callers get the rest: at least one line.
     let stores = (model.now.stores.len() as u16 + 3).min(area.height.saturating_sub(14).max(4));
     let rows = [
         Constraint::Length(2),
@@ -113,8 +113,8 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
         "full: dirty; grey: under writeback; below the bar its limits",
         "writes: what a store wrote; can write: as measured",
         "throttled: part of the time in which a writer paused",
-        "waits/s: of each second, all calls of a caller together",
-        "dirty: about what of the dirty pages a caller dirtied",
+        "waits/s: time waited in each second, all calls together",
+        "dirty: about how many of the dirty pages are a caller's",
         "",
         "q quit   s sort callers   Tab choose a store   p pause",
     ];

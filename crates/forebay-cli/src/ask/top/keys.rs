@@ -12,7 +12,7 @@ pub(super) const HELP: [(&str, &str); 5] = [
     ("?", "help"),
 ];
 
-/// What follows from a key.
+/// What a key causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Stay,
@@ -20,7 +20,7 @@ pub(super) enum Wish {
 }
 
 pub(super) fn press(model: &mut Model, key: KeyEvent) -> Wish {
-    // In raw mode the terminal makes no signal of it.
+    // In raw mode the terminal does not turn it into a signal.
     if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
         return Wish::Leave;
     }

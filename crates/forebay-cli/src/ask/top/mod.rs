@@ -28,10 +28,10 @@ use std::time::Duration;
 
 /// How often the server is asked.
 const INTERVAL: Span = Span::from_secs(1);
-/// The size of a screen that is printed where there is no terminal.
+/// The size of a printed screen if there is no terminal.
 const PRINTED: (u16, u16) = (80, 24);
 
-/// Shows the server until the user has seen enough.
+/// Shows the server until the user quits.
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), CommandError> {
     let socket = socket_of(arguments.socket.as_deref())?;
     if arguments.json {
@@ -88,7 +88,7 @@ fn show(
 
 /// A screen as text.
 fn printed(model: &Model) -> Result<String, CommandError> {
-    // Where standard output is no terminal, the size of one that is there would mean nothing.
+    // If standard output is no terminal, the size of another one would mean nothing.
     let size = if io::stdout().is_terminal() {
         terminal::size().ok()
     } else {

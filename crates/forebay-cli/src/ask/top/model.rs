@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, VecDeque};
 /// Levels that are remembered, one a second.
 const HISTORY: usize = 120;
 
-/// By what callers are sorted.
+/// How callers are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Who waits most now.
+    /// The caller that waits most now comes first.
     #[default]
     Now,
-    /// Who waited most since the start.
+    /// The caller that waited most since the start.
     Total,
-    /// Who has most dirty pages.
+    /// The caller with the most dirty pages.
     Dirty,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Model {
 /// What a caller did between the last two states.
 pub(super) struct CallerRow<'m> {
     pub(super) sums: &'m CallerSums,
-    /// How long it waited of each second, ms. Several calls at a time may wait for more than 1000.
+    /// How long it waited in each second, ms. Several calls together may wait for more than 1000.
     pub(super) waits_ms_per_s: u64,
 }
 
@@ -79,7 +79,7 @@ impl Model {
         self.before = Some(std::mem::replace(&mut self.now, state));
     }
 
-    /// Shows the waiters of the next store, or of all after the last.
+    /// Shows the waiters of the next store; after the last one, those of all stores.
     pub(super) fn next_store(&mut self) {
         let next = self.store.map_or(0, |number| number + 1);
         self.store = Some(next).filter(|&number| number < self.now.stores.len());
@@ -89,7 +89,7 @@ impl Model {
         level(&self.now)
     }
 
-    /// How much of something was added each second, lately.
+    /// The increase of a sum since the state before, per second.
     pub(super) fn rate(&self, of: impl Fn(&State) -> u64) -> u64 {
         let Some(before) = &self.before else {
             return 0;
@@ -100,7 +100,7 @@ impl Model {
         )
     }
 
-    /// Of how much of something a store had more each second, lately.
+    /// The increase of a sum of one store since the state before, per second.
     pub(super) fn store_rate(&self, number: usize, of: impl Fn(&StoreWords) -> u64) -> u64 {
         self.rate(|state| state.stores.get(number).map_or(0, &of))
     }
@@ -123,7 +123,7 @@ impl Model {
             .filter(|sums| self.is_shown(sums))
             .map(row)
             .collect();
-        // The state has who waited longest first, and the sort keeps that among equals.
+        // In the state the longest wait comes first, and the sort keeps this order among equals.
         rows.sort_by_key(|row| {
             std::cmp::Reverse(match self.order {
                 Order::Now => row.waits_ms_per_s,

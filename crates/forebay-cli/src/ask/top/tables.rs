@@ -50,12 +50,12 @@ fn store_cells(model: &Model, number: usize, store: &StoreWords) -> [String; 8] 
             show_rate(store.rate_bytes_per_s)
         },
         drain_time(store),
-        // Of each second, in which at least one writer is paused.
+        // The part of each second in which at least one writer is paused.
         format!("{} %", (throttled_us / 10_000).min(100)),
     ]
 }
 
-/// How long it takes until everything is written, as fast as the store is known to be.
+/// How long it takes until everything is written, at the measured rate of the store.
 fn drain_time(store: &StoreWords) -> String {
     let left = store.dirty_bytes + store.writeback_bytes;
     let ms = u128::from(left) * 1_000 / u128::from(store.rate_bytes_per_s.max(1));
@@ -72,7 +72,7 @@ pub(super) fn callers(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         .map_or_else(String::new, |it| format!(" for store {it}"));
     let title = format!(" who waits{of_store}, by {} ", model.order.name());
     let names = ["waits/s", "waited", "longest", "dirty"];
-    let header = ["caller", "most of it for"].map(Cell::from);
+    let header = ["caller", "main cause"].map(Cell::from);
     let header = header
         .into_iter()
         .chain(names.map(|name| right(name.into())));

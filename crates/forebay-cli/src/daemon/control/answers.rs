@@ -1,4 +1,4 @@
-//! What each request of the control socket is answered.
+//! The answer to each request of the control socket.
 
 use super::feed::{Feed, News};
 use super::request::{Request, Unserved};
@@ -15,7 +15,7 @@ use forebay_rt::Rt;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What answers are made of.
+/// Everything that answers are made from.
 pub(crate) struct Source {
     pub(crate) cache: Cache,
     pub(crate) rt: Rt,
@@ -54,9 +54,9 @@ impl Answer {
         Answer::json(status, &json!({ "error": text }))
     }
 
-    /// For a client that would listen too.
+    /// For one listener too many.
     pub(super) fn too_many_listeners() -> Answer {
-        let text = "as many clients listen as may; try again when one has left";
+        let text = "too many clients listen already; try again when one has left";
         Answer::error("503 Service Unavailable", text)
     }
 
@@ -120,7 +120,7 @@ impl Source {
             Err(refused) => return unprocessable(&refused),
         };
         match self.cache.retune(&changes) {
-            Ok(old) => Answer::json(OK, &self.told(changes, old)),
+            Ok(old) => Answer::json(OK, &self.report_changes(changes, old)),
             Err(BuildError::BadSetting {
                 setting,
                 given,
@@ -135,8 +135,8 @@ impl Source {
         }
     }
 
-    /// Says what was changed, and returns it.
-    fn told(&self, changes: Changes, old: Changes) -> Value {
+    /// Reports the changes to the user and to listeners, and returns them.
+    fn report_changes(&self, changes: Changes, old: Changes) -> Value {
         let (new, old) = (knobs::values(changes), knobs::values(old));
         let pairs = new.into_iter().map(|(name, new)| {
             let old = old.get(&name).cloned().unwrap_or_default();
@@ -145,18 +145,18 @@ impl Source {
         });
         let changed: Map<String, Value> = pairs.collect();
         let line = json!({ "changed": changed }).to_string();
-        self.feed.tell(self.rt.now(), || News::Set(line));
+        self.feed.publish(self.rt.now(), || News::Set(line));
         json!({ "changed": changed, "times_tuned": self.cache.times_tuned() })
     }
 }
 
-/// The paths, for whoever asks for another one.
+/// The paths, for a client that asks for another one.
 const HELP: &str = "GET /metrics, /state, /why?last=300, /stalls?last=300, /events; POST /set\n";
-/// What comes before the first event.
+/// The head of an answer with events.
 pub(super) const EVENTS_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\
                                       Connection: close\r\n\r\n";
 
-/// Whether `request` is not answered at once but with events, until the client leaves.
+/// Whether `request` asks for events until the client leaves.
 pub(super) fn is_for_events(request: &Request) -> bool {
     request.method == "GET" && request.path == "/events"
 }
@@ -176,7 +176,7 @@ fn unprocessable(refused: &Refused) -> Answer {
     Answer::json("422 Unprocessable Content", &error)
 }
 
-/// An answer about the last seconds, as the query says; without one, about all the time.
+/// An answer about as many last seconds as the query says; without a query, since the start.
 fn with_last<T: Serialize>(request: &Request, about: impl FnOnce(Option<Span>) -> T) -> Answer {
     if request.query.is_empty() {
         return Answer::json(OK, &about(None));

@@ -9,26 +9,26 @@ use rustix::event::PollFlags;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// A client that sends no request, or reads nothing of its answer, for this long is let go.
+/// A client that sends no request, or reads nothing of its answer, for this long is disconnected.
 pub(super) const PATIENCE: Span = Span::from_secs(5);
-/// The same for a client that listens: one whose user reads slowly stays, and one that never reads
-/// does not keep its place.
+/// The same for a client that listens. A client whose user reads slowly stays, and one that never
+/// reads does not keep its place.
 const LISTENER_PATIENCE: Span = Span::from_secs(60);
-/// Clients that listen to events at the same time.
+/// Most clients that listen to events at the same time.
 const LISTENERS_LIMIT: usize = 4;
 /// Events that are turned into lines at once.
 const LINES_AT_ONCE: usize = 64;
 /// The longest part of a request that is read at once.
 const PIECE_BYTES: usize = 4 << 10;
 
-/// Where a client is.
+/// How far a client is.
 enum Stage {
     /// Its request is still to come.
     Asking(Vec<u8>),
-    /// Its answer waits until others have read theirs.
+    /// Its answer will be made once others have read theirs.
     Waiting(Request),
     /// Its answer is on its way.
-    Told,
+    Answering,
     /// It gets events until it leaves.
     Listening(Hearing),
 }
@@ -38,12 +38,12 @@ pub(super) struct Client {
     stage: Stage,
     output: Vec<u8>,
     sent: usize,
-    /// When it has to have done something.
+    /// It is disconnected then if it has done nothing.
     deadline: Instant,
 }
 
 impl Client {
-    /// A client that has come at `now`.
+    /// A client that connected at `now`.
     pub(super) fn new(stream: UnixStream, now: Instant) -> io::Result<Client> {
         stream.set_nonblocking(true)?;
         Ok(Client {
@@ -60,22 +60,22 @@ impl Client {
         self.output.len() - self.sent
     }
 
-    /// What it is waited for; nothing while others have to read first.
+    /// The events of its socket to wait for; none while others have to read first.
     pub(super) fn awaited(&self) -> Option<PollFlags> {
         match &self.stage {
             Stage::Waiting(_) => None,
-            Stage::Told => Some(PollFlags::OUT),
+            Stage::Answering => Some(PollFlags::OUT),
             Stage::Listening(_) if self.unread_bytes() > 0 => Some(PollFlags::IN | PollFlags::OUT),
             Stage::Asking(_) | Stage::Listening(_) => Some(PollFlags::IN),
         }
     }
 
-    /// Whether there may be events for it that nothing wakes this thread for.
+    /// Whether it may get events for which nothing wakes this thread.
     pub(super) fn listens(&self) -> bool {
         matches!(self.stage, Stage::Listening(_)) && self.unread_bytes() == 0
     }
 
-    /// When it is let go, unless it does something before.
+    /// When it is disconnected, unless it does something before.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let is_awaited = self.awaited().is_some() && !self.listens();
         is_awaited.then_some(self.deadline)
@@ -97,14 +97,14 @@ impl Client {
             self.deadline = now + PATIENCE;
         }
         match self.stage {
-            Stage::Told => self.write(now + PATIENCE) && self.unread_bytes() > 0,
-            Stage::Listening(_) => self.is_there() && self.tell(now, source),
+            Stage::Answering => self.write(now + PATIENCE) && self.unread_bytes() > 0,
+            Stage::Listening(_) => self.is_there() && self.send_events(now, source),
             _ => true,
         }
     }
 
-    /// Tells a listener what has happened. Returns whether it stays.
-    fn tell(&mut self, now: Instant, source: &Source) -> bool {
+    /// Sends new events to a listener. Returns whether it stays.
+    fn send_events(&mut self, now: Instant, source: &Source) -> bool {
         loop {
             if self.unread_bytes() == 0 {
                 self.output.clear();
@@ -134,7 +134,7 @@ impl Client {
         }
     }
 
-    /// Whether a client that has nothing more to say has not left.
+    /// Whether a client that only listens is still connected.
     fn is_there(&mut self) -> bool {
         match self.stream.read(&mut [0; 64]) {
             Ok(count) => count > 0,
@@ -162,14 +162,14 @@ impl Client {
             Ok(Some(request)) => self.stage = Stage::Waiting(request),
             Err(unserved) => {
                 self.output = Answer::from(unserved).bytes();
-                self.stage = Stage::Told;
+                self.stage = Stage::Answering;
             }
         }
         true
     }
 
-    /// Writes what the client takes; each time that it takes something it gets time until
-    /// `deadline`. Returns whether it is still there.
+    /// Writes as much as the client takes. Each time that it takes something, its deadline moves to
+    /// `deadline`. Returns whether it is still connected.
     fn write(&mut self, deadline: Instant) -> bool {
         while self.sent < self.output.len() {
             match self.stream.write(&self.output[self.sent..]) {
@@ -187,13 +187,13 @@ impl Client {
     }
 }
 
-/// The first bytes for a client that asks for `request`, and where it is then.
+/// The first bytes for a client that sent `request`, and how far it is then.
 fn begin(request: &Request, source: &Source) -> (Vec<u8>, Stage) {
     if !answers::is_for_events(request) {
-        return (source.answer(request).bytes(), Stage::Told);
+        return (source.answer(request).bytes(), Stage::Answering);
     }
     match source.feed.listen(LISTENERS_LIMIT) {
         Some(hearing) => (answers::EVENTS_HEAD.into(), Stage::Listening(hearing)),
-        None => (Answer::too_many_listeners().bytes(), Stage::Told),
+        None => (Answer::too_many_listeners().bytes(), Stage::Answering),
     }
 }

@@ -1,4 +1,4 @@
-//! Events of the engine on their way to those who listen.
+//! Events of the engine on their way to clients that listen.
 
 use forebay::event::{Event, EventSink};
 use forebay_base::Instant;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Events that are kept for slow listeners.
 const KEPT_LIMIT: usize = 512;
 
-/// What listeners are told.
+/// Something that listeners get.
 #[derive(Clone, Debug)]
 pub(super) enum News {
     /// Something happened in the engine.
@@ -27,14 +27,14 @@ pub(crate) struct Feed {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The number of the first one that is kept.
+    /// The number of the first piece of news that is kept.
     first: u64,
     news: VecDeque<(Instant, News)>,
 }
 
 impl Feed {
-    /// Tells all that listen.
-    pub(super) fn tell(&self, at: Instant, news: impl FnOnce() -> News) {
+    /// Keeps `news` for all listeners.
+    pub(super) fn publish(&self, at: Instant, news: impl FnOnce() -> News) {
         // A listener that comes at this moment may miss what happens at this moment.
         if self.listeners.load(Ordering::Relaxed) == 0 {
             return;
@@ -63,7 +63,7 @@ impl Feed {
 
 impl EventSink for Feed {
     fn record(&self, at: Instant, event: &Event) {
-        self.tell(at, || News::Event(*event));
+        self.publish(at, || News::Event(*event));
     }
 }
 
@@ -71,12 +71,12 @@ impl EventSink for Feed {
 #[derive(Debug)]
 pub(super) struct Hearing {
     feed: Arc<Feed>,
-    /// The number of what it hears next.
+    /// The number of the next piece of news for it.
     next: u64,
 }
 
 impl Hearing {
-    /// At most `limit` of what it has not heard, and how many it has lost before them.
+    /// How many pieces of news it has lost, and at most `limit` of those after them.
     pub(super) fn hear(&mut self, limit: usize) -> (u64, Vec<(Instant, News)>) {
         let kept = lock(&self.feed.kept);
         let lost = kept.first.saturating_sub(self.next);
@@ -102,7 +102,7 @@ impl Drop for Hearing {
 mod tests {
     use super::*;
 
-    fn tell(feed: &Feed, nid: usize) {
+    fn fall_asleep(feed: &Feed, nid: usize) {
         feed.record(Instant::ZERO, &Event::MmVmscanKswapdSleep { nid });
     }
 
@@ -112,23 +112,23 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_listener_is_told_how_many_it_has_lost() {
+    fn a_slow_listener_learns_how_many_it_has_lost() {
         let feed = Arc::new(Feed::default());
-        tell(&feed, 0);
+        fall_asleep(&feed, 0);
         let mut slow = feed.listen(2).unwrap();
         let mut fast = feed.listen(2).unwrap();
         assert!(feed.listen(2).is_none());
         assert_eq!(heard(&mut slow), (0, 0), "nothing from before it came");
         for nid in 0..KEPT_LIMIT {
-            tell(&feed, nid);
+            fall_asleep(&feed, nid);
         }
         assert_eq!(heard(&mut fast), (0, KEPT_LIMIT));
-        tell(&feed, 0);
-        tell(&feed, 1);
+        fall_asleep(&feed, 0);
+        fall_asleep(&feed, 1);
         assert_eq!(heard(&mut fast), (0, 2));
         assert_eq!(heard(&mut slow), (2, KEPT_LIMIT));
         drop((fast, slow));
-        tell(&feed, 2);
+        fall_asleep(&feed, 2);
         assert_eq!(
             heard(&mut feed.listen(1).unwrap()),
             (0, 0),

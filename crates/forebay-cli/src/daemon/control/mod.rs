@@ -1,4 +1,4 @@
-//! The control socket of a server: what it knows, for the user that it runs as, and knobs to turn.
+//! The control socket of a server: its state and its knobs, for the user that it runs as.
 //!
 //! One thread answers. What it holds is bounded: clients, the bytes of their requests, and the
 //! bytes of answers that they have not read.
@@ -27,7 +27,7 @@ pub(crate) struct Control {
 /// Answers at `asked`, or else at the usual place if this user has one.
 ///
 /// # Errors
-/// If `asked` cannot be used. That the usual place cannot be is only reported.
+/// If `asked` cannot be used. If the usual place cannot be used, this is only reported.
 pub(crate) fn start(asked: Option<&Path>, source: Source) -> Result<Option<Control>, CommandError> {
     let served = |error: &dyn std::fmt::Display| CommandError::Served(error.to_string());
     if let Some(path) = asked {

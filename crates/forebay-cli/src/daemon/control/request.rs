@@ -12,7 +12,7 @@ const HEADERS_LIMIT: usize = 32;
 pub(super) struct Request {
     pub(super) method: String,
     pub(super) path: String,
-    /// Behind the question mark.
+    /// The part after the question mark.
     pub(super) query: String,
     pub(super) body: Vec<u8>,
 }
@@ -37,10 +37,10 @@ const NO_LENGTH: Unserved = Unserved {
     text: "a body needs a Content-Length",
 };
 
-/// The request that `bytes` are, or `None` while more of it is to come.
+/// The request in `bytes`, or `None` while it is not complete.
 ///
 /// # Errors
-/// What is no request, or too long for one.
+/// If `bytes` are no request, or too long for one.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<Request>, Unserved> {
     let mut headers = [EMPTY_HEADER; HEADERS_LIMIT];
     let mut head = httparse::Request::new(&mut headers);

@@ -9,16 +9,16 @@ use rustix::process::geteuid;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Clients at once; those that come meanwhile wait until one is through, or is let go.
+/// Most clients at the same time. Further ones wait until one has finished or is disconnected.
 const CLIENTS_LIMIT: usize = 16;
 /// Another answer is made only while the clients have less than this still to read.
 const UNREAD_LIMIT_BYTES: usize = 512 << 10;
-/// How often events are looked for while somebody listens.
+/// How often this thread looks for events while a client listens.
 const LOOK_EVERY: Span = Span::from_millis(100);
 /// The pause after the system had no descriptor for a client.
 const RETRY_AFTER: Span = Span::from_millis(200);
 
-/// Answers whoever comes, until the program ends.
+/// Answers all clients, until the program ends.
 pub(super) fn answer_all(listener: &UnixListener, source: &Source) {
     let mut turns = Turns {
         clients: Vec::new(),
@@ -34,7 +34,7 @@ pub(super) fn answer_all(listener: &UnixListener, source: &Source) {
 
 struct Turns {
     clients: Vec<Client>,
-    /// When the next client may come.
+    /// The next client is accepted from then on.
     accepts_from: Instant,
 }
 
@@ -43,7 +43,7 @@ impl Turns {
         self.clients.len() < CLIENTS_LIMIT && now >= self.accepts_from
     }
 
-    /// Returns when something may be done.
+    /// Returns when there may be something to do.
     fn wait(&self, listener: &UnixListener, now: Instant) {
         let awaited = self.clients.iter().filter_map(|client| {
             let flags = client.awaited()?;
@@ -59,7 +59,7 @@ impl Turns {
         let look = listens.then(|| now + LOOK_EVERY);
         let next = deadlines.chain(retry).chain(look).min();
         let timeout = next.map(|deadline| timespec(deadline.since(now)));
-        // An interrupted wait is followed by a turn in which nothing is to be done.
+        // After an interrupted wait there is a turn with nothing to do.
         let _ = poll(&mut fds, timeout.as_ref());
     }
 

@@ -1,4 +1,4 @@
-//! A picture as a file that needs no page.
+//! A picture as a file of its own, outside of a page.
 
 use super::Chart;
 

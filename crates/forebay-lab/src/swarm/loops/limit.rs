@@ -60,7 +60,7 @@ impl Limit {
         }
     }
 
-    /// Judges levels alone, for worlds in which not each fall of the level is seen.
+    /// Judges levels alone, for worlds in which some falls of the level are not seen.
     pub(super) fn of_levels(writers: u64, stores: u64) -> Limit {
         Limit {
             writers,

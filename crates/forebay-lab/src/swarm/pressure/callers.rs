@@ -1,18 +1,18 @@
-//! Callers: nobody who needs a frame is held up while frames are there (spec/reclaim.md 1.8, 5.5
+//! Callers: no caller that needs a frame is held up while frames are free (spec/reclaim.md 1.8, 5.5
 //! and 6.2; docs/decisions/0008).
 //!
-//! The store of the readers answers at once, so a reader that is held up waits for a frame. What it
-//! waits for is told by whoever frees one. Without that it would sleep up to its time-out, 100 ms
-//! or a second. Between two passes of its own reclaim it may be throttled, for a tick or 20 ms at a
-//! time and often in a row, though frames are free (spec/reclaim.md 3.8 and 5.6). So time in which
-//! any caller was throttled does not count.
+//! The store of the readers answers at once, so a reader that is held up waits for a frame. A task
+//! that frees one wakes it. Without that it would sleep up to its time-out, 100 ms or a second.
+//! Between two passes of its own reclaim it may be throttled, for a tick or 20 ms at a time and
+//! often in a row, although frames are free (spec/reclaim.md 3.8 and 5.6). So time in which any
+//! caller was throttled does not count.
 
 use forebay::statistics::ZoneStatistics;
 use forebay_base::{Instant, Span};
 use std::collections::BTreeMap;
 
-/// Looks come every 10 ms. A throttled caller is known only when its wait has ended, after 20 ms at
-/// the most.
+/// Looks come every 10 ms. A throttled caller is known only when its wait has ended, after at most
+/// 20 ms.
 const LONGEST: Span = Span::from_millis(40);
 
 /// Readers that are in a call.
@@ -21,7 +21,7 @@ pub(super) struct Callers {
     /// The number of the call of each reader, while it is in one.
     in_calls: BTreeMap<u64, u64>,
     calls: u64,
-    /// Since when each has been in its call while frames were there, and which call that is.
+    /// The call of each reader, and since when it has been in this call while frames were free.
     held_up: BTreeMap<u64, (u64, Instant)>,
 }
 

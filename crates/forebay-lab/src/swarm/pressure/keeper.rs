@@ -1,9 +1,10 @@
-//! The keepers of the nodes: kswapd sleeps by the rule by which it reclaims, and not while its
-//! node is below its low marks (spec/reclaim.md 4.4 to 4.6; 10, I-6, I-7, I-8 and I-21).
+//! The keepers of the nodes: the rule by which kswapd reclaims also decides when it sleeps, and it
+//! does not sleep while its node is below its low marks (spec/reclaim.md 4.4 to 4.6; 10, I-6, I-7,
+//! I-8 and I-21).
 //!
-//! A caller that finds no zone above its low mark wakes kswapd before it takes a frame. So all
-//! zones of a node come to lie below their low marks only after that. Requests may use every zone
-//! of their node, so the reserve that counts is that of the highest class.
+//! A caller that finds no zone above its low mark wakes kswapd before it takes a frame. So kswapd
+//! is awake before all zones of a node are below their low marks. Requests may use every zone of
+//! their node, so the reserve of the highest class counts.
 
 use forebay::statistics::ZoneStatistics;
 use forebay_base::Instant;
@@ -16,11 +17,11 @@ const HOPELESS_RUNS: u64 = 16;
 pub(super) struct Keeper {
     /// It sleeps until it is woken.
     is_asleep: bool,
-    /// Its runs since a page of the node was freed, at most those that count as in vain.
+    /// Its runs in vain since a page of the node was freed, at most.
     fruitless_runs: u64,
     /// It was given up when it went to sleep: its flags stay, and its zones may be at any mark.
     is_given_up: bool,
-    /// Since when it has been asleep with all zones below their low marks, at the latest.
+    /// A look at which it was asleep with all zones below their low marks, if it still is.
     low_since: Option<Instant>,
 }
 
@@ -49,13 +50,13 @@ impl Keeper {
         self.fruitless_runs += 1;
     }
 
-    /// A page of its node was freed, by itself or by a caller. A run that is under way may still
-    /// end as one in vain, if it was a caller.
+    /// Notes that a page of its node was freed, by kswapd or by a caller. If a caller freed it, a
+    /// run that is under way may still end in vain.
     pub(super) fn frees_pages(&mut self) {
         self.fruitless_runs = u64::from(!self.is_asleep);
     }
 
-    /// It goes to sleep until it is woken, and these are the zones of its node.
+    /// Judges that it goes to sleep until it is woken, with these zones of its node.
     pub(super) fn sleeps(&mut self, zones: &[&ZoneStatistics]) -> Option<String> {
         self.is_asleep = true;
         self.is_given_up = self.fruitless_runs >= HOPELESS_RUNS;
@@ -83,7 +84,7 @@ impl Keeper {
             self.low_since = None;
             return None;
         }
-        // Whoever was woken in this instant has its turn before the next look.
+        // A kswapd that was woken in this instant has its turn before the next look.
         let since = *self.low_since.get_or_insert(now);
         (now > since).then(|| {
             format!(
@@ -97,7 +98,7 @@ impl Keeper {
     }
 }
 
-/// A zone with so many free frames, for tests.
+/// A zone with `free` free frames, for tests.
 #[cfg(test)]
 pub(super) fn zone(free: u64) -> ZoneStatistics {
     ZoneStatistics {

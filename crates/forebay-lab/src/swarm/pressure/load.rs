@@ -1,4 +1,4 @@
-//! What a seed decides about a world of short memory.
+//! The choices of a seed for a world of short memory.
 
 use forebay::policy::Eviction;
 use forebay::settings::{DirtyKnobs, NodeSettings, ZoneSettings};
@@ -14,21 +14,21 @@ pub(super) struct Load {
     pub(super) watermark_scale_factor: u64,
     pub(super) eviction: Eviction,
     pub(super) pages_per_s: u64,
-    /// What it writes is durable once it is committed.
+    /// Its writes are durable once they are committed.
     pub(super) is_unstable: bool,
     pub(super) writers: u64,
     pub(super) scanners: u64,
     pub(super) rereaders: u64,
-    /// Pages that a reader of the same pages chooses from.
+    /// The number of pages that a rereader chooses from.
     pub(super) hot_pages: u64,
     pub(super) call_pages: u64,
     pub(super) rest: Span,
-    /// Readers rest together for a part of each second, so that kswapd comes to sleep.
+    /// Readers rest together for a part of each second, so that kswapd can go to sleep.
     pub(super) is_calm_at_times: bool,
-    /// Anonymous pages, slots of swap, and what swap takes in a second.
+    /// Anonymous pages, slots of swap, and the pages that swap takes in a second.
     pub(super) anonymous: Option<(u64, u64, u64)>,
-    /// Most of memory is held for a while now and then. Callers that need a frame look through all
-    /// of it meanwhile, so it is small then.
+    /// Now and then most of memory is held for a while. Meanwhile callers that need a frame look
+    /// through all of it, so memory is small in these worlds.
     pub(super) is_held: bool,
     pub(super) span: Span,
 }

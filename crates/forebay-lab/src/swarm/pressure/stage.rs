@@ -4,7 +4,7 @@ use super::super::client::PAGE;
 use super::super::nowhere::Nowhere;
 use super::super::verdict::Violation;
 use super::load::Load;
-use super::watch::{Told, Watch};
+use super::watch::{Watch, Watched};
 use forebay::settings::PageMemory;
 use forebay::{AttachedStore, Cache, File, Parts, Policy, Settings};
 use forebay_base::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +13,25 @@ use forebay_rt::{Rt, Task, Virtual, VirtualSettings};
 use forebay_store::{ObjectId, Rate, RateStore};
 use std::sync::Arc;
 
-/// One seed in this many is judged, and none that has another world of its own.
+/// One seed in this many is judged. It has no other world of its own.
 const EVERY: u64 = 8;
 const TURN: u64 = 6;
-/// The time between two looks, and how many of them come between two at the marks of all pages.
+/// The time between two looks, and the number of looks for each look at the marks of all pages.
 const LOOK: Span = Span::from_millis(10);
 const LOOKS_AT_MARKS: u64 = 8;
 /// Pages are held for at most this long.
 const HELD_MOST_US: u64 = 60_000;
-/// In each period there is a calm, if a load has them: longer than kswapd naps before it sleeps.
+/// If a load has calms, there is one in each period. It is longer than the nap of kswapd before it
+/// sleeps.
 const PERIOD: Span = Span::from_millis(1_000);
 const CALM: Span = Span::from_millis(350);
-/// Objects: of scanners, of rereaders, the held one, swap. Writers come first.
+/// Objects of scanners and of rereaders, the held one, and swap. Those of writers come first.
 const SCANNED: u64 = 100;
 const REREAD: u64 = 200;
 const HELD: ObjectId = ObjectId(300);
 const SWAP: ObjectId = ObjectId(400);
 
-/// What the oracle of reclaim finds, if it is the turn of this seed.
+/// The finding of the oracle of reclaim, if this seed is judged.
 pub(in super::super) fn judge_pressure(seed: u64) -> Option<Violation> {
     if seed % EVERY != TURN {
         return None;
@@ -46,7 +47,7 @@ pub(in super::super) fn judge_pressure(seed: u64) -> Option<Violation> {
     Some(Violation { what, ..found })
 }
 
-/// What all tasks of a stage have.
+/// What all tasks of a stage share.
 #[derive(Clone)]
 struct Stage {
     rt: Rt,
@@ -105,7 +106,7 @@ fn open_cache(rt: &Rt, load: &Load, watch: &Arc<Watch>) -> Cache {
 }
 
 impl Stage {
-    /// A store that takes so many pages a second, or any number.
+    /// A store that takes this many pages a second, or any number.
     fn attach(&self, cache: &Cache, pages_per_s: Option<u64>, is_unstable: bool) -> AttachedStore {
         let nowhere = Arc::new(Nowhere { is_unstable });
         let attached = match pages_per_s {
@@ -114,7 +115,7 @@ impl Stage {
                 let rate = Rate::bytes(rate * PAGE);
                 let inner = Arc::new(RateStore::new(self.rt.clone(), nowhere, rate));
                 let watch = self.watch.clone();
-                cache.attach(Arc::new(Told { watch, inner }))
+                cache.attach(Arc::new(Watched { watch, inner }))
             }
         };
         attached.expect("a new cache takes a store")
@@ -191,7 +192,7 @@ impl Stage {
         }
     }
 
-    /// Reads pages of the same few.
+    /// Reads the same few pages again and again.
     async fn reread(self, file: File, reader: u64, mut chance: Prng) {
         let mut bytes = vec![0; PAGE as usize];
         while self.goes_on() {
@@ -218,7 +219,7 @@ impl Stage {
         self.watch.call_ends(reader);
     }
 
-    /// Holds as many pages as there are for a while, now and then.
+    /// Now and then holds as many pages as possible for a while.
     async fn hold(self, file: File, mut chance: Prng) {
         while self.goes_on() {
             let rest = Span::from_micros(300_000 + chance.below(1_000_000));

@@ -1,4 +1,5 @@
-//! The watch: events and looks of a world of short memory, and what the oracle of reclaim found.
+//! The watch: events and looks of a world of short memory, and the findings of the oracle of
+//! reclaim.
 
 use super::super::client::PAGE;
 use super::super::verdict::{Oracle, Violation};
@@ -37,7 +38,7 @@ impl State {
 /// See above.
 pub(super) struct Watch {
     rt: Rt,
-    /// Taken away at the end: it holds the stores, whose probes hold this.
+    /// It is taken away at the end, because it holds the stores, whose probes hold this watch.
     cache: Mutex<Option<Cache>>,
     state: Mutex<State>,
 }
@@ -62,7 +63,7 @@ impl Watch {
         *lock(&self.cache) = Some(cache.clone());
     }
 
-    /// What was found. After this nothing is looked at any more.
+    /// The finding, if any. After this the watch looks at nothing any more.
     pub(super) fn take(&self) -> Option<Violation> {
         *lock(&self.cache) = None;
         lock(&self.state).found.take()
@@ -80,7 +81,7 @@ impl Watch {
         lock(&self.state).callers.call_ends(reader);
     }
 
-    /// Looks at zones and callers. The store `swap` has swap.
+    /// Looks at zones and callers. `swap` is the store that holds the swap.
     pub(super) fn look(&self, swap: Option<usize>) {
         let Some(cache) = lock(&self.cache).clone() else {
             return;
@@ -115,7 +116,7 @@ impl Watch {
     }
 
     fn kswapd_sleeps(&self, node: usize) {
-        // No lock of the engine is held while it tells of this.
+        // The engine holds no lock while it reports this event.
         let Some(cache) = lock(&self.cache).clone() else {
             return;
         };
@@ -170,23 +171,23 @@ impl EventSink for Watch {
     }
 }
 
-/// A store whose writes are told to the watch when they end.
-pub(super) struct Told {
+/// A store that reports its writes to the watch when they end.
+pub(super) struct Watched {
     pub(super) watch: Arc<Watch>,
     pub(super) inner: Arc<dyn Store>,
 }
 
-impl Store for Told {
+impl Store for Watched {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
 
     fn submit(&self, mut io: Io) {
         if io.request().kind == IoKind::Write {
-            io.intercept_with(|told| {
+            io.intercept_with(|finish| {
                 Arc::new(Ending {
                     watch: self.watch.clone(),
-                    told,
+                    finish,
                 })
             });
         }
@@ -200,7 +201,7 @@ impl Store for Told {
 
 struct Ending {
     watch: Arc<Watch>,
-    told: Arc<dyn Finish>,
+    finish: Arc<dyn Finish>,
 }
 
 impl Finish for Ending {
@@ -208,6 +209,6 @@ impl Finish for Ending {
         let pages = io.request.length_bytes.div_ceil(PAGE);
         let now = self.watch.rt.now();
         lock(&self.watch.state).written.ends(now, pages);
-        self.told.finished(io);
+        self.finish.finished(io);
     }
 }

@@ -1,14 +1,14 @@
-//! Waits for writeback: a reclaimer that waits for pages of its node to be written is woken by
-//! them and not by its time-out (spec/reclaim.md 5.5 and 10, I-17).
+//! Waits for writeback: if a reclaimer waits for pages of its node to be written, their end wakes
+//! it, not its time-out (spec/reclaim.md 5.5 and 10, I-17).
 //!
-//! Today kswapd alone waits for this. With one that waits, the 33rd page that is written ends its
-//! wait. On a machine with one node each page counts. Pages that end in the instant in which the
-//! wait begins or ends may come before or after it, and are left out.
+//! Today only kswapd waits for this. With one waiter, the 33rd page that is written ends its wait.
+//! On a machine with one node each page counts. Pages that end at the instant at which the wait
+//! begins or ends may come before or after it, and are left out.
 
 use forebay_base::{Instant, Span};
 use std::collections::VecDeque;
 
-/// Pages for each waiter that do not yet wake it.
+/// This many written pages for each waiter do not wake it yet.
 const PAGES_OF_A_WAITER: u64 = 32;
 /// Waits are shorter than this.
 const REMEMBERED: Span = Span::from_secs(1);
@@ -31,7 +31,7 @@ impl Written {
         }
     }
 
-    /// A wait of kswapd that could last for `timeout` ends after `delayed`.
+    /// Judges a wait of kswapd that could last for `timeout` and ends after `delayed`.
     pub(super) fn waited(&self, now: Instant, timeout: Span, delayed: Span) -> Option<String> {
         if delayed < timeout {
             return None;

@@ -2,11 +2,12 @@
 //!
 //! invariant Z5: a bit of the upper row is set exactly where a word of the lower row is not zero.
 //!
-//! Frames are taken in the order of their addresses, on and on around the zone. What is evicted in
-//! a row lies in a row, or nearly: two reclaimers take turns, and pages in use stay behind. Taken
-//! in order it is a row again, and a store reads a row of pages into it in one piece.
+//! Frames are taken in the order of their addresses, round and round the zone. Pages that are
+//! evicted one after the other lie in a row, or nearly: two reclaimers take turns, and pages in use
+//! stay. Taken in order, their frames are a row again, into which a store reads a row of pages in
+//! one piece.
 
-/// Frames that one word tells of.
+/// Frames of one word.
 const WORD_BITS: u32 = u64::BITS;
 
 /// The free frames of a zone, counted from its first.
@@ -15,18 +16,18 @@ pub(super) struct FreeFrames {
     words: Box<[u64]>,
     /// Which words are not zero.
     upper: Box<[u64]>,
-    /// Where the next one is looked for first.
+    /// Where the search for the next one begins.
     next: u32,
 }
 
-/// Bytes of both rows for so many frames.
+/// Bytes of both rows for `frames` frames.
 pub(super) fn bytes(frames: u32) -> usize {
     let words = frames.div_ceil(WORD_BITS);
     (words + words.div_ceil(WORD_BITS)) as usize * size_of::<u64>()
 }
 
 impl FreeFrames {
-    /// So many frames, all of them free.
+    /// As many frames as `frames` says, all of them free.
     pub(super) fn all(frames: u32) -> FreeFrames {
         let words = frames.div_ceil(WORD_BITS);
         let row = |words: u32| (0..words.div_ceil(WORD_BITS)).map(|_| 0).collect();

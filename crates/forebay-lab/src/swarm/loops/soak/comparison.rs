@@ -6,12 +6,12 @@ use crate::report::table::{grid, number};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// How far two worlds may be apart: rates, levels, shares and syncs in percent of the virtual ones.
+/// How far rates, levels, shares and syncs may be apart, in percent of the virtual figure.
 const MOST_PERCENT: f64 = 10.0;
-/// The same for idle times, which are percents of a run and are subtracted.
+/// How far idle times may be apart. They are percents of a run and are subtracted.
 const MOST_IDLE_POINTS: f64 = 1.0;
 
-/// What kind of figure it is.
+/// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
@@ -21,7 +21,7 @@ pub enum FigureKind {
     Level,
     /// Pages that a writer writes in a second, on average over its crew.
     Share,
-    /// The same of the slowest or the fastest of a crew.
+    /// The same for the slowest or the fastest writer of a crew.
     Extreme,
     /// Syncs that end in a second.
     Syncs,
@@ -32,9 +32,9 @@ pub enum FigureKind {
 /// One figure in both worlds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What kind it is.
+    /// Its kind.
     pub kind: FigureKind,
-    /// Of what.
+    /// Its name.
     pub name: String,
     /// In virtual time.
     pub in_virtual: f64,
@@ -43,8 +43,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// How far the real figure is from the virtual one: in percent of that one, and for idle times
-    /// in percents of the run.
+    /// How far the real figure is from the virtual one: in percent of the virtual one, and for idle
+    /// times in percent of the run.
     pub fn difference(&self) -> f64 {
         let apart = self.in_real - self.in_virtual;
         match self.kind {
@@ -54,7 +54,7 @@ impl Figure {
         }
     }
 
-    /// Whether they are as near to each other as they should be.
+    /// Whether the two are as near to each other as they should be.
     pub fn is_near(&self) -> bool {
         let most = match self.kind {
             FigureKind::Idle => MOST_IDLE_POINTS,
@@ -67,11 +67,11 @@ impl Figure {
 /// One scene in both worlds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// What it is called.
+    /// Its name.
     pub scene: String,
-    /// What was measured.
+    /// Its figures.
     pub figures: Vec<Figure>,
-    /// What oracles found: in virtual time, then in real time.
+    /// The findings of oracles: in virtual time, then in real time.
     pub found: Vec<Violation>,
 }
 

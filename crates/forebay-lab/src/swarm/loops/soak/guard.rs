@@ -1,8 +1,8 @@
-//! The guard: what the oracles found that hold in any timing.
+//! The guard: the oracles that hold in any timing, and their findings.
 //!
-//! Oracles of the virtual world that are not here need its time. There a call that is not held up
-//! takes none (`work`), gauges are read at the instant of each change (the second rule of `limit`),
-//! and a timer is never late (`backoff`, `estimate`).
+//! The other oracles need virtual time. In virtual time a call that is not held up takes no time
+//! (`work`), gauges are read at the instant of each change (the second rule of `limit`), and a
+//! timer is never late (`backoff`, `estimate`).
 
 use super::super::super::verdict::{Oracle, Violation};
 use super::super::age::Age;
@@ -14,11 +14,11 @@ use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use std::sync::Arc;
 
-/// For how long a thread may be kept from running while a page is dirty: the processors may have
+/// While a page is dirty, a thread may be kept from running for this long: the processors may have
 /// other work for seconds.
 const AGE_SLACK: Span = Span::from_secs(5);
-/// Looks in a row that have to see too much: the gauges are read one after the other, so a page
-/// that moves meanwhile is counted twice.
+/// The limit is broken if this many looks in a row see too much. Gauges are read one after the
+/// other, so a page that moves meanwhile is counted twice.
 const LOOKS: u32 = 3;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Guard {
         scene.is_light.then(age)
     }
 
-    /// Keeps the first thing that is wrong.
+    /// Keeps the first finding.
     pub(super) fn keep(&self, oracle: Oracle, wrong: Option<String>) {
         let Some(what) = wrong else {
             return;
@@ -64,7 +64,7 @@ impl Guard {
             .get_or_insert(Violation { oracle, what });
     }
 
-    /// Judges the levels that somebody saw, and the age of all pages.
+    /// Judges the levels of one look, and the age of all pages.
     pub(super) fn look(&self, now: Instant, seen: &Statistics, meters: &[Arc<Meter>]) {
         for meter in meters {
             self.keep(Oracle::Age, meter.judge_age());

@@ -1,4 +1,4 @@
-//! What a scene did, as numbers.
+//! The figures of a scene.
 
 use super::super::super::verdict::Violation;
 use super::scene::{Crew, Syncing};
@@ -9,7 +9,7 @@ pub(super) struct Measured {
     /// Dirty pages and pages under writeback, on average.
     pub(super) level_pages: f64,
     pub(super) sites: Vec<SiteRates>,
-    /// What an oracle found.
+    /// The finding of an oracle, if there is one.
     pub(super) found: Option<Violation>,
 }
 
@@ -28,16 +28,17 @@ pub(super) struct SiteRates {
 pub(super) struct CrewRates {
     pub(super) name: &'static str,
     pub(super) writers: u64,
-    /// Pages a second: of the slowest of them, on average, and of the fastest.
+    /// Pages a second of the slowest writer, on average, and of the fastest writer.
     pub(super) least: f64,
     pub(super) mean: f64,
     pub(super) most: f64,
-    /// Syncs of all of them in a second, if they sync.
+    /// Syncs of all writers together in a second, if they sync.
     pub(super) syncs_per_s: Option<f64>,
 }
 
 impl CrewRates {
-    /// Of the pages and syncs of each writer at the end of `seconds` and at their start.
+    /// The figures of a crew, from the pages and syncs of each writer at the end of `seconds` and
+    /// at their start.
     pub(super) fn new(
         crew: &Crew,
         after: &[(u64, u64)],

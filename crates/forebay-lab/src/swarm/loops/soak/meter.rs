@@ -1,8 +1,7 @@
-//! The meter: a store that measures what passes it, and knows which version of each page is
-//! durable.
+//! The meter: a store that measures its requests, and knows which version of each page is durable.
 //!
 //! A writer puts the number of its call into the first bytes of each page, and the meter reads it
-//! when the page is written. So it is known without any time whether a sync kept its promise.
+//! when the page is written. So whether a sync kept its promise does not depend on any clock.
 
 use super::super::super::client::PAGE;
 use super::super::age::{Age, Place};
@@ -40,7 +39,7 @@ struct State {
     age: Option<Age>,
 }
 
-/// Stands before a store.
+/// A meter before a store.
 pub(super) struct Meter {
     rt: Rt,
     inner: Arc<dyn Store>,
@@ -56,7 +55,7 @@ impl State {
         self.until = self.until.max(now);
     }
 
-    /// Takes what a commit covered as durable.
+    /// Notes that the writes which a commit covered are durable.
     fn commit(&mut self, covered: &[(Place, u64)]) {
         for &(place, version) in covered {
             keep_newer(&mut self.durable, place, version);
@@ -97,7 +96,7 @@ impl Meter {
         })
     }
 
-    /// What it has done until now.
+    /// The sums up to now.
     pub(super) fn done(&self) -> Done {
         let mut state = lock(&self.state);
         state.pass(self.rt.now());
@@ -113,7 +112,7 @@ impl Meter {
         self.rt.now().since(state.answered)
     }
 
-    /// A call begins that dirties `pages`, or a sync, which dirties none.
+    /// Notes that a call begins which dirties `pages`, or a sync, which dirties none.
     pub(super) fn call_begins(&self, object: ObjectId, pages: Range<u64>) {
         let mut state = lock(&self.state);
         let now = self.rt.now();
@@ -130,7 +129,7 @@ impl Meter {
         state.in_calls -= 1;
     }
 
-    /// What is wrong if some page is not durable in the version that `promised` says.
+    /// A sentence about a page that is not durable in the version of `promised`, if there is one.
     pub(super) fn judge_sync(
         &self,
         object: ObjectId,
@@ -149,7 +148,7 @@ impl Meter {
         ))
     }
 
-    /// What is wrong if some page has been dirty for too long.
+    /// A sentence about a page that has been dirty for too long, if there is one.
     pub(super) fn judge_age(&self) -> Option<String> {
         let state = lock(&self.state);
         state.age.as_ref()?.judge(self.rt.now())
@@ -169,7 +168,7 @@ impl Meter {
         }
         state.requests += 1;
         let object = request.object.0;
-        // A commit covers what was written before it.
+        // A commit covers the writes that ended before it began.
         let versions = if request.kind == IoKind::Commit {
             let of_object = state.written.range((object, 0)..=(object, u64::MAX));
             of_object
@@ -180,11 +179,11 @@ impl Meter {
         };
         drop(state);
         let meter = self.clone();
-        io.intercept_with(|told| {
+        io.intercept_with(|finish| {
             Arc::new(Passing {
                 meter,
                 versions,
-                told,
+                finish,
             })
         });
     }
@@ -233,7 +232,7 @@ fn versions_of(io: &Io) -> Vec<(Place, u64)> {
     versions.collect()
 }
 
-/// A store that a meter stands before.
+/// A store behind a meter.
 pub(super) struct Metered(pub(super) Arc<Meter>);
 
 impl Store for Metered {
@@ -252,16 +251,16 @@ impl Store for Metered {
 /// A request that has begun.
 struct Passing {
     meter: Arc<Meter>,
-    /// What it writes, or what was written before it and not committed.
+    /// The pages that it writes; for a commit, those that were written and not committed before it.
     versions: Vec<(Place, u64)>,
-    told: Arc<dyn Finish>,
+    finish: Arc<dyn Finish>,
 }
 
 impl Finish for Passing {
     fn finished(&self, io: FinishedIo) {
         self.meter
             .ends(io.request, io.result.is_ok(), &self.versions);
-        self.told.finished(io);
+        self.finish.finished(io);
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Both worlds run the same code over the same store: a medium of a given rate that keeps nothing.
 //! In virtual time a writer is a task and its work takes no time; in real time it is a thread of
-//! its own. What differs beyond the allowance is reported, and is no failure: a busy machine can
-//! cause it. A broken oracle is a failure (docs/decisions/0054).
+//! its own. Figures that differ by more than is allowed are reported, and are no failure: a busy
+//! machine can cause this. A broken oracle is a failure (docs/decisions/0054).
 
 mod comparison;
 mod guard;

@@ -1,4 +1,4 @@
-//! Playing a scene, in whichever world the runtime is.
+//! Plays a scene, in the world of the runtime.
 
 use super::super::super::nowhere::Nowhere;
 use super::guard::Guard;
@@ -71,7 +71,7 @@ struct Stand {
     crews: Vec<Vec<Arc<Tally>>>,
 }
 
-/// What was done before the window of time that is measured.
+/// The sums at the start of the window of time that is measured.
 struct Before {
     at: Instant,
     done: Vec<Done>,

@@ -23,7 +23,7 @@ impl Scene {
     }
 }
 
-/// What a drawn load did on real threads.
+/// The figures of a drawn load on real threads.
 #[derive(Clone, Debug)]
 pub struct LoadRun {
     /// The seed that drew it.
@@ -32,9 +32,9 @@ pub struct LoadRun {
     pub seconds: f64,
     /// Pages that its stores took.
     pub pages: f64,
-    /// The idle time of the store that was idle for longest, in percent of the run.
+    /// The idle time of the store that was idle longest, in percent of the run.
     pub idle_percent: f64,
-    /// What an oracle found.
+    /// The finding of an oracle, if there is one.
     pub found: Option<Violation>,
 }
 

@@ -12,7 +12,7 @@ pub(super) enum Syncing {
     Never,
     /// By their writer, after each of its calls.
     AfterCalls,
-    /// By somebody else, repeatedly, while their writer goes on.
+    /// By another task, repeatedly, while their writer goes on.
     Beside,
 }
 
@@ -21,13 +21,13 @@ pub(super) enum Syncing {
 pub(super) struct Crew {
     pub(super) name: &'static str,
     pub(super) writers: u64,
-    /// What each of them writes in a call.
+    /// Pages that each of them writes in a call.
     pub(super) call_pages: u64,
     /// How long a writer rests after a call.
     pub(super) rest: Span,
-    /// Pages that a writer goes round and round in.
+    /// Pages of the file that a writer writes again and again.
     pub(super) file_pages: u64,
-    /// Calls after which a writer ends.
+    /// A writer ends after this many calls.
     pub(super) calls: u64,
     pub(super) syncing: Syncing,
 }
@@ -39,12 +39,12 @@ pub(super) struct Site {
     pub(super) rate: Rate,
     /// Its rate after a third of the time.
     pub(super) later_rate: Rate,
-    /// What it was given is durable once it is committed.
+    /// Its writes are durable once they are committed.
     pub(super) is_unstable: bool,
     pub(super) crews: Vec<Crew>,
 }
 
-/// All that runs before one cache.
+/// Everything that runs before one cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
     pub(super) name: String,
@@ -55,7 +55,7 @@ pub struct Scene {
     pub(super) warm_up: Span,
     /// For how long it is measured.
     pub(super) window: Span,
-    /// Its writers ask for less than the stores take, so the age of each page is judged.
+    /// Its writers write less than the stores take, so the age of each page is judged.
     pub(super) is_light: bool,
     pub(super) sites: Vec<Site>,
 }
@@ -119,8 +119,8 @@ impl Scene {
         ]
     }
 
-    /// What a seed of the loops draws, without pages that a store refuses: how long these stay
-    /// dirty depends on back-offs, which have no bound that holds in any timing.
+    /// The load that a seed of the loops draws, without pages that a store refuses. How long such
+    /// pages stay dirty depends on back-offs, which have no bound that holds in any timing.
     pub(super) fn drawn(seed: u64, load: &Load) -> Scene {
         let sites = load.sides.iter().map(Site::drawn);
         Scene {
@@ -135,7 +135,7 @@ impl Scene {
         }
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

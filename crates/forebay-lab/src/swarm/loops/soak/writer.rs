@@ -17,7 +17,7 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-/// How long somebody rests who syncs a file repeatedly.
+/// The rest of a task between two syncs of a file.
 const SYNCER_RESTS: Span = Span::from_millis(70);
 
 /// Something that runs until it is told to stop.
@@ -39,7 +39,7 @@ impl Running {
         spawn_small(name, move || block_on(future)).map(Running::Thread)
     }
 
-    /// Waits until it has ended. Threads are waited for without giving way.
+    /// Waits until it has ended. The wait for a thread blocks.
     pub(super) async fn join(self) {
         match self {
             Running::Task(task) => task.join().await,
@@ -60,12 +60,12 @@ pub(super) struct Writer {
     pub(super) tally: Arc<Tally>,
 }
 
-/// What a writer has done.
+/// The sums of a writer.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pages: AtomicU64,
     syncs: AtomicU64,
-    /// Pages that nobody has seen durable yet, and the last call that wrote each.
+    /// Pages that no sync has made durable yet, and the last call that wrote each.
     unsynced: Mutex<BTreeMap<u64, u64>>,
 }
 
@@ -120,13 +120,13 @@ impl Writer {
         }
     }
 
-    /// Syncs, and judges what is durable then.
+    /// Syncs, and judges which pages are durable then.
     async fn sync(&self) {
         let promised = lock(&self.tally.unsynced).clone();
         self.meter.call_begins(self.object, 0..0);
         let synced = self.file.sync().await;
         self.meter.call_ends();
-        // With a slow store this may need longer than a sync waits: then it promises nothing.
+        // With a slow store a sync may time out: then it promises nothing.
         if synced.is_err() {
             return;
         }
