@@ -1,8 +1,8 @@
 //! Marks of pages and flags of nodes that are only where the specification allows them.
 //!
 //! They may be walked while callers and daemons are under way, as long as no thread is between two
-//! waits. [`Engine::check`] does not walk them: on real threads a write may end between the look at
-//! a page and its mark, and the mark stays until the next write of the page. That costs the page its
+//! waits. `Cache::check` does not walk them: on real threads a write may end between the look at a
+//! page and its mark, and the mark stays until the next write of the page. That costs the page its
 //! place in the list once, and nothing else.
 
 use crate::counters::Counter;
