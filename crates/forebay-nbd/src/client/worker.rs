@@ -13,7 +13,7 @@ use super::link::{Answered, Broken, Link};
 use super::mail::Mail;
 use super::pending::{Next, Pending};
 use super::refusal::ClientError;
-use crate::wire::Errno;
+use crate::wire::{Errno, command_flag};
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_rt::say;
@@ -127,6 +127,7 @@ impl Worker {
                 }
                 pending.covered = Some(covered);
             }
+            pending.sent = self.ledger.era();
             match pending.next(&self.facts) {
                 Next::Ask(question) => self.links[link].ask(pending, question),
                 Next::Done => pending.succeed(&self.facts),
@@ -169,18 +170,23 @@ impl Worker {
         } = answer;
         self.back_off.answered();
         if let Some(error) = error {
-            if let Some(covered) = pending.covered {
-                // Nobody knows what a server still has after a flush that failed.
+            // Nobody knows what a server still has after a flush that failed. Many servers make a
+            // request durable with a flush of everything, so its error may be one of a flush.
+            if pending.covered.is_some() || question.flags & command_flag::FUA != 0 {
                 self.ledger.started_anew();
+            }
+            if let Some(covered) = pending.covered {
                 self.ledger.reported(&covered);
             }
             return pending.fail(failure_of(error));
         }
         pending.is_answered(&question);
         if let Some(covered) = pending.covered {
-            self.ledger.flushed(&covered);
+            if !self.ledger.flushed(&covered) {
+                return pending.fail(Failure::Forgotten);
+            }
         } else if pending.is(IoKind::Write) {
-            self.ledger.write_finished();
+            self.ledger.write_finished(pending.sent);
             pending.succeed(&self.facts);
             self.mail.told.fetch_add(1, Ordering::Release);
             return;
