@@ -3,6 +3,7 @@
 use super::address::{Address, Place};
 use super::conversation::{Conversation, Event, INPUT_BYTES};
 use super::greeting::{Facts, Greeting};
+use super::outbox::Outbox;
 use super::pending::{Pending, Question};
 use super::refusal::ClientError;
 use crate::socket::{Moved, Socket};
@@ -22,8 +23,6 @@ pub(crate) const PAGES_LIMIT: u32 = 64;
 pub(crate) const SLOTS: usize = 32;
 /// A request and its payload, at most.
 const LONGEST_REQUEST_BYTES: usize = REQUEST_BYTES + (PAGES_LIMIT as usize) * PAGE_BYTES;
-/// No request is added while so many bytes wait to be sent.
-const UNSENT_LIMIT_BYTES: usize = 256 << 10;
 /// Bytes that are received at once at most, beside a chunk that must be there as a whole.
 const RECEIVED_BYTES: usize = 256 << 10;
 /// So long a server may take for its handshake, and for a connection.
@@ -33,7 +32,7 @@ const SILENCE_MS: u32 = 20_000;
 
 /// Memory of one connection: the most that is on its way in and out.
 pub(crate) const LINK_BYTES: usize =
-    INPUT_BYTES + RECEIVED_BYTES + UNSENT_LIMIT_BYTES + LONGEST_REQUEST_BYTES;
+    INPUT_BYTES + RECEIVED_BYTES + Outbox::size_bytes(LONGEST_REQUEST_BYTES);
 
 /// A request under way and what was asked for it.
 type UnderWay = Option<(Pending, Question)>;
@@ -45,8 +44,7 @@ pub(crate) struct Link {
     pub(crate) facts: Facts,
     conversation: Conversation,
     under_way: Vec<UnderWay>,
-    output: Vec<u8>,
-    sent: usize,
+    outbox: Outbox,
     input: Vec<u8>,
     /// The part of `input` that is filled and not used.
     filled: std::ops::Range<usize>,
@@ -77,8 +75,7 @@ impl Link {
             facts,
             conversation: Conversation::new(facts.is_structured, SLOTS),
             under_way: (0..SLOTS).map(|_| None).collect(),
-            output: Vec::with_capacity(UNSENT_LIMIT_BYTES + LONGEST_REQUEST_BYTES),
-            sent: 0,
+            outbox: Outbox::new(LONGEST_REQUEST_BYTES),
             input,
             filled,
         })
@@ -86,9 +83,8 @@ impl Link {
 
     /// How many requests it has; none if it takes no more.
     pub(crate) fn load(&self) -> Option<usize> {
-        let has_room = self.output.len() - self.sent < UNSENT_LIMIT_BYTES;
         let room = self.conversation.room();
-        (has_room && room > 0).then_some(SLOTS - room)
+        (self.outbox.has_room() && room > 0).then_some(SLOTS - room)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -107,8 +103,7 @@ impl Link {
             .conversation
             .ask(kind, flags, offset_bytes, length_bytes);
         let (slot, head) = asked.expect("a link with room was chosen");
-        self.output.extend(head);
-        pending.push_payload(&mut self.output);
+        self.outbox.add(head, |output| pending.push_payload(output));
         self.under_way[slot] = Some((pending, question));
     }
 
@@ -121,23 +116,21 @@ impl Link {
     /// What is waited for on the socket.
     pub(crate) fn interest(&self) -> PollFlags {
         let mut wanted = PollFlags::IN;
-        wanted.set(PollFlags::OUT, self.sent < self.output.len());
+        wanted.set(PollFlags::OUT, !self.outbox.unsent().is_empty());
         wanted
     }
 
     /// Sends as much as the server takes. True if something was sent.
     pub(crate) fn send(&mut self) -> Result<bool, Broken> {
         let mut has_moved = false;
-        while self.sent < self.output.len() {
-            match self.socket.send(&self.output[self.sent..]) {
-                Moved::Bytes(count) => self.sent += count,
+        while !self.outbox.unsent().is_empty() {
+            match self.socket.send(self.outbox.unsent()) {
+                Moved::Bytes(count) => self.outbox.was_sent(count),
                 Moved::NotNow => return Ok(has_moved),
                 Moved::Closed | Moved::Broken => return Err(Broken(None)),
             }
             has_moved = true;
         }
-        self.output.clear();
-        self.sent = 0;
         Ok(has_moved)
     }
 

@@ -18,6 +18,7 @@ pub mod ledger;
 mod link;
 mod mail;
 mod opener;
+mod outbox;
 mod pending;
 mod refusal;
 mod store;
