@@ -394,6 +394,26 @@ fn a_store_can_be_dropped_while_its_server_is_away() {
     arena.take_back(io.pages);
 }
 
+/// A server that hangs accepts nobody, and its queue is full.
+#[test]
+fn requests_to_a_server_that_accepts_nobody_fail_in_time_and_the_store_can_be_dropped() {
+    let Some(mut far) = Far::lossy(8 * MIB) else {
+        return;
+    };
+    let settings = ClientSettings {
+        answer_timeout: Span::from_millis(300),
+    };
+    let store = NbdStore::open(&far.address(), true, settings).expect("it can be used");
+    let driver = Driver::new(store, 64);
+    let full = far.hang();
+    for _ in 0..2 {
+        let written = driver.write(OBJECT, 0, &[8; 4096]);
+        assert_eq!(written, Err(Failure::NoAnswer));
+    }
+    drop(driver);
+    drop(full);
+}
+
 #[test]
 fn volumes_are_opened_claimed_and_know_their_holes() {
     let Some(far) = Far::start("nbdkit", &["-f", "-U", "SOCK", "memory", "8M"], 0) else {

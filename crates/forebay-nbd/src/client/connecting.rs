@@ -1,6 +1,7 @@
 //! All connections to a server, made together, and whether it is still the server that it was.
 
 use super::address::Address;
+use super::dialing::GoesOn;
 use super::greeting::Facts;
 use super::link::Link;
 use super::refusal::ClientError;
@@ -25,8 +26,14 @@ pub(crate) struct Demands {
 /// Connects to `address`, as often as the server allows. No request is sent on one of the
 /// connections before all of them are there: two of them could lead to two servers, of which the
 /// first ended in between, and a flush to the second one would not cover writes to the first.
-pub(crate) fn connect_all(address: &Address, demands: Demands) -> Result<Vec<Link>, ClientError> {
-    let first = Link::open(address)?;
+///
+/// While the server is waited for, `goes_on` is asked again and again whether to go on.
+pub(crate) fn connect_all(
+    address: &Address,
+    demands: Demands,
+    goes_on: &mut GoesOn<'_>,
+) -> Result<Vec<Link>, ClientError> {
+    let first = Link::open(address, goes_on)?;
     demands.check(&first.facts)?;
     let facts = first.facts;
     let mut links = vec![first];
@@ -34,7 +41,7 @@ pub(crate) fn connect_all(address: &Address, demands: Demands) -> Result<Vec<Lin
         return Ok(links);
     }
     while links.len() < LINKS {
-        match Link::open(address) {
+        match Link::open(address, goes_on) {
             Ok(link) if link.facts == facts => links.push(link),
             // It is another server already; the next try finds that one alone.
             Ok(_) => return Err(ClientError::Changing),

@@ -1,21 +1,16 @@
 //! One connection to a server: its socket, its requests under way, its bytes on their way.
 
-use super::address::{Address, Place};
+use super::address::Address;
 use super::conversation::{Conversation, Event, INPUT_BYTES};
-use super::greeting::{Facts, Greeting};
+use super::dialing::{GoesOn, connect, greet};
+use super::greeting::Facts;
 use super::outbox::Outbox;
 use super::pending::{Pending, Question};
 use super::refusal::ClientError;
 use crate::socket::{Moved, Socket};
 use crate::wire::{Errno, REQUEST_BYTES, Request, command};
-use forebay_base::{PAGE_BYTES, Span};
-use forebay_rt::thread::Stopwatch;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt;
-use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use forebay_base::PAGE_BYTES;
+use rustix::event::PollFlags;
 
 /// Pages of one request at most: larger requests gain little, and others wait for them.
 pub(crate) const PAGES_LIMIT: u32 = 64;
@@ -25,10 +20,6 @@ pub(crate) const SLOTS: usize = 32;
 const LONGEST_REQUEST_BYTES: usize = REQUEST_BYTES + (PAGES_LIMIT as usize) * PAGE_BYTES;
 /// Bytes that are received at once at most, beside a chunk that must be there as a whole.
 const RECEIVED_BYTES: usize = 256 << 10;
-/// So long a server may take for its handshake, and for a connection.
-const PATIENCE: Span = Span::from_secs(10);
-/// A host that answers nothing for so long, while bytes are on their way to it, is gone.
-const SILENCE_MS: u32 = 20_000;
 
 /// Memory of one connection: the most that is on its way in and out.
 pub(crate) const LINK_BYTES: usize =
@@ -63,11 +54,11 @@ pub(crate) struct Answered {
 }
 
 impl Link {
-    /// Connects to `address` and comes to terms.
-    pub(crate) fn open(address: &Address) -> Result<Link, ClientError> {
-        let socket = connect(&address.place).map_err(ClientError::Away)?;
+    /// Connects to `address` and comes to terms, as long as `goes_on` says so.
+    pub(crate) fn open(address: &Address, goes_on: &mut GoesOn<'_>) -> Result<Link, ClientError> {
+        let socket = connect(&address.place, goes_on).map_err(ClientError::Away)?;
         let mut input = Vec::with_capacity(INPUT_BYTES);
-        let facts = greet(&socket, address.export(), &mut input)?;
+        let facts = greet(&socket, address.export(), &mut input, goes_on)?;
         let filled = 0..input.len();
         input.resize(INPUT_BYTES + RECEIVED_BYTES, 0);
         Ok(Link {
@@ -196,76 +187,5 @@ impl Link {
             length_bytes: 0,
         };
         self.socket.send(&request.encode());
-    }
-}
-
-fn connect(place: &Place) -> io::Result<Socket> {
-    let (host, port) = match place {
-        Place::Unix(path) => return UnixStream::connect(path).map(Socket::Unix),
-        Place::Tcp { host, port } => (host.as_str(), *port),
-    };
-    let patience = Duration::from_nanos(PATIENCE.as_nanos());
-    let mut refused = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, patience) {
-            Ok(stream) => {
-                watch_over(&stream)?;
-                return Ok(Socket::Tcp(stream));
-            }
-            Err(error) => refused = error,
-        }
-    }
-    Err(refused)
-}
-
-/// A host that vanishes without a word is noticed: nobody else would say that requests which it has
-/// not answered should be sent again.
-fn watch_over(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, Duration::from_secs(5))?;
-    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
-    sockopt::set_tcp_keepcnt(stream, 3)?;
-    sockopt::set_tcp_user_timeout(stream, SILENCE_MS)?;
-    Ok(())
-}
-
-/// The handshake. What the server sent behind it is left in `input`.
-fn greet(socket: &Socket, export: &str, input: &mut Vec<u8>) -> Result<Facts, ClientError> {
-    let mut greeting = Greeting::new(export);
-    let (mut output, mut room) = (Vec::new(), vec![0; INPUT_BYTES]);
-    let clock = Stopwatch::start();
-    loop {
-        let (taken, facts) = greeting.advance(input, &mut output)?;
-        input.drain(..taken);
-        if let Some(facts) = facts {
-            return Ok(facts);
-        }
-        if taken > 0 {
-            continue;
-        }
-        if clock.elapsed() > PATIENCE {
-            return Err(ClientError::Away(io::ErrorKind::TimedOut.into()));
-        }
-        let mut wanted = PollFlags::IN;
-        wanted.set(PollFlags::OUT, !output.is_empty());
-        let second = Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
-        // A signal is no reason to give up: the sockets are asked all the same.
-        let _ = poll(&mut [PollFd::new(socket, wanted)], Some(&second));
-        let lost = || ClientError::Away(io::ErrorKind::ConnectionReset.into());
-        match socket.send(&output) {
-            _ if output.is_empty() => {}
-            Moved::Bytes(count) => drop(output.drain(..count)),
-            Moved::NotNow => {}
-            Moved::Closed | Moved::Broken => return Err(lost()),
-        }
-        match socket.receive(&mut room) {
-            Moved::Bytes(count) => input.extend(&room[..count]),
-            Moved::NotNow => {}
-            Moved::Closed | Moved::Broken => return Err(lost()),
-        }
     }
 }

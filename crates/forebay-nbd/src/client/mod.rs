@@ -13,6 +13,7 @@
 mod address;
 mod connecting;
 pub mod conversation;
+mod dialing;
 pub mod greeting;
 pub mod ledger;
 mod link;

@@ -7,6 +7,7 @@
 
 use super::address::Address;
 use super::connecting::{BackOff, Demands, connect_all};
+use super::dialing::LOOK;
 use super::greeting::Facts;
 use super::ledger::Ledger;
 use super::link::{Answered, Broken, Link};
@@ -22,10 +23,6 @@ use forebay_store::{Failure, IoKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Longest sleep of a thread that waits for its server to come back: requests that have waited too
-/// long are told so then.
-const LOOK: Span = Span::from_millis(200);
 
 /// A server that is away for less is only said to be back.
 const SAID_AFTER: Span = Span::from_secs(2);
@@ -216,36 +213,40 @@ impl Worker {
     /// Connects again, or waits a little.
     fn try_again(&mut self) {
         let now = self.clock.elapsed();
-        self.give_up_late(now);
+        give_up_late(&mut self.backlog, now, self.answer_timeout);
         let waited = now.saturating_sub(self.away_since);
         let left = self.back_off.wait().saturating_sub(waited);
         if left > Span::ZERO {
             return self.sleep(Some(left.min(LOOK)));
         }
         self.back_off.tried();
-        match connect_all(&self.address, self.demands) {
+        match self.connect() {
             Ok(links) => {
                 self.links = links;
                 self.say_back();
             }
+            Err(_) if self.mail.is_stopped() => {}
             Err(error) => self.say_refused(&error),
         }
     }
 
-    /// Fails requests that have waited too long.
-    fn give_up_late(&mut self, now: Span) {
-        let since = |pending: &Pending| pending.since;
-        let is_late = |at: Span| now.saturating_sub(at) > self.answer_timeout;
-        if !self.backlog.iter().any(|pending| is_late(since(pending))) {
-            return;
-        }
-        for pending in std::mem::take(&mut self.backlog) {
-            if is_late(since(&pending)) {
-                pending.fail(Failure::NoAnswer);
-            } else {
-                self.backlog.push_back(pending);
-            }
-        }
+    /// Connects, which may take long. Meanwhile requests come and are late, and the store may be
+    /// dropped.
+    fn connect(&mut self) -> Result<Vec<Link>, ClientError> {
+        let Worker {
+            mail,
+            clock,
+            backlog,
+            answer_timeout,
+            ..
+        } = self;
+        let mut goes_on = || {
+            let now = clock.elapsed();
+            mail.take(backlog, now);
+            give_up_late(backlog, now, *answer_timeout);
+            !mail.is_stopped()
+        };
+        connect_all(&self.address, self.demands, &mut goes_on)
     }
 
     fn fail_all(&mut self) {
@@ -296,6 +297,21 @@ impl Worker {
         if self.said.as_ref() != Some(&text) {
             say(format_args!("{}: {text}; requests wait", self.address));
             self.said = Some(text);
+        }
+    }
+}
+
+/// Fails requests of `backlog` that have waited for longer than `answer_timeout`.
+fn give_up_late(backlog: &mut VecDeque<Pending>, now: Span, answer_timeout: Span) {
+    let is_late = |pending: &Pending| now.saturating_sub(pending.since) > answer_timeout;
+    if !backlog.iter().any(is_late) {
+        return;
+    }
+    for pending in std::mem::take(backlog) {
+        if is_late(&pending) {
+            pending.fail(Failure::NoAnswer);
+        } else {
+            backlog.push_back(pending);
         }
     }
 }
