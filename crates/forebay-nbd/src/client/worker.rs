@@ -214,13 +214,13 @@ impl Worker {
     fn try_again(&mut self) {
         let now = self.clock.elapsed();
         give_up_late(&mut self.backlog, now, self.answer_timeout);
-        let waited = now.saturating_sub(self.away_since);
-        let left = self.back_off.wait().saturating_sub(waited);
+        let left = self.back_off.left(now);
         if left > Span::ZERO {
             return self.sleep(Some(left.min(LOOK)));
         }
-        self.back_off.tried();
-        match self.connect() {
+        let connected = self.connect();
+        self.back_off.tried(self.clock.elapsed());
+        match connected {
             Ok(links) => {
                 self.links = links;
                 self.say_back();
