@@ -189,7 +189,7 @@ mod tests {
         let mut back_off = BackOff::default();
         let (mut now, mut tries_ms) = (Span::ZERO, Vec::new());
         for _ in 0..10 {
-            now = Span::from_nanos(now.as_nanos() + back_off.left(now).as_nanos());
+            now = now + back_off.left(now);
             tries_ms.push(now.as_millis());
             back_off.tried(now);
         }

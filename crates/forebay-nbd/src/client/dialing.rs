@@ -210,10 +210,10 @@ mod tests {
             asked += 1;
             asked < 3
         });
-        assert!(
-            matches!(&facts, Err(ClientError::Away(error)) if error.kind() == io::ErrorKind::Interrupted),
-            "{facts:?}"
-        );
+        let Err(ClientError::Away(error)) = facts else {
+            panic!("{facts:?}");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
         assert_eq!(asked, 3);
     }
 

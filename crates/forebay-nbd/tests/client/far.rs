@@ -6,6 +6,7 @@ use forebay_rt::thread;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -81,6 +82,15 @@ impl Far {
 
     fn socket(&self) -> PathBuf {
         self.folder.path().join("far.sock")
+    }
+
+    /// The path of a shell script for the plugin `sh` of nbdkit.
+    pub(crate) fn script(&self, text: &str) -> String {
+        let script = self.folder.path().join("script.sh");
+        std::fs::write(&script, format!("#!/bin/sh\n{text}\n")).expect("a script");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&script, mode).expect("it may be run");
+        script.to_str().expect("a path of text").to_owned()
     }
 
     /// Starts it with other arguments from now on.
