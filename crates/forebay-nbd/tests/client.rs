@@ -425,6 +425,28 @@ fn a_write_that_is_answered_after_a_failed_flush_is_asked_for_again() {
     assert_eq!(commit(), Ok(()), "it was reported");
 }
 
+/// It may have made it durable with a flush of everything, and that flush may be what failed.
+#[test]
+fn a_discard_that_fails_counts_as_a_flush_that_failed() {
+    let Some(mut far) = Far::start("nbdkit", &["-f", "-U", "SOCK", "memory", "8M"], 0) else {
+        return;
+    };
+    let script = far.script(
+        "case $1 in get_size) echo 8M;; pread) exit 1;; pwrite) cat >/dev/null;; flush) ;;\n\
+         can_write | can_flush | can_zero) exit 0;; can_fua) echo native;;\n\
+         zero) echo EIO >&2; exit 1;; *) exit 2;; esac",
+    );
+    far.kill();
+    far.change(&["-f", "-U", "SOCK", "sh", &script]);
+    far.begin();
+    let driver = Driver::new(far.open(), 64);
+    let order = |kind, length| driver.order(kind, OBJECT, 0, length);
+    driver.write(OBJECT, 0, &[8; 4096]).expect("it is written");
+    assert_eq!(order(IoKind::Discard, PAGE), Err(Failure::Device(5)));
+    assert_eq!(order(IoKind::Commit, 0), Err(Failure::Forgotten));
+    assert_eq!(order(IoKind::Commit, 0), Ok(()), "it was reported");
+}
+
 /// A server that hangs accepts nobody, and its queue is full.
 #[test]
 fn requests_to_a_server_that_accepts_nobody_fail_in_time_and_the_store_can_be_dropped() {
