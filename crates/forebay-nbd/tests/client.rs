@@ -11,7 +11,6 @@ use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_nbd::client::{ClientSettings, NbdOpener, NbdStore};
 use forebay_rt::{block_on, thread};
 use forebay_store::{Failure, IoKind, Opener, VolumeError, VolumeMode};
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use support::Driver;
 
@@ -345,15 +344,12 @@ fn a_server_that_comes_back_as_another_one_is_refused_and_not_written_to() {
     ] {
         far.kill();
         far.make_image(length_bytes);
-        let script = far.folder.path().join("flushless.sh");
-        let text = "#!/bin/sh\ncase $1 in get_size) echo 8M;; can_write) exit 0;; pread) exit 1;; \
-                    *) exit 2;; esac\n";
-        std::fs::write(&script, text).expect("a script");
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&script, mode).expect("it may be run");
+        let script = far.script(
+            "case $1 in get_size) echo 8M;; can_write) exit 0;; pread) exit 1;; *) exit 2;; esac",
+        );
         let arguments: Vec<String> = arguments
             .iter()
-            .map(|text| text.replace("FLUSHLESS", script.to_str().expect("a path of text")))
+            .map(|text| text.replace("FLUSHLESS", &script))
             .collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         far.change(&arguments);
@@ -392,6 +388,83 @@ fn a_store_can_be_dropped_while_its_server_is_away() {
             .is_err_and(|error| error.failure == Failure::NoAnswer)
     );
     arena.take_back(io.pages);
+}
+
+/// The server has the write when its flush fails, and answers it afterwards.
+#[test]
+fn a_write_that_is_answered_after_a_failed_flush_is_asked_for_again() {
+    let Some(mut far) = Far::start("nbdkit", &["-f", "-U", "SOCK", "memory", "8M"], 0) else {
+        return;
+    };
+    let (came, goes) = (
+        far.folder.path().join("came"),
+        far.folder.path().join("goes"),
+    );
+    let script = far.script(
+        "cd `dirname $0`\n\
+         case $1 in thread_model) echo parallel;; get_size) echo 8M;; pread) exit 1;;\n\
+         can_write | can_flush) exit 0;;\n\
+         pwrite) cat >/dev/null; touch came; while [ ! -e goes ]; do sleep 0.01; done;;\n\
+         flush) [ -e goes ] || { echo EIO >&2; exit 1; };; *) exit 2;; esac",
+    );
+    far.kill();
+    far.change(&["-f", "-U", "SOCK", "sh", &script]);
+    far.begin();
+    let driver = Driver::new(far.open(), 64);
+    let commit = || driver.order(IoKind::Commit, OBJECT, 0, 0);
+    let write = driver.submit_write(OBJECT, 0, &[8; 4096]);
+    while !came.exists() {
+        thread::pause_current(Span::from_millis(1));
+    }
+    assert_eq!(commit(), Err(Failure::Device(5)));
+    std::fs::write(goes, "").expect("the write goes on");
+    block_on(driver.finish(write)).expect("it is written");
+    // The thread of the client knows that it was told once it has ended one more request.
+    assert_eq!(driver.order(IoKind::Discard, OBJECT, 0, 0), Ok(()));
+    assert_eq!(commit(), Err(Failure::Forgotten), "it may be dropped");
+    assert_eq!(commit(), Ok(()), "it was reported");
+}
+
+/// It may have made it durable with a flush of everything, and that flush may be what failed.
+#[test]
+fn a_discard_that_fails_counts_as_a_flush_that_failed() {
+    let Some(mut far) = Far::start("nbdkit", &["-f", "-U", "SOCK", "memory", "8M"], 0) else {
+        return;
+    };
+    let script = far.script(
+        "case $1 in get_size) echo 8M;; pread) exit 1;; pwrite) cat >/dev/null;; flush) ;;\n\
+         can_write | can_flush | can_zero) exit 0;; can_fua) echo native;;\n\
+         zero) echo EIO >&2; exit 1;; *) exit 2;; esac",
+    );
+    far.kill();
+    far.change(&["-f", "-U", "SOCK", "sh", &script]);
+    far.begin();
+    let driver = Driver::new(far.open(), 64);
+    let order = |kind, length| driver.order(kind, OBJECT, 0, length);
+    driver.write(OBJECT, 0, &[8; 4096]).expect("it is written");
+    assert_eq!(order(IoKind::Discard, PAGE), Err(Failure::Device(5)));
+    assert_eq!(order(IoKind::Commit, 0), Err(Failure::Forgotten));
+    assert_eq!(order(IoKind::Commit, 0), Ok(()), "it was reported");
+}
+
+/// A server that hangs accepts nobody, and its queue is full.
+#[test]
+fn requests_to_a_server_that_accepts_nobody_fail_in_time_and_the_store_can_be_dropped() {
+    let Some(mut far) = Far::lossy(8 * MIB) else {
+        return;
+    };
+    let settings = ClientSettings {
+        answer_timeout: Span::from_millis(300),
+    };
+    let store = NbdStore::open(&far.address(), true, settings).expect("it can be used");
+    let driver = Driver::new(store, 64);
+    let full = far.hang();
+    for _ in 0..2 {
+        let written = driver.write(OBJECT, 0, &[8; 4096]);
+        assert_eq!(written, Err(Failure::NoAnswer));
+    }
+    drop(driver);
+    drop(full);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! All connections to a server, made together, and whether it is still the same server.
 
 use super::address::Address;
+use super::dialing::GoesOn;
 use super::greeting::Facts;
 use super::link::Link;
 use super::refusal::ClientError;
@@ -25,8 +26,14 @@ pub(crate) struct Demands {
 /// Connects to `address`, as often as the server allows. No request is sent on one of the
 /// connections before all of them are there: two of them could lead to two servers, of which the
 /// first ended in between, and a flush to the second one would not cover writes to the first.
-pub(crate) fn connect_all(address: &Address, demands: Demands) -> Result<Vec<Link>, ClientError> {
-    let first = Link::open(address)?;
+///
+/// While the server is waited for, `goes_on` is asked again and again whether to go on.
+pub(crate) fn connect_all(
+    address: &Address,
+    demands: Demands,
+    goes_on: &mut GoesOn<'_>,
+) -> Result<Vec<Link>, ClientError> {
+    let first = Link::open(address, goes_on)?;
     demands.check(&first.facts)?;
     let facts = first.facts;
     let mut links = vec![first];
@@ -34,7 +41,7 @@ pub(crate) fn connect_all(address: &Address, demands: Demands) -> Result<Vec<Lin
         return Ok(links);
     }
     while links.len() < LINKS {
-        match Link::open(address) {
+        match Link::open(address, goes_on) {
             Ok(link) if link.facts == facts => links.push(link),
             // Another server has taken its place; the next try finds only that one.
             Ok(_) => return Err(ClientError::Changing),
@@ -81,16 +88,20 @@ impl Demands {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BackOff {
     wait: Span,
+    /// When the latest try ended.
+    tried_at: Span,
 }
 
 impl BackOff {
-    /// Before the next try. The first one after an answer is made at once.
-    pub(crate) fn wait(self) -> Span {
-        self.wait
+    /// Left at `now` before the next try. The first one after an answer is made at once.
+    pub(crate) fn left(self, now: Span) -> Span {
+        let waited = now.saturating_sub(self.tried_at);
+        self.wait.saturating_sub(waited)
     }
 
-    /// A try was made.
-    pub(crate) fn tried(&mut self) {
+    /// A try ended at `now`.
+    pub(crate) fn tried(&mut self, now: Span) {
+        self.tried_at = now;
         self.wait = self.wait.saturating_mul(2).clamp(FIRST_WAIT, LONGEST_WAIT);
     }
 
@@ -176,13 +187,19 @@ mod tests {
     #[test]
     fn tries_come_ever_more_seldom_until_an_answer() {
         let mut back_off = BackOff::default();
-        let mut waits = Vec::new();
-        for _ in 0..8 {
-            waits.push(back_off.wait().as_millis());
-            back_off.tried();
+        let (mut now, mut tries_ms) = (Span::ZERO, Vec::new());
+        for _ in 0..10 {
+            now = now + back_off.left(now);
+            tries_ms.push(now.as_millis());
+            back_off.tried(now);
         }
-        assert_eq!(waits, [0, 100, 200, 400, 800, 1_600, 3_200, 5_000]);
+        assert_eq!(
+            tries_ms,
+            [
+                0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300, 21_300
+            ]
+        );
         back_off.answered();
-        assert_eq!(back_off.wait(), Span::ZERO);
+        assert_eq!(back_off.left(now), Span::ZERO);
     }
 }

@@ -15,7 +15,9 @@ struct Model {
     next: u64,
     in_memory: BTreeSet<Write>,
     durable: BTreeSet<Write>,
-    /// Writes that are finished in the ledger, and whose end the submitter does not know yet.
+    /// The server has them, and its answers are on their way.
+    under_way: Vec<(Write, Era)>,
+    /// Finished in the ledger, and not heard of yet.
     unheard: Vec<Write>,
     heard: u64,
     unstable: BTreeSet<Write>,
@@ -26,11 +28,8 @@ impl Model {
     fn step(&mut self, what: u8) {
         match what {
             0 | 1 => {
-                let write = Write(self.next);
-                self.next += 1;
-                self.in_memory.insert(write);
-                self.ledger.write_finished();
-                self.unheard.push(write);
+                self.send_write();
+                self.answer_write();
             }
             2 => {
                 for write in self.unheard.drain(..) {
@@ -50,9 +49,47 @@ impl Model {
             5 => {
                 self.in_memory.clear();
                 self.ledger.started_anew();
+                // What was not answered is sent again.
+                for (write, sent) in &mut self.under_way {
+                    self.in_memory.insert(*write);
+                    *sent = self.ledger.era();
+                }
                 self.end_if_forgotten();
             }
-            _ => self.answer_flush(),
+            6 => self.answer_flush(),
+            7 => self.send_write(),
+            8 if !self.under_way.is_empty() => self.answer_write(),
+            // A flush fails. The server goes on, so nothing is sent again.
+            9 => {
+                self.in_memory.clear();
+                self.ledger.started_anew();
+                self.fail_flush();
+            }
+            _ => {}
+        }
+    }
+
+    fn send_write(&mut self) {
+        let write = Write(self.next);
+        self.next += 1;
+        self.in_memory.insert(write);
+        self.under_way.push((write, self.ledger.era()));
+    }
+
+    fn answer_write(&mut self) {
+        let (write, sent) = self.under_way.remove(0);
+        self.ledger.write_finished(sent);
+        self.unheard.push(write);
+    }
+
+    /// The flush that failed may be the one of the commit, or one of somebody else.
+    fn fail_flush(&mut self) {
+        if !self.next.is_multiple_of(2) {
+            return;
+        }
+        if let Some((covered, _, Some(commit))) = self.commit.take_if(|commit| commit.2.is_some()) {
+            self.ledger.reported(&commit);
+            self.unstable.retain(|write| !covered.contains(write));
         }
     }
 
@@ -76,11 +113,11 @@ impl Model {
             return;
         };
         self.durable.append(&mut self.in_memory);
-        self.ledger.flushed(&commit);
+        let ends_well = self.ledger.flushed(&commit);
         assert!(heard <= self.heard);
         for write in covered {
             assert!(
-                self.durable.contains(&write),
+                !ends_well || self.durable.contains(&write),
                 "{write:?} is covered by a commit that ended well (invariant V1)"
             );
             self.unstable.remove(&write);
@@ -90,6 +127,9 @@ impl Model {
     /// Everything that the submitter still keeps is made durable or reported in the end
     /// (invariant V2): a write that was forgotten must not be covered in silence.
     fn settle(&mut self) {
+        while !self.under_way.is_empty() {
+            self.step(8);
+        }
         for what in [2, 3, 4, 6, 3, 4, 6, 3, 4, 6] {
             self.step(what);
         }
@@ -101,7 +141,7 @@ impl Model {
 proptest! {
     #[test]
     fn invariants_v1_and_v2_no_forgotten_write_is_covered(
-        steps in prop::collection::vec(0_u8..7, 0..200)
+        steps in prop::collection::vec(0_u8..10, 0..200)
     ) {
         let mut model = Model::default();
         for step in steps {
@@ -116,7 +156,7 @@ proptest! {
 #[test]
 fn a_write_that_was_heard_of_after_the_commit_came_is_reported_by_the_next_one() {
     let mut ledger = Ledger::default();
-    ledger.write_finished();
+    ledger.write_finished(ledger.era());
     ledger.started_anew();
     let first = ledger.covers(0);
     assert!(ledger.is_forgotten(&first));
@@ -130,14 +170,40 @@ fn a_write_that_was_heard_of_after_the_commit_came_is_reported_by_the_next_one()
 #[test]
 fn a_restart_with_nothing_to_forget_is_no_reason_to_fail() {
     let mut ledger = Ledger::default();
-    ledger.write_finished();
+    ledger.write_finished(ledger.era());
     let commit = ledger.covers(1);
-    ledger.flushed(&commit);
+    assert!(ledger.flushed(&commit));
     ledger.started_anew();
     assert!(!ledger.is_forgotten(&ledger.covers(1)));
-    ledger.write_finished();
+    ledger.write_finished(ledger.era());
     assert!(
         !ledger.is_forgotten(&ledger.covers(2)),
         "it came afterwards"
     );
+}
+
+#[test]
+fn a_write_that_is_answered_after_a_failed_flush_is_forgotten_if_it_was_sent_before() {
+    let mut ledger = Ledger::default();
+    let before = ledger.era();
+    let failed = ledger.covers(0);
+    ledger.started_anew();
+    ledger.reported(&failed);
+    ledger.write_finished(before);
+    let next = ledger.covers(1);
+    assert!(ledger.is_forgotten(&next), "the server may have dropped it");
+    ledger.reported(&next);
+    ledger.write_finished(ledger.era());
+    assert!(!ledger.is_forgotten(&ledger.covers(2)), "it is a new one");
+}
+
+#[test]
+fn a_flush_that_succeeds_beside_one_that_fails_does_not_cover_what_was_dropped() {
+    let mut ledger = Ledger::default();
+    ledger.write_finished(ledger.era());
+    let (first, second) = (ledger.covers(0), ledger.covers(1));
+    ledger.started_anew();
+    ledger.reported(&first);
+    assert!(!ledger.flushed(&second), "the write may be gone");
+    assert!(ledger.flushed(&ledger.covers(1)), "it was reported");
 }

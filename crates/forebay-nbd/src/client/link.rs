@@ -1,21 +1,17 @@
 //! One connection to a server: its socket, its requests under way, and its bytes to send and to
 //! read.
 
-use super::address::{Address, Place};
+use super::address::Address;
 use super::conversation::{Conversation, Event, INPUT_BYTES};
-use super::greeting::{Facts, Greeting};
+use super::dialing::{GoesOn, connect, greet};
+use super::greeting::Facts;
+use super::outbox::Outbox;
 use super::pending::{Pending, Question};
 use super::refusal::ClientError;
 use crate::socket::{Moved, Socket};
 use crate::wire::{Errno, REQUEST_BYTES, Request, command};
-use forebay_base::{PAGE_BYTES, Span};
-use forebay_rt::thread::Stopwatch;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt;
-use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use forebay_base::PAGE_BYTES;
+use rustix::event::PollFlags;
 
 /// Pages of one request at most: larger requests gain little, and others wait for them.
 pub(crate) const PAGES_LIMIT: u32 = 64;
@@ -23,18 +19,12 @@ pub(crate) const PAGES_LIMIT: u32 = 64;
 pub(crate) const SLOTS: usize = 32;
 /// A request and its payload, at most.
 const LONGEST_REQUEST_BYTES: usize = REQUEST_BYTES + (PAGES_LIMIT as usize) * PAGE_BYTES;
-/// No request is added while this many bytes wait to be sent.
-const UNSENT_LIMIT_BYTES: usize = 256 << 10;
-/// Most bytes that are received at once, in addition to a chunk that must be there as a whole.
+/// Bytes that are received at once at most, beside a chunk that must be there as a whole.
 const RECEIVED_BYTES: usize = 256 << 10;
-/// A server may take this long for its handshake, and for a connection.
-const PATIENCE: Span = Span::from_secs(10);
-/// A host is gone if it acknowledges nothing for this long while bytes are on their way to it.
-const SILENCE_MS: u32 = 20_000;
 
 /// Memory of one connection: the most bytes that are on their way in and out.
 pub(crate) const LINK_BYTES: usize =
-    INPUT_BYTES + RECEIVED_BYTES + UNSENT_LIMIT_BYTES + LONGEST_REQUEST_BYTES;
+    INPUT_BYTES + RECEIVED_BYTES + Outbox::size_bytes(LONGEST_REQUEST_BYTES);
 
 /// A request under way, and the question that was sent for it.
 type UnderWay = Option<(Pending, Question)>;
@@ -46,8 +36,7 @@ pub(crate) struct Link {
     pub(crate) facts: Facts,
     conversation: Conversation,
     under_way: Vec<UnderWay>,
-    output: Vec<u8>,
-    sent: usize,
+    outbox: Outbox,
     input: Vec<u8>,
     /// The part of `input` that is filled and not used.
     filled: std::ops::Range<usize>,
@@ -66,11 +55,11 @@ pub(crate) struct Answered {
 }
 
 impl Link {
-    /// Connects to `address` and does the handshake.
-    pub(crate) fn open(address: &Address) -> Result<Link, ClientError> {
-        let socket = connect(&address.place).map_err(ClientError::Away)?;
+    /// Connects to `address` and comes to terms, as long as `goes_on` says so.
+    pub(crate) fn open(address: &Address, goes_on: &mut GoesOn<'_>) -> Result<Link, ClientError> {
+        let socket = connect(&address.place, goes_on).map_err(ClientError::Away)?;
         let mut input = Vec::with_capacity(INPUT_BYTES);
-        let facts = greet(&socket, address.export(), &mut input)?;
+        let facts = greet(&socket, address.export(), &mut input, goes_on)?;
         let filled = 0..input.len();
         input.resize(INPUT_BYTES + RECEIVED_BYTES, 0);
         Ok(Link {
@@ -78,8 +67,7 @@ impl Link {
             facts,
             conversation: Conversation::new(facts.is_structured, SLOTS),
             under_way: (0..SLOTS).map(|_| None).collect(),
-            output: Vec::with_capacity(UNSENT_LIMIT_BYTES + LONGEST_REQUEST_BYTES),
-            sent: 0,
+            outbox: Outbox::new(LONGEST_REQUEST_BYTES),
             input,
             filled,
         })
@@ -87,9 +75,8 @@ impl Link {
 
     /// How many requests it has; None if it takes no more.
     pub(crate) fn load(&self) -> Option<usize> {
-        let has_room = self.output.len() - self.sent < UNSENT_LIMIT_BYTES;
         let room = self.conversation.room();
-        (has_room && room > 0).then_some(SLOTS - room)
+        (self.outbox.has_room() && room > 0).then_some(SLOTS - room)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -108,8 +95,7 @@ impl Link {
             .conversation
             .ask(kind, flags, offset_bytes, length_bytes);
         let (slot, head) = asked.expect("a link with room was chosen");
-        self.output.extend(head);
-        pending.push_payload(&mut self.output);
+        self.outbox.add(head, |output| pending.push_payload(output));
         self.under_way[slot] = Some((pending, question));
     }
 
@@ -122,23 +108,21 @@ impl Link {
     /// The events of the socket to wait for.
     pub(crate) fn interest(&self) -> PollFlags {
         let mut wanted = PollFlags::IN;
-        wanted.set(PollFlags::OUT, self.sent < self.output.len());
+        wanted.set(PollFlags::OUT, !self.outbox.unsent().is_empty());
         wanted
     }
 
     /// Sends as much as the server takes. True if something was sent.
     pub(crate) fn send(&mut self) -> Result<bool, Broken> {
         let mut has_moved = false;
-        while self.sent < self.output.len() {
-            match self.socket.send(&self.output[self.sent..]) {
-                Moved::Bytes(count) => self.sent += count,
+        while !self.outbox.unsent().is_empty() {
+            match self.socket.send(self.outbox.unsent()) {
+                Moved::Bytes(count) => self.outbox.was_sent(count),
                 Moved::NotNow => return Ok(has_moved),
                 Moved::Closed | Moved::Broken => return Err(Broken(None)),
             }
             has_moved = true;
         }
-        self.output.clear();
-        self.sent = 0;
         Ok(has_moved)
     }
 
@@ -204,76 +188,5 @@ impl Link {
             length_bytes: 0,
         };
         self.socket.send(&request.encode());
-    }
-}
-
-fn connect(place: &Place) -> io::Result<Socket> {
-    let (host, port) = match place {
-        Place::Unix(path) => return UnixStream::connect(path).map(Socket::Unix),
-        Place::Tcp { host, port } => (host.as_str(), *port),
-    };
-    let patience = Duration::from_nanos(PATIENCE.as_nanos());
-    let mut refused = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, patience) {
-            Ok(stream) => {
-                watch_over(&stream)?;
-                return Ok(Socket::Tcp(stream));
-            }
-            Err(error) => refused = error,
-        }
-    }
-    Err(refused)
-}
-
-/// Makes the kernel notice a host that vanishes without a word. Otherwise nothing would show that
-/// requests without an answer should be sent again.
-fn watch_over(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, Duration::from_secs(5))?;
-    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
-    sockopt::set_tcp_keepcnt(stream, 3)?;
-    sockopt::set_tcp_user_timeout(stream, SILENCE_MS)?;
-    Ok(())
-}
-
-/// The handshake. Bytes that the server sent after it stay in `input`.
-fn greet(socket: &Socket, export: &str, input: &mut Vec<u8>) -> Result<Facts, ClientError> {
-    let mut greeting = Greeting::new(export);
-    let (mut output, mut room) = (Vec::new(), vec![0; INPUT_BYTES]);
-    let clock = Stopwatch::start();
-    loop {
-        let (taken, facts) = greeting.advance(input, &mut output)?;
-        input.drain(..taken);
-        if let Some(facts) = facts {
-            return Ok(facts);
-        }
-        if taken > 0 {
-            continue;
-        }
-        if clock.elapsed() > PATIENCE {
-            return Err(ClientError::Away(io::ErrorKind::TimedOut.into()));
-        }
-        let mut wanted = PollFlags::IN;
-        wanted.set(PollFlags::OUT, !output.is_empty());
-        let second = Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
-        // After a signal the socket is tried too.
-        let _ = poll(&mut [PollFd::new(socket, wanted)], Some(&second));
-        let lost = || ClientError::Away(io::ErrorKind::ConnectionReset.into());
-        match socket.send(&output) {
-            _ if output.is_empty() => {}
-            Moved::Bytes(count) => drop(output.drain(..count)),
-            Moved::NotNow => {}
-            Moved::Closed | Moved::Broken => return Err(lost()),
-        }
-        match socket.receive(&mut room) {
-            Moved::Bytes(count) => input.extend(&room[..count]),
-            Moved::NotNow => {}
-            Moved::Closed | Moved::Broken => return Err(lost()),
-        }
     }
 }

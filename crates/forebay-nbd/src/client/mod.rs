@@ -13,11 +13,13 @@
 mod address;
 mod connecting;
 pub mod conversation;
+mod dialing;
 pub mod greeting;
 pub mod ledger;
 mod link;
 mod mail;
 mod opener;
+mod outbox;
 mod pending;
 mod refusal;
 mod store;

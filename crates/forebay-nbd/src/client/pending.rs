@@ -2,7 +2,7 @@
 
 use super::conversation::Event;
 use super::greeting::Facts;
-use super::ledger::Covered;
+use super::ledger::{Covered, Era};
 use crate::wire::{command, command_flag, extent_flag, transmission_flag, u32_at};
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_rt::wait::Slot;
@@ -38,7 +38,9 @@ pub(crate) struct Pending {
     pub(crate) since: Span,
     /// What a commit covers, once its flush was sent.
     pub(crate) covered: Option<Covered>,
-    /// Bytes of its range that are done, if the range takes several requests.
+    /// When it was last sent.
+    pub(crate) sent: Era,
+    /// Bytes of its range that are done, of a range that takes several requests.
     done_bytes: u64,
 }
 
@@ -67,6 +69,7 @@ impl Pending {
             heard,
             since: Span::ZERO,
             covered: None,
+            sent: Era::default(),
             done_bytes: 0,
         }
     }

@@ -7,13 +7,14 @@
 
 use super::address::Address;
 use super::connecting::{BackOff, Demands, connect_all};
+use super::dialing::LOOK;
 use super::greeting::Facts;
 use super::ledger::Ledger;
 use super::link::{Answered, Broken, Link};
 use super::mail::Mail;
 use super::pending::{Next, Pending};
 use super::refusal::ClientError;
-use crate::wire::Errno;
+use crate::wire::{Errno, command_flag};
 use forebay_base::Span;
 use forebay_base::sync::atomic::Ordering;
 use forebay_rt::say;
@@ -23,11 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Longest sleep of a thread that waits for its server to come back. After it, requests that have
-/// waited too long fail.
-const LOOK: Span = Span::from_millis(200);
-
-/// If a server is away for less, only its return is reported.
+/// A server that is away for less is only said to be back.
 const SAID_AFTER: Span = Span::from_secs(2);
 
 /// See above.
@@ -127,6 +124,7 @@ impl Worker {
                 }
                 pending.covered = Some(covered);
             }
+            pending.sent = self.ledger.era();
             match pending.next(&self.facts) {
                 Next::Ask(question) => self.links[link].ask(pending, question),
                 Next::Done => pending.succeed(&self.facts),
@@ -169,18 +167,23 @@ impl Worker {
         } = answer;
         self.back_off.answered();
         if let Some(error) = error {
-            if let Some(covered) = pending.covered {
-                // After a flush that failed nobody knows which writes the server still has.
+            // Nobody knows what a server still has after a flush that failed. Many servers make a
+            // request durable with a flush of everything, so its error may be one of a flush.
+            if pending.covered.is_some() || question.flags & command_flag::FUA != 0 {
                 self.ledger.started_anew();
+            }
+            if let Some(covered) = pending.covered {
                 self.ledger.reported(&covered);
             }
             return pending.fail(failure_of(error));
         }
         pending.is_answered(&question);
         if let Some(covered) = pending.covered {
-            self.ledger.flushed(&covered);
+            if !self.ledger.flushed(&covered) {
+                return pending.fail(Failure::Forgotten);
+            }
         } else if pending.is(IoKind::Write) {
-            self.ledger.write_finished();
+            self.ledger.write_finished(pending.sent);
             pending.succeed(&self.facts);
             self.mail.heard.fetch_add(1, Ordering::Release);
             return;
@@ -210,36 +213,40 @@ impl Worker {
     /// Connects again, or waits a little.
     fn try_again(&mut self) {
         let now = self.clock.elapsed();
-        self.give_up_late(now);
-        let waited = now.saturating_sub(self.away_since);
-        let left = self.back_off.wait().saturating_sub(waited);
+        give_up_late(&mut self.backlog, now, self.answer_timeout);
+        let left = self.back_off.left(now);
         if left > Span::ZERO {
             return self.sleep(Some(left.min(LOOK)));
         }
-        self.back_off.tried();
-        match connect_all(&self.address, self.demands) {
+        let connected = self.connect();
+        self.back_off.tried(self.clock.elapsed());
+        match connected {
             Ok(links) => {
                 self.links = links;
                 self.say_back();
             }
+            Err(_) if self.mail.is_stopped() => {}
             Err(error) => self.say_refused(&error),
         }
     }
 
-    /// Fails requests that have waited too long.
-    fn give_up_late(&mut self, now: Span) {
-        let since = |pending: &Pending| pending.since;
-        let is_late = |at: Span| now.saturating_sub(at) > self.answer_timeout;
-        if !self.backlog.iter().any(|pending| is_late(since(pending))) {
-            return;
-        }
-        for pending in std::mem::take(&mut self.backlog) {
-            if is_late(since(&pending)) {
-                pending.fail(Failure::NoAnswer);
-            } else {
-                self.backlog.push_back(pending);
-            }
-        }
+    /// Connects, which may take long. Meanwhile requests come and are late, and the store may be
+    /// dropped.
+    fn connect(&mut self) -> Result<Vec<Link>, ClientError> {
+        let Worker {
+            mail,
+            clock,
+            backlog,
+            answer_timeout,
+            ..
+        } = self;
+        let mut goes_on = || {
+            let now = clock.elapsed();
+            mail.take(backlog, now);
+            give_up_late(backlog, now, *answer_timeout);
+            !mail.is_stopped()
+        };
+        connect_all(&self.address, self.demands, &mut goes_on)
     }
 
     fn fail_all(&mut self) {
@@ -294,7 +301,22 @@ impl Worker {
     }
 }
 
-/// The failure for an error of the protocol.
+/// Fails requests of `backlog` that have waited for longer than `answer_timeout`.
+fn give_up_late(backlog: &mut VecDeque<Pending>, now: Span, answer_timeout: Span) {
+    let is_late = |pending: &Pending| now.saturating_sub(pending.since) > answer_timeout;
+    if !backlog.iter().any(is_late) {
+        return;
+    }
+    for pending in std::mem::take(backlog) {
+        if is_late(&pending) {
+            pending.fail(Failure::NoAnswer);
+        } else {
+            backlog.push_back(pending);
+        }
+    }
+}
+
+/// The cache's word for an error of the protocol.
 fn failure_of(error: u32) -> Failure {
     const NOT_PERMITTED: u32 = Errno::NotPermitted as u32;
     const NO_SPACE: u32 = Errno::NoSpace as u32;

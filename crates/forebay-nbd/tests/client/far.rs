@@ -3,7 +3,11 @@
 use forebay_base::Span;
 use forebay_nbd::client::{Address, ClientSettings, NbdStore};
 use forebay_rt::thread;
-use std::os::unix::net::UnixStream;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -81,6 +85,15 @@ impl Far {
         self.folder.path().join("far.sock")
     }
 
+    /// The path of a shell script for the plugin `sh` of nbdkit.
+    pub(crate) fn script(&self, text: &str) -> String {
+        let script = self.folder.path().join("script.sh");
+        std::fs::write(&script, format!("#!/bin/sh\n{text}\n")).expect("a script");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&script, mode).expect("it may be run");
+        script.to_str().expect("a path of text").to_owned()
+    }
+
     /// Starts it with other arguments from now on.
     pub(crate) fn change(&mut self, arguments: &[&str]) {
         self.arguments = arguments.iter().map(|&text| text.to_owned()).collect();
@@ -114,6 +127,31 @@ impl Far {
             child.kill().expect("it is ours");
             child.wait().expect("it was killed");
         }
+    }
+
+    /// Kills it, and puts a server in its place that accepts nobody and whose queue is full.
+    pub(crate) fn hang(&mut self) -> (UnixListener, Vec<OwnedFd>) {
+        let socket = self.socket();
+        let fresh = socket.with_extension("full");
+        let listener = UnixListener::bind(&fresh).expect("a socket in a folder of its own");
+        rustix::net::listen(&listener, 0).expect("it listens already");
+        let mut waiting = Vec::new();
+        let address = SocketAddrUnix::new(&fresh).expect("a short path");
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let client = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+                .expect("a socket");
+            match connect(&client, &address) {
+                Ok(()) => waiting.push(client),
+                Err(errno) => {
+                    assert_eq!(errno, Errno::AGAIN);
+                    break;
+                }
+            }
+        }
+        std::fs::rename(&fresh, &socket).expect("it takes the place of the other one");
+        self.kill();
+        (listener, waiting)
     }
 
     pub(crate) fn address(&self) -> Address {

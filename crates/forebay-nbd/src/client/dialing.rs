@@ -1,0 +1,231 @@
+//! The way to a server: a connection, and the handshake on it.
+//!
+//! The thread that dials has requests that wait, and may be told to stop. So nothing here waits for
+//! longer than [`LOOK`] before it asks its caller whether to go on. Only the resolver of the system
+//! takes as long as it likes to find the addresses of a host.
+
+use super::address::Place;
+use super::conversation::INPUT_BYTES;
+use super::greeting::{Facts, Greeting};
+use super::refusal::ClientError;
+use crate::socket::{Moved, Socket};
+use forebay_base::Span;
+use forebay_rt::thread::{Stopwatch, pause_current};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Longest sleep of a thread that waits for its server to come back.
+pub(crate) const LOOK: Span = Span::from_millis(200);
+/// Sleep of a thread before it tries again to enter the queue of a local server.
+const QUEUE_LOOK: Span = Span::from_millis(20);
+/// So long a server may take for its handshake, and for a connection.
+const PATIENCE: Span = Span::from_secs(10);
+/// A host that answers nothing for so long, while bytes are on their way to it, is gone.
+const SILENCE_MS: u32 = 20_000;
+
+/// Says whether to go on. It is asked again and again while a server is waited for.
+pub(crate) type GoesOn<'a> = dyn FnMut() -> bool + 'a;
+
+/// Connects to `place`.
+pub(crate) fn connect(place: &Place, goes_on: &mut GoesOn<'_>) -> io::Result<Socket> {
+    let (host, port) = match place {
+        Place::Unix(path) => {
+            let address = SocketAddrUnix::new(path)?;
+            let socket = reach(AddressFamily::UNIX, &address, goes_on)?;
+            return Ok(Socket::Unix(UnixStream::from(socket)));
+        }
+        Place::Tcp { host, port } => (host.as_str(), *port),
+    };
+    let mut refused = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        let family = if address.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
+        match reach(family, &address, goes_on) {
+            Ok(socket) => {
+                let stream = TcpStream::from(socket);
+                watch_over(&stream)?;
+                return Ok(Socket::Tcp(stream));
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+/// A socket that is connected to `address`.
+fn reach(
+    family: AddressFamily,
+    address: &impl SocketAddrArg,
+    goes_on: &mut GoesOn<'_>,
+) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    let clock = Stopwatch::start();
+    loop {
+        match rustix::net::connect(&socket, address) {
+            Ok(()) | Err(Errno::ISCONN) => return Ok(socket),
+            Err(Errno::INPROGRESS | Errno::ALREADY) => sleep(&socket, PollFlags::OUT),
+            // The queue of a local server is full, and nothing reports when it has room again.
+            Err(Errno::AGAIN) => pause_current(QUEUE_LOOK),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        check(&clock, goes_on)?;
+    }
+}
+
+/// A host that vanishes without a word is noticed: nobody else would say that requests which it has
+/// not answered should be sent again.
+fn watch_over(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    sockopt::set_tcp_user_timeout(stream, SILENCE_MS)?;
+    Ok(())
+}
+
+/// The handshake. What the server sent after it is left in `input`.
+pub(crate) fn greet(
+    socket: &Socket,
+    export: &str,
+    input: &mut Vec<u8>,
+    goes_on: &mut GoesOn<'_>,
+) -> Result<Facts, ClientError> {
+    let mut greeting = Greeting::new(export);
+    let (mut output, mut room) = (Vec::new(), vec![0; INPUT_BYTES]);
+    let clock = Stopwatch::start();
+    loop {
+        let (taken, facts) = greeting.advance(input, &mut output)?;
+        input.drain(..taken);
+        if let Some(facts) = facts {
+            return Ok(facts);
+        }
+        if taken > 0 {
+            continue;
+        }
+        check(&clock, goes_on).map_err(ClientError::Away)?;
+        let mut wanted = PollFlags::IN;
+        wanted.set(PollFlags::OUT, !output.is_empty());
+        sleep(socket, wanted);
+        let lost = || ClientError::Away(io::ErrorKind::ConnectionReset.into());
+        match socket.send(&output) {
+            _ if output.is_empty() => {}
+            Moved::Bytes(count) => drop(output.drain(..count)),
+            Moved::NotNow => {}
+            Moved::Closed | Moved::Broken => return Err(lost()),
+        }
+        match socket.receive(&mut room) {
+            Moved::Bytes(count) => input.extend(&room[..count]),
+            Moved::NotNow => {}
+            Moved::Closed | Moved::Broken => return Err(lost()),
+        }
+    }
+}
+
+/// Whether what began with `clock` may go on.
+fn check(clock: &Stopwatch, goes_on: &mut GoesOn<'_>) -> io::Result<()> {
+    if clock.elapsed() > PATIENCE {
+        Err(io::ErrorKind::TimedOut.into())
+    } else if !goes_on() {
+        Err(io::ErrorKind::Interrupted.into())
+    } else {
+        Ok(())
+    }
+}
+
+/// Sleeps until `socket` is ready for what is `wanted`, or for a while.
+fn sleep(socket: &impl AsFd, wanted: PollFlags) {
+    let longest = Timespec {
+        tv_sec: 0,
+        tv_nsec: LOOK.as_nanos() as i64,
+    };
+    // A signal is no reason to give up: the socket is asked all the same.
+    let _ = poll(&mut [PollFd::new(socket, wanted)], Some(&longest));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+
+    /// A server that accepts nobody, and the connections that fill its queue.
+    fn full(path: &Path) -> (UnixListener, Vec<OwnedFd>) {
+        let listener = UnixListener::bind(path).expect("a socket in a fresh folder");
+        rustix::net::listen(&listener, 0).expect("it listens already");
+        let mut waiting = Vec::new();
+        loop {
+            let address = SocketAddrUnix::new(path).expect("a short path");
+            match reach(AddressFamily::UNIX, &address, &mut || false) {
+                Ok(socket) => waiting.push(socket),
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+                    return (listener, waiting);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_caller_before_a_full_queue_is_asked_whether_to_go_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("far.sock");
+        let (listener, waiting) = full(&path);
+        let place = Place::Unix(path);
+        let mut asked = 0;
+        let given_up = connect(&place, &mut || {
+            asked += 1;
+            asked < 3
+        });
+        let kind = given_up.map_err(|error| error.kind()).err();
+        assert_eq!((kind, asked), (Some(io::ErrorKind::Interrupted), 3));
+        // It gets in once there is room.
+        let mut accepted = Vec::new();
+        let reached = connect(&place, &mut || {
+            accepted.push(listener.accept().expect("somebody waits"));
+            true
+        });
+        assert!(reached.is_ok());
+        drop(waiting);
+    }
+
+    #[test]
+    fn a_caller_before_a_silent_server_is_asked_whether_to_go_on() {
+        let (socket, _silent) = UnixStream::pair().expect("two sockets");
+        let mut asked = 0;
+        let facts = greet(&Socket::Unix(socket), "disk", &mut Vec::new(), &mut || {
+            asked += 1;
+            asked < 3
+        });
+        let Err(ClientError::Away(error)) = facts else {
+            panic!("{facts:?}");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+        assert_eq!(asked, 3);
+    }
+
+    #[test]
+    fn a_tcp_server_is_reached_and_a_closed_port_is_refused() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let host = "127.0.0.1".to_owned();
+        let place = Place::Tcp { host, port };
+        assert!(connect(&place, &mut || true).is_ok());
+        drop(listener);
+        let refused = connect(&place, &mut || true).map_err(|error| error.kind());
+        assert_eq!(refused.err(), Some(io::ErrorKind::ConnectionRefused));
+    }
+}
