@@ -228,7 +228,8 @@ impl Store for Late {
             IoKind::Commit => {
                 self.has_forgotten.store(1, Ordering::Relaxed);
                 let kept = lock(&self.kept).take();
-                self.memory.submit(kept.expect("the write comes before the commit"));
+                self.memory
+                    .submit(kept.expect("the write comes before the commit"));
                 self.memory.fill(FILE, &[]);
                 io.fail(self.failure);
             }
