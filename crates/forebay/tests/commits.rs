@@ -261,7 +261,7 @@ fn a_sync_that_is_one_durable_write_needs_no_commit() {
         let durable = Arc::new(DurableStore(memory.clone()));
         let counted = Arc::new(CountStore::new(rt.clone(), durable));
         let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
-        bench.memory.fill(FILE, &[0; 64 * PAGE]);
+        bench.memory.fill(FILE, &vec![0; 64 * PAGE]);
         let file = bench.open(64 * PAGE as u64);
         let commits = || counted.counts(IoKind::Commit).requests;
         for page in [3, 3, 9] {
