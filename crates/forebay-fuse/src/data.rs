@@ -7,12 +7,14 @@ use crate::handles::{Handle, OpenFile};
 use crate::inode::Inode;
 use crate::names::{Caller, ChildName};
 use crate::permissions::NewMode;
+use forebay::SyncError;
 use forebay_base::sync::Arc;
 use fuser::{FileAttr, FileType};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::ops::Range;
 
 /// Where to look for data or for a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,8 +133,30 @@ impl Folder {
     /// Makes what was written durable: the bytes and the length, and everything else unless
     /// `data_only`.
     pub(crate) fn sync(&self, open: &OpenFile, data_only: bool) -> Result<(), Errno> {
+        let synced = open.file.sync();
+        self.sync_rest(open, synced, data_only)
+    }
+
+    /// The same for the bytes of `range` and the length.
+    pub(crate) fn sync_range(
+        &self,
+        open: &OpenFile,
+        range: Range<u64>,
+        data_only: bool,
+    ) -> Result<(), Errno> {
+        let synced = open.file.sync_range(range);
+        self.sync_rest(open, synced, data_only)
+    }
+
+    /// Ends a sync whose bytes have been `synced` by the cache.
+    fn sync_rest(
+        &self,
+        open: &OpenFile,
+        synced: Result<(), SyncError>,
+        data_only: bool,
+    ) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
-        let synced = open.file.sync().map_err(|error| sync_errno(&error));
+        let synced = synced.map_err(|error| sync_errno(&error));
         let synced = self.tell_loss(open, synced);
         let below = content.pay_commit(!data_only, || self.sync_below(open, data_only));
         if data_only {

@@ -40,6 +40,7 @@ mod shares;
 mod source;
 #[cfg(test)]
 mod testing;
+mod write_sync;
 
 pub mod floor;
 

@@ -7,6 +7,7 @@ use crate::folder::Folder;
 use crate::handles::{Handle, OpenFile};
 use crate::names::{Attribute, AttributeAnswer, Caller, Changes, ChildName, Fresh};
 use crate::permissions::NewMode;
+use crate::write_sync::WriteSync;
 use forebay_base::sync::Arc;
 use fuser::{
     BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -369,7 +370,7 @@ impl Filesystem for Requests {
         offset_bytes: u64,
         data: &[u8],
         write_flags: WriteFlags,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
@@ -389,9 +390,12 @@ impl Filesystem for Requests {
             Err(errno) => return reply.error(reported(errno)),
         };
         let data = &data[..fitting];
+        let range = offset_bytes..offset_bytes.saturating_add(fitting as u64);
+        let sync = WriteSync::asked(flags.0, &folder, &open, range.clone());
         let job = move |data: &[u8]| {
             let length_bytes = data.len() as u32;
-            let done = move |written| {
+            let done = move |written: Result<(), Errno>| {
+                let written = written.and_then(|()| sync.map_or(Ok(()), WriteSync::run));
                 drop(inside);
                 match written {
                     Ok(()) => reply.written(length_bytes),
@@ -403,7 +407,6 @@ impl Filesystem for Requests {
                 drop(open);
                 return done(taken);
             }
-            let range = offset_bytes..offset_bytes.saturating_add(data.len() as u64);
             let write = |folder: &Folder, open: &OpenFile| {
                 folder.write(open, data, offset_bytes, drops_privileges)
             };

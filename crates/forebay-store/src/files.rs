@@ -9,7 +9,7 @@
 use crate::commits::Commits;
 use crate::error::Failure;
 use crate::io::{IoKind, ObjectId, Request};
-use crate::stable;
+use crate::{stable, write_through};
 use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{Mutex, lock};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -89,6 +89,8 @@ pub(crate) struct OpenFile {
     writable: bool,
     /// A device's length in bytes, which cannot change; a file's can.
     device_length_bytes: Option<u64>,
+    /// A write past the kernel's cache can be made durable by itself.
+    pub(crate) writes_through: bool,
     commits: Arc<Commits>,
 }
 
@@ -277,6 +279,7 @@ fn open_file(path: &Path, mode: OpenMode, direct: bool) -> Result<OpenFile, Open
         None
     };
     Ok(OpenFile {
+        writes_through: write_through::is_possible_for(&buffered, device_length_bytes.is_some()),
         direct,
         buffered,
         writable,

@@ -28,6 +28,7 @@ mod transfer;
 mod uring;
 mod volume;
 pub mod wrap;
+mod write_through;
 
 pub use error::{Failure, StoreError};
 pub use file::{FileStore, FileStoreSettings, Method, StartError};

@@ -18,9 +18,13 @@ pub(crate) fn needs_stable_pages(magic: u64, stable_writes: bool) -> bool {
 
 /// Whether the file or device behind `fd` needs that. One that does not report it does not need it.
 pub(crate) fn is_needed_by(fd: &OwnedFd) -> bool {
+    needs_stable_pages(file_system_magic(fd), has_stable_writes(fd))
+}
+
+/// The number of the file system that `fd` lies on, 0 if it is not told.
+pub(crate) fn file_system_magic(fd: &OwnedFd) -> u64 {
     // The numbers have 32 bits, with a sign on some machines.
-    let magic = rustix::fs::fstatfs(fd).map_or(0, |told| u64::from(told.f_type as u32));
-    needs_stable_pages(magic, has_stable_writes(fd))
+    rustix::fs::fstatfs(fd).map_or(0, |told| u64::from(told.f_type as u32))
 }
 
 /// What the device behind `fd`, or below its file system, reports. A partition has no queue of its

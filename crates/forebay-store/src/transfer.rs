@@ -125,11 +125,13 @@ impl Transfer {
     }
 
     /// The caller asks the system as [`Transfer::is_durable`] says. So a write is made durable in
-    /// the same step if that is wanted, and if it passes by the kernel's cache. In that cache the
-    /// sync of one write may report the failure of another one, which no commit reports again.
+    /// the same step if that is wanted, if the file is known to do it, and if it passes by the
+    /// kernel's cache. In that cache the sync of one write may report the failure of another one,
+    /// which no commit reports again.
     pub(crate) fn or_durable(mut self) -> Transfer {
         let is_write = self.request().kind == IoKind::Write;
-        let is_possible = self.direct && self.file.commits().failure().is_none();
+        let is_trusted = self.direct && self.file.writes_through;
+        let is_possible = is_trusted && self.file.commits().failure().is_none();
         self.durable = is_write && is_possible && self.io.asks_durable();
         self
     }

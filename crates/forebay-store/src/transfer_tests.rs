@@ -85,7 +85,7 @@ fn a_write_past_the_kernels_cache_is_durable_if_it_is_wanted() {
     buffered.finish(Ok(()));
     assert!(!how_durable(&ending));
     let (mut direct, ending) = durable_write(&folder, true);
-    if !direct.direct {
+    if !direct.direct || !direct.file.writes_through {
         return direct.finish(Ok(()));
     }
     assert!(direct.is_durable());
@@ -94,12 +94,25 @@ fn a_write_past_the_kernels_cache_is_durable_if_it_is_wanted() {
     assert!(how_durable(&ending));
 }
 
+/// FUSE takes a direct write that is to be durable, and flushes nothing.
+#[test]
+fn a_file_system_that_may_not_flush_is_asked_for_a_plain_write() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let (mut transfer, ending) = durable_write(&folder, true);
+    let file = Arc::get_mut(&mut transfer.file).expect("nobody else has it open");
+    file.writes_through = false;
+    let transfer = transfer.or_durable();
+    assert!(!transfer.is_durable());
+    transfer.finish(Ok(()));
+    assert!(!how_durable(&ending), "a commit follows");
+}
+
 #[test]
 fn a_write_that_cannot_be_made_durable_is_made_and_its_commits_fail() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     for (errno, stays) in [(Errno::OPNOTSUPP, false), (Errno::IO, true)] {
         let (mut transfer, ending) = durable_write(&folder, true);
-        if !transfer.direct {
+        if !transfer.is_durable() {
             return transfer.finish(Ok(()));
         }
         assert_eq!(transfer.advance(Err(errno)), Step::Again);

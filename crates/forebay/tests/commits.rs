@@ -13,7 +13,7 @@ use forebay_store::{
 };
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use support::{Bench, OfSize, PAGE, page_of, simulate};
+use support::{Bench, FILE, OfSize, PAGE, page_of, simulate};
 
 const BROKEN: Failure = Failure::Device(5);
 /// How long a commit takes; nothing else takes any time.
@@ -261,7 +261,8 @@ fn a_sync_that_is_one_durable_write_needs_no_commit() {
         let durable = Arc::new(DurableStore(memory.clone()));
         let counted = Arc::new(CountStore::new(rt.clone(), durable));
         let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
-        let file = bench.open(32);
+        bench.memory.fill(FILE, &vec![0; 64 * PAGE]);
+        let file = bench.open(64 * PAGE as u64);
         let commits = || counted.counts(IoKind::Commit).requests;
         for page in [3, 3, 9] {
             assert_eq!(write_and_sync(&file, page).await, Ok(()));
@@ -282,6 +283,29 @@ fn a_sync_that_is_one_durable_write_needs_no_commit() {
         assert_eq!(file.sync().await, Ok(()));
         assert_eq!(write_and_sync(&file, 7).await, Ok(()));
         assert_eq!(commits(), 2);
+        bench.assert_consistent();
+    });
+}
+
+/// A file system may note the new length after it has made the bytes durable.
+#[test]
+fn an_append_is_committed() {
+    simulate(9, |rt| async move {
+        let memory = Arc::new(MemoryStore::with(Geometry {
+            durability: Durability::OnCommit,
+            ..MemoryStore::new().geometry()
+        }));
+        let durable = Arc::new(DurableStore(memory.clone()));
+        let counted = Arc::new(CountStore::new(rt.clone(), durable));
+        let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
+        let file = bench.open(0);
+        let commits = || counted.counts(IoKind::Commit).requests;
+        for page in 0..3 {
+            assert_eq!(write_and_sync(&file, page).await, Ok(()));
+            assert_eq!(commits(), page + 1);
+            assert_eq!(write_and_sync(&file, page).await, Ok(()));
+            assert_eq!(commits(), page + 1, "the length is known by now");
+        }
         bench.assert_consistent();
     });
 }

@@ -6,6 +6,7 @@ mod support;
 use forebay::{Settings, SyncError};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
+use forebay_base::sync::{Mutex, lock};
 use forebay_rt::Rt;
 use forebay_store::{
     DelayStore, Delays, Durability, Failure, Finish, FinishedIo, Geometry, Io, IoKind, MemoryStore,
@@ -201,4 +202,80 @@ fn a_store_whose_pages_are_gone_cannot_forget_in_silence() {
         assert_eq!(error.failure, Failure::Forgotten);
         bench.assert_consistent();
     });
+}
+
+/// A store that keeps a write of page 1 back until a commit comes. Then it finishes the write,
+/// forgets everything, and ends that commit with `failure`.
+struct Late {
+    memory: Arc<MemoryStore>,
+    failure: Failure,
+    kept: Mutex<Option<Io>>,
+    has_forgotten: AtomicU64,
+}
+
+impl Store for Late {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn submit(&self, io: Io) {
+        let request = io.request();
+        if self.has_forgotten.load(Ordering::Relaxed) > 0 {
+            return self.memory.submit(io);
+        }
+        match request.kind {
+            IoKind::Write if request.offset_bytes == PAGE as u64 => {
+                *lock(&self.kept) = Some(io);
+            }
+            IoKind::Commit => {
+                self.has_forgotten.store(1, Ordering::Relaxed);
+                let kept = lock(&self.kept).take();
+                self.memory
+                    .submit(kept.expect("the write comes before the commit"));
+                self.memory.fill(FILE, &[]);
+                io.fail(self.failure);
+            }
+            _ => self.memory.submit(io),
+        }
+    }
+}
+
+/// The commit looks for its pages before it goes to the store, and the store counts the writes that
+/// have ended when the commit arrives. A write that ends in between is lost as well, and the store
+/// says so once.
+#[test]
+fn a_write_that_ended_on_the_way_of_a_commit_is_made_again() {
+    for failure in [Failure::Forgotten, Failure::Device(5)] {
+        simulate(7, |rt| async move {
+            let geometry = Geometry {
+                durability: Durability::Unstable,
+                ..MemoryStore::new().geometry()
+            };
+            let memory = Arc::new(MemoryStore::with(geometry));
+            let store = Arc::new(Late {
+                memory: memory.clone(),
+                failure,
+                kept: Mutex::new(None),
+                has_forgotten: AtomicU64::new(0),
+            });
+            let settings = Settings::of_mib(8);
+            let bench = Bench::around(rt.clone(), settings, memory, store.clone());
+            let (file, other) = (bench.open(0), bench.open(0));
+            write_pages(&file, 0..2).await.expect("memory takes it");
+            let late = rt.spawn("late", async move {
+                let range = PAGE as u64..2 * PAGE as u64;
+                other.sync_range(range).await.unwrap_or_default();
+            });
+            rt.sleep(Span::from_millis(1)).await;
+            assert!(lock(&store.kept).is_some(), "its write is under way");
+            let synced = file.sync_range(0..PAGE as u64).await;
+            assert_eq!(synced.is_ok(), failure == Failure::Forgotten);
+            late.join().await;
+            file.sync().await.unwrap_or_default();
+            assert_eq!(file.sync().await, Ok(()));
+            assert!(bench.has_stored(0..2), "after {failure:?}");
+            assert_eq!(bench.cache.statistics().dirty(), 0);
+            bench.assert_consistent();
+        });
+    }
 }

@@ -3,13 +3,15 @@
 mod support;
 
 use forebay::event::Event;
-use forebay::{AccessError, Counter};
+use forebay::{AccessError, Counter, Settings};
 use forebay_base::Span;
 use forebay_rt::Rt;
-use forebay_store::{Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind, ObjectId};
+use forebay_store::{
+    Failure, Fault, FaultAction, FaultStore, FaultWhen, IoKind, MemoryStore, ObjectId,
+};
 use std::ops::Range;
 use std::sync::Arc;
-use support::{Bench, FILE, PAGE, page_of, simulate, write_pages};
+use support::{Bench, FILE, OfSize, PAGE, page_of, simulate, write_pages};
 
 const OTHER: ObjectId = ObjectId(2);
 const BROKEN: Failure = Failure::Device(5);
@@ -223,6 +225,29 @@ fn an_object_that_cannot_be_written_stops_nobody_else() {
         assert_eq!(other.sync().await, Ok(()));
         let failed = bench.cache.sync().await.expect_err("it cannot be written");
         assert!(matches!(failed, forebay::SyncError::Store(_)), "{failed}");
+        bench.assert_consistent();
+    });
+}
+
+/// Without an interval nothing wakes the flusher for old pages, but a page that was refused still
+/// has its next try.
+#[test]
+fn refused_pages_are_tried_again_without_an_interval() {
+    simulate(4, |rt| async move {
+        let settings = Settings {
+            writeback_interval: Span::ZERO,
+            ..Settings::of_mib(8)
+        };
+        let (bench, faults) = Bench::faulty_over(rt.clone(), settings, MemoryStore::new());
+        let file = bench.open(0);
+        refuse(&faults, 0..1, BROKEN);
+        write_pages(&file, 0..1).await.expect("memory takes it");
+        assert!(file.sync().await.is_err());
+        rt.sleep(Span::from_secs(3)).await;
+        faults.clear();
+        rt.sleep(Span::from_secs(120)).await;
+        assert!(bench.has_stored(0..1));
+        assert_eq!(bench.cache.statistics().dirty(), 0);
         bench.assert_consistent();
     });
 }

@@ -198,9 +198,13 @@ impl Engine {
         Ok(())
     }
 
+    /// A good commit covers the pages that were marked before it began. One that failed or that
+    /// reports a loss speaks of every write that had ended when the store took it. Those may be
+    /// more than were marked, and the store reports each loss once.
     async fn settle_unstable(&self, backing: &Backing, object: &ObjectState, result: Committed) {
         self.for_unstable(object, |engine, frame, page| {
-            if engine.memory.frames.word(frame) & flag::COMMITTING == 0 {
+            let is_marked = engine.memory.frames.word(frame) & flag::COMMITTING != 0;
+            if !is_marked && matches!(result, Committed::Durable | Committed::NoAnswer) {
                 return;
             }
             match result {

@@ -154,14 +154,14 @@ impl Engine {
             self.rt.yield_now().await;
         } else if self.is_over_background(backing) {
             let _ = self.rt.timeout(rounds.rest(), either(asked, ended)).await;
-        } else if interval == Span::ZERO {
-            asked.await;
         } else {
-            let mut next = next;
-            if let Some(due_ms) = lock(&backing.lists).first_due_ms() {
-                next = next.min(Instant::ZERO + Span::from_millis(due_ms));
+            let periodic = (interval != Span::ZERO).then_some(next);
+            match periodic.into_iter().chain(first_due(backing)).min() {
+                Some(next) => {
+                    let _ = self.until(next, asked).await;
+                }
+                None => asked.await,
             }
-            let _ = self.until(next, asked).await;
         }
     }
 
@@ -456,6 +456,13 @@ impl Drop for Taken<'_> {
             .requests_in_flight
             .fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// When the first object that was put off is to be tried again. That goes for a flusher without an
+/// interval too, which leaves old pages alone.
+fn first_due(backing: &Backing) -> Option<Instant> {
+    let due_ms = lock(&backing.lists).first_due_ms()?;
+    Some(Instant::ZERO + Span::from_millis(due_ms))
 }
 
 /// Whether an object needs another turn: for dirty pages or, in an unstable store, for pages that
