@@ -190,7 +190,9 @@ impl File {
         let mut done = 0;
         for buffer in buffers {
             let (at, begun) = (offset_bytes + done as u64, begun.saturating_sub(done));
-            let read = if begun < buffer.len() {
+            // A buffer that was copied whole may have ended at the mark of the next window, which
+            // is not read yet.
+            let read = if begun <= buffer.len() {
                 self.read_rest(buffer, at, begun).await?
             } else {
                 buffer.len()
