@@ -409,7 +409,7 @@ impl File {
     /// As [`File::read_at`] for `WillNeed`; none for the others.
     pub async fn advise(&self, advice: Advice, range: Range<u64>) -> Result<(), AccessError> {
         let Handle { engine, stream, .. } = &*self.handle;
-        let usual = engine.knobs.readahead_pages();
+        let usual = engine.readahead_pages();
         match advice {
             Advice::Normal => stream.change(|state| {
                 (state.max_pages, state.is_random) = (usual, false);

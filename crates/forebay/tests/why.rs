@@ -456,6 +456,20 @@ fn refused() -> Vec<(Changes, &'static str)> {
         ),
         (
             Changes {
+                readahead_pages: Some(u64::MAX),
+                ..cache()
+            },
+            "0 to 1048576",
+        ),
+        (
+            Changes {
+                writeback_interval: Some(Span::from_micros(999)),
+                ..cache()
+            },
+            "0, or at least 1 ms",
+        ),
+        (
+            Changes {
                 dirty_ratio_percent: Some(101),
                 ..cache()
             },
