@@ -7,7 +7,6 @@ use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::retune::{Changes, StoreChanges};
 use crate::state::knobs::KnobValues;
-use forebay_base::sync::lock;
 
 impl Engine {
     /// Turns the knobs of `changes`, and returns their old values. If one is refused, all stay.
@@ -21,7 +20,7 @@ impl Engine {
             // What is known of the time before tells, later, that a limit was turned down.
             self.ledger.remember_moment(self.moment());
             self.smooth_limit();
-            old = changes.old(&values, *lock(&self.balloon.memory_bytes));
+            old = changes.old(&values, self.memory_bytes());
             old.stores = self.retune_stores(&changes.stores)?;
             Ok::<_, BuildError>(after)
         })?;
@@ -41,8 +40,7 @@ impl Engine {
 
     /// Every knob as it is now.
     pub(crate) fn tuned(&self) -> Changes {
-        let memory_bytes = *lock(&self.balloon.memory_bytes);
-        let mut all = Changes::all(&self.knobs.values(), memory_bytes);
+        let mut all = Changes::all(&self.knobs.values(), self.memory_bytes());
         self.stores.for_each(|backing| {
             all.stores.push(StoreChanges {
                 bdi: backing.number,
