@@ -18,7 +18,7 @@ impl Engine {
         self.knobs.change(|values| {
             let after = self.check_changes(changes, values)?;
             // What is known of the time before tells, later, that a limit was turned down.
-            self.ledger.remember_moment(self.moment());
+            self.ledger.remember_turn(self.moment());
             self.smooth_limit();
             old = changes.old(&values, self.memory_bytes());
             old.stores = self.retune_stores(&changes.stores)?;

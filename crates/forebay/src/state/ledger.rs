@@ -27,6 +27,8 @@ const MINUTE: Span = Span::from_secs(60);
 /// Moments of the last minute that are kept.
 const MOMENTS: usize = 8;
 const MOMENT: Span = Span::from_secs(8);
+/// Knobs that are turned again within this time leave one moment.
+const TURN: Span = Span::from_secs(1);
 /// Stores of which a moment says something.
 const STORES: usize = 8;
 
@@ -337,16 +339,28 @@ impl Ledger {
         last.is_none_or(|last| now.since(last.at) >= MOMENT)
     }
 
-    /// Remembers `moment`.
+    /// Remembers `moment`, unless another caller has remembered one meanwhile.
     pub(crate) fn remember_moment(&self, moment: Moment) {
         let mut books = lock(&self.books);
-        let moments = &mut books.moments;
-        let is_old = |it: &Moment| moment.at.since(it.at) >= MINUTE;
-        // The last of those that are a minute old stays.
-        while moments.len() == MOMENTS || moments.get(1).is_some_and(is_old) {
-            moments.pop_front();
+        let last = books.moments.back();
+        if last.is_none_or(|last| moment.at.since(last.at) >= MOMENT) {
+            books.push_moment(moment);
         }
-        moments.push_back(moment);
+    }
+
+    /// Remembers `moment`, at which knobs are turned. It replaces the last one if that is so young,
+    /// so that many turns do not push out what was before them; the only one stays, as it is from
+    /// before all turns.
+    pub(crate) fn remember_turn(&self, moment: Moment) {
+        let mut books = lock(&self.books);
+        let last = books.moments.back();
+        if last.is_some_and(|last| moment.at.since(last.at) < TURN) {
+            if books.moments.len() == 1 {
+                return;
+            }
+            books.moments.pop_back();
+        }
+        books.push_moment(moment);
     }
 
     /// What was about a minute ago, or at first. The rate of a store that was not known then is the
@@ -395,6 +409,16 @@ impl Ledger {
 }
 
 impl Books {
+    fn push_moment(&mut self, moment: Moment) {
+        let moments = &mut self.moments;
+        let is_old = |it: &Moment| moment.at.since(it.at) >= MINUTE;
+        // The last of those that are a minute old stays.
+        while moments.len() == MOMENTS || moments.get(1).is_some_and(is_old) {
+            moments.pop_front();
+        }
+        moments.push_back(moment);
+    }
+
     /// The row of `key`. If it is new and there is no room for it, the row that was last written
     /// to in the oldest minute makes room; of those that were written to in the same minute, the
     /// one that waited least in it.

@@ -147,6 +147,36 @@ fn a_minute_ago_is_the_last_moment_that_is_so_old() {
     assert_eq!((past.rate_of(Some(1_000)), past.rate_of(None)), (0, 0));
 }
 
+/// A moment `ms` after the start, with that for its limit.
+fn moment_at(ms: u64) -> Moment {
+    Moment {
+        at: Instant::ZERO + Span::from_millis(ms),
+        limit_pages: ms,
+        ..Moment::default()
+    }
+}
+
+#[test]
+fn callers_that_remember_the_same_moment_leave_one() {
+    let ledger = Ledger::with_room(ROOM);
+    ledger.remember_moment(moment_at(0));
+    for ms in 8_000..8_100 {
+        ledger.remember_moment(moment_at(ms));
+    }
+    let past = ledger.minute_ago().expect("there are moments");
+    assert_eq!(past.limit_pages, 0);
+}
+
+#[test]
+fn many_turns_of_knobs_leave_what_was_before_them() {
+    let ledger = Ledger::with_room(ROOM);
+    for ms in (0..20_000).step_by(100) {
+        ledger.remember_turn(moment_at(ms));
+    }
+    let past = ledger.minute_ago().expect("there are moments");
+    assert_eq!(past.limit_pages, 0);
+}
+
 #[test]
 fn names_are_remembered_for_as_many_as_there_are_rows() {
     let ledger = Ledger::with_room(ROOM);
