@@ -529,6 +529,40 @@ fn knobs_are_turned_together_or_not_at_all() {
 }
 
 #[test]
+fn knobs_of_several_stores_need_only_be_allowed_at_the_end() {
+    simulate(12, async |rt| {
+        let bench = Bench::plain(rt, 16);
+        let second = bench.cache.attach(Arc::new(MemoryStore::new()));
+        second.expect("a store is attached");
+        let parts = |of_first, of_second| {
+            let of = |bdi, percent| StoreChanges {
+                bdi,
+                min_ratio_percent: Some(percent),
+                ..StoreChanges::default()
+            };
+            Changes {
+                stores: vec![of(0, of_first), of(1, of_second)],
+                ..Changes::default()
+            }
+        };
+        let retune = |changes: &Changes| bench.cache.retune(changes).map_err(|it| it.to_string());
+        assert_eq!(retune(&parts(10, 60)), Ok(parts(0, 0)));
+        assert_eq!(retune(&parts(80, 10)), Ok(parts(10, 60)));
+        let before = bench.cache.tuned();
+        let refused = retune(&parts(20, 80)).expect_err("nothing is left for others");
+        assert!(refused.contains("less than 100"), "{refused}");
+        assert_eq!(bench.cache.tuned(), before);
+        let twice = Changes {
+            stores: [parts(5, 5).stores, parts(6, 6).stores].concat(),
+            ..Changes::default()
+        };
+        let old = bench.cache.retune(&twice).expect("it is allowed");
+        bench.cache.retune(&old).expect("it was allowed before");
+        assert_eq!(bench.cache.tuned(), before);
+    });
+}
+
+#[test]
 fn a_call_that_is_dropped_tells_what_it_waited() {
     simulate(13, async |rt| {
         let (bench, faults) = Bench::faulty(rt.clone(), 16);

@@ -17,11 +17,12 @@ impl Engine {
         let mut old = Changes::default();
         self.knobs.change(|values| {
             let after = self.check_changes(changes, values)?;
-            // What is known of the time before tells, later, that a limit was turned down.
-            self.ledger.remember_turn(self.moment());
-            self.smooth_limit();
+            let moment = self.moment();
             old = changes.old(&values, self.memory_bytes());
-            old.stores = self.retune_stores(&changes.stores)?;
+            old.stores = self.stores.retune(&changes.stores)?;
+            // What is known of the time before tells, later, that a limit was turned down.
+            self.ledger.remember_turn(moment);
+            self.smooth_limit();
             Ok::<_, BuildError>(after)
         })?;
         if let Some(memory_bytes) = changes.memory_bytes {
@@ -70,25 +71,5 @@ impl Engine {
         let thresh = self.dirty_limits().thresh;
         let dirty = self.global.pages();
         self.global.advance_limit(thresh, dirty, self.now_ms());
-    }
-
-    /// Turns the knobs of stores, one after the other. If one is refused, those before are turned
-    /// back.
-    fn retune_stores(&self, changes: &[StoreChanges]) -> Result<Vec<StoreChanges>, BuildError> {
-        let mut old: Vec<StoreChanges> = Vec::with_capacity(changes.len());
-        for change in changes {
-            let apply = |settings| change.applied(settings);
-            match self.stores.retune(change.bdi, apply) {
-                Ok(before) => old.push(change.old(&before)),
-                Err(error) => {
-                    for before in old.iter().rev() {
-                        let undone = self.stores.retune(before.bdi, |it| before.applied(it));
-                        undone.expect("what was there before is allowed");
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(old)
     }
 }
