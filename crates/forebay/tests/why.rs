@@ -423,6 +423,22 @@ fn of_store(change: StoreChanges) -> Changes {
     }
 }
 
+/// Values that would take all memory, or all time, and what is allowed in their place.
+fn excessive() -> [(Changes, &'static str); 2] {
+    let readahead = Changes {
+        readahead_pages: Some(u64::MAX),
+        ..Changes::default()
+    };
+    let interval = Changes {
+        writeback_interval: Some(Span::from_micros(999)),
+        ..Changes::default()
+    };
+    [
+        (readahead, "0 to 1048576"),
+        (interval, "0, or at least 1 ms"),
+    ]
+}
+
 /// Changes that are refused, and what the refusal says is allowed.
 fn refused() -> Vec<(Changes, &'static str)> {
     let (cache, store) = (Changes::default, StoreChanges::default);
@@ -453,20 +469,6 @@ fn refused() -> Vec<(Changes, &'static str)> {
                 ..cache()
             },
             "0 to 200",
-        ),
-        (
-            Changes {
-                readahead_pages: Some(u64::MAX),
-                ..cache()
-            },
-            "0 to 1048576",
-        ),
-        (
-            Changes {
-                writeback_interval: Some(Span::from_micros(999)),
-                ..cache()
-            },
-            "0, or at least 1 ms",
         ),
         (
             Changes {
@@ -505,7 +507,7 @@ fn knobs_are_turned_together_or_not_at_all() {
     simulate(12, async |rt| {
         let bench = Bench::plain(rt, 16);
         let before = bench.cache.tuned();
-        for (changes, allowed) in refused() {
+        for (changes, allowed) in refused().into_iter().chain(excessive()) {
             let error = bench.cache.retune(&changes);
             let error = error.expect_err("it is not allowed");
             assert!(error.to_string().contains(allowed), "{error}");
