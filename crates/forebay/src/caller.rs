@@ -22,7 +22,7 @@ pub enum CallerKind {
     Others,
 }
 
-/// Names are cut to this many bytes.
+/// Names are cut to this many bytes, and their control characters are replaced with `?`.
 const NAME_BYTES: usize = 48;
 
 /// The caller that a handle belongs to. It is only used to report who waited and who caused the
@@ -59,12 +59,16 @@ impl Caller {
         let end = (0..=NAME_BYTES.min(name.len()))
             .rev()
             .find(|&at| name.is_char_boundary(at));
-        let name = &name[..end.unwrap_or(0)];
+        // A terminal would obey control characters in the name of a file.
+        let name: String = name[..end.unwrap_or(0)]
+            .chars()
+            .map(|letter| if letter.is_control() { '?' } else { letter })
+            .collect();
         Caller {
             key: CallerKey {
                 kind,
                 number,
-                name_hash: hash_of(name),
+                name_hash: hash_of(&name),
             },
             name: name.into(),
         }
@@ -163,5 +167,25 @@ impl fmt::Display for CallerKey {
             CallerKind::Cache => write!(f, "the cache"),
             CallerKind::Others => write!(f, "others"),
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_no_control_characters() {
+        let name = "a\x1b[2Jb\n\u{9b}\u{7f}\u{e9}";
+        for caller in [
+            Caller::named(name),
+            Caller::connection(1, name),
+            Caller::process(1, name),
+        ] {
+            assert_eq!(caller.name(), "a?[2Jb???\u{e9}");
+            assert!(!caller.to_string().chars().any(char::is_control));
+        }
+        let long = "\u{9b}".repeat(100);
+        assert_eq!(Caller::named(&long).name(), "?".repeat(24));
     }
 }

@@ -25,10 +25,7 @@ use crate::state::objects::ObjectTable;
 use crate::state::shrinkers::Shrinkers;
 use crate::state::vectors::IoVectors;
 use crate::stores::Stores;
-use forebay_base::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use forebay_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use forebay_rt::Rt;
 use forebay_rt::wait::WaitQueue;
 use forebay_store::{Io, PagePointer, Request};
@@ -111,7 +108,7 @@ impl Engine {
             heaviest: Heaviest::default(),
             knobs: Knobs::new(&KnobValues::of(&settings)),
             balloon: Balloon {
-                memory_bytes: Mutex::new(budget.limit_bytes(&settings)),
+                memory_bytes: AtomicU64::new(budget.limit_bytes(&settings)),
                 ..Balloon::default()
             },
             stores: Stores::default(),

@@ -190,7 +190,9 @@ impl File {
         let mut done = 0;
         for buffer in buffers {
             let (at, begun) = (offset_bytes + done as u64, begun.saturating_sub(done));
-            let read = if begun < buffer.len() {
+            // A buffer that was copied whole may have ended at the mark of the next window, which
+            // is not read yet.
+            let read = if begun <= buffer.len() {
                 self.read_rest(buffer, at, begun).await?
             } else {
                 buffer.len()
@@ -407,7 +409,7 @@ impl File {
     /// As [`File::read_at`] for `WillNeed`; none for the others.
     pub async fn advise(&self, advice: Advice, range: Range<u64>) -> Result<(), AccessError> {
         let Handle { engine, stream, .. } = &*self.handle;
-        let usual = engine.knobs.readahead_pages();
+        let usual = engine.readahead_pages();
         match advice {
             Advice::Normal => stream.change(|state| {
                 (state.max_pages, state.is_random) = (usual, false);

@@ -150,3 +150,39 @@ fn a_blocking_read_that_misses_halfway_touches_each_page_once() {
         assert_eq!(touched, expected, "vectored: {is_vectored}");
     }
 }
+
+#[test]
+fn a_vectored_reader_in_order_misses_only_its_first_page() {
+    simulate(|rt| async move {
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            prefault: false,
+            ..Settings::default()
+        };
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: None,
+        };
+        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let memory = MemoryStore::new();
+        memory.fill(ObjectId(1), &vec![7; 200 * PAGE_BYTES]);
+        let store = cache.attach(Arc::new(memory)).expect("a store is attached");
+        let file = cache.open(&store, ObjectId(1), at(200)).expect("it opens");
+        let mut missed = Vec::new();
+        for page in 0..200 {
+            let mut bytes = vec![0; PAGE_BYTES];
+            let buffers = &mut [IoSliceMut::new(&mut bytes)];
+            // As the blocking face does it.
+            if let Err(begun) = file.try_read_vectored(buffers, at(page)) {
+                if begun == 0 {
+                    missed.push(page);
+                }
+                let read = file.read_vectored_rest(buffers, at(page), begun).await;
+                assert_eq!(read, Ok(PAGE_BYTES));
+            }
+            // What was read ahead comes in.
+            rt.sleep(Span::from_millis(1)).await;
+        }
+        assert_eq!(missed, [0]);
+    });
+}

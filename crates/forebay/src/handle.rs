@@ -46,7 +46,7 @@ impl Handle {
             } else {
                 0
             },
-            stream: Stream::new(engine.knobs.readahead_pages()),
+            stream: Stream::new(engine.readahead_pages()),
             dirtier: Dirtier::default(),
             caller,
             cursor: Mutex::new(object.errors.sample()),

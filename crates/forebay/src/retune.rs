@@ -40,7 +40,7 @@ pub struct Changes {
     pub memory_bytes: Option<u64>,
     /// A call that waits for this long in all is kept as a stall.
     pub stall_threshold: Option<Span>,
-    /// Changes of stores, in this order.
+    /// Changes of stores. Only what comes of all of them has to be allowed.
     pub stores: Vec<StoreChanges>,
 }
 

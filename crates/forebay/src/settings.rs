@@ -13,6 +13,10 @@ use std::sync::Arc;
 
 /// The most frames that a cache can have: no zone needs a mark or a reserve above this.
 const MOST_PAGES: u64 = FRAMES_LIMIT as u64;
+/// The longest readahead window: 4 GiB.
+const MOST_READAHEAD_PAGES: u64 = 1 << 20;
+/// A flusher that looked more often would do nothing else.
+const LEAST_INTERVAL: Span = Span::from_millis(1);
 
 /// One zone of a node: a run of frames of one kind of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,12 +93,13 @@ pub struct Settings {
     pub nodes: Vec<NodeSettings>,
     /// Limits on dirty pages (vm.dirty_*).
     pub dirty: DirtyKnobs,
-    /// How often the flusher looks for old dirty pages; zero for never (dirty_writeback_centisecs;
-    /// 5 s).
+    /// How often the flusher looks for old dirty pages, at least 1 ms; zero for never
+    /// (dirty_writeback_centisecs; 5 s).
     pub writeback_interval: Span,
     /// Pages dirty for longer than this are written (dirty_expire_centisecs; 30 s).
     pub dirty_expire: Span,
-    /// Largest readahead window, pages (read_ahead_kb / 4; 32).
+    /// Largest readahead window, pages (read_ahead_kb / 4; 32). At most 1 048 576; a stream uses
+    /// no more than a quarter of the cache's frames, or 32.
     pub readahead_pages: u64,
     /// 0 to 200: how strongly reclaim prefers anonymous pages to file pages (60).
     pub swappiness: u64,
@@ -177,6 +182,7 @@ impl Settings {
         if knobs.dirty_bytes != 0 && knobs.dirty_bytes < 8192 {
             return bad("dirty_bytes", knobs.dirty_bytes, "0, or at least 8192");
         }
+        self.check_flushing_and_readahead()?;
         if self.swappiness > 200 {
             return bad("swappiness", self.swappiness, "0 to 200");
         }
@@ -197,6 +203,25 @@ impl Settings {
                 u64::from(self.objects_limit),
                 "1 to 16777215",
             );
+        }
+        Ok(())
+    }
+
+    fn check_flushing_and_readahead(&self) -> Result<(), BuildError> {
+        let interval = self.writeback_interval;
+        if interval != Span::ZERO && interval < LEAST_INTERVAL {
+            return Err(BuildError::BadSetting {
+                setting: "writeback_interval",
+                given: interval.to_string(),
+                allowed: "0, or at least 1 ms",
+            });
+        }
+        if self.readahead_pages > MOST_READAHEAD_PAGES {
+            return Err(BuildError::BadSetting {
+                setting: "readahead_pages",
+                given: self.readahead_pages.to_string(),
+                allowed: "0 to 1048576",
+            });
         }
         Ok(())
     }

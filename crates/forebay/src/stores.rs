@@ -4,6 +4,7 @@
 //! page is or when a page is written, which is the flusher's business.
 
 use crate::error::BuildError;
+use crate::retune::StoreChanges;
 use crate::settings::BackingSettings;
 use crate::state::arena::Arena;
 use crate::state::backing::Backing;
@@ -58,38 +59,37 @@ impl Stores {
         Ok(backing)
     }
 
-    /// Gives store `number` the knobs that `change` makes of those it has, unless they are refused.
-    /// Returns those that it had.
-    pub(crate) fn retune(
-        &self,
-        number: usize,
-        change: impl FnOnce(BackingSettings) -> BackingSettings,
-    ) -> Result<BackingSettings, BuildError> {
+    /// Makes all `changes`, or none if what would come of them is not allowed. Returns the old
+    /// values of what was changed.
+    pub(crate) fn retune(&self, changes: &[StoreChanges]) -> Result<Vec<StoreChanges>, BuildError> {
         let known = lock(&self.known);
-        let Some(backing) = known.backings.get(number) else {
-            return Err(BuildError::BadSetting {
-                setting: "store",
-                given: number.to_string(),
-                allowed: "the number of a store that is attached",
-            });
-        };
-        let before = BackingSettings {
-            min_ratio_percent: backing.knobs.min_ratio_percent(),
-            max_ratio_percent: backing.knobs.max_ratio_percent(),
-            strict_limit: backing.knobs.strict_limit(),
-            ..backing.settings
-        };
-        let after = change(before);
-        after.check()?;
-        let others = known.backings.iter().filter(|it| it.number != number);
-        let of_others: u64 = others.map(|other| other.knobs.min_ratio_percent()).sum();
-        let min_sum = of_others + after.min_ratio_percent;
-        if min_sum >= 100 {
-            return Err(too_much_guaranteed(after.min_ratio_percent));
+        let before: Vec<BackingSettings> =
+            known.backings.iter().map(|it| settings_of(it)).collect();
+        let mut after = before.clone();
+        let mut old = Vec::with_capacity(changes.len());
+        for change in changes {
+            let Some(settings) = after.get_mut(change.bdi) else {
+                return Err(BuildError::BadSetting {
+                    setting: "store",
+                    given: change.bdi.to_string(),
+                    allowed: "the number of a store that is attached",
+                });
+            };
+            *settings = change.applied(*settings);
+            old.push(change.old(&before[change.bdi]));
         }
-        backing.knobs.set(&after);
+        for settings in &after {
+            settings.check()?;
+        }
+        let min_sum = after.iter().map(|it| it.min_ratio_percent).sum();
+        if min_sum >= 100 {
+            return Err(too_much_guaranteed(min_sum));
+        }
+        for (backing, settings) in known.backings.iter().zip(&after) {
+            backing.knobs.set(settings);
+        }
         self.min_percent_sum.store(min_sum, Ordering::Relaxed);
-        Ok(before)
+        Ok(old)
     }
 
     pub(crate) fn min_percent_sum(&self) -> u64 {
@@ -155,6 +155,16 @@ impl Stores {
                 backing.store.register_memory(base, bytes);
             }
         }
+    }
+}
+
+/// The settings of a store as its knobs are now.
+fn settings_of(backing: &Backing) -> BackingSettings {
+    BackingSettings {
+        min_ratio_percent: backing.knobs.min_ratio_percent(),
+        max_ratio_percent: backing.knobs.max_ratio_percent(),
+        strict_limit: backing.knobs.strict_limit(),
+        ..backing.settings
     }
 }
 

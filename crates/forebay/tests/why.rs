@@ -423,7 +423,23 @@ fn of_store(change: StoreChanges) -> Changes {
     }
 }
 
-/// Changes that are refused, and the allowed values in the refusal.
+/// Values that would take all memory, or all time, and what is allowed in their place.
+fn excessive() -> [(Changes, &'static str); 2] {
+    let readahead = Changes {
+        readahead_pages: Some(u64::MAX),
+        ..Changes::default()
+    };
+    let interval = Changes {
+        writeback_interval: Some(Span::from_micros(999)),
+        ..Changes::default()
+    };
+    [
+        (readahead, "0 to 1048576"),
+        (interval, "0, or at least 1 ms"),
+    ]
+}
+
+/// Changes that are refused, and what the refusal says is allowed.
 fn refused() -> Vec<(Changes, &'static str)> {
     let (cache, store) = (Changes::default, StoreChanges::default);
     let mut refused = vec![
@@ -491,7 +507,7 @@ fn knobs_are_turned_together_or_not_at_all() {
     simulate(12, async |rt| {
         let bench = Bench::plain(rt, 16);
         let before = bench.cache.tuned();
-        for (changes, allowed) in refused() {
+        for (changes, allowed) in refused().into_iter().chain(excessive()) {
             let error = bench.cache.retune(&changes);
             let error = error.expect_err("it is not allowed");
             assert!(error.to_string().contains(allowed), "{error}");
@@ -509,6 +525,40 @@ fn knobs_are_turned_together_or_not_at_all() {
             (Some(1), Some(true))
         );
         assert_eq!(bench.cache.times_tuned(), 1);
+        bench.cache.retune(&old).expect("it was allowed before");
+        assert_eq!(bench.cache.tuned(), before);
+    });
+}
+
+#[test]
+fn knobs_of_several_stores_need_only_be_allowed_at_the_end() {
+    simulate(12, async |rt| {
+        let bench = Bench::plain(rt, 16);
+        let second = bench.cache.attach(Arc::new(MemoryStore::new()));
+        second.expect("a store is attached");
+        let parts = |of_first, of_second| {
+            let of = |bdi, percent| StoreChanges {
+                bdi,
+                min_ratio_percent: Some(percent),
+                ..StoreChanges::default()
+            };
+            Changes {
+                stores: vec![of(0, of_first), of(1, of_second)],
+                ..Changes::default()
+            }
+        };
+        let retune = |changes: &Changes| bench.cache.retune(changes).map_err(|it| it.to_string());
+        assert_eq!(retune(&parts(10, 60)), Ok(parts(0, 0)));
+        assert_eq!(retune(&parts(80, 10)), Ok(parts(10, 60)));
+        let before = bench.cache.tuned();
+        let refused = retune(&parts(20, 80)).expect_err("nothing is left for others");
+        assert!(refused.contains("less than 100"), "{refused}");
+        assert_eq!(bench.cache.tuned(), before);
+        let twice = Changes {
+            stores: [parts(5, 5).stores, parts(6, 6).stores].concat(),
+            ..Changes::default()
+        };
+        let old = bench.cache.retune(&twice).expect("it is allowed");
         bench.cache.retune(&old).expect("it was allowed before");
         assert_eq!(bench.cache.tuned(), before);
     });

@@ -58,14 +58,14 @@ const KNOBS: [Knob<Changes>; 10] = [
     },
     Knob {
         name: "writeback_interval",
-        about: "How often the server looks for old dirty pages; 0 for never",
+        about: "How often the server looks for old dirty pages, at least 1ms; 0 for never",
         allowed: time::ALLOWED,
         slot: |it| Slot::Time(&mut it.writeback_interval),
     },
     Knob {
         name: "readahead_pages",
         about: "The largest number of pages that are read ahead",
-        allowed: "a number of pages",
+        allowed: "0 to 1048576",
         slot: |it| Slot::Count(&mut it.readahead_pages),
     },
     Knob {

@@ -129,7 +129,7 @@ impl Engine {
     pub(crate) fn moment(&self) -> Moment {
         let mut moment = Moment {
             at: self.rt.now(),
-            memory_bytes: *lock(&self.balloon.memory_bytes),
+            memory_bytes: self.memory_bytes(),
             limit_pages: self.dirty_limits().thresh,
             ..Moment::default()
         };

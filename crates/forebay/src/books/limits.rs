@@ -9,7 +9,18 @@ use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::limits::{self, DirtyLimits, dirty_limits, setpoint};
 use forebay_law::share::{ShareLimits, store_background, store_thresh};
 
+/// This window is allowed however few frames there are.
+const USUAL_READAHEAD_PAGES: u64 = 32;
+
 impl Engine {
+    /// The longest window of a stream of which nothing is measured, pages. One stream never fills
+    /// the cache with what it may not need; the
+    /// usual window is always allowed.
+    pub(crate) fn readahead_pages(&self) -> u64 {
+        let limit_pages = (u64::from(self.budget.frames) / 4).max(USUAL_READAHEAD_PAGES);
+        self.knobs.readahead_pages().min(limit_pages)
+    }
+
     /// The dirty limits of the whole cache. However they were set, a quarter of the memory stays
     /// clean, so that reclaim always finds something.
     pub(crate) fn dirty_limits(&self) -> DirtyLimits {

@@ -18,9 +18,12 @@ use forebay_rt::wait::WaitQueue;
 /// The budget and how far the cache has got to it.
 #[derive(Debug, Default)]
 pub(crate) struct Balloon {
-    /// The budget in bytes. Only one caller at a time changes it and the sizes of the zones.
-    pub(crate) memory_bytes: Mutex<u64>,
-    /// What was taken off the pages for objects; changed under the lock above.
+    /// Only one caller at a time changes the budget and the sizes of the zones.
+    pub(crate) resizing: Mutex<()>,
+    /// The budget in bytes; changed under the lock above, which is held for long. Calls that end
+    /// read it without the lock.
+    pub(crate) memory_bytes: AtomicU64,
+    /// What was taken off the pages for objects; changed under the same lock.
     pub(crate) charged_bytes: AtomicU64,
     /// The place of the closed file that was asked last to make room for a smaller budget.
     pub(crate) room_hand: AtomicU64,
@@ -34,9 +37,10 @@ impl Engine {
     /// Gives the zones the sizes that follow from what objects take, and from a new budget if one
     /// is given. Two callers do this one after the other.
     pub(crate) fn resize(&self, memory_bytes: Option<u64>) {
-        let mut budget_bytes = lock(&self.balloon.memory_bytes);
+        let _alone = lock(&self.balloon.resizing);
         if let Some(memory_bytes) = memory_bytes {
-            *budget_bytes = memory_bytes;
+            let budget_bytes = &self.balloon.memory_bytes;
+            budget_bytes.store(memory_bytes, Ordering::Relaxed);
             self.make_room_for_objects(memory_bytes);
             self.balloon.room_hand.store(0, Ordering::Relaxed);
         }
@@ -44,8 +48,13 @@ impl Engine {
         let charged = &self.balloon.charged_bytes;
         charged.store(charged_bytes, Ordering::Relaxed);
         let (budget, settings) = (&self.budget, &self.settings);
-        let zone_pages = budget.resized(settings, *budget_bytes, charged_bytes);
+        let zone_pages = budget.resized(settings, self.memory_bytes(), charged_bytes);
         self.resize_zones(&zone_sizes(settings, &zone_pages));
+    }
+
+    /// The memory budget, which may still have to be met.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.balloon.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// The order in it matters: no memory is given up before every store has forgotten it, and no
@@ -107,5 +116,34 @@ impl Engine {
             self.resize(None);
         }
         is_changed
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::retune::Changes;
+    use crate::settings::{Parts, Settings};
+
+    /// The lock is held here as it is while memory is given up.
+    #[test]
+    fn calls_end_and_knobs_are_told_while_the_cache_is_resized() {
+        let settings = Settings {
+            memory_bytes: 8 << 20,
+            prefault: false,
+            ..Settings::default()
+        };
+        let engine = Engine::new(settings, Parts::default()).expect("the settings are good");
+        let resizing = lock(&engine.balloon.resizing);
+        assert_eq!(engine.moment().memory_bytes, 8 << 20);
+        assert_eq!(engine.tuned().memory_bytes, Some(8 << 20));
+        let calmer = Changes {
+            swappiness: Some(1),
+            ..Changes::default()
+        };
+        engine.retune(&calmer).expect("it is allowed");
+        drop(resizing);
+        engine.resize(Some(6 << 20));
+        assert_eq!(engine.moment().memory_bytes, 6 << 20);
     }
 }

@@ -150,7 +150,7 @@ impl Engine {
                 self.mark(Mark::PauseUseless);
                 return;
             }
-            if is_free_run(backing, &snapshot) {
+            if is_free_run(&snapshot) {
                 let inputs = &snapshot.inputs;
                 dirtier.renew(free_run(snapshot.now, inputs.dirty, inputs.thresh), false);
                 // Otherwise quotas would stay short until a writer is evaluated above the free run.
@@ -175,7 +175,7 @@ impl Engine {
                 snapshot.inputs.dirty,
                 snapshot.now.as_millis(),
             );
-            self.update_rates(backing, rate_view(backing, &snapshot));
+            self.update_rates(backing, rate_view(&snapshot));
             let may_go = self.pause_measured((backing, dirtier, waits), &snapshot);
             if may_go.await || self.is_closing() {
                 return;
@@ -525,17 +525,17 @@ fn paced(
     )
 }
 
-fn is_free_run(backing: &Backing, snapshot: &Snapshot) -> bool {
+fn is_free_run(snapshot: &Snapshot) -> bool {
     let inputs = &snapshot.inputs;
-    if backing.knobs.strict_limit() {
+    if inputs.strict {
         return inputs.store_dirty <= u64::midpoint(inputs.store_thresh, inputs.store_background);
     }
     inputs.dirty <= snapshot.limits.freerun()
 }
 
-fn rate_view(backing: &Backing, snapshot: &Snapshot) -> RateView {
+fn rate_view(snapshot: &Snapshot) -> RateView {
     let inputs = &snapshot.inputs;
-    let (dirty, setpoint) = if backing.knobs.strict_limit() {
+    let (dirty, setpoint) = if inputs.strict {
         let of_store = strict_setpoint(
             inputs.store_dirty,
             inputs.store_thresh,

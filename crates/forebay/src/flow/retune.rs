@@ -7,7 +7,6 @@ use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::retune::{Changes, StoreChanges};
 use crate::state::knobs::KnobValues;
-use forebay_base::sync::lock;
 
 impl Engine {
     /// Turns the knobs of `changes`, and returns their old values. If one is refused, all stay.
@@ -18,11 +17,12 @@ impl Engine {
         let mut old = Changes::default();
         self.knobs.change(|values| {
             let after = self.check_changes(changes, values)?;
+            let moment = self.moment();
+            old = changes.old(&values, self.memory_bytes());
+            old.stores = self.stores.retune(&changes.stores)?;
             // Later, the moment before the change shows that a limit was turned down.
-            self.ledger.remember_moment(self.moment());
+            self.ledger.remember_turn(moment);
             self.smooth_limit();
-            old = changes.old(&values, *lock(&self.balloon.memory_bytes));
-            old.stores = self.retune_stores(&changes.stores)?;
             Ok::<_, BuildError>(after)
         })?;
         if let Some(memory_bytes) = changes.memory_bytes {
@@ -41,8 +41,7 @@ impl Engine {
 
     /// Every knob as it is now.
     pub(crate) fn tuned(&self) -> Changes {
-        let memory_bytes = *lock(&self.balloon.memory_bytes);
-        let mut all = Changes::all(&self.knobs.values(), memory_bytes);
+        let mut all = Changes::all(&self.knobs.values(), self.memory_bytes());
         self.stores.for_each(|backing| {
             all.stores.push(StoreChanges {
                 bdi: backing.number,
@@ -72,25 +71,5 @@ impl Engine {
         let thresh = self.dirty_limits().thresh;
         let dirty = self.global.pages();
         self.global.advance_limit(thresh, dirty, self.now_ms());
-    }
-
-    /// Turns the knobs of stores, one after the other. If one is refused, the earlier ones are
-    /// turned back.
-    fn retune_stores(&self, changes: &[StoreChanges]) -> Result<Vec<StoreChanges>, BuildError> {
-        let mut old: Vec<StoreChanges> = Vec::with_capacity(changes.len());
-        for change in changes {
-            let apply = |settings| change.applied(settings);
-            match self.stores.retune(change.bdi, apply) {
-                Ok(before) => old.push(change.old(&before)),
-                Err(error) => {
-                    for before in old.iter().rev() {
-                        let undone = self.stores.retune(before.bdi, |it| before.applied(it));
-                        undone.expect("what was there before is allowed");
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(old)
     }
 }

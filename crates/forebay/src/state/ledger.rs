@@ -2,7 +2,7 @@
 //! minute ago. Only the end of a call that waited writes to it.
 //!
 //! invariant WL1: the rows together have all waits that were noted, including those of callers
-//! that have no row.
+//! whose row had to make room for another one.
 
 use crate::caller::{Caller, CallerKey};
 use crate::event::WaitedCall;
@@ -27,6 +27,8 @@ const MINUTE: Span = Span::from_secs(60);
 /// Moments of the last minute that are kept.
 const MOMENTS: usize = 8;
 const MOMENT: Span = Span::from_secs(8);
+/// Knobs that are turned again within this time leave one moment.
+const TURN: Span = Span::from_secs(1);
 /// Stores whose rates a moment has.
 const STORES: usize = 8;
 
@@ -78,6 +80,12 @@ impl Minute {
         self.longest_us = self.longest_us.max(us);
     }
 
+    fn add(&mut self, other: Minute) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.us = self.us.saturating_add(other.us);
+        self.longest_us = self.longest_us.max(other.longest_us);
+    }
+
     fn sums(self) -> Sums {
         Sums {
             calls: u64::from(self.calls),
@@ -87,29 +95,16 @@ impl Minute {
     }
 }
 
-/// The sums of a row: since the start, and of each of the last minutes.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    key: RowKey,
+/// Sums since the start, and of each of the last minutes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
     all: Sums,
     minutes: [Minute; MINUTES as usize],
     /// The minute that was last written to.
     minute: u64,
-    /// The other caller that had most of the dirty pages.
-    culprit: Option<CallerKey>,
 }
 
-impl Row {
-    fn new(key: RowKey) -> Row {
-        Row {
-            key,
-            all: Sums::default(),
-            minutes: [Minute::default(); MINUTES as usize],
-            minute: 0,
-            culprit: None,
-        }
-    }
-
+impl Past {
     fn turn_to(&mut self, minute: u64) {
         let passed = minute.saturating_sub(self.minute).min(MINUTES);
         for step in 1..=passed {
@@ -125,21 +120,45 @@ impl Row {
         self.minutes[(minute % MINUTES) as usize].note(us);
     }
 
+    fn add(&mut self, mut other: Past) {
+        self.turn_to(other.minute);
+        other.turn_to(self.minute);
+        self.all.add(other.all);
+        for (minute, other) in self.minutes.iter_mut().zip(other.minutes) {
+            minute.add(other);
+        }
+    }
+
     /// The sums of the last minutes of `window`, which is the last minute and their number. Without
     /// a window, the sums since the start.
     fn sums(&self, window: Option<(u64, u64)>) -> Sums {
         let Some((minute, minutes)) = window else {
             return self.all;
         };
-        let mut row = *self;
-        row.turn_to(minute);
+        let mut past = *self;
+        past.turn_to(minute);
         let mut sums = Sums::default();
         for back in 0..minutes.min(MINUTES).min(minute + 1) {
             let place = (minute - back) % MINUTES;
-            sums.add(row.minutes[place as usize].sums());
+            sums.add(past.minutes[place as usize].sums());
         }
         sums
     }
+
+    /// Orders rows by how soon they make room: the last minute first, then what was waited in it.
+    fn freshness(&self) -> (u64, u32) {
+        let last = self.minutes[(self.minute % MINUTES) as usize];
+        (self.minute, last.us)
+    }
+}
+
+/// The sums of one caller, store and cause.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    key: RowKey,
+    past: Past,
+    /// The other caller that had most of the dirty pages.
+    culprit: Option<CallerKey>,
 }
 
 /// The limits and the rates of stores at one moment.
@@ -172,10 +191,12 @@ struct Books {
     /// In the order of their keys.
     rows: Vec<Row>,
     most_rows: usize,
-    /// Waits of callers without a row, by cause, since the start.
-    others: [Sums; CAUSES],
+    /// The waits of rows that made room for others, by cause. They lie in the engine itself, as the
+    /// knobs do, so their bytes are not part of the ledger's room.
+    others: [Past; CAUSES],
     stalls: VecDeque<WaitedCall>,
     most_stalls: usize,
+    /// The one that was remembered or waited last is at the back.
     names: VecDeque<Caller>,
     moments: VecDeque<Moment>,
 }
@@ -234,7 +255,7 @@ impl Ledger {
             books: Mutex::new(Books {
                 rows: Vec::with_capacity(most_rows),
                 most_rows,
-                others: [Sums::default(); CAUSES],
+                others: [Past::default(); CAUSES],
                 stalls: VecDeque::with_capacity(most_stalls),
                 most_stalls,
                 names: VecDeque::with_capacity(most_rows),
@@ -261,7 +282,8 @@ impl Ledger {
         books.rows[at].culprit
     }
 
-    /// Remembers the name of `caller`. If there is no room, the oldest name is forgotten.
+    /// Remembers the name of `caller`. When there are too many, the one is forgotten
+    /// that was remembered or waited the longest time ago.
     pub(crate) fn remember(&self, caller: &Caller) {
         let mut books = lock(&self.books);
         if books.names.iter().any(|known| known.key() == caller.key()) {
@@ -298,14 +320,12 @@ impl Ledger {
                 cause,
             };
             let us = span.as_micros();
-            let Some(row) = books.row(key) else {
-                books.others[cause as usize].note(us);
-                continue;
-            };
-            row.note(us, minute);
+            let row = books.row(key);
+            row.past.note(us, minute);
             let heaviest = call.pause.and_then(|view| view.heaviest_other);
             row.culprit = heaviest.or(row.culprit);
         }
+        books.keep_name(call.caller);
         if call.took >= threshold {
             if books.stalls.len() == books.most_stalls {
                 books.stalls.pop_front();
@@ -321,16 +341,28 @@ impl Ledger {
         last.is_none_or(|last| now.since(last.at) >= MOMENT)
     }
 
-    /// Remembers `moment`.
+    /// Remembers `moment`, unless another caller has remembered one meanwhile.
     pub(crate) fn remember_moment(&self, moment: Moment) {
         let mut books = lock(&self.books);
-        let moments = &mut books.moments;
-        let is_old = |it: &Moment| moment.at.since(it.at) >= MINUTE;
-        // The latest moment that is a minute old stays.
-        while moments.len() == MOMENTS || moments.get(1).is_some_and(is_old) {
-            moments.pop_front();
+        let last = books.moments.back();
+        if last.is_none_or(|last| moment.at.since(last.at) >= MOMENT) {
+            books.push_moment(moment);
         }
-        moments.push_back(moment);
+    }
+
+    /// Remembers `moment`, at which knobs are turned. It replaces the last one if that is so young,
+    /// so that many turns do not push out what was before them; the only one stays, as it is from
+    /// before all turns.
+    pub(crate) fn remember_turn(&self, moment: Moment) {
+        let mut books = lock(&self.books);
+        let last = books.moments.back();
+        if last.is_some_and(|last| moment.at.since(last.at) < TURN) {
+            if books.moments.len() == 1 {
+                return;
+            }
+            books.moments.pop_back();
+        }
+        books.push_moment(moment);
     }
 
     /// The moment about a minute ago, or the first one. If the rate of a store was not known then,
@@ -345,21 +377,23 @@ impl Ledger {
         Some(past)
     }
 
-    /// The sums of every row, of the last `minutes` or since the start. Waits without a row are
-    /// known only since the start.
+    /// The sums of every row, of the last `minutes` or since the start, and of what has no row any
+    /// more.
     pub(crate) fn sums(&self, now: Instant, minutes: Option<u64>) -> Vec<(RowKey, Sums)> {
         let window = minutes.map(|minutes| (minute_of(now), minutes));
         let books = lock(&self.books);
-        let rows = books.rows.iter().map(|row| (row.key, row.sums(window)));
+        let rows = books
+            .rows
+            .iter()
+            .map(|row| (row.key, row.past.sums(window)));
         let others = Cause::ALL.iter().map(|&cause| {
             let key = RowKey {
                 caller: CallerKey::OTHERS,
                 bdi: None,
                 cause,
             };
-            (key, books.others[cause as usize])
+            (key, books.others[cause as usize].sums(window))
         });
-        let others = others.filter(|_| window.is_none());
         rows.chain(others)
             .filter(|(_, sums)| sums.calls > 0)
             .collect()
@@ -377,17 +411,55 @@ impl Ledger {
 }
 
 impl Books {
-    /// The row of `key`, if there is room for it.
-    fn row(&mut self, key: RowKey) -> Option<&mut Row> {
-        let found = self.rows.binary_search_by_key(&key, |row| row.key);
+    fn push_moment(&mut self, moment: Moment) {
+        let moments = &mut self.moments;
+        let is_old = |it: &Moment| moment.at.since(it.at) >= MINUTE;
+        // The last of those that are a minute old stays.
+        while moments.len() == MOMENTS || moments.get(1).is_some_and(is_old) {
+            moments.pop_front();
+        }
+        moments.push_back(moment);
+    }
+
+    /// The row of `key`. If it is new and there is no room for it, the row that was last written
+    /// to in the oldest minute makes room; of those that were written to in the same minute, the
+    /// one that waited least in it.
+    fn row(&mut self, key: RowKey) -> &mut Row {
+        let place = |rows: &[Row]| rows.binary_search_by_key(&key, |row| row.key);
+        let mut found = place(&self.rows);
+        if found.is_err() && self.rows.len() == self.most_rows {
+            self.fold_oldest();
+            found = place(&self.rows);
+        }
         if let Err(at) = found {
-            if self.rows.len() == self.most_rows {
-                return None;
-            }
-            self.rows.insert(at, Row::new(key));
+            let (past, culprit) = (Past::default(), None);
+            self.rows.insert(at, Row { key, past, culprit });
         }
         let (Ok(at) | Err(at)) = found;
-        self.rows.get_mut(at)
+        &mut self.rows[at]
+    }
+
+    /// Moves what one row says to the others.
+    fn fold_oldest(&mut self) {
+        let rows = self.rows.iter().enumerate();
+        let oldest = rows.min_by_key(|(_, row)| row.past.freshness());
+        if let Some((at, _)) = oldest {
+            let row = self.rows.remove(at);
+            self.others[row.key.cause as usize].add(row.past);
+        }
+    }
+
+    /// The name of `caller` is the last to be forgotten.
+    fn keep_name(&mut self, caller: CallerKey) {
+        let is_it = |known: &Caller| known.key() == caller;
+        if self.names.back().is_some_and(is_it) {
+            return;
+        }
+        if let Some(at) = self.names.iter().position(is_it)
+            && let Some(name) = self.names.remove(at)
+        {
+            self.names.push_back(name);
+        }
     }
 }
 

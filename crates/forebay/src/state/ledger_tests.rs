@@ -50,6 +50,54 @@ fn invariant_wl1_what_has_no_row_is_in_the_sum() {
 }
 
 #[test]
+fn invariant_wl1_a_full_ledger_goes_on_with_those_that_wait_now() {
+    let ledger = Ledger::with_room(ROOM);
+    let callers = 100 * ROOM.rows as u64;
+    for number in 0..callers {
+        note(&ledger, number as u32, 7, at_secs(number * 20));
+        assert_eq!(us_of(&ledger, at_secs(number * 20), None), 7 * (number + 1));
+    }
+    let now = at_secs((callers - 1) * 20);
+    let rows = ledger.sums(now, Some(2));
+    let newest = CallerKey::handle(callers as u32 - 1);
+    assert!(rows.iter().any(|(key, _)| key.caller == newest), "{rows:?}");
+}
+
+#[test]
+fn windows_show_what_made_room_for_others() {
+    let ledger = Ledger::with_room(ROOM);
+    let (first, second, third) = (at_secs(0), at_secs(60), at_secs(120));
+    note(&ledger, 0, 1 << 20, first);
+    for number in 1..=2 * ROOM.rows as u32 {
+        note(&ledger, number, 1, second);
+    }
+    note(&ledger, 0, 1 << 10, third);
+    let rows = ROOM.rows as u64;
+    assert_eq!(us_of(&ledger, third, Some(1)), 1 << 10);
+    assert_eq!(us_of(&ledger, third, Some(2)), (1 << 10) + 2 * rows);
+    assert_eq!(
+        us_of(&ledger, third, Some(3)),
+        (1 << 20) + (1 << 10) + 2 * rows
+    );
+    let sums = ledger.sums(third, Some(2));
+    let others = sums.last().expect("there are rows");
+    assert_eq!(others.0.caller, CallerKey::OTHERS);
+    assert_eq!(others.1.calls, rows + 1);
+}
+
+#[test]
+fn of_rows_of_one_minute_the_heavy_one_stays() {
+    let ledger = Ledger::with_room(ROOM);
+    note(&ledger, 1_000, 1 << 20, Instant::ZERO);
+    for number in 0..500 {
+        note(&ledger, number, 1, Instant::ZERO);
+    }
+    let rows = ledger.sums(Instant::ZERO, Some(1));
+    let heavy = CallerKey::handle(1_000);
+    assert!(rows.iter().any(|(key, _)| key.caller == heavy), "{rows:?}");
+}
+
+#[test]
 fn minutes_are_forgotten_and_the_whole_is_not() {
     let ledger = Ledger::with_room(ROOM);
     for minute in 0..30 {
@@ -99,6 +147,36 @@ fn a_minute_ago_is_the_last_moment_that_is_so_old() {
     assert_eq!((past.rate_of(Some(1_000)), past.rate_of(None)), (0, 0));
 }
 
+/// A moment `ms` after the start, with that for its limit.
+fn moment_at(ms: u64) -> Moment {
+    Moment {
+        at: Instant::ZERO + Span::from_millis(ms),
+        limit_pages: ms,
+        ..Moment::default()
+    }
+}
+
+#[test]
+fn callers_that_remember_the_same_moment_leave_one() {
+    let ledger = Ledger::with_room(ROOM);
+    ledger.remember_moment(moment_at(0));
+    for ms in 8_000..8_100 {
+        ledger.remember_moment(moment_at(ms));
+    }
+    let past = ledger.minute_ago().expect("there are moments");
+    assert_eq!(past.limit_pages, 0);
+}
+
+#[test]
+fn many_turns_of_knobs_leave_what_was_before_them() {
+    let ledger = Ledger::with_room(ROOM);
+    for ms in (0..20_000).step_by(100) {
+        ledger.remember_turn(moment_at(ms));
+    }
+    let past = ledger.minute_ago().expect("there are moments");
+    assert_eq!(past.limit_pages, 0);
+}
+
 #[test]
 fn names_are_remembered_for_as_many_as_there_are_rows() {
     let ledger = Ledger::with_room(ROOM);
@@ -114,6 +192,23 @@ fn names_are_remembered_for_as_many_as_there_are_rows() {
         "client 99 (a)"
     );
     assert_eq!(ledger.caller(callers[0].key()).to_string(), "client 0");
+}
+
+#[test]
+fn the_name_of_a_caller_that_still_waits_is_not_forgotten() {
+    let ledger = Ledger::with_room(ROOM);
+    let waits = Caller::named("backup");
+    ledger.remember(&waits);
+    for number in 0..100 {
+        ledger.remember(&Caller::connection(number, "a"));
+        let call = WaitedCall {
+            caller: waits.key(),
+            ..call(0, 1)
+        };
+        let spans = [(Cause::OwnRate, Span::from_millis(1))];
+        ledger.note(&call, spans.into_iter(), Span::MAX, Instant::ZERO);
+    }
+    assert_eq!(ledger.caller(waits.key()), waits);
 }
 
 #[test]

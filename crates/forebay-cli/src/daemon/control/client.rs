@@ -18,6 +18,8 @@ const LISTENER_PATIENCE: Span = Span::from_secs(60);
 const LISTENERS_LIMIT: usize = 4;
 /// Events that are turned into lines at once.
 const LINES_AT_ONCE: usize = 64;
+/// How often this happens before others have their turn.
+const ROUNDS_AT_ONCE: usize = 4;
 /// The longest part of a request that is read at once.
 const PIECE_BYTES: usize = 4 << 10;
 
@@ -38,6 +40,8 @@ pub(super) struct Client {
     stage: Stage,
     output: Vec<u8>,
     sent: usize,
+    /// Its turn ended before it had all the events that it could take.
+    has_more: bool,
     /// It is disconnected then if it has done nothing.
     deadline: Instant,
 }
@@ -51,6 +55,7 @@ impl Client {
             stage: Stage::Asking(Vec::new()),
             output: Vec::new(),
             sent: 0,
+            has_more: false,
             deadline: now + PATIENCE,
         })
     }
@@ -58,6 +63,16 @@ impl Client {
     /// Bytes that it has not read.
     pub(super) fn unread_bytes(&self) -> usize {
         self.output.len() - self.sent
+    }
+
+    /// Whether its answer waits until others have read theirs.
+    pub(super) fn waits_for_room(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_))
+    }
+
+    /// Whether its next turn has something for it though nothing wakes this thread.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// The events of its socket to wait for; none while others have to read first.
@@ -103,9 +118,11 @@ impl Client {
         }
     }
 
-    /// Sends new events to a listener. Returns whether it stays.
+    /// Sends new events to a listener, and only a part of them if they are many. Returns whether it
+    /// stays.
     fn send_events(&mut self, now: Instant, source: &Source) -> bool {
-        loop {
+        self.has_more = false;
+        for _ in 0..ROUNDS_AT_ONCE {
             if self.unread_bytes() == 0 {
                 self.output.clear();
                 self.sent = 0;
@@ -132,6 +149,8 @@ impl Client {
                 return true;
             }
         }
+        self.has_more = true;
+        true
     }
 
     /// Whether a client that only listens is still connected.
@@ -147,10 +166,15 @@ impl Client {
         let Stage::Asking(input) = &mut self.stage else {
             return true;
         };
+        let mut has_ended = false;
         let mut piece = [0; PIECE_BYTES];
         while input.len() <= REQUEST_LIMIT_BYTES {
             match self.stream.read(&mut piece) {
-                Ok(0) => return false,
+                // It may still read the answer to what has come.
+                Ok(0) => {
+                    has_ended = true;
+                    break;
+                }
                 Ok(count) => input.extend_from_slice(&piece[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -158,7 +182,7 @@ impl Client {
             }
         }
         match parse(input) {
-            Ok(None) => {}
+            Ok(None) => return !has_ended,
             Ok(Some(request)) => self.stage = Stage::Waiting(request),
             Err(unserved) => {
                 self.output = Answer::from(unserved).bytes();

@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Most clients at the same time. Further ones wait until one has finished or is disconnected.
 const CLIENTS_LIMIT: usize = 16;
-/// Another answer is made only while the clients have less than this still to read.
+/// Bytes of answers that wait for clients to read them.
 const UNREAD_LIMIT_BYTES: usize = 512 << 10;
 /// How often this thread looks for events while a client listens.
 const LOOK_EVERY: Span = Span::from_millis(100);
@@ -23,6 +23,7 @@ pub(super) fn answer_all(listener: &UnixListener, source: &Source) {
     let mut turns = Turns {
         clients: Vec::new(),
         accepts_from: Instant::ZERO,
+        unread_limit_bytes: UNREAD_LIMIT_BYTES,
     };
     loop {
         turns.wait(listener, source.rt.now());
@@ -36,6 +37,8 @@ struct Turns {
     clients: Vec<Client>,
     /// The next client is accepted from then on.
     accepts_from: Instant,
+    /// Another answer is made only while the clients have less than this still to read.
+    unread_limit_bytes: usize,
 }
 
 impl Turns {
@@ -53,14 +56,29 @@ impl Turns {
         if self.accepts(now) {
             fds.push(PollFd::new(listener, PollFlags::IN));
         }
+        let timeout = self.timeout(now).map(timespec);
+        // An interrupted wait is followed by a turn in which nothing is to be done.
+        let _ = poll(&mut fds, timeout.as_ref());
+    }
+
+    /// How long nothing may be done if no client moves; for ever if there is none.
+    fn timeout(&self, now: Instant) -> Option<Span> {
+        // Others may have made room in the last turn after such a client was looked at.
+        let has_room = self.unread_bytes() < self.unread_limit_bytes;
+        let goes_on = |it: &Client| it.has_more() || (has_room && it.waits_for_room());
+        if self.clients.iter().any(goes_on) {
+            return Some(Span::ZERO);
+        }
         let deadlines = self.clients.iter().filter_map(Client::deadline);
         let retry = Some(self.accepts_from).filter(|&from| from > now);
         let listens = self.clients.iter().any(Client::listens);
         let look = listens.then(|| now + LOOK_EVERY);
         let next = deadlines.chain(retry).chain(look).min();
-        let timeout = next.map(|deadline| timespec(deadline.since(now)));
-        // After an interrupted wait there is a turn with nothing to do.
-        let _ = poll(&mut fds, timeout.as_ref());
+        next.map(|deadline| deadline.since(now))
+    }
+
+    fn unread_bytes(&self) -> usize {
+        self.clients.iter().map(Client::unread_bytes).sum()
     }
 
     fn accept(&mut self, listener: &UnixListener, now: Instant) {
@@ -78,10 +96,11 @@ impl Turns {
     }
 
     fn go_round(&mut self, now: Instant, source: &Source) {
-        let mut unread_bytes: usize = self.clients.iter().map(Client::unread_bytes).sum();
+        let mut unread_bytes = self.unread_bytes();
+        let limit_bytes = self.unread_limit_bytes;
         self.clients.retain_mut(|client| {
             let before = client.unread_bytes();
-            let stays = client.turn(now, unread_bytes < UNREAD_LIMIT_BYTES, source);
+            let stays = client.turn(now, unread_bytes < limit_bytes, source);
             let after = if stays { client.unread_bytes() } else { 0 };
             unread_bytes = unread_bytes - before + after;
             stays
@@ -96,9 +115,17 @@ fn is_allowed(stream: &UnixStream) -> bool {
 
 fn timespec(span: Span) -> Timespec {
     // Rounded up, so that the deadline has passed at the end.
-    let ms = span.as_millis() + 1;
+    let ms = if span == Span::ZERO {
+        0
+    } else {
+        span.as_millis() + 1
+    };
     Timespec {
         tv_sec: (ms / 1_000) as i64,
         tv_nsec: (ms % 1_000 * 1_000_000) as i64,
     }
 }
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

@@ -129,7 +129,7 @@ impl Engine {
             } else {
                 // No further than a stream looks at first: a miss in a file that is mostly resident
                 // must not look at all of the file.
-                let looked = max_pages.min(self.knobs.readahead_pages());
+                let looked = max_pages.min(self.readahead_pages());
                 let before = page.saturating_sub(looked)..page;
                 before
                     .rev()
