@@ -289,11 +289,16 @@ mod tests {
         assert!(matches!(failed, Err(BenchError::Interrupted { .. })));
     }
 
+    /// A thread of another test that ends meanwhile takes its switches along, so that a single try
+    /// may count too few.
     #[test]
     fn a_thread_that_waits_gives_up_its_processor() {
-        let before = voluntary_switches().unwrap();
-        forebay_rt::thread::pause_current(Span::from_millis(1));
-        assert!(voluntary_switches().unwrap() > before);
+        let counts = |_| {
+            let before = voluntary_switches().unwrap();
+            forebay_rt::thread::pause_current(Span::from_millis(1));
+            voluntary_switches().unwrap() > before
+        };
+        assert!((0..100).any(counts));
     }
 
     #[test]
