@@ -47,7 +47,11 @@ fn a_failed_write_is_told_once_to_each_and_kept() {
     // The other one wrote nothing, and gets the error all the same.
     let told = second.sync_data().expect_err("it has not heard of it");
     assert_eq!(told.raw_os_error(), Some(5));
-    first.sync_all().expect("the device is well again");
+    // The flusher may have tried again while the device still failed: that is another failure, and
+    // is reported once as well.
+    if first.sync_all().is_err() {
+        first.sync_all().expect("the device is well again");
+    }
     assert_eq!(read(&bench.behind("file")), [7; 9000]);
     drop((first, second));
     bench.end();
