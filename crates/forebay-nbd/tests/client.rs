@@ -5,7 +5,7 @@ mod far;
 #[path = "../../forebay-store/tests/support/mod.rs"]
 mod support;
 
-use far::{Far, MIB};
+use far::{Far, LOSSY, MIB};
 use forebay::{Cache, Settings};
 use forebay_base::{PAGE_BYTES, Prng, Span};
 use forebay_nbd::client::{ClientSettings, NbdOpener, NbdStore};
@@ -58,15 +58,6 @@ fn over_all(check: impl Fn(&str, &Driver)) {
         "rate=400M",
     ];
     let plain = ["-f", "-U", "SOCK", "--no-sr", "memory", "8M"];
-    let lossy = [
-        "-f",
-        "-U",
-        "SOCK",
-        "--filter=cache",
-        "file",
-        "IMG",
-        "cache=writeback",
-    ];
     for (name, program, arguments) in [
         ("qemu-nbd", "qemu-nbd", &qemu[..]),
         ("qemu-nbd for several", "qemu-nbd", &shared),
@@ -75,7 +66,7 @@ fn over_all(check: impl Fn(&str, &Driver)) {
         ("nbdkit with delays", "nbdkit", &slow),
         ("nbdkit at a rate", "nbdkit", &paced),
         ("nbdkit without chunks", "nbdkit", &plain),
-        ("nbdkit with a cache", "nbdkit", &lossy),
+        ("nbdkit with a cache", "nbdkit", &LOSSY),
     ] {
         let Some(far) = Far::start(program, arguments, 8 * MIB) else {
             continue;
@@ -325,22 +316,13 @@ fn a_server_that_comes_back_as_another_one_is_refused_and_not_written_to() {
     let store = NbdStore::open(&far.address(), true, settings).expect("it can be used");
     let driver = Driver::new(store, 64);
     driver.write(OBJECT, 0, &[7; 4096]).expect("it is written");
-    let lossy = [
-        "-f",
-        "-U",
-        "SOCK",
-        "--filter=cache",
-        "file",
-        "IMG",
-        "cache=writeback",
-    ];
     let read_only = ["-f", "-U", "SOCK", "-r", "file", "IMG"];
     let flushless = ["-f", "-U", "SOCK", "sh", "FLUSHLESS"];
     for (arguments, length_bytes) in [
-        (&lossy[..], 4 * MIB),
+        (&LOSSY[..], 4 * MIB),
         (&read_only, 8 * MIB),
         (&flushless, 8 * MIB),
-        (&lossy, 16 * MIB),
+        (&LOSSY, 16 * MIB),
     ] {
         far.kill();
         far.make_image(length_bytes);
@@ -359,7 +341,7 @@ fn a_server_that_comes_back_as_another_one_is_refused_and_not_written_to() {
     }
     far.kill();
     far.make_image(8 * MIB);
-    far.change(&lossy);
+    far.change(&LOSSY);
     far.begin();
     // The back-off may be at its longest, which is longer than a request waits here.
     let mut tries = 0;

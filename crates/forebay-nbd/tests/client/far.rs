@@ -15,6 +15,17 @@ use tempfile::TempDir;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
+/// Arguments of an nbdkit that keeps writes in memory until they are flushed.
+pub(crate) const LOSSY: [&str; 7] = [
+    "-f",
+    "-U",
+    "SOCK",
+    "--filter=cache",
+    "file",
+    "IMG",
+    "cache=writeback",
+];
+
 /// A server that is killed when this is dropped. Before that it can be killed and started anew.
 pub(crate) struct Far {
     pub(crate) folder: TempDir,
@@ -55,16 +66,7 @@ impl Far {
     /// A server that keeps writes in memory until they are flushed, and forgets them when it is
     /// killed.
     pub(crate) fn lossy(length_bytes: u64) -> Option<Far> {
-        let arguments = [
-            "-f",
-            "-U",
-            "SOCK",
-            "--filter=cache",
-            "file",
-            "IMG",
-            "cache=writeback",
-        ];
-        Far::start("nbdkit", &arguments, length_bytes)
+        Far::start("nbdkit", &LOSSY, length_bytes)
     }
 
     pub(crate) fn make_image(&self, length_bytes: u64) {
