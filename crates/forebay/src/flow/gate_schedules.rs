@@ -2,9 +2,12 @@
 //! when nobody can go on: a caller that is not let through waits until kswapd has napped. Run by
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p forebay --lib schedules`.
 
+use crate::CallerKey;
 use crate::cache::Cache;
+use crate::event::CallKind;
 use crate::flow::alloc::Want;
 use crate::settings::{NodeSettings, Parts, Settings, Watermarks, ZoneSettings};
+use crate::state::waits::CallOf;
 use forebay_base::{Instant, PAGE_BYTES, Span};
 use forebay_rt::explored::{Clock, explore};
 use forebay_rt::{Rt, block_on, thread};
