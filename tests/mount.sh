@@ -2,9 +2,10 @@
 # `forebay mount` under clients that nobody here wrote: fio, dd, rsync, tar, git, SQLite,
 # PostgreSQL, fsx, stress-ng, dbench, and pjdfstest's several hundred cases of what POSIX asks of a file system.
 #
-# usage: tests/mount.sh FOREBAY
+# usage: tests/mount.sh FOREBAY [--share FOLDER | CHECK..]
 # FOREBAY is the program. A check whose client is missing is named and counted as ignored, and so
-# is every check where nothing can be mounted.
+# is every check where nothing can be mounted. Runs beside each other that share an empty folder divide
+# the checks between them: each check has its mark there, and whoever makes the mark runs it.
 set -uo pipefail
 unset CDPATH
 
@@ -15,6 +16,7 @@ unset CDPATH
 # shellcheck source=tests/mount_limits.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/mount_limits.bash"
 forebay=$(realpath -- "$1")
+if [ "${2-}" = --share ]; then shared=$(realpath -- "$3"); fi
 programs=$(realpath -- "$(dirname -- "${BASH_SOURCE[0]}")")/mapped
 helper=$(realpath -- "$programs/../../contrib/mount.fuse.forebay")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
@@ -60,8 +62,9 @@ prepare() {
   mkdir -p "$src" "$mnt"
 }
 
-# As check, if something can be mounted.
+# As check, if something can be mounted and no other run has taken it.
 check_mount() {
+  if [ -n "$marks" ] && ! mkdir -- "$marks/$1" 2>/dev/null; then return; fi
   if [ -n "$no_mount" ]; then
     ignore "$1" "$no_mount"
   else
@@ -667,6 +670,11 @@ fi
 as_root=
 if [ "$(id -u)" -ne 0 ]; then as_root=no-root; fi
 
+marks=
+if [ "${2-}" = --share ]; then
+  marks=$shared
+  set -- "$1"
+fi
 if [ "$#" -gt 1 ]; then
   # Only the named checks, to look for a fault.
   shift
