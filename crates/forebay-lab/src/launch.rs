@@ -27,10 +27,12 @@ pub fn launch(
         Platform::SimulatedWithBytes => true,
         Platform::Real(folder) => return on_real_files(machine, policy, folder, setting, body),
     };
+    let faulty = plan.scenario.as_ref().map(|it| it.faulty.as_slice());
+    let faulty = faulty.unwrap_or_default();
     let Booted {
         machine: runtime,
         world,
-    } = world::simulate(machine, policy, setting.seed, with_bytes)?;
+    } = world::simulate(machine, policy, setting.seed, with_bytes, faulty)?;
     // A scenario samples itself, as often as its text says.
     let monitored = plan.scenario.is_none();
     runtime.run(foreground(&world, monitored, body(world.clone())))?;

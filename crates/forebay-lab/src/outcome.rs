@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// One workload on one machine under one policy with one seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub struct Outcome {
     pub distributions: BTreeMap<String, Distribution>,
     /// Waits in reclaim, by who waited, why and how long.
     pub stalls: Vec<Stall>,
+    /// Callers that waited, and who or what is to blame, the longest wait first.
+    #[serde(default)]
+    pub waited: Vec<Waited>,
     /// Levels and rates over time.
     pub series: Series,
     /// What each device did.
@@ -101,6 +105,35 @@ pub struct Stall {
     pub delayed_us: u64,
     /// How many waits had this length.
     pub count: u64,
+}
+
+/// How long a caller waited for one store, and who or what is to blame.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waited {
+    /// A process's name, or that of a handle.
+    pub caller: String,
+    /// The store, if it waited for one.
+    pub store: Option<String>,
+    /// The sum of its waits.
+    pub waited_ms: f64,
+    /// What is blamed for most of it.
+    pub cause: String,
+    /// Whether no other cause is blamed for half as much.
+    pub is_clear: bool,
+    /// The other caller that is blamed, if one is.
+    pub culprit: Option<String>,
+}
+
+impl fmt::Display for Waited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (caller, ms) = (&self.caller, self.waited_ms);
+        let unclear = if self.is_clear { "" } else { "unclear: " };
+        write!(f, "{caller} waited {ms:.1} ms: {unclear}{}", self.cause)?;
+        match &self.culprit {
+            Some(culprit) => write!(f, ": {culprit}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Columns over one common time axis.

@@ -110,14 +110,14 @@ fn what_does_not_exist_is_answered_with_what_does() {
 #[test]
 fn what_a_machine_takes_of_this_computers_memory_is_what_the_engine_takes() {
     let ready = small(1).check().expect("it is a plan");
-    let booted = world::simulate(&ready.machine, ready.policy, 1, false).expect("it boots");
+    let booted = world::simulate(&ready.machine, ready.policy, 1, false, &[]).expect("it boots");
     let statistics = booted.world.cache().statistics();
     let told = ready.memory_bytes(&Platform::Simulated);
     // On a small machine the memory that does not grow with the pages is part of it.
     assert!(told <= statistics.memory_bytes, "{told}, {statistics:?}");
     let large = Plan::new("simple-wb", "amd4-4608m").expect("it ships");
     let ready = large.check().expect("it is a plan");
-    let booted = world::simulate(&ready.machine, ready.policy, 1, false).expect("it boots");
+    let booted = world::simulate(&ready.machine, ready.policy, 1, false, &[]).expect("it boots");
     let taken = booted.world.cache().statistics().memory_bytes;
     let told = ready.memory_bytes(&Platform::Simulated);
     assert!(

@@ -26,9 +26,9 @@ pub enum PauseLimit {
 }
 
 /// A decision to let a writer pause, with every input of the laws that made it:
-/// [`Event::BalanceDirtyPages`] can be recomputed with `forebay-law` alone. The exception is a
-/// pause whose limit is [`PauseLimit::Unmeasured`]: it ended when a write did, and says how long
-/// that took.
+/// [`Event::BalanceDirtyPages`] can be recomputed with `forebay-law` alone, as
+/// [`PauseRecord::recomputed`] does. The exception is a pause whose limit is
+/// [`PauseLimit::Unmeasured`]: it ended when a write did, and says how long that took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseRecord {
     /// Which limit.

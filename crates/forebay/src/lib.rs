@@ -41,6 +41,7 @@ mod layout;
 mod lists;
 mod marks;
 mod memory;
+mod recompute;
 mod shrinker;
 mod state;
 mod stores;

@@ -9,10 +9,6 @@ use forebay::settings::BackingSettings;
 use forebay::{Counter, Mark, Policy, Settings};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
-use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
-use forebay_law::pause::{PauseDecision, decide_pause, size_pause};
-use forebay_law::position::position;
-use forebay_law::rate::task_ratelimit;
 use forebay_rt::{Rt, Task, Virtual, VirtualSettings, WorkCosts};
 use forebay_store::{CountStore, IoKind, ObjectId, Rate, RateStore};
 use std::sync::Arc;
@@ -113,40 +109,6 @@ fn are_equal_within(percent: u64, counts: &[u64]) -> bool {
 
 fn difference(later: &[u64], earlier: &[u64]) -> Vec<u64> {
     later.iter().zip(earlier).map(|(a, b)| a - b).collect()
-}
-
-/// Recomputes a pause from its record with the laws alone.
-fn recomputed_pause_us(record: &PauseRecord) -> Option<u64> {
-    let place = position(&record.position);
-    assert_eq!(place.ratio, record.pos_ratio);
-    assert_eq!(place.setpoint, record.setpoint);
-    let task = task_ratelimit(record.dirty_ratelimit, place.ratio);
-    assert_eq!(task, record.task_ratelimit);
-    let inputs = &record.position;
-    let sizing = size_pause(
-        inputs.average_pages_per_s,
-        record.dirty_ratelimit,
-        inputs.store_dirty,
-        task,
-    );
-    assert_eq!(sizing, record.sizing);
-    if record.throttle == DirtyThrottle::Paced && task > 0 {
-        let paced = pace(&PaceInputs {
-            dirtied_pages: record.dirtied,
-            task_ratelimit: task,
-            paused_when_us: record.paused_when_us,
-            now_us: record.now_us,
-            max_pause_us: sizing.max_pause_ms * 1_000,
-        });
-        return Some(paced.sleep_us);
-    }
-    match decide_pause(record.clock, &sizing, task, record.now_us / 1_000).0 {
-        PauseDecision::Sleep { pause_ms, .. } if record.throttle == DirtyThrottle::Paced => {
-            Some((pause_ms * 1_000).min(LONGEST_US))
-        }
-        PauseDecision::Sleep { pause_ms, .. } => Some(pause_ms * 1_000),
-        PauseDecision::NoSleep => None,
-    }
 }
 
 #[test]
@@ -288,7 +250,7 @@ fn every_pause_can_be_computed_again_from_its_record() {
                 }
                 assert_eq!(at_ms, record.now_us / 1_000);
                 assert_eq!(record.throttle, throttle);
-                assert_eq!(recomputed_pause_us(&record), Some(record.pause_us));
+                assert_eq!(record.recomputed(), record);
             }
             writers.end().await;
         });

@@ -56,6 +56,7 @@ impl Expectation {
                 percentile,
                 bounds,
             } => latency(outcome, of, *percentile, bounds),
+            Term::Blames(blames) => blames.verdict(&outcome.waited),
         }
     }
 }

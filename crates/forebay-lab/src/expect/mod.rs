@@ -1,11 +1,13 @@
 //! What a scenario expects of a run, in the terms of control: settling, overshoot, bounds, shares.
 
+mod blames;
 mod judge;
 mod text;
 
 pub(crate) use judge::judge;
 pub(crate) use text::{ExpectationText, Names};
 
+use blames::Blames;
 use std::fmt;
 
 /// What the rates of a group's processes are called, one a process; `bytes_per_s` is their sum.
@@ -59,6 +61,8 @@ enum Term {
         percentile: f64,
         bounds: Bounds<f64>,
     },
+    /// Who or what is to blame for a process's waits.
+    Blames(Blames),
 }
 
 /// What a value lies between.
@@ -132,6 +136,7 @@ impl fmt::Display for Expectation {
                 percentile,
                 bounds,
             } => return write!(f, "percentile {percentile} of {of} is {bounds} ms"),
+            Term::Blames(blames) => return write!(f, "{blames}"),
         }
         write!(f, ", {} to {} s", self.window.from_s, self.window.until_s)
     }

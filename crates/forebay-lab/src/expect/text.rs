@@ -1,5 +1,6 @@
 //! Expectations in the form of a scenario's text.
 
+use super::blames::BlamesText;
 use super::{Bounds, Expectation, Level, Term, Window};
 use crate::probe::{STALL_CONTEXTS, STALL_REASONS, Suffix, family_of, suffix_of};
 use crate::scenario::{ScenarioError, Source};
@@ -18,6 +19,8 @@ pub(crate) struct Names {
     pub(crate) figures_of_groups: &'static [&'static str],
     pub(crate) groups: Vec<String>,
     pub(crate) distributions: Vec<String>,
+    /// The file systems.
+    pub(crate) stores: Vec<String>,
     pub(crate) length_s: f64,
 }
 
@@ -44,6 +47,7 @@ pub(crate) enum ExpectationText {
     Shares(SharesText),
     Figure(FigureText),
     Latency(LatencyText),
+    Blames(BlamesText),
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -190,6 +194,11 @@ impl Checker<'_> {
                 bounds: self.finite(it.at_least, it.at_most)?,
             },
             ExpectationText::Latency(it) => self.latency(it)?,
+            ExpectationText::Blames(it) => {
+                let (processes, stores) = (&self.names.groups, &self.names.stores);
+                let check = |what: &str, name: &str, known: &[String]| self.name(what, name, known);
+                Term::Blames(it.check((processes, stores), check)?)
+            }
         })
     }
 

@@ -1,7 +1,7 @@
 //! Whether a machine has room for a scenario: for its files where they lie, and for its memory.
 
 use super::Scenario;
-use super::script::{Action, FilePlace, Group, SharedFile};
+use super::script::{Action, FilePlace, Group, PinPlace, SharedFile};
 use crate::machine::{Machine, Storage};
 use crate::world::WorldError;
 use forebay_base::PAGE_BYTES;
@@ -133,9 +133,9 @@ impl Group {
             },
             Action::Pin {
                 length_bytes,
-                file_system,
+                place: PinPlace::Own { file_system },
             } => Some((file_system, *length_bytes)),
-            Action::Hog { .. } | Action::Map { .. } => None,
+            Action::Pin { .. } | Action::Hog { .. } | Action::Map { .. } => None,
         }
     }
 

@@ -2,18 +2,15 @@
 
 use super::capacity::{self, Unfit};
 use super::error::{ScenarioError, Source};
-use super::script::{Access, Action, Change, FilePlace, Group, Happening, SharedFile};
-use super::text::{
-    AccessText, EventText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText,
-};
+use super::places::span_of;
+use super::script::{Access, Action, FilePlace, Group, PinPlace, SharedFile};
+use super::text::{AccessText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText};
 use super::{Scenario, known};
-use crate::device::DeviceSettings;
 use crate::expect::Names;
-use crate::machine::{DeviceKind, Machine, explained};
+use crate::machine::{Machine, explained};
 use crate::workload::{MOST_BLOCK, MOST_PROCESSES};
 use forebay::Policy;
 use forebay_base::Span;
-use forebay_store::Rate;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
@@ -28,13 +25,13 @@ const MOST_ROWS: f64 = 100_000.0;
 const SEQUENTIAL_BLOCK: u64 = 64 << 10;
 const RANDOM_BLOCK: u64 = 4 << 10;
 
-type Checked<T> = Result<T, ScenarioError>;
+pub(super) type Checked<T> = Result<T, ScenarioError>;
 
 /// What names of the text stand for.
-struct Checker<'a> {
-    source: Source<'a>,
-    machine: Machine,
-    length_s: f64,
+pub(super) struct Checker<'a> {
+    pub(super) source: Source<'a>,
+    pub(super) machine: Machine,
+    pub(super) length_s: f64,
     files: Vec<SharedFile>,
 }
 
@@ -89,10 +86,6 @@ fn within(
     Err(source.wrong(given.span().start, problem))
 }
 
-fn span_of(seconds: f64) -> Span {
-    Span::from_nanos((seconds * 1e9).round() as u64)
-}
-
 impl Checker<'_> {
     fn scenario(&self, parsed: &ScenarioText) -> Checked<Scenario> {
         let warm_up = self.warm_up(parsed)?;
@@ -124,8 +117,14 @@ impl Checker<'_> {
             files: self.files.clone(),
             events: events.collect::<Checked<_>>()?,
             groups,
+            faulty: Vec::new(),
             expectations: Vec::new(),
         };
+        let struck = scenario
+            .events
+            .iter()
+            .filter_map(|event| event.what.struck());
+        scenario.faulty = struck.cloned().collect();
         let names = Names {
             columns: known::columns(&scenario),
             unit_of: known::unit_of,
@@ -133,6 +132,7 @@ impl Checker<'_> {
             figures_of_groups: &known::OF_A_GROUP,
             groups: scenario.groups.iter().map(|it| it.name.clone()).collect(),
             distributions: known::distributions(&scenario),
+            stores: self.file_system_names(),
             length_s: self.length_s,
         };
         for column in &parsed.sampled {
@@ -242,22 +242,6 @@ impl Checker<'_> {
         Err(self.source.wrong(given.span().start, problem))
     }
 
-    fn file_system(&self, start: usize, given: Option<&String>) -> Checked<String> {
-        let all = &self.machine.storage.file_systems;
-        let Some(name) = given else {
-            return Ok(all[0].name.clone());
-        };
-        if all.iter().any(|it| it.name == *name) {
-            return Ok(name.clone());
-        }
-        let known: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
-        let problem = format!(
-            "the machine has no file system '{name}'; it has: {}",
-            known.join(", ")
-        );
-        Err(self.source.wrong_field(start, "file_system", problem))
-    }
-
     fn file(&self, file: &Spanned<FileText>) -> Checked<SharedFile> {
         let (start, file) = (file.span().start, file.get_ref());
         if file.size.0 < RANDOM_BLOCK {
@@ -269,17 +253,6 @@ impl Checker<'_> {
             length_bytes: file.size.0,
             file_system: self.file_system(start, file.file_system.as_ref())?,
         })
-    }
-
-    fn time(&self, start: usize, field: &str, seconds: f64) -> Checked<Span> {
-        if (0.0..=self.length_s).contains(&seconds) {
-            return Ok(span_of(seconds));
-        }
-        let problem = format!(
-            "{field} is {seconds}; 0 to the length of {} s is allowed",
-            self.length_s
-        );
-        Err(self.source.wrong_field(start, field, problem))
     }
 
     fn group(&self, process: &Spanned<ProcessText>) -> Checked<Group> {
@@ -372,6 +345,10 @@ impl Checker<'_> {
         if text.rate.is_some_and(|rate| rate.0 == 0) {
             return Err(refuse(name, "rate is at least 1 byte a second"));
         }
+        if text.sync_every.is_some_and(|size| size.0 == 0 || !writes) {
+            let problem = "sync_every is for one that writes, and at least 1 byte";
+            return Err(refuse(name, problem));
+        }
         let place = if let Some(file) = &process.file {
             if text.size.is_some() || process.file_system.is_some() {
                 return Err(refuse(
@@ -379,15 +356,7 @@ impl Checker<'_> {
                     "a file of [[files]] has its own size and file_system",
                 ));
             }
-            let found = self.files.iter().position(|it| it.name == *file);
-            let known: Vec<&str> = self.files.iter().map(|it| it.name.as_str()).collect();
-            let known = known.join(", ");
-            FilePlace::Shared(found.ok_or_else(|| {
-                refuse(
-                    "file",
-                    &format!("there is no file '{file}'; there are: {known}"),
-                )
-            })?)
+            FilePlace::Shared(self.shared_file(start, process, file)?)
         } else {
             FilePlace::Own {
                 file_system: self.file_system(start, process.file_system.as_ref())?,
@@ -411,8 +380,40 @@ impl Checker<'_> {
                 block_bytes,
                 rate: text.rate.map(|rate| rate.0),
                 place,
+                sync_every_bytes: text.sync_every.map(|size| size.0),
+                goes_on: text.goes_on,
             }),
         }
+    }
+
+    /// The number of the file of [[files]] that `process` uses.
+    fn shared_file(&self, start: usize, process: &ProcessText, file: &str) -> Checked<usize> {
+        let found = self.files.iter().position(|it| it.name == *file);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self.files.iter().map(|it| it.name.as_str()).collect();
+            let (name, known) = (&process.name, known.join(", "));
+            let problem =
+                format!("process '{name}': there is no file '{file}'; there are: {known}");
+            self.source.wrong_field(start, "file", problem)
+        })
+    }
+
+    /// Whose pages a process that pins holds.
+    fn pinned(&self, start: usize, process: &ProcessText, length_bytes: u64) -> Checked<PinPlace> {
+        let Some(file) = &process.file else {
+            let file_system = self.file_system(start, process.file_system.as_ref())?;
+            return Ok(PinPlace::Own { file_system });
+        };
+        let number = self.shared_file(start, process, file)?;
+        let most = self.files[number].length_bytes;
+        if length_bytes <= most {
+            return Ok(PinPlace::Shared(number));
+        }
+        let problem = format!(
+            "process '{}': size is {length_bytes} bytes; file '{file}' has {most}",
+            process.name
+        );
+        Err(self.source.wrong_field(start, "pins", problem))
     }
 
     fn memory(
@@ -426,7 +427,7 @@ impl Checker<'_> {
             let problem = format!("process '{}': {problem}", process.name);
             self.source.wrong_field(start, field, problem)
         };
-        if process.file.is_some() {
+        if process.file.is_some() && name != "pins" {
             return Err(refuse("file", format!("one that {name} has no file")));
         }
         if text.every_ms != 0 && name != "maps" {
@@ -441,78 +442,12 @@ impl Checker<'_> {
             "hogs" => Action::Hog { length_bytes },
             "pins" => Action::Pin {
                 length_bytes,
-                file_system: self.file_system(start, process.file_system.as_ref())?,
+                place: self.pinned(start, process, length_bytes)?,
             },
             _ => Action::Map {
                 length_bytes,
                 every: Span::from_millis(text.every_ms.max(1)),
             },
-        })
-    }
-
-    fn event(&self, event: &Spanned<EventText>, groups: &[Group]) -> Checked<Happening> {
-        let (start, event) = (event.span().start, event.get_ref());
-        let at = self.time(start, "at_s", event.at_s)?;
-        let what = match (&event.kill, &event.rate, &event.pace) {
-            (Some(name), None, None) => {
-                let found = groups.iter().position(|group| group.name == *name);
-                let known: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-                let known = known.join(", ");
-                let problem = format!("there is no process '{name}'; there are: {known}");
-                Change::Kill(found.ok_or_else(|| self.source.wrong_field(start, "kill", problem))?)
-            }
-            (None, Some(change), None) => self.rate(start, change)?,
-            (None, None, Some(change)) => {
-                self.device(start, "pace", &change.device)?;
-                if change.percent > 1_000 {
-                    let problem = format!("percent is {}; 0 to 1000 are allowed", change.percent);
-                    return Err(self.source.wrong_field(start, "pace", problem));
-                }
-                Change::Pace {
-                    device: change.device.clone(),
-                    thousandths: change.percent * 10,
-                }
-            }
-            _ => {
-                let problem = "an event is one of kill, rate and pace";
-                return Err(self.source.wrong_field(start, "at_s", problem));
-            }
-        };
-        Ok(Happening { at, what })
-    }
-
-    fn device(&self, start: usize, field: &str, name: &str) -> Checked<&DeviceKind> {
-        let devices = &self.machine.storage.devices;
-        let found = devices.iter().find(|device| device.name == name);
-        found.map(|device| &device.kind).ok_or_else(|| {
-            let known: Vec<&str> = devices.iter().map(|it| it.name.as_str()).collect();
-            let known = known.join(", ");
-            let problem = format!("there is no device '{name}'; there are: {known}");
-            self.source.wrong_field(start, field, problem)
-        })
-    }
-
-    fn rate(&self, start: usize, change: &super::text::RateText) -> Checked<Change> {
-        let kind = self.device(start, "rate", &change.device)?;
-        let refuse = |problem: String| self.source.wrong_field(start, "rate", problem);
-        let DeviceKind::Local(DeviceSettings::Rated(rated)) = kind else {
-            let name = &change.device;
-            return Err(refuse(format!(
-                "device '{name}' is not rated; pace slows a device of any kind"
-            )));
-        };
-        let rate = Rate {
-            bytes_per_s: change.bytes_per_s.unwrap_or(rated.bytes_per_s),
-            operations_per_s: change.operations_per_s.unwrap_or(rated.operations_per_s),
-            burst_bytes: rated.burst_bytes,
-        };
-        if rate.bytes_per_s == 0 || rate.operations_per_s == 0 {
-            let problem = "a rate is at least 1; pace with 0 percent stops a device";
-            return Err(refuse(problem.into()));
-        }
-        Ok(Change::Rate {
-            device: change.device.clone(),
-            rate,
         })
     }
 }

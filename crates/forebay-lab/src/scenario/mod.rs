@@ -5,7 +5,9 @@
 mod capacity;
 mod check;
 mod error;
+mod happening;
 mod known;
+mod places;
 mod play;
 mod process;
 mod progress;
@@ -54,6 +56,8 @@ pub struct Scenario {
     files: Vec<SharedFile>,
     groups: Vec<Group>,
     events: Vec<Happening>,
+    /// The file systems in which requests go wrong at some time.
+    pub(crate) faulty: Vec<String>,
     pub(crate) expectations: Vec<Expectation>,
 }
 

@@ -5,10 +5,10 @@ use super::known::latency_of;
 use super::process::{Actor, note_latency};
 use super::progress::Progress;
 use super::sampling::Sampling;
-use super::script::{Action, Change, FilePlace};
+use super::script::{Action, Change, FilePlace, PinPlace};
 use crate::expect::RATE_OF_EACH;
 use crate::probe::mean_and_deviation;
-use crate::world::{ProcessHandle, World, WorldError, WorldFile};
+use crate::world::{Process, ProcessHandle, World, WorldError, WorldFile};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
 use forebay_rt::{Elapsed, Task};
@@ -170,9 +170,14 @@ impl Stage {
                     FilePlace::Shared(file) => Some(&self.files[file]),
                     FilePlace::Own { .. } => None,
                 },
+                Action::Pin {
+                    place: PinPlace::Shared(file),
+                    ..
+                } => Some(&self.files[*file]),
                 _ => None,
             };
-            let body = |process| {
+            let body = |process: Process| {
+                let process = process.called(&name);
                 let file = shared.map(|file| file.for_process(&process));
                 let actor = Actor {
                     process,
@@ -252,6 +257,13 @@ impl Stage {
                 device,
                 thousandths,
             } => self.world.set_device_pace(device, *thousandths)?,
+            Change::Fault { file_system, fault } => {
+                self.world.set_fault(file_system, Some(fault.clone()))?;
+            }
+            Change::Mend { file_system } => self.world.set_fault(file_system, None)?,
+            Change::Tune(changes) => {
+                self.world.cache().retune(changes)?;
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::known::latency_of;
 use super::progress::Progress;
-use super::script::{Access, Action, FilePlace};
+use super::script::{Access, Action, FilePlace, PinPlace};
 use crate::world::{Process, World, WorldError, WorldFile};
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, PAGE_BYTES, Span};
@@ -13,6 +13,9 @@ const MOST_ARREARS: Span = Span::from_secs(1);
 
 /// Pages of a hog that are touched at a time.
 const HOG_PAGES: u64 = 256;
+
+/// A process that goes on after a call that failed does so after this time.
+const REST_AFTER_FAILURE: Span = Span::from_millis(100);
 
 /// A hog that has all its memory touches it again after this time.
 const HOG_REST: Span = Span::from_millis(10);
@@ -58,8 +61,8 @@ impl Actor {
             Action::Hog { length_bytes } => self.hog(length_bytes).await,
             Action::Pin {
                 length_bytes,
-                file_system,
-            } => self.pin(length_bytes, &file_system).await,
+                place,
+            } => self.pin(length_bytes, &place, shared).await,
             Action::Map {
                 length_bytes,
                 every,
@@ -100,6 +103,10 @@ impl Actor {
         }
     }
 
+    fn without_file(&self) -> WorldError {
+        WorldError::Impossible(format!("process '{}' was given no file", self.name))
+    }
+
     async fn access(
         &self,
         access: &Access,
@@ -116,25 +123,47 @@ impl Actor {
                 let is_old = access.at_random || !access.writes;
                 self.own_file(file_system, own_length, is_old).await?
             }
-            (None, FilePlace::Shared(_)) => {
-                let problem = format!("process '{}' was given no file", self.name);
-                return Err(WorldError::Impossible(problem));
-            }
+            (None, FilePlace::Shared(_)) => return Err(self.without_file()),
         };
         let length_bytes = own_length.or((!file.handle().is_empty()).then(|| file.handle().len()));
         let mut steps = Steps::new(self, access, length_bytes);
         let mut pace = Pace::new(self.process.now(), access.rate);
+        let mut unsynced_bytes = 0;
         loop {
             pace.wait(&self.process, access.block_bytes).await;
             let at = steps.next();
             self.begin();
-            if access.writes {
-                file.write(at, access.block_bytes).await?;
+            let done = if access.writes {
+                file.write(at, access.block_bytes).await
             } else {
-                file.read(at, access.block_bytes).await?;
+                file.read(at, access.block_bytes).await.map(|_| ())
+            };
+            if self.is_done(access, done).await? {
+                self.note(latency, access.block_bytes);
+                unsynced_bytes += access.block_bytes;
             }
-            self.note(latency, access.block_bytes);
+            if access
+                .sync_every_bytes
+                .is_some_and(|every| unsynced_bytes >= every)
+            {
+                let synced = file.sync().await;
+                self.is_done(access, synced).await?;
+                unsynced_bytes = 0;
+            }
         }
+    }
+
+    /// Whether a call was done. One that failed ends the process, unless it goes on after a rest.
+    async fn is_done(
+        &self,
+        access: &Access,
+        done: Result<(), WorldError>,
+    ) -> Result<bool, WorldError> {
+        if done.is_ok() || !access.goes_on {
+            return done.map(|()| true);
+        }
+        self.process.sleep(REST_AFTER_FAILURE).await;
+        Ok(false)
     }
 
     /// Touches all of its memory, again and again.
@@ -154,8 +183,19 @@ impl Actor {
     }
 
     /// Holds pages until it is killed.
-    async fn pin(&self, length_bytes: u64, file_system: &str) -> Result<(), WorldError> {
-        let file = self.own_file(file_system, Some(length_bytes), true).await?;
+    async fn pin(
+        &self,
+        length_bytes: u64,
+        place: &PinPlace,
+        shared: Option<WorldFile>,
+    ) -> Result<(), WorldError> {
+        let file = match (place, shared) {
+            (_, Some(file)) => file,
+            (PinPlace::Own { file_system }, None) => {
+                self.own_file(file_system, Some(length_bytes), true).await?
+            }
+            (PinPlace::Shared(_), None) => return Err(self.without_file()),
+        };
         let mut held = Vec::new();
         for page in 0..pages_for(length_bytes) {
             held.push(file.handle().page(page).await?);

@@ -1,7 +1,8 @@
 //! What a scenario does, once its text was checked.
 
+use forebay::Changes;
 use forebay_base::Span;
-use forebay_store::Rate;
+use forebay_store::{Fault, Rate};
 
 /// A file that several processes use.
 #[derive(Clone, Debug)]
@@ -31,10 +32,7 @@ pub(super) enum Action {
     /// Keeps this much anonymous memory in use.
     Hog { length_bytes: u64 },
     /// Holds this many bytes of a file's pages.
-    Pin {
-        length_bytes: u64,
-        file_system: String,
-    },
+    Pin { length_bytes: u64, place: PinPlace },
     /// Maps anonymous memory, touches it all, gives it up, and notes how long it took.
     Map { length_bytes: u64, every: Span },
 }
@@ -48,6 +46,10 @@ pub(super) struct Access {
     /// Bytes a second; as fast as it goes without it.
     pub(super) rate: Option<u64>,
     pub(super) place: FilePlace,
+    /// A sync follows whenever this many bytes were written.
+    pub(super) sync_every_bytes: Option<u64>,
+    /// Whether it goes on after a call that fails.
+    pub(super) goes_on: bool,
 }
 
 /// Which file.
@@ -60,6 +62,15 @@ pub(super) enum FilePlace {
         file_system: String,
         length_bytes: Option<u64>,
     },
+}
+
+/// Whose pages are held.
+#[derive(Clone, Debug)]
+pub(super) enum PinPlace {
+    /// Those of the shared file of that number.
+    Shared(usize),
+    /// Those of a file of its own.
+    Own { file_system: String },
 }
 
 /// Something that happens at one time.
@@ -78,4 +89,20 @@ pub(super) enum Change {
     Rate { device: String, rate: Rate },
     /// A device runs at this many thousandths of its speed.
     Pace { device: String, thousandths: u32 },
+    /// Requests to a file system go wrong.
+    Fault { file_system: String, fault: Fault },
+    /// They do no longer.
+    Mend { file_system: String },
+    /// Knobs of the engine are turned.
+    Tune(Changes),
+}
+
+impl Change {
+    /// The file system whose requests it strikes, or lets alone again.
+    pub(super) fn struck(&self) -> Option<&String> {
+        match self {
+            Change::Fault { file_system, .. } | Change::Mend { file_system } => Some(file_system),
+            _ => None,
+        }
+    }
 }

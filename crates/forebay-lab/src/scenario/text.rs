@@ -107,6 +107,10 @@ pub(super) struct AccessText {
     /// Bytes a second.
     pub(super) rate: Option<Size>,
     pub(super) size: Option<Size>,
+    /// Bytes after which it syncs.
+    pub(super) sync_every: Option<Size>,
+    #[serde(default)]
+    pub(super) goes_on: bool,
 }
 
 /// How memory is used.
@@ -125,6 +129,9 @@ pub(super) struct EventText {
     pub(super) kill: Option<String>,
     pub(super) rate: Option<RateText>,
     pub(super) pace: Option<PaceText>,
+    pub(super) fault: Option<FaultText>,
+    pub(super) mend: Option<String>,
+    pub(super) tune: Option<TuneText>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -140,4 +147,42 @@ pub(super) struct RateText {
 pub(super) struct PaceText {
     pub(super) device: String,
     pub(super) percent: u32,
+}
+
+/// What goes wrong in a file system.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FaultText {
+    pub(super) file_system: String,
+    pub(super) of: RequestsText,
+    pub(super) delay_ms: Option<u64>,
+    pub(super) answer: Option<AnswerText>,
+}
+
+/// The requests that go wrong.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RequestsText {
+    Reads,
+    Writes,
+    Commits,
+}
+
+/// What is answered to them.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AnswerText {
+    Error,
+    Nothing,
+}
+
+/// Knobs that are turned.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TuneText {
+    pub(super) memory: Option<Size>,
+    pub(super) dirty_bytes: Option<Size>,
+    pub(super) background_bytes: Option<Size>,
+    pub(super) dirty_ratio: Option<u64>,
+    pub(super) background_ratio: Option<u64>,
 }

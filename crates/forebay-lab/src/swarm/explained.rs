@@ -2,15 +2,11 @@
 //! the counters, and every recorded pause follows from its inputs.
 
 use super::verdict::{Oracle, Verdict};
-use forebay::event::{PauseLimit, PauseRecord, WaitedCall};
-use forebay::policy::DirtyThrottle;
+use forebay::event::{PauseRecord, WaitedCall};
 use forebay::why::Cause;
 use forebay::{Cache, Counter, Statistics};
 use forebay_base::Span;
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
-use forebay_law::pace::{LONGEST_US, PaceInputs, pace};
-use forebay_law::pause::{PauseDecision, decide_pause, size_pause};
-use forebay_law::rate::task_ratelimit;
 
 /// A call may take this much longer than the waits that it reports: each wait is rounded down to
 /// whole microseconds, and between two waits a call gives way to others.
@@ -88,48 +84,11 @@ pub(super) fn judge_ledger(verdict: &Verdict, cache: &Cache, statistics: &Statis
     }
 }
 
-/// Recomputes a pause from its record with the laws alone. None for a pause that ended with a
-/// write.
-fn recomputed_us(record: &PauseRecord) -> Option<u64> {
-    if record.limit == PauseLimit::Unmeasured {
-        return None;
-    }
-    let task = task_ratelimit(record.dirty_ratelimit, record.pos_ratio);
-    let inputs = &record.position;
-    let sizing = size_pause(
-        inputs.average_pages_per_s,
-        record.dirty_ratelimit,
-        inputs.store_dirty,
-        task,
-    );
-    let is_paced = record.throttle == DirtyThrottle::Paced;
-    if is_paced && task > 0 {
-        let paced = pace(&PaceInputs {
-            dirtied_pages: record.dirtied,
-            task_ratelimit: task,
-            paused_when_us: record.paused_when_us,
-            now_us: record.now_us,
-            max_pause_us: sizing.max_pause_ms * 1_000,
-        });
-        return Some(paced.sleep_us);
-    }
-    let longest_us = if is_paced { LONGEST_US } else { u64::MAX };
-    match decide_pause(record.clock, &sizing, task, record.now_us / 1_000).0 {
-        PauseDecision::Sleep { pause_ms, .. } => Some((pause_ms * 1_000).min(longest_us)),
-        PauseDecision::NoSleep => Some(0),
-    }
-}
-
 /// Judges that a recorded pause is the one that its inputs give.
 pub(super) fn judge_pause(record: &PauseRecord, verdict: &Verdict) {
-    let Some(again_us) = recomputed_us(record) else {
-        return;
-    };
-    if again_us != record.pause_us {
-        let what = format!(
-            "a pause of {} us is recorded, but its inputs give {again_us} us ({record:?})",
-            record.pause_us
-        );
+    let again = record.recomputed();
+    if again != *record {
+        let what = format!("{record:?} is recorded, but its inputs give {again:?}");
         verdict.broken(Oracle::Waits, what);
     }
 }

@@ -59,7 +59,7 @@ impl Process {
             other => other.into(),
         })?;
         Ok(Mapping {
-            memory: memory.on_node(self.node()),
+            memory: self.own(&memory),
             process: self.clone(),
             pages: pages_for(length_bytes),
             touched_pages: 0,

@@ -16,7 +16,7 @@ use forebay_base::Span;
 use forebay_base::sync::Mutex;
 use forebay_rt::wait::Gate;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
-use forebay_store::{ObjectId, Store};
+use forebay_store::{FaultStore, ObjectId, Store};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub struct Booted {
     pub world: World,
 }
 
-/// Switches `machine` on.
+/// Switches `machine` on. Requests to the file systems that `faulty` names can go wrong.
 ///
 /// # Errors
 /// [`RunError`] if the engine or a device refuses its settings.
@@ -86,6 +86,7 @@ pub(crate) fn simulate(
     policy: Policy,
     seed: u64,
     with_bytes: bool,
+    faulty: &[String],
 ) -> Result<Booted, RunError> {
     let runtime = Virtual::new(VirtualSettings {
         seed,
@@ -106,11 +107,12 @@ pub(crate) fn simulate(
     };
     let cache = Cache::with_parts(settings(machine, policy, memory), parts)?;
     let devices = build_devices(machine, &rt)?;
-    let file_systems = attach_file_systems(machine, &rt, &cache, &devices)?;
+    let (file_systems, faults) = attach_file_systems(machine, &rt, (&cache, &devices), faulty)?;
     attach_swap(machine, &cache, &devices)?;
     let hardware = Hardware {
         file_systems,
         devices,
+        faults,
     };
     let world = assemble(machine, policy, (rt, cache, watcher), hardware);
     Ok(Booted {
@@ -123,6 +125,13 @@ pub(crate) fn simulate(
 struct Hardware {
     file_systems: Vec<FileSystem>,
     devices: Vec<NamedDevice>,
+    faults: Vec<NamedFaults>,
+}
+
+/// A file system whose requests can go wrong.
+pub(super) struct NamedFaults {
+    pub(super) file_system: String,
+    pub(super) store: Arc<FaultStore>,
 }
 
 fn assemble(
@@ -138,6 +147,7 @@ fn assemble(
             machine: machine.clone(),
             file_systems: hardware.file_systems,
             devices: hardware.devices,
+            faults: hardware.faults,
             measures: Measures::default(),
             watcher,
             window: Mutex::default(),
@@ -188,6 +198,7 @@ pub(crate) fn on_folder(
     let hardware = Hardware {
         file_systems,
         devices: Vec::new(),
+        faults: Vec::new(),
     };
     let world = assemble(machine, policy, (rt, cache, watcher), hardware);
     Ok((world, scratch))
@@ -267,14 +278,22 @@ fn mount(rt: &Rt, plan: &FileSystemPlan, device: &BootedDevice, swap_bytes: u64)
 fn attach_file_systems(
     machine: &Machine,
     rt: &Rt,
-    cache: &Cache,
-    devices: &[NamedDevice],
-) -> Result<Vec<FileSystem>, RunError> {
-    let mut file_systems = Vec::new();
+    (cache, devices): (&Cache, &[NamedDevice]),
+    faulty: &[String],
+) -> Result<(Vec<FileSystem>, Vec<NamedFaults>), RunError> {
+    let (mut file_systems, mut faults) = (Vec::new(), Vec::new());
     for plan in &machine.storage.file_systems {
         let device = &devices[plan.device].kind;
         let swap_bytes = machine.storage.swap_bytes_of(plan.device);
-        let (store, volume, reclaim_writes) = mount(rt, plan, device, swap_bytes);
+        let (mut store, volume, reclaim_writes) = mount(rt, plan, device, swap_bytes);
+        if faulty.contains(&plan.name) {
+            let may_fail = Arc::new(FaultStore::new(rt.clone(), store));
+            faults.push(NamedFaults {
+                file_system: plan.name.clone(),
+                store: may_fail.clone(),
+            });
+            store = may_fail;
+        }
         let backing = BackingSettings {
             reclaim_writes,
             queue_requests: device.queue_requests(),
@@ -287,7 +306,7 @@ fn attach_file_systems(
             volume,
         });
     }
-    Ok(file_systems)
+    Ok((file_systems, faults))
 }
 
 fn attach_swap(machine: &Machine, cache: &Cache, devices: &[NamedDevice]) -> Result<(), RunError> {

@@ -100,7 +100,7 @@ impl Process {
         let cache = self.world().cache();
         let file = cache.open(&file_system.attached, object, length_bytes)?;
         Ok(WorldFile {
-            file: file.on_node(self.node()),
+            file: self.own(&file),
             process: self.clone(),
             object,
             volume,
@@ -146,7 +146,7 @@ impl WorldFile {
     pub fn for_process(&self, process: &Process) -> WorldFile {
         WorldFile {
             process: process.clone(),
-            file: self.file.on_node(process.node()),
+            file: process.own(&self.file),
             object: self.object,
             volume: self.volume.clone(),
             end_bytes: self.end_bytes,

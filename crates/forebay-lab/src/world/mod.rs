@@ -31,7 +31,7 @@ use forebay_base::sync::Mutex;
 use forebay_base::{Instant, Prng};
 use forebay_rt::Rt;
 use forebay_rt::wait::Gate;
-use forebay_store::Rate;
+use forebay_store::{Fault, Rate};
 use std::sync::{Arc, Weak};
 use volume::Volume;
 
@@ -47,6 +47,7 @@ struct Inner {
     machine: Machine,
     file_systems: Vec<FileSystem>,
     devices: Vec<boot::NamedDevice>,
+    faults: Vec<boot::NamedFaults>,
     measures: Measures,
     watcher: Arc<Watcher>,
     window: Mutex<window::Window>,
@@ -218,6 +219,26 @@ impl World {
         }
         let problem = format!("device '{name}' is not rated: its rate cannot change");
         Err(WorldError::Impossible(problem))
+    }
+
+    /// From now on `fault` strikes requests to the file system called `name`. Without a fault no
+    /// request goes wrong any more, and those that were held are passed on.
+    ///
+    /// # Errors
+    /// [`WorldError::Impossible`] if requests to that file system cannot go wrong.
+    pub(crate) fn set_fault(&self, name: &str, fault: Option<Fault>) -> Result<(), WorldError> {
+        let found = self.inner.faults.iter().find(|it| it.file_system == name);
+        let found = found.ok_or_else(|| {
+            let problem = format!("requests to file system '{name}' cannot go wrong");
+            WorldError::Impossible(problem)
+        })?;
+        if let Some(fault) = fault {
+            found.store.inject(fault);
+        } else {
+            found.store.clear();
+            found.store.release();
+        }
+        Ok(())
     }
 
     fn device(&self, name: &str) -> Result<&boot::BootedDevice, WorldError> {

@@ -1,6 +1,7 @@
 //! Processes: they run until they return or are killed, and can be waited for.
 
 use super::{World, WorldError};
+use forebay::{Caller, File};
 use forebay_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use forebay_base::sync::{Mutex, lock};
 use forebay_base::{Instant, Span};
@@ -26,6 +27,8 @@ pub struct Process {
     world: World,
     life: Arc<Life>,
     node: usize,
+    /// The caller of its handles; without one each handle is a caller of its own.
+    caller: Option<Caller>,
 }
 
 pub(super) struct Life {
@@ -101,6 +104,7 @@ impl World {
             world: self.clone(),
             life: life.clone(),
             node,
+            caller: None,
         };
         let living = live(self.rt().clone(), life.clone(), body(process));
         ProcessHandle {
@@ -169,6 +173,24 @@ impl Process {
     /// Where it runs.
     pub fn world(&self) -> &World {
         &self.world
+    }
+
+    /// The same process, whose files and memory belong to the caller `name` from now on.
+    #[must_use]
+    pub fn called(self, name: &str) -> Process {
+        Process {
+            caller: Some(Caller::named(name)),
+            ..self
+        }
+    }
+
+    /// `file` as a handle of this process.
+    pub(super) fn own(&self, file: &File) -> File {
+        let file = file.on_node(self.node);
+        match &self.caller {
+            Some(caller) => file.for_caller(caller),
+            None => file,
+        }
     }
 
     /// The node from which its frames come.

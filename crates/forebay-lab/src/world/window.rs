@@ -2,6 +2,7 @@
 
 use super::World;
 use crate::device::Statistics as DeviceStatistics;
+use crate::outcome::Waited;
 use crate::outcome::{DeviceRecord, Outcome, SimulationCost};
 use crate::probe::{Gathered, INTERVAL, Sampler, derive};
 use forebay::{Counter, Statistics};
@@ -24,6 +25,8 @@ pub(crate) struct Snapshot {
 pub(super) struct Window {
     opened: Option<Snapshot>,
     closed: Option<Snapshot>,
+    /// Who had waited when it was closed, since the machine was switched on.
+    waited: Vec<Waited>,
     sampler: Option<Sampler>,
 }
 
@@ -61,14 +64,32 @@ impl World {
 
     /// Measuring ends now; the first call counts. A run ends this way by itself.
     pub fn close_window(&self) {
-        let snapshot = self.snapshot();
+        let (snapshot, waited) = (self.snapshot(), self.waited());
         let mut window = lock(&self.inner.window);
         if window.closed.is_none() {
+            window.waited = waited;
             if let Some(sampler) = &mut window.sampler {
                 sampler.close(&snapshot.devices);
             }
             window.closed = Some(snapshot);
         }
+    }
+
+    /// Who has waited since the machine was switched on, the longest wait first.
+    fn waited(&self) -> Vec<Waited> {
+        let stores = self.store_names();
+        let why = self.cache().why(None);
+        why.lines
+            .iter()
+            .map(|line| Waited {
+                caller: line.caller.to_string(),
+                store: line.bdi.and_then(|bdi| stores.get(bdi).cloned()),
+                waited_ms: line.waited.as_secs_f64() * 1e3,
+                cause: line.verdict.first.name().into(),
+                is_clear: line.verdict.is_clear(),
+                culprit: line.culprit.as_ref().map(ToString::to_string),
+            })
+            .collect()
     }
 
     /// How long has been measured.
@@ -165,6 +186,7 @@ impl World {
             samples: measures.samples,
             distributions,
             stalls: watched.stalls,
+            waited: window.waited.clone(),
             series,
             counters,
             devices,

@@ -117,11 +117,11 @@ impl Engine {
         let Some(call) = waits.waited_call(now) else {
             return;
         };
-        if self.ledger.is_moment(now) {
+        let threshold = self.knobs.stall_threshold();
+        let is_moment = self.ledger.note(&call, waits.by_cause(), threshold, now);
+        if is_moment {
             self.ledger.remember_moment(self.moment());
         }
-        let threshold = self.knobs.stall_threshold();
-        self.ledger.note(&call, waits.by_cause(), threshold, now);
         self.record(&Event::CallWaited { call });
     }
 

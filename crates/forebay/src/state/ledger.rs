@@ -303,14 +303,14 @@ impl Ledger {
     }
 
     /// Notes `call`, which has ended, and its waits by cause, `spans`. It is kept as a stall if it
-    /// took at least `threshold`.
+    /// took at least `threshold`. Returns whether it is time to remember a moment.
     pub(crate) fn note(
         &self,
         call: &WaitedCall,
         spans: impl Iterator<Item = (Cause, Span)>,
         threshold: Span,
         now: Instant,
-    ) {
+    ) -> bool {
         let minute = minute_of(now);
         let mut books = lock(&self.books);
         for (cause, span) in spans {
@@ -332,20 +332,13 @@ impl Ledger {
             }
             books.stalls.push_back(*call);
         }
-    }
-
-    /// Whether it is time to remember a moment.
-    pub(crate) fn is_moment(&self, now: Instant) -> bool {
-        let books = lock(&self.books);
-        let last = books.moments.back();
-        last.is_none_or(|last| now.since(last.at) >= MOMENT)
+        books.is_moment(now)
     }
 
     /// Remembers `moment`, unless another caller has remembered one meanwhile.
     pub(crate) fn remember_moment(&self, moment: Moment) {
         let mut books = lock(&self.books);
-        let last = books.moments.back();
-        if last.is_none_or(|last| moment.at.since(last.at) >= MOMENT) {
+        if books.is_moment(moment.at) {
             books.push_moment(moment);
         }
     }
@@ -411,6 +404,12 @@ impl Ledger {
 }
 
 impl Books {
+    /// Whether it is time to remember a moment.
+    fn is_moment(&self, now: Instant) -> bool {
+        let last = self.moments.back();
+        last.is_none_or(|last| now.since(last.at) >= MOMENT)
+    }
+
     fn push_moment(&mut self, moment: Moment) {
         let moments = &mut self.moments;
         let is_old = |it: &Moment| moment.at.since(it.at) >= MINUTE;

@@ -1,0 +1,42 @@
+//! Times and file systems that a scenario's text names, checked.
+
+use super::check::{Checked, Checker};
+use forebay_base::Span;
+
+pub(super) fn span_of(seconds: f64) -> Span {
+    Span::from_nanos((seconds * 1e9).round() as u64)
+}
+
+impl Checker<'_> {
+    pub(super) fn file_system_names(&self) -> Vec<String> {
+        let all = self.machine.storage.file_systems.iter();
+        all.map(|it| it.name.clone()).collect()
+    }
+
+    pub(super) fn file_system(&self, start: usize, given: Option<&String>) -> Checked<String> {
+        let all = &self.machine.storage.file_systems;
+        let Some(name) = given else {
+            return Ok(all[0].name.clone());
+        };
+        if all.iter().any(|it| it.name == *name) {
+            return Ok(name.clone());
+        }
+        let known: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+        let problem = format!(
+            "the machine has no file system '{name}'; it has: {}",
+            known.join(", ")
+        );
+        Err(self.source.wrong_field(start, "file_system", problem))
+    }
+
+    pub(super) fn time(&self, start: usize, field: &str, seconds: f64) -> Checked<Span> {
+        if (0.0..=self.length_s).contains(&seconds) {
+            return Ok(span_of(seconds));
+        }
+        let problem = format!(
+            "{field} is {seconds}; 0 to the length of {} s is allowed",
+            self.length_s
+        );
+        Err(self.source.wrong_field(start, field, problem))
+    }
+}
