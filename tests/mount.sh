@@ -16,7 +16,11 @@ unset CDPATH
 # shellcheck source=tests/mount_limits.bash
 . "$(dirname -- "${BASH_SOURCE[0]}")/mount_limits.bash"
 forebay=$(realpath -- "$1")
-if [ "${2-}" = --share ]; then shared=$(realpath -- "$3"); fi
+marks=
+if [ "${2-}" = --share ]; then
+  marks=$(realpath -- "$3")
+  set -- "$1"
+fi
 programs=$(realpath -- "$(dirname -- "${BASH_SOURCE[0]}")")/mapped
 helper=$(realpath -- "$programs/../../contrib/mount.fuse.forebay")
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/forebay-mount-XXXXXX")
@@ -670,11 +674,6 @@ fi
 as_root=
 if [ "$(id -u)" -ne 0 ]; then as_root=no-root; fi
 
-marks=
-if [ "${2-}" = --share ]; then
-  marks=$shared
-  set -- "$1"
-fi
 if [ "$#" -gt 1 ]; then
   # Only the named checks, to look for a fault.
   shift
