@@ -250,6 +250,7 @@ fn every_pause_can_be_computed_again_from_its_record() {
                 }
                 assert_eq!(at_ms, record.now_us / 1_000);
                 assert_eq!(record.throttle, throttle);
+                assert!(record.pause_us > 0);
                 assert_eq!(record.recomputed(), record);
             }
             writers.end().await;
