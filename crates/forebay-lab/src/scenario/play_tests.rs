@@ -247,3 +247,40 @@ fn a_call_that_is_cut_short_by_the_end_makes_no_latency_shorter() {
     assert!(scan.min > 9_500.0 && scan.max < 11_000.0, "{scan:?}");
     assert_eq!(scan.count, 8, "{scan:?}");
 }
+
+/// A log whose disk refuses writes for a while, with `more` keys of its own.
+fn on_a_failing_disk(more: &str) -> String {
+    format!(
+        r#"
+[[processes]]
+name = "log"
+writes = {{ block = "4K", rate = "1M", sync_every = "64K"{more} }}
+
+[[events]]
+at_s = 2
+fault = {{ file_system = "data", of = "writes", answer = "error" }}
+
+[[events]]
+at_s = 4
+mend = "data"
+"#
+    )
+}
+
+#[test]
+fn a_process_goes_on_after_a_call_that_failed_if_its_text_says_so() {
+    let outcome = played("length_s = 10", &on_a_failing_disk(", goes_on = true"));
+    let written = outcome.series.columns.iter();
+    let written = written.filter(|column| column.name == "rate@log");
+    let last: Vec<f64> = written.filter_map(|it| it.values.last().copied()).collect();
+    assert!(
+        !last.is_empty() && last.iter().all(|rate| *rate > 0.0),
+        "{last:?}"
+    );
+
+    let rest = on_a_failing_disk("");
+    let text = format!("name = \"test\"\nlength_s = 10\n{MACHINE}\n{rest}");
+    let scenario = Scenario::parse(&text).unwrap();
+    let error = run(&Plan::of_scenario(scenario)).expect_err("its sync failed");
+    assert!(error.to_string().contains("log"), "{error}");
+}

@@ -222,3 +222,75 @@ fn room_is_looked_for_on_the_machine_that_knobs_make() {
     assert!(Scenario::parse(&text("", reads)).is_err());
     assert!(Scenario::parse(&text("scale = 8", reads)).is_ok());
 }
+
+#[test]
+fn events_and_keys_of_a_planted_culprit_are_refused_with_what_is_allowed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let cases = [
+        (
+            "silent-disk",
+            "answer = \"nothing\"",
+            "delay_ms = 3_600_001",
+            "up to 3600000",
+        ),
+        (
+            "silent-disk",
+            "mend = \"data\"",
+            "mend = \"date\"",
+            "it has: data",
+        ),
+        (
+            "silent-disk",
+            "mend = \"data\"",
+            "mend = \"data\"\nkill = \"log\"",
+            "an event is one of",
+        ),
+        (
+            "less-memory",
+            "memory = \"5M\"",
+            "memory = \"1G\"",
+            "memory is at most",
+        ),
+        ("less-memory", "memory = \"5M\"", "", "at least one knob"),
+        (
+            "less-memory",
+            "memory = \"5M\"",
+            "dirty_ratio = 101",
+            "0 to 100 percent",
+        ),
+        (
+            "stuck-commit",
+            "sync_every = \"1M\"",
+            "sync_every = \"0\"",
+            "at least 1 byte",
+        ),
+        (
+            "held-guard",
+            "pins = { size = \"64K\" }",
+            "pins = { size = \"65K\" }",
+            "has 65536",
+        ),
+        (
+            "heavy-writer",
+            "cause = \"its own rate\"",
+            "cause = \"rate\"",
+            "its own rate",
+        ),
+        (
+            "heavy-writer",
+            "victim = \"backup\"",
+            "victim = \"bakcup\"",
+            "backup, log",
+        ),
+    ];
+    for (name, from, to, allowed) in cases {
+        let path = folder.join(format!("blame-{name}.toml"));
+        let good = std::fs::read_to_string(path).unwrap();
+        assert!(good.contains(from), "{name}: {from}");
+        let error = Scenario::parse(&good.replacen(from, to, 1)).expect_err(to);
+        assert!(
+            error.place.line > 1 && error.problem.contains(allowed),
+            "{to}: {error}"
+        );
+    }
+}
