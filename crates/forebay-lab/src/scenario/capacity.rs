@@ -1,7 +1,7 @@
 //! Whether a machine has room for a scenario: for its files where they lie, and for its memory.
 
 use super::Scenario;
-use super::script::{Action, FilePlace, Group, PinPlace, SharedFile};
+use super::script::{Action, FilePlace, Group, SharedFile};
 use crate::machine::{Machine, Storage};
 use crate::world::WorldError;
 use forebay_base::PAGE_BYTES;
@@ -123,19 +123,12 @@ impl Group {
     /// Where the files are that its processes have of their own, and how long each is from the
     /// start; none if they have none, or files that grow.
     fn own_files(&self) -> Option<(&str, u64)> {
-        match &self.action {
-            Action::Access(access) => match &access.place {
-                FilePlace::Own {
-                    file_system,
-                    length_bytes,
-                } => length_bytes.map(|length| (file_system.as_str(), length)),
-                FilePlace::Shared(_) => None,
-            },
-            Action::Pin {
+        match self.action.place()? {
+            FilePlace::Own {
+                file_system,
                 length_bytes,
-                place: PinPlace::Own { file_system },
-            } => Some((file_system, *length_bytes)),
-            Action::Pin { .. } | Action::Hog { .. } | Action::Map { .. } => None,
+            } => length_bytes.map(|length| (file_system.as_str(), length)),
+            FilePlace::Shared(_) => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::capacity::{self, Unfit};
 use super::error::{ScenarioError, Source};
 use super::places::span_of;
-use super::script::{Access, Action, FilePlace, Group, PinPlace, SharedFile};
+use super::script::{Access, Action, FilePlace, Group, SharedFile};
 use super::text::{AccessText, FileText, MachineChoice, MemoryText, ProcessText, ScenarioText};
 use super::{Scenario, known};
 use crate::expect::Names;
@@ -398,16 +398,18 @@ impl Checker<'_> {
         })
     }
 
-    /// Whose pages a process that pins holds.
-    fn pinned(&self, start: usize, process: &ProcessText, length_bytes: u64) -> Checked<PinPlace> {
+    /// The file whose pages a process that pins holds.
+    fn pinned(&self, start: usize, process: &ProcessText, length_bytes: u64) -> Checked<FilePlace> {
         let Some(file) = &process.file else {
-            let file_system = self.file_system(start, process.file_system.as_ref())?;
-            return Ok(PinPlace::Own { file_system });
+            return Ok(FilePlace::Own {
+                file_system: self.file_system(start, process.file_system.as_ref())?,
+                length_bytes: Some(length_bytes),
+            });
         };
         let number = self.shared_file(start, process, file)?;
         let most = self.files[number].length_bytes;
         if length_bytes <= most {
-            return Ok(PinPlace::Shared(number));
+            return Ok(FilePlace::Shared(number));
         }
         let problem = format!(
             "process '{}': size is {length_bytes} bytes; file '{file}' has {most}",

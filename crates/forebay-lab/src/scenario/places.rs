@@ -21,11 +21,8 @@ impl Checker<'_> {
         if all.iter().any(|it| it.name == *name) {
             return Ok(name.clone());
         }
-        let known: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
-        let problem = format!(
-            "the machine has no file system '{name}'; it has: {}",
-            known.join(", ")
-        );
+        let known = self.file_system_names().join(", ");
+        let problem = format!("the machine has no file system '{name}'; it has: {known}");
         Err(self.source.wrong_field(start, "file_system", problem))
     }
 

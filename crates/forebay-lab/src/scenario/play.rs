@@ -5,7 +5,7 @@ use super::known::latency_of;
 use super::process::{Actor, note_latency};
 use super::progress::Progress;
 use super::sampling::Sampling;
-use super::script::{Action, Change, FilePlace, PinPlace};
+use super::script::{Change, FilePlace};
 use crate::expect::RATE_OF_EACH;
 use crate::probe::mean_and_deviation;
 use crate::world::{Process, ProcessHandle, World, WorldError, WorldFile};
@@ -165,15 +165,8 @@ impl Stage {
         for place in 0..group.count as usize {
             let (name, progress) = (group.name.clone(), self.progress.clone());
             let action = group.action.clone();
-            let shared = match &action {
-                Action::Access(access) => match access.place {
-                    FilePlace::Shared(file) => Some(&self.files[file]),
-                    FilePlace::Own { .. } => None,
-                },
-                Action::Pin {
-                    place: PinPlace::Shared(file),
-                    ..
-                } => Some(&self.files[*file]),
+            let shared = match action.place() {
+                Some(FilePlace::Shared(file)) => Some(&self.files[*file]),
                 _ => None,
             };
             let body = |process: Process| {

@@ -2,7 +2,7 @@
 
 use super::known::latency_of;
 use super::progress::Progress;
-use super::script::{Access, Action, FilePlace, PinPlace};
+use super::script::{Access, Action, FilePlace};
 use crate::world::{Process, World, WorldError, WorldFile};
 use forebay_base::units::pages_for;
 use forebay_base::{Instant, PAGE_BYTES, Span};
@@ -103,8 +103,27 @@ impl Actor {
         }
     }
 
-    fn without_file(&self) -> WorldError {
-        WorldError::Impossible(format!("process '{}' was given no file", self.name))
+    /// The file at `place`: `shared`, which it was given, or one of its own.
+    async fn file_at(
+        &self,
+        place: &FilePlace,
+        shared: Option<WorldFile>,
+        is_old: bool,
+    ) -> Result<WorldFile, WorldError> {
+        match (shared, place) {
+            (Some(file), _) => Ok(file),
+            (
+                None,
+                FilePlace::Own {
+                    file_system,
+                    length_bytes,
+                },
+            ) => self.own_file(file_system, *length_bytes, is_old).await,
+            (None, FilePlace::Shared(_)) => {
+                let problem = format!("process '{}' was given no file", self.name);
+                Err(WorldError::Impossible(problem))
+            }
+        }
     }
 
     async fn access(
@@ -117,14 +136,8 @@ impl Actor {
             FilePlace::Shared(_) => None,
             FilePlace::Own { length_bytes, .. } => *length_bytes,
         };
-        let mut file = match (shared, &access.place) {
-            (Some(file), _) => file,
-            (None, FilePlace::Own { file_system, .. }) => {
-                let is_old = access.at_random || !access.writes;
-                self.own_file(file_system, own_length, is_old).await?
-            }
-            (None, FilePlace::Shared(_)) => return Err(self.without_file()),
-        };
+        let is_old = access.at_random || !access.writes;
+        let mut file = self.file_at(&access.place, shared, is_old).await?;
         let length_bytes = own_length.or((!file.handle().is_empty()).then(|| file.handle().len()));
         let mut steps = Steps::new(self, access, length_bytes);
         let mut pace = Pace::new(self.process.now(), access.rate);
@@ -186,16 +199,10 @@ impl Actor {
     async fn pin(
         &self,
         length_bytes: u64,
-        place: &PinPlace,
+        place: &FilePlace,
         shared: Option<WorldFile>,
     ) -> Result<(), WorldError> {
-        let file = match (place, shared) {
-            (_, Some(file)) => file,
-            (PinPlace::Own { file_system }, None) => {
-                self.own_file(file_system, Some(length_bytes), true).await?
-            }
-            (PinPlace::Shared(_), None) => return Err(self.without_file()),
-        };
+        let file = self.file_at(place, shared, true).await?;
         let mut held = Vec::new();
         for page in 0..pages_for(length_bytes) {
             held.push(file.handle().page(page).await?);

@@ -32,9 +32,20 @@ pub(super) enum Action {
     /// Keeps this much anonymous memory in use.
     Hog { length_bytes: u64 },
     /// Holds this many bytes of a file's pages.
-    Pin { length_bytes: u64, place: PinPlace },
+    Pin { length_bytes: u64, place: FilePlace },
     /// Maps anonymous memory, touches it all, gives it up, and notes how long it took.
     Map { length_bytes: u64, every: Span },
+}
+
+impl Action {
+    /// The file that it uses, if it uses one.
+    pub(super) fn place(&self) -> Option<&FilePlace> {
+        match self {
+            Action::Access(access) => Some(&access.place),
+            Action::Pin { place, .. } => Some(place),
+            Action::Hog { .. } | Action::Map { .. } => None,
+        }
+    }
 }
 
 /// How a file is used.
@@ -62,15 +73,6 @@ pub(super) enum FilePlace {
         file_system: String,
         length_bytes: Option<u64>,
     },
-}
-
-/// Whose pages are held.
-#[derive(Clone, Debug)]
-pub(super) enum PinPlace {
-    /// Those of the shared file of that number.
-    Shared(usize),
-    /// Those of a file of its own.
-    Own { file_system: String },
 }
 
 /// Something that happens at one time.

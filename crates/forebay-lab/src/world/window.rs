@@ -2,8 +2,7 @@
 
 use super::World;
 use crate::device::Statistics as DeviceStatistics;
-use crate::outcome::Waited;
-use crate::outcome::{DeviceRecord, Outcome, SimulationCost};
+use crate::outcome::{DeviceRecord, Outcome, SimulationCost, Waited};
 use crate::probe::{Gathered, INTERVAL, Sampler, derive};
 use forebay::{Counter, Statistics};
 use forebay_base::sync::lock;
