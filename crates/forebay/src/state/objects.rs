@@ -131,7 +131,7 @@ impl ObjectTable {
             if let Some(known) = place.and_then(|place| table.reopen(place)) {
                 return Some(known);
             }
-            if !table.free.is_empty() || (table.objects.len() as u32) < self.limit {
+            if table.count() < self.limit {
                 break table;
             }
             let Some((closed_place, oldest)) = table.closed_after(asked_place) else {
@@ -200,8 +200,8 @@ impl ObjectTable {
             object.is_anonymous() && object.handles.load(Ordering::Acquire) == 0
         };
         let ending = table.objects.iter().flatten().filter(is_ending).count() as u32;
-        let count = table.objects.len() as u32;
-        (count - ending < self.limit && count + 1 < OBJECTS_LIMIT).then_some(())
+        let has_number = !table.free.is_empty() || (table.objects.len() as u32) + 1 < OBJECTS_LIMIT;
+        (table.count() - ending < self.limit && has_number).then_some(())
     }
 
     /// A handle on an object is gone. True if it was the last.
@@ -287,6 +287,12 @@ impl ObjectTable {
 }
 
 impl Table {
+    /// How many objects there are. Numbers that were given out beyond the limit, while anonymous
+    /// memory was ending, stay free afterwards, so the slots say nothing about it.
+    fn count(&self) -> u32 {
+        (self.objects.len() - self.free.len()) as u32
+    }
+
     fn knows(&self, object: &ObjectState) -> bool {
         let known = self.objects.get(object.number as usize - 1);
         known
@@ -398,6 +404,26 @@ mod tests {
         assert!(table.remove_closed(&third, place));
         assert!(!table.remove(&first), "it is open");
         assert_eq!((table.bytes(), table.closed_count()), (2 * of_file, 1));
+    }
+
+    /// Memory that is ending gives its place up before its number; the number makes no second place.
+    #[test]
+    fn a_number_that_was_given_beyond_the_limit_is_no_place() {
+        let table = ObjectTable::new(2, false);
+        let open = |object| table.open(file(object), 0, |_| false);
+        let slots = Box::from([]);
+        let ending = table.open(Origin::Anonymous { slots }, 0, |_| false);
+        let ending = ending.expect("there are places");
+        assert!(table.let_go(&ending));
+        let kept = (open(1).expect("one"), open(2).expect("two"));
+        assert_eq!((kept.0.number, kept.1.number), (2, 3));
+        assert!(open(3).is_none(), "two are open, and the memory is ending");
+        assert!(table.remove(&ending));
+        assert!(open(3).is_none(), "two are open");
+        assert!(table.let_go(&kept.0));
+        assert!(table.remove(&kept.0));
+        assert_eq!(open(3).expect("one was closed").number, 2);
+        assert!(open(4).is_none(), "two are open");
     }
 
     #[test]
