@@ -53,6 +53,9 @@ pub struct Opened {
 pub struct Opening {
     access: Access,
     step: Step,
+    /// The bucket has put-if-absent. It is found out once: the removal of the first try's object
+    /// may come late, in the middle of a second try.
+    is_probed: bool,
 }
 
 #[derive(Debug)]
@@ -82,6 +85,7 @@ impl Opening {
         Opening {
             access,
             step: Step::Manifest,
+            is_probed: false,
         }
     }
 
@@ -116,6 +120,7 @@ impl Opening {
             Step::Probe(probe, manifest) => {
                 if let Progress::Done(()) = probe.answer(reply)? {
                     let manifest = *manifest;
+                    self.is_probed = true;
                     self.step = self.probed(manifest);
                 }
             }
@@ -162,6 +167,7 @@ impl Opening {
                     asked_bytes: asked.length_bytes,
                 })
             }
+            _ if self.is_probed => Ok(read(manifest)),
             _ => Ok(Step::Probe(
                 Probe::new(probe_key(writing.writer)),
                 Some(manifest),
