@@ -41,10 +41,15 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     let (words, tail) = bytes.as_chunks::<8>();
     for word in words {
         let word = u64::from_le_bytes(*word) ^ u64::from(rest);
-        rest = 0;
-        for (place, byte) in word.to_le_bytes().into_iter().enumerate() {
-            rest ^= TABLES[7 - place][usize::from(byte)];
-        }
+        // Written out: tests are built with few optimizations and spend their time here.
+        rest = TABLES[7][(word & 0xff) as usize]
+            ^ TABLES[6][(word >> 8 & 0xff) as usize]
+            ^ TABLES[5][(word >> 16 & 0xff) as usize]
+            ^ TABLES[4][(word >> 24 & 0xff) as usize]
+            ^ TABLES[3][(word >> 32 & 0xff) as usize]
+            ^ TABLES[2][(word >> 40 & 0xff) as usize]
+            ^ TABLES[1][(word >> 48 & 0xff) as usize]
+            ^ TABLES[0][(word >> 56) as usize];
     }
     for &byte in tail {
         rest = (rest >> 8) ^ TABLES[0][((rest ^ u32::from(byte)) & 0xff) as usize];

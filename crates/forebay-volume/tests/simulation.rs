@@ -14,7 +14,7 @@ use simulated::collector::Collector;
 use simulated::history::{Histories, PAGES, manifest};
 use simulated::writer::{Life, SimulatedWriter};
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 1_000;
 const STEPS: u32 = 400;
 
 /// Three places for writers, so that zombies go on beside the last one, and one for `gc`.

@@ -129,12 +129,19 @@ impl Open {
             self.writer.stage(page, page_of(stamp));
             self.state[page as usize] = stamp;
         }
+        if prng.chance(1, 2) {
+            self.begin_some_upload(prng, bucket);
+            return;
+        }
         match read(bucket, &self.writer) {
             Some(state) => assert_eq!(state, self.state, "what is read is what was written"),
             // `gc` has taken what only this zombie needs.
             None => assert!(!histories.is_last(self.epoch), "an object is gone"),
         }
-        if prng.chance(1, 6)
+    }
+
+    fn begin_some_upload(&mut self, prng: &mut Prng, bucket: &Bucket) {
+        if prng.chance(1, 3)
             && let [chunk] = self.writer.fullest(1)[..]
         {
             self.begin_upload(bucket, chunk);
