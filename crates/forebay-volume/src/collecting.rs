@@ -1,7 +1,7 @@
 //! `gc`: removes what the state as of the last record does not need.
 //!
-//! - invariant VB8: nothing is removed that this state or a later one names. Of older epochs nothing
-//!   new is named, and of the last one only objects from [`Map::settled`] on.
+//! - invariant VB8: nothing is removed that this state or a later one names. Later records name no
+//!   further objects of older epochs, and of the last epoch only those from [`Map::settled`] on.
 //! - invariant VB9: records go only after a map that covers them is there, and openings stay.
 
 use crate::append::Append;

@@ -7,8 +7,8 @@
 //! map/<number>            everything as of a record, made now and then
 //! ```
 //!
-//! Who may commit is who makes the next record of the log, and nothing else decides it: no clock, no
-//! lease, no lock. A commit makes chunk objects first, and then one record that names them; a small
+//! The writer that makes the next record of the log is the one that may commit. Nothing else
+//! decides it: no clock, no lease, no lock. A commit makes chunk objects first, and then one record that names them; a small
 //! commit is its record alone. After a crash the volume is as of its last record, a prefix of its
 //! commits.
 //!

@@ -1,5 +1,7 @@
 //! The format: golden objects that later programs must read, and every change that is noticed.
 
+#![allow(clippy::unwrap_used)]
+
 use forebay_volume::{
     Body, ChunkName, Content, Manifest, Map, PAGE_BYTES, Record, VolumeFault, crc32c,
 };
