@@ -16,6 +16,7 @@ use forebay_base::Prng;
 use simulated::bucket::Bucket;
 use simulated::collector::Collector;
 use simulated::history::{Histories, PAGES, manifest};
+use simulated::reader::Reader;
 use simulated::writer::{Life, SimulatedWriter};
 
 const SEEDS: u64 = 1_000;
@@ -28,6 +29,7 @@ struct World {
     histories: Histories,
     writers: Vec<SimulatedWriter>,
     collector: Option<Collector>,
+    reader: Option<Reader>,
     writers_born: u128,
 }
 
@@ -40,6 +42,7 @@ impl World {
             histories: Histories::default(),
             writers: Vec::new(),
             collector: None,
+            reader: None,
             writers_born: 0,
         }
     }
@@ -57,18 +60,28 @@ impl World {
             let ended = self
                 .collector
                 .as_mut()
-                .is_some_and(|collector| collector.step(&mut self.bucket));
+                .is_some_and(|collector| (0..4).any(|_| collector.step(&mut self.bucket)));
             // It crashes at any step too.
             if ended || self.prng.chance(1, 100) {
                 self.collector = None;
             }
             return;
         }
+        if self.prng.chance(1, 8) {
+            let reader = self
+                .reader
+                .get_or_insert_with(|| Reader::new(&self.histories));
+            if reader.step(&mut self.bucket, &self.histories) {
+                self.reader = None;
+            }
+            return;
+        }
         // The first ones are stopped for a while and go on as zombies.
         let last = self.writers.len() - 1;
-        let at = match self.prng.chance(3, 4) {
-            true => last,
-            false => self.prng.below(self.writers.len() as u64) as usize,
+        let at = if self.prng.chance(1, 2) {
+            last
+        } else {
+            self.prng.below(self.writers.len() as u64) as usize
         };
         let life = self.writers[at].step(&mut self.bucket, &mut self.histories);
         if life == Life::Ended || self.prng.chance(1, 120) {

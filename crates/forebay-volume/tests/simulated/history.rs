@@ -86,9 +86,24 @@ impl Histories {
         self.judge();
     }
 
-    /// Whether no later writer has begun.
-    pub(crate) fn is_last(&self, epoch: u64) -> bool {
-        self.writers.keys().next_back() == Some(&epoch)
+    /// The last writer, and how much of it was acknowledged.
+    pub(crate) fn newest(&self) -> (u64, usize) {
+        let last = self.writers.last_key_value();
+        last.map_or((0, 0), |(epoch, history)| (*epoch, history.acknowledged))
+    }
+
+    /// A reader that began after `newest` finds `state`: nobody is asked for an older one.
+    pub(crate) fn judge_reading(&self, newest: (u64, usize), state: &State) {
+        let (epoch, acknowledged) = newest;
+        let is_known = self.writers.range(epoch..).any(|(&at, history)| {
+            let from = if at == epoch { acknowledged } else { 0 };
+            history.states[from..].contains(state)
+        });
+        let is_new = epoch == 0 && state.iter().all(|&stamp| stamp == 0);
+        assert!(
+            is_known || is_new,
+            "a reader finds what was never committed, or is gone"
+        );
     }
 
     pub(crate) fn writers(&self) -> u64 {

@@ -3,4 +3,5 @@
 pub(crate) mod bucket;
 pub(crate) mod collector;
 pub(crate) mod history;
+pub(crate) mod reader;
 pub(crate) mod writer;
