@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The writer that makes the next record of the log is the one that may commit. Nothing else
-//! decides it: no clock, no lease, no lock. A commit makes chunk objects first, and then one record that names them; a small
-//! commit is its record alone. After a crash the volume is as of its last record, a prefix of its
-//! commits.
+//! decides it: no clock, no lease, no lock. A commit makes chunk objects first, and then one record
+//! that names them; a small commit is its record alone. After a crash the volume is as of its last
+//! record, a prefix of its commits.
 //!
 //! The rule of this crate: bytes in, bytes out. It has no I/O, no clock, no threads and nothing
 //! async. Each machine ([`Opening`], [`Writer`], [`Collecting`]) says which [`Call`] comes next

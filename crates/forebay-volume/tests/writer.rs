@@ -110,7 +110,7 @@ fn a_small_commit_is_one_call_and_a_large_one_makes_chunks_first() {
     assert_eq!(writer.map().inline_pages(), INLINE_PAGES - 1);
 }
 
-/// Invariant VB8: an object that is being made may still be named.
+/// An object that is being made may still be named (invariant VB8).
 #[test]
 fn an_object_that_is_being_made_is_not_settled() {
     let mut bucket = Bucket::default();
