@@ -15,6 +15,60 @@
 //! The rule of this crate: bytes in, bytes out. It has no I/O, no clock, no threads and nothing
 //! async. Each machine ([`Opening`], [`Writer`], [`Collecting`]) says which [`Call`] comes next
 //! and takes the [`Reply`]; whoever drives it asks the bucket.
+//!
+//! ```
+//! use forebay_volume::{
+//!     Access, Call, Collecting, Manifest, Need, Opening, Progress, Reply, Source, Writer, Writing,
+//! };
+//! use std::collections::BTreeMap;
+//!
+//! // A bucket that never fails.
+//! let mut objects = BTreeMap::new();
+//! let mut ask = |call| match call {
+//!     Call::Make { key, .. } if objects.contains_key(&key) => Reply::Exists,
+//!     Call::Make { key, bytes } => {
+//!         objects.insert(key, bytes);
+//!         Reply::Done
+//!     }
+//!     Call::Get { key, .. } => objects.get(&key).cloned().map_or(Reply::Missing, Reply::Bytes),
+//!     Call::List { prefix } => {
+//!         let of_prefix = objects.iter().filter(|(key, _)| key.starts_with(prefix));
+//!         Reply::Keys(of_prefix.map(|(key, bytes)| (key.clone(), bytes.len() as u64)).collect())
+//!     }
+//!     Call::Remove { key } => objects.remove(&key).map_or(Reply::Missing, |_| Reply::Done),
+//! };
+//!
+//! let mut opening = Opening::new(Access::Write(Writing {
+//!     writer: 0x5eed,
+//!     who: "host a, process 812".into(),
+//!     create: Some(Manifest::new(1, 2 << 30, 1 << 20)?),
+//!     take_over: false,
+//! }));
+//! let opened = loop {
+//!     if let Progress::Done(opened) = opening.answer(ask(opening.next()))? {
+//!         break opened;
+//!     }
+//! };
+//!
+//! // One page is committed, in one call.
+//! let mut writer = Writer::new(opened);
+//! writer.stage(17, vec![7; 4096]);
+//! assert_eq!(writer.need(), Need::Record);
+//! writer.seal();
+//! let record = writer.next().expect("a record is being made");
+//! assert_eq!(writer.answer(ask(record))?, Progress::Done(()));
+//! assert!(matches!(writer.source(17), Source::Record { record: 2, .. }));
+//!
+//! // What nobody needs any more is removed: nothing here.
+//! let mut collecting = Collecting::new();
+//! let collected = loop {
+//!     if let Progress::Done(collected) = collecting.answer(ask(collecting.next()))? {
+//!         break collected;
+//!     }
+//! };
+//! assert_eq!(collected.objects, 0);
+//! # Ok::<(), forebay_volume::VolumeFault>(())
+//! ```
 
 mod append;
 mod call;
