@@ -314,6 +314,28 @@ fn a_guard_that_is_held_is_named() {
 }
 
 #[test]
+fn nobody_waits_for_a_disk_that_refuses_every_write() {
+    simulate(9, async |rt| {
+        let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(Void)));
+        let bench = Bench::new(rt.clone(), 32, |_, _| faults.clone());
+        faults.inject(Fault::each(
+            IoKind::Write,
+            FaultAction::Fail(Failure::Device(5)),
+        ));
+        let file = open_for(&bench, &bench.store, 1, "log");
+        // It offers many times what may be dirty: its writes are refused, and do not wait.
+        let writer = Writer::start(&rt, file, 4, Span::from_millis(1));
+        rt.sleep(Span::from_secs(20)).await;
+        writer.end().await;
+        assert!(bench.count(Counter::NrWriteFailed) > 1_000);
+        let longest = waited_calls(&bench).iter().map(|call| call.took).max();
+        assert!(longest.is_none_or(|took| took < Span::from_millis(500)));
+        let line = bench.cache.why(None).lines.into_iter().next();
+        assert!(line.is_none_or(|line| line.waited < Span::from_millis(500)));
+    });
+}
+
+#[test]
 fn a_disk_that_stands_still_is_named() {
     simulate(7, async |rt| {
         let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(Void)));
