@@ -282,7 +282,7 @@ impl Engine {
         may_go || self.is_closing()
     }
 
-    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision, and
+    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision;
     /// the calls that wait along get the cause.
     fn blame_pause(
         &self,
