@@ -196,7 +196,7 @@ impl Engine {
             return true;
         }
         self.record_pause(backing, snapshot, &decision);
-        let cause = self.blame_pause(backing, snapshot, &decision, waits);
+        let cause = self.blame_pause((backing, dirtier, waits), snapshot, &decision);
         let paused = self.at_work(backing, Part::Pause);
         let pause = Span::from_micros(decision.pause_us);
         self.sleep_counted(waits, cause, pause).await;
@@ -255,7 +255,7 @@ impl Engine {
             let _paused = self.at_work(backing, Part::Pause);
             let before = *lock(&dirtier.state);
             let decision = Decision::unmeasured(before, Span::ZERO);
-            let cause = self.blame_pause(backing, snapshot, &decision, waits);
+            let cause = self.blame_pause((backing, dirtier, waits), snapshot, &decision);
             let _waiting = self.waiting(waits, cause).counted(Counter::BalancePausedUs);
             self.until(deadline, listener).await.is_some()
         };
@@ -282,13 +282,13 @@ impl Engine {
         may_go || self.is_closing()
     }
 
-    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision.
+    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision;
+    /// the calls that wait along get the cause.
     fn blame_pause(
         &self,
-        backing: &Backing,
+        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
         snapshot: &Snapshot,
         decision: &Decision,
-        waits: &Waits,
     ) -> Cause {
         let inputs = &snapshot.inputs;
         let part = self.heaviest.part(waits.caller, snapshot.now.as_millis());
@@ -309,7 +309,7 @@ impl Engine {
         let own_pages_per_s = decision.before.paused_when_us.map_or(0, |since_us| {
             dirtied * 1_000_000 / now_us.saturating_sub(since_us).max(1)
         });
-        cause_of_pause(&PauseFacts {
+        let cause = cause_of_pause(&PauseFacts {
             // Its own part of the limit is nobody else's business.
             own_pages: if inputs.strict {
                 inputs.dirty
@@ -323,7 +323,9 @@ impl Engine {
             is_at_hard_limit: decision.limit == PauseLimit::Hard,
             own_pages_per_s,
             fair_pages_per_s: decision.dirty_ratelimit,
-        })
+        });
+        dirtier.turn.pauses_for(cause);
+        cause
     }
 
     fn snapshot(&self, backing: &Backing) -> Snapshot {
