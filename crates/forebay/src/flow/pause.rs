@@ -553,3 +553,40 @@ fn rate_view(snapshot: &Snapshot) -> RateView {
         setpoint,
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What the law of rates sees of a store that has 10 of 900 dirty pages.
+    fn view_of_a_small_part(strict: bool) -> RateView {
+        rate_view(&Snapshot {
+            now: Instant::ZERO,
+            limits: DirtyLimits::default(),
+            inputs: PositionInputs {
+                dirty: 900,
+                store_dirty: 10,
+                store_thresh: 40,
+                store_background: 20,
+                strict,
+                ..PositionInputs::default()
+            },
+            position: Position {
+                setpoint: 800,
+                ..Position::default()
+            },
+            store_file_pages: 10,
+            exceeded: false,
+            is_measured: true,
+        })
+    }
+
+    #[test]
+    fn the_base_rate_follows_what_its_setpoint_is_of() {
+        let of_all = view_of_a_small_part(false);
+        assert_eq!((of_all.dirty, of_all.setpoint), (900, 800));
+        let of_store = view_of_a_small_part(true);
+        assert_eq!(of_store.dirty, 10);
+        assert!((20..=40).contains(&of_store.setpoint), "{of_store:?}");
+    }
+}

@@ -485,3 +485,28 @@ impl Backing {
         lock(&self.outstanding).has_one_of(object, sequences)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use forebay_store::MemoryStore;
+
+    #[test]
+    fn a_store_refuses_all_since_the_first_failure_and_not_the_last() {
+        let queue = WriteQueue {
+            vectors: IoVectors::new(1, 1),
+            least_writes: 1,
+            congestion: None,
+        };
+        let store = Arc::new(MemoryStore::new());
+        let backing = Backing::new(0, store, BackingSettings::default(), queue, 0);
+        assert!(!backing.refuses_all(10_000), "no write has failed");
+        for now_ms in (1_000..1_000 + REFUSING_MS).step_by(100) {
+            backing.note_failure(Failure::NoSpace, now_ms);
+            assert!(!backing.refuses_all(now_ms));
+        }
+        let now_ms = 1_000 + REFUSING_MS;
+        backing.note_failure(Failure::NoSpace, now_ms);
+        assert!(backing.refuses_all(now_ms));
+    }
+}
