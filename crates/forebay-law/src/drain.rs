@@ -244,7 +244,7 @@ impl DrainLimit {
             return DrainLimit::begun(inputs);
         }
         let passed_ms = inputs.now_ms.saturating_sub(self.updated_ms);
-        if passed_ms < LIMIT_INTERVAL_MS {
+        if !self.is_due(inputs.now_ms) {
             return self;
         }
         let aim = aim_pages(inputs);
@@ -258,6 +258,11 @@ impl DrainLimit {
             ..self
         };
         next.looked(inputs)
+    }
+
+    /// Whether a step would be taken now.
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        self.limit_pages == 0 || now_ms.saturating_sub(self.updated_ms) >= LIMIT_INTERVAL_MS
     }
 
     /// Pages that may be dirty now: more while there is a look, within `most_pages`.

@@ -95,9 +95,13 @@ impl Engine {
         if is_idle && pages > limits.freerun() && !is_measured(&lock(&backing.rates)) {
             return true;
         }
+        let part = self.store_part(backing, &limits, pages);
+        if part.has_promise {
+            return reclaimable > part.background;
+        }
         // A store that was idle has no share yet; it gets the starting share of the position law.
         let floor = limits.thresh.saturating_sub(pages) / 8;
-        let of_store = self.store_thresh(backing, limits.thresh).max(floor);
+        let of_store = part.thresh.max(floor);
         reclaimable > store_background(of_store, limits.thresh, limits.background)
     }
 

@@ -52,11 +52,13 @@ impl Engine {
     /// After pages were written: a sample of the bandwidth, if it is time for one.
     pub(crate) fn update_bandwidth(&self, backing: &Backing) {
         self.sample(backing, None);
+        self.step_drain(backing);
     }
 
     /// In a writer's evaluation: samples of the bandwidth and of the base rate, if it is time.
     pub(crate) fn update_rates(&self, backing: &Backing, view: RateView) {
         self.sample(backing, Some(view));
+        self.step_drain(backing);
     }
 
     fn sample(&self, backing: &Backing, view: Option<RateView>) {

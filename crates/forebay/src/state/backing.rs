@@ -24,6 +24,7 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_law::bandwidth::Bandwidth;
+use forebay_law::drain::DrainLimit;
 use forebay_law::rate::DirtyRate;
 use forebay_law::share::StoreCompletions;
 use forebay_rt::wait::WaitQueue;
@@ -48,6 +49,10 @@ pub(crate) struct Rates {
     pub(crate) samples: u64,
     /// Samples in which the store had enough to do.
     pub(crate) full_samples: u64,
+    /// What may be dirty for the promise of `drain`.
+    pub(crate) drain: DrainLimit,
+    /// How often more was dirty than could be written in that time.
+    pub(crate) drain_overshoots: u64,
 }
 
 /// How an object was put on the list of objects with work left.
@@ -229,6 +234,8 @@ impl Backing {
                 busy_stamp: Span::ZERO,
                 samples: 0,
                 full_samples: 0,
+                drain: DrainLimit::default(),
+                drain_overshoots: 0,
             }),
             lists: Mutex::new(FlusherLists::new()),
             requests: FlusherRequests::new(),
