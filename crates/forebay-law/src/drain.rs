@@ -55,8 +55,8 @@
 //!
 //! # Example
 //!
-//! A disk of 30 MB/s (7 324 pages a second) has to be written within 2 s: 14 648 of its pages may be
-//! dirty (57 MiB). As long as it is not measured, 4 MiB are.
+//! A disk of 30 MB/s (7 324 pages a second) has to be written within 2 s: 14 648 of its pages may
+//! be dirty (57 MiB). As long as it is not measured, 4 MiB are.
 //!
 //! ```
 //! use forebay_law::drain::{DrainInputs, DrainLimit, floor_pages};
@@ -87,12 +87,12 @@
 //!
 //! # Edges
 //!
-//! A floor above the aim breaks the promise: a store that writes nothing keeps none. An average of 0
-//! gives the floor. A store that was idle is not measured, keeps its average and with it the limit.
-//! A promise that was turned on while much is dirty starts from what is dirty and falls from there:
-//! writers are slowed and not stopped. A look goes up by a quarter only: the level of dirty pages is
-//! held at three quarters of the limit, so that it stays within the promise. A step that comes late
-//! falls by what the missed ones would have, for 3.2 s at most.
+//! A floor above the aim breaks the promise: a store that writes nothing keeps none. An average
+//! of 0 gives the floor. A store that was idle is not measured, keeps its average and with it the
+//! limit. A promise that was turned on while much is dirty starts from what is dirty and falls
+//! from there: writers are slowed and not stopped. A look goes up by a quarter only: the level of
+//! dirty pages is held at three quarters of the limit, so that it stays within the promise. A
+//! step that comes late falls by what the missed ones would have, for 3.2 s at most.
 //!
 //! # Lineage
 //!

@@ -137,10 +137,16 @@ impl WhyLine {
             return writeln!(f, "; {} may be dirty", rate(limit_pages));
         };
         let (limit, promise) = (rate(drain.limit), Seconds(drain.promise));
-        writeln!(f, "; to be written in {promise}, {limit} of it may be dirty")?;
+        writeln!(
+            f,
+            "; to be written in {promise}, {limit} of it may be dirty"
+        )?;
         if drain.cost_percent > 0 {
             let percent = drain.cost_percent;
-            writeln!(f, "   keeping {promise} costs it about {percent} % of its rate")?;
+            writeln!(
+                f,
+                "   keeping {promise} costs it about {percent} % of its rate"
+            )?;
         }
         Ok(())
     }

@@ -13,6 +13,10 @@ enum Slot<'c> {
     Time(&'c mut Option<Span>),
     Flag(&'c mut Option<bool>),
     /// A time, or none.
+    #[expect(
+        clippy::option_option,
+        reason = "a change is given or not, and what it sets is a time or none"
+    )]
     Promise(&'c mut Option<Option<Span>>),
 }
 

@@ -1,4 +1,4 @@
-//! Promises in seconds: how many pages of a store may be dirty, so that they can be written in time.
+//! Promises in seconds: how many pages of a store may be dirty to be written in time.
 //!
 //! The law is `forebay_law::drain`. It is asked where the rate of a store is measured, every 200 ms
 //! at most; writers and the flusher only read its result (docs/decisions/0063).
@@ -12,59 +12,11 @@ use forebay_base::Span;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
 use forebay_law::drain::{aim_pages, floor_pages, least_promise_ms};
-use forebay_law::limits::DirtyLimits;
-use forebay_law::share::store_background;
 
 /// Above this part of the promise, percent, it counts as broken.
 const OVERSHOT_PERCENT: u64 = 110;
 
-/// A store's part of the dirty limits, pages, and how its writers are judged by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StorePart {
-    pub(crate) thresh: u64,
-    pub(crate) background: u64,
-    /// Its writers are stopped there, whatever else is dirty.
-    pub(crate) is_strict: bool,
-    /// It has a promise in seconds.
-    pub(crate) has_promise: bool,
-}
-
 impl Engine {
-    /// The part of `limits` that belongs to `backing`, if `dirty` pages are dirty in all. A promise
-    /// gives a store a line of its own: a store that has written nothing yet has no share, and
-    /// would otherwise stand still for that.
-    pub(crate) fn store_part(
-        &self,
-        backing: &Backing,
-        limits: &DirtyLimits,
-        dirty: u64,
-    ) -> StorePart {
-        let shared = self.store_thresh(backing, limits.thresh);
-        let is_strict = backing.knobs.strict_limit();
-        let background = store_background(shared, limits.thresh, limits.background);
-        if backing.knobs.drain().is_none() {
-            return StorePart {
-                thresh: shared,
-                background,
-                is_strict,
-                has_promise: false,
-            };
-        }
-        let most = if is_strict {
-            shared
-        } else {
-            shared.max(limits.thresh.saturating_sub(dirty) / 8)
-        };
-        let thresh = lock(&backing.rates).drain.allowed_pages(most);
-        let part = store_background(thresh, limits.thresh, limits.background);
-        StorePart {
-            thresh,
-            background: part.min(thresh / 2),
-            is_strict: true,
-            has_promise: true,
-        }
-    }
-
     /// Lets the limit of `backing` follow its rate, if it has a promise and it is time.
     pub(crate) fn step_drain(&self, backing: &Backing) {
         let Some(promise) = backing.knobs.drain() else {

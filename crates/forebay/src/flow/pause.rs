@@ -4,7 +4,7 @@
 //! I/O and holds nothing while it sleeps. The record of a pause carries the snapshot. What writers
 //! did in older kernels is in `history/foreground`.
 
-use crate::books::rates::{RateView, is_measured};
+use crate::books::rates::RateView;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord, PauseView};
@@ -392,7 +392,7 @@ impl Engine {
             store_file_pages: backing.file_pages().saturating_sub(of_store),
             exceeded,
             has_promise: part.has_promise,
-            is_measured: is_measured(&rates),
+            is_measured: rates.is_measured(),
         }
     }
 

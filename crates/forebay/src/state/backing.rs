@@ -55,6 +55,16 @@ pub(crate) struct Rates {
     pub(crate) drain_overshoots: u64,
 }
 
+/// After this many samples a store counts as measured.
+pub(crate) const SAMPLES_TO_TRUST: u64 = 4;
+
+impl Rates {
+    /// Whether enough is known about the store to pace its writers.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.samples >= SAMPLES_TO_TRUST
+    }
+}
+
 /// How an object was put on the list of objects with work left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AddedLeft {
