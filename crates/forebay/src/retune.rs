@@ -55,6 +55,8 @@ pub struct StoreChanges {
     pub max_ratio_percent: Option<u64>,
     /// Whether its writers are throttled by its own part of the limit alone.
     pub strict_limit: Option<bool>,
+    /// What is dirty of it can be written in this time; `Some(None)` takes the promise back.
+    pub drain: Option<Option<Span>>,
 }
 
 impl Changes {
@@ -134,6 +136,7 @@ impl StoreChanges {
         set(&mut settings.min_ratio_percent, self.min_ratio_percent);
         set(&mut settings.max_ratio_percent, self.max_ratio_percent);
         set(&mut settings.strict_limit, self.strict_limit);
+        set(&mut settings.drain, self.drain);
         settings
     }
 
@@ -144,6 +147,7 @@ impl StoreChanges {
             min_ratio_percent: self.min_ratio_percent.map(|_| settings.min_ratio_percent),
             max_ratio_percent: self.max_ratio_percent.map(|_| settings.max_ratio_percent),
             strict_limit: self.strict_limit.map(|_| settings.strict_limit),
+            drain: self.drain.map(|_| settings.drain),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The statistics of a cache as OpenMetrics text.
 
+use forebay::statistics::DrainStatistics;
 use forebay::{Counter, Statistics};
 use forebay_base::PAGE_BYTES;
 use std::fmt::{Display, Write};
@@ -113,6 +114,7 @@ fn stores(text: &mut Text, statistics: &Statistics) {
     ] {
         text.gauge(name, help, &values);
     }
+    promises(text, statistics);
     for (name, values) in [
         ("bdi_throttled", each(|backing| backing.throttled_us)),
         (
@@ -129,6 +131,44 @@ fn stores(text: &mut Text, statistics: &Statistics) {
     );
 }
 
+/// The metrics of the promises in seconds, of the stores that have one.
+fn promises(text: &mut Text, statistics: &Statistics) {
+    let each = |value: fn(&DrainStatistics) -> u64| -> Vec<(String, u64)> {
+        let numbered = statistics.backings.iter().enumerate();
+        numbered
+            .filter_map(|(bdi, backing)| {
+                let value = value(backing.drain.as_ref()?);
+                Some((format!("{{bdi=\"{bdi}\"}}"), value))
+            })
+            .collect()
+    };
+    for (name, help, values) in [
+        (
+            "bdi_drain_promise_milliseconds",
+            "The time in which what is dirty of a store can be written, as promised",
+            each(|drain| drain.promise.as_millis()),
+        ),
+        (
+            "bdi_drain_milliseconds",
+            "The time that it would take now",
+            each(|drain| drain.takes.as_millis()),
+        ),
+        (
+            "bdi_drain_limit_bytes",
+            "What may be dirty of a store for its promise",
+            each(|drain| drain.limit * PAGE_BYTES as u64),
+        ),
+        (
+            "bdi_drain_cost_percent",
+            "What the promise takes of the store's rate",
+            each(|drain| drain.cost_percent),
+        ),
+    ] {
+        text.gauge(name, help, &values);
+    }
+    text.counters("bdi_drain_overshoot", &each(|drain| drain.overshoots));
+}
+
 struct Text(String);
 
 impl Text {
@@ -142,6 +182,13 @@ impl Text {
     fn counter(&mut self, name: &str, value: u64) {
         self.line(format_args!("# TYPE forebay_{name} counter"));
         self.line(format_args!("forebay_{name}_total {value}"));
+    }
+
+    fn counters(&mut self, name: &str, values: &[(String, u64)]) {
+        self.line(format_args!("# TYPE forebay_{name} counter"));
+        for (labels, value) in values {
+            self.line(format_args!("forebay_{name}_total{labels} {value}"));
+        }
     }
 
     fn seconds(&mut self, name: &str, values_us: &[(impl Display, u64)]) {

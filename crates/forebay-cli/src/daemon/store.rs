@@ -2,6 +2,7 @@
 
 use crate::error::CommandError;
 use forebay::event::EventSink;
+use forebay::settings::BackingSettings;
 use forebay::{AttachedStore, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
 use forebay_bench::StepError;
@@ -28,19 +29,24 @@ pub(crate) fn file_store() -> Result<Arc<FileStore>, CommandError> {
 }
 
 /// Attaches `store` to `cache`.
-pub(crate) fn taken(cache: &Cache, store: Arc<dyn Store>) -> Result<AttachedStore, CommandError> {
-    let attached = cache.attach(store);
+pub(crate) fn taken(
+    cache: &Cache,
+    store: Arc<dyn Store>,
+    settings: BackingSettings,
+) -> Result<AttachedStore, CommandError> {
+    let attached = cache.attach_with(store, settings);
     attached.map_err(|error| failed("take its store", &error))
 }
 
 /// A cache with `settings` over files, the store that opens them, and that store as attached.
 pub(crate) fn cache_with_files(
     settings: Settings,
+    of_store: BackingSettings,
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
     let (cache, files) = (cache_of(settings, rt, sink)?, file_store()?);
-    let store = taken(&cache, files.clone())?;
+    let store = taken(&cache, files.clone(), of_store)?;
     Ok((cache, files, store))
 }
 

@@ -4,6 +4,7 @@ use super::arguments::MountArguments;
 use super::background;
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_with_files;
@@ -46,8 +47,10 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         ..Settings::default()
     };
     let feed = Arc::new(Feed::default());
-    let (cache, files, store) = cache_with_files(budget, &rt, feed.clone())?;
+    let (cache, files, store) =
+        cache_with_files(budget, arguments.promises.backing(), &rt, feed.clone())?;
     report_silence(&cache, &rt);
+    report_promises(&cache, &rt);
     let parts = MountParts {
         rt: rt.clone(),
         cache: cache.clone(),

@@ -6,6 +6,7 @@ use crate::daemon::say::say;
 use crate::daemon::silence::answer_timeout;
 use crate::daemon::store::{file_store, taken};
 use crate::error::CommandError;
+use forebay::settings::BackingSettings;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::AtomicBool;
 use forebay_block::Disk;
@@ -56,6 +57,7 @@ fn open_by(
     };
     let mut attached = Attached {
         cache,
+        settings: arguments.promises.backing(),
         stores: Vec::new(),
     };
     let one = |image: &ImageArguments| open_one(openers, image, mode, &mut attached);
@@ -65,6 +67,7 @@ fn open_by(
 /// The stores of the images: several images may be in one store.
 struct Attached<'c> {
     cache: &'c Cache,
+    settings: BackingSettings,
     stores: Vec<(Arc<dyn Store>, AttachedStore)>,
 }
 
@@ -77,7 +80,7 @@ impl Attached<'_> {
         if let Some((_, attached)) = known {
             return Ok(attached.clone());
         }
-        let attached = taken(self.cache, store.clone())?;
+        let attached = taken(self.cache, store.clone(), self.settings)?;
         self.stores.push((store.clone(), attached.clone()));
         Ok(attached)
     }

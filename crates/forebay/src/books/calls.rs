@@ -3,7 +3,6 @@
 //! A call that finds everything in memory never comes here. A call that has to wait is recorded
 //! from its first wait to its end, even if it is dropped in the middle of a wait.
 
-use crate::books::rates::is_measured;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{CallKind, Event};
@@ -163,7 +162,7 @@ impl Engine {
         };
         self.stores.for_each(|backing| {
             let rates = *lock(&backing.rates);
-            if is_measured(&rates) {
+            if rates.is_measured() {
                 moment.note_rate(backing.number, rates.bandwidth.average_pages_per_s);
             }
         });

@@ -24,6 +24,7 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_law::bandwidth::Bandwidth;
+use forebay_law::drain::DrainLimit;
 use forebay_law::rate::DirtyRate;
 use forebay_law::share::StoreCompletions;
 use forebay_rt::wait::WaitQueue;
@@ -48,6 +49,20 @@ pub(crate) struct Rates {
     pub(crate) samples: u64,
     /// Samples in which the store had enough to do.
     pub(crate) full_samples: u64,
+    /// What may be dirty for the promise of `drain`.
+    pub(crate) drain: DrainLimit,
+    /// How often more was dirty than could be written in that time.
+    pub(crate) drain_overshoots: u64,
+}
+
+/// After this many samples a store counts as measured.
+pub(crate) const SAMPLES_TO_TRUST: u64 = 4;
+
+impl Rates {
+    /// Whether enough is known about the store to pace its writers.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.samples >= SAMPLES_TO_TRUST
+    }
 }
 
 /// How an object was put on the list of objects with work left.
@@ -229,6 +244,8 @@ impl Backing {
                 busy_stamp: Span::ZERO,
                 samples: 0,
                 full_samples: 0,
+                drain: DrainLimit::default(),
+                drain_overshoots: 0,
             }),
             lists: Mutex::new(FlusherLists::new()),
             requests: FlusherRequests::new(),
