@@ -206,9 +206,9 @@ impl File {
     }
 
     /// Reads many places at once: while one page is copied the next ones are fetched into the
-    /// processor's cache, and pages that are missing are read from the store side by side, up to 128
-    /// at a time. A thread that blocks in this call asks the kernel for 32 of them itself, several at
-    /// once.
+    /// processor's cache, and pages that are missing are read from the store side by side, up to
+    /// 128 at a time. A thread that blocks in this call asks the kernel for 32 of them itself,
+    /// several at once.
     ///
     /// ```
     /// # use forebay::{Cache, ReadRequest, Settings};

@@ -257,6 +257,23 @@ fn a_call_that_is_dropped_leaves_reads_that_end_by_themselves() {
     });
 }
 
+/// A store before `files` in which some reads fail and some are late.
+fn uneven(rt: &Rt, files: Arc<FileStore>) -> Arc<FaultStore> {
+    let faults = Arc::new(FaultStore::new(rt.clone(), files));
+    for (one_in, action) in [
+        (200, FaultAction::Fail(BROKEN)),
+        (300, FaultAction::Delay(Span::from_millis(1))),
+    ] {
+        let when = FaultWhen::Chance {
+            numerator: 1,
+            denominator: one_in,
+        };
+        let fault = Fault::each(IoKind::Read, action);
+        faults.inject(Fault { when, ..fault });
+    }
+    faults
+}
+
 /// Threads of the system that read many pages in rings of their own, from a file larger than the
 /// cache. Now and then one gives up, and some reads fail or are late.
 #[test]
@@ -275,18 +292,7 @@ fn threads_read_in_their_own_rings_whatever_fails_and_whoever_gives_up() {
         };
         let files = FileStore::new(settings).expect("a store starts");
         let opened = files.open(&path, OpenMode::ReadOnly).expect("it opens");
-        let faults = Arc::new(FaultStore::new(rt.clone(), files));
-        for (one_in, action) in [
-            (200, FaultAction::Fail(BROKEN)),
-            (300, FaultAction::Delay(Span::from_millis(1))),
-        ] {
-            let when = FaultWhen::Chance {
-                numerator: 1,
-                denominator: one_in,
-            };
-            let fault = Fault::each(IoKind::Read, action);
-            faults.inject(Fault { when, ..fault });
-        }
+        let faults = uneven(&rt, files);
         let cache = Cache::new(Settings::of_mib(2)).expect("the settings are good");
         let store = cache.attach(faults as Arc<dyn Store>).expect("it is new");
         let file = cache

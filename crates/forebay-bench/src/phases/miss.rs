@@ -6,8 +6,8 @@ use crate::measure::Times;
 use crate::zipf::permutation;
 use forebay_base::PAGE_BYTES;
 
-/// Reads of one call at depth 32, so that no more are under way. The depth sinks while the call waits
-/// for the last of them.
+/// Reads of one call at depth 32, so that no more are under way. The depth sinks while the call
+/// waits for the last of them.
 pub(crate) const BATCH_PAGES: usize = 32;
 
 /// The endless order of pages.

@@ -1,6 +1,6 @@
 //! Many reads in one call. The pages of all of them are looked up first. Then as many reads of the
-//! store as it usually takes are kept under way, and what has come in is copied in the
-//! order of the requests.
+//! store as it usually takes are kept under way, and what has come in is copied in the order of the
+//! requests.
 //!
 //! Reads are begun only when the next request has to wait. So several of them are handed to the
 //! kernel together, when the thread goes to sleep for them. The call holds no page and no frame
@@ -19,8 +19,8 @@ use crate::state::object::ObjectState;
 use forebay_base::units::{byte_of, page_of};
 use std::sync::Arc;
 
-/// Reads of the store that one call keeps under way: the usual depth of a queue. Those that the ring
-/// of the thread has no room for go by the ring thread.
+/// Reads of the store that one call keeps under way: the usual depth of a queue. Those that the
+/// ring of the thread has no room for go by the ring thread.
 const MOST_UNDER_WAY: usize = 128;
 
 /// Requests that are begun before the first of them has ended. More than can be under way, because

@@ -1,5 +1,5 @@
-//! The same loads with more memory, more files and more writers, on a store that takes no time: what
-//! the cache itself costs as it grows.
+//! The same loads with more memory, files and writers, on a store that takes no time: what the
+//! cache itself costs as it grows.
 
 use super::events::EventLog;
 use super::handle::{Handle, failed};
