@@ -7,7 +7,7 @@ use crate::mount::{MountArguments, TypedMount};
 use crate::serve::{ServeArguments, TypedServe};
 use clap::{Parser, Subcommand};
 use forebay_base::units::{parse_size, show_bytes};
-use forebay_bench::{BenchArguments, CONTENDER_COMMAND};
+use forebay_bench::{BenchArguments, CONTENDER_COMMAND, PHASES};
 use std::path::PathBuf;
 
 /// The smallest budget for the bench. Below it the working sets are a few hundred pages, and the
@@ -109,6 +109,12 @@ struct TypedBench {
     /// rounds [default: 3; for loads on cached pages and for the fronts 5]
     #[arg(long, value_name = "N", value_parser = bench_rounds(), conflicts_with = "quick")]
     rounds: Option<u32>,
+    /// Measure this phase alone; may be given again for another one
+    #[arg(long = "phase", value_name = "NAME", value_parser = PHASES, conflicts_with = "fronts")]
+    phases: Vec<String>,
+    /// The largest cache of the phase growth: 64M, 1G and 8G are measured up to this size
+    #[arg(long = "growth", value_name = "SIZE", default_value = "64M", value_parser = memory_size)]
+    growth: u64,
     /// Measure the block server and the mount instead, under fio, beside nbdkit and qemu-nbd
     #[arg(long)]
     fronts: bool,
@@ -166,6 +172,8 @@ impl Typed {
                 parent_folder: typed.dir,
                 quick: typed.quick,
                 rounds: typed.rounds,
+                phases: typed.phases,
+                growth_bytes: typed.growth,
                 fronts: typed.fronts,
                 json_file: typed.json,
             }),
@@ -220,6 +228,8 @@ mod tests {
             parent_folder: ".".into(),
             quick: false,
             rounds: None,
+            phases: Vec::new(),
+            growth_bytes: 64 << 20,
             fronts: false,
             json_file: None,
         };
@@ -236,6 +246,8 @@ mod tests {
             parent_folder: "/x".into(),
             quick: true,
             rounds: None,
+            phases: Vec::new(),
+            growth_bytes: 64 << 20,
             fronts: true,
             json_file: Some("r".into()),
         };
@@ -256,6 +268,20 @@ mod tests {
             let error = typed(words).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{words:?}");
         }
+    }
+
+    #[test]
+    fn phases_are_those_that_exist() {
+        let words = [
+            "bench", "--phase", "miss", "--phase", "growth", "--growth", "8G",
+        ];
+        let Command::Bench(arguments) = typed(&words).unwrap() else {
+            panic!("a bench was asked for");
+        };
+        assert_eq!(arguments.phases, ["miss", "growth"]);
+        assert_eq!(arguments.growth_bytes, 8 << 30);
+        let error = typed(&["bench", "--phase", "misses"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
     }
 
     #[test]
