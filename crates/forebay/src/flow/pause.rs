@@ -604,6 +604,7 @@ mod tests {
             },
             store_file_pages: 10,
             exceeded: false,
+            has_promise: false,
             is_measured: true,
         })
     }

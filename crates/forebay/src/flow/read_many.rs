@@ -75,6 +75,7 @@ impl Engine {
     ) -> Result<(), AccessError> {
         let mut under_way = UnderWay::none();
         let mut begun = 0;
+        let mut looks_ahead = true;
         let mut first_failure = Ok(());
         for at in 0..requests.len() {
             if self.read_on(handle, &mut requests[at]) {
@@ -83,10 +84,15 @@ impl Engine {
             under_way.forget_settled(&self.memory.frames);
             let end = requests.len().min(at + MOST_BEGUN);
             begun = begun.max(at);
-            while begun < end && under_way.has_room() {
-                self.begin_read(handle, &requests[begun], &mut under_way)
-                    .await?;
-                begun += 1;
+            while begun < end && under_way.has_room() && (begun == at || looks_ahead) {
+                let read = &requests[begun];
+                match self.begin_read(handle, read, &mut under_way).await {
+                    Ok(()) => begun += 1,
+                    Err(error) if begun == at => return first_failure.and(Err(error)),
+                    // There is no memory for a request whose turn has not come: what has come in by
+                    // then may make room, so the others are read one after the other.
+                    Err(_) => looks_ahead = false,
+                }
             }
             let read = self.end_read(handle, &mut requests[at]).await;
             match read {

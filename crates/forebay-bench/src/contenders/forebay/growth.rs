@@ -99,7 +99,7 @@ impl Growth {
             .map_err(|reason| failed("attach a store", reason))?;
         let statistics = cache.statistics();
         // Half of the frames: files themselves take memory too, and overwrites make all dirty.
-        let file_pages = (u64::from(statistics.frames) / 2 / count).max(1);
+        let file_pages = (statistics.frames / 2 / count).max(1);
         let growth = Growth {
             files: Vec::new(),
             cache,
