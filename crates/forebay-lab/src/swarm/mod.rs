@@ -43,6 +43,7 @@ mod shrink;
 mod squeeze;
 mod store;
 mod table;
+mod units;
 mod verdict;
 mod witness;
 mod work;
