@@ -1,5 +1,6 @@
 //! A cache and its stores, as both servers use them.
 
+use crate::config::Tuning;
 use crate::error::CommandError;
 use forebay::event::EventSink;
 use forebay::{AttachedStore, Cache, Parts, Settings};
@@ -8,9 +9,10 @@ use forebay_bench::StepError;
 use forebay_rt::Rt;
 use forebay_store::{FileStore, FileStoreSettings, Store};
 
-/// A cache with `settings` whose events go to `sink`.
+/// A cache with `settings` and the knobs in `tuning`, whose events go to `sink`.
 pub(crate) fn cache_of(
-    settings: Settings,
+    settings: &Settings,
+    tuning: &Tuning,
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<Cache, CommandError> {
@@ -18,7 +20,9 @@ pub(crate) fn cache_of(
         rt: rt.clone(),
         sink: Some(sink),
     };
-    Cache::with_parts(settings, parts).map_err(|error| failed("start", &error))
+    let settings = tuning.applied(settings);
+    let cache = settings.and_then(|settings| Cache::with_parts(settings, parts));
+    cache.map_err(|error| failed("start", &error))
 }
 
 /// The store that opens files.
@@ -27,20 +31,26 @@ pub(crate) fn file_store() -> Result<Arc<FileStore>, CommandError> {
     files.map_err(|error| failed("start its store", &error))
 }
 
-/// Attaches `store` to `cache`.
-pub(crate) fn taken(cache: &Cache, store: Arc<dyn Store>) -> Result<AttachedStore, CommandError> {
-    let attached = cache.attach(store);
+/// Attaches `store` to `cache`, as the store `number`, with its knobs in `tuning`.
+pub(crate) fn taken(
+    cache: &Cache,
+    store: Arc<dyn Store>,
+    (number, tuning): (usize, &Tuning),
+) -> Result<AttachedStore, CommandError> {
+    let settings = tuning.of_store(number);
+    let attached = settings.and_then(|settings| cache.attach_with(store, settings));
     attached.map_err(|error| failed("take its store", &error))
 }
 
 /// A cache with `settings` over files, the store that opens them, and that store as attached.
 pub(crate) fn cache_with_files(
-    settings: Settings,
+    settings: &Settings,
+    tuning: &Tuning,
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
-    let (cache, files) = (cache_of(settings, rt, sink)?, file_store()?);
-    let store = taken(&cache, files.clone())?;
+    let (cache, files) = (cache_of(settings, tuning, rt, sink)?, file_store()?);
+    let store = taken(&cache, files.clone(), (0, tuning))?;
     Ok((cache, files, store))
 }
 

@@ -46,7 +46,8 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         ..Settings::default()
     };
     let feed = Arc::new(Feed::default());
-    let (cache, files, store) = cache_with_files(budget, &rt, feed.clone())?;
+    let tuning = &arguments.tuning;
+    let (cache, files, store) = cache_with_files(&budget, tuning, &rt, feed.clone())?;
     report_silence(&cache, &rt);
     let parts = MountParts {
         rt: rt.clone(),

@@ -2,6 +2,7 @@
 
 use super::arguments::{ImageArguments, ServeArguments};
 use super::losses::Image;
+use crate::config::Tuning;
 use crate::daemon::say::say;
 use crate::daemon::silence::answer_timeout;
 use crate::daemon::store::{file_store, taken};
@@ -56,15 +57,19 @@ fn open_by(
     };
     let mut attached = Attached {
         cache,
+        tuning: &arguments.tuning,
         stores: Vec::new(),
     };
     let one = |image: &ImageArguments| open_one(openers, image, mode, &mut attached);
-    arguments.images.iter().map(one).collect()
+    let opened = arguments.images.iter().map(one).collect::<Result<_, _>>()?;
+    arguments.tuning.expect_stores(attached.stores.len())?;
+    Ok(opened)
 }
 
 /// The stores of the images: several images may be in one store.
 struct Attached<'c> {
     cache: &'c Cache,
+    tuning: &'c Tuning,
     stores: Vec<(Arc<dyn Store>, AttachedStore)>,
 }
 
@@ -77,7 +82,8 @@ impl Attached<'_> {
         if let Some((_, attached)) = known {
             return Ok(attached.clone());
         }
-        let attached = taken(self.cache, store.clone())?;
+        let place = (self.stores.len(), self.tuning);
+        let attached = taken(self.cache, store.clone(), place)?;
         self.stores.push((store.clone(), attached.clone()));
         Ok(attached)
     }

@@ -138,7 +138,7 @@ fn build(
         answer_timeout: answer_timeout(arguments.answer_timeout),
         ..Settings::default()
     };
-    let cache = cache_of(settings, rt, feed)?;
+    let cache = cache_of(&settings, &arguments.tuning, rt, feed)?;
     report_silence(&cache, rt);
     let (exports, served) = images::open(arguments, &cache)?;
     Ok((cache, exports, Losses::new(served)))
