@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     }
     if let Some(address) = arguments.metrics {
         let cache = cache.clone();
-        let address = scrape::serve(address, move || metrics::render(&cache.statistics(), None))?;
+        let address = scrape::serve(address, move || metrics::of(&cache, None))?;
         scrape::announce(address);
     }
     let source = Source {

@@ -32,6 +32,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         control: None,
         answer_timeout: None,
         clients: None,
+        tuning: Tuning::default(),
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let server = Arc::new(server);
     if let Some(address) = arguments.metrics {
         let (cache, server) = (cache.clone(), server.clone());
-        let render = move || metrics::render(&cache.statistics(), Some(server.connections()));
+        let render = move || metrics::of(&cache, Some(server.connections()));
         let address = scrape::serve(address, render)?;
         scrape::announce(address);
     }
