@@ -319,7 +319,7 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_what_is_allowed() {
         ("store.x.max_ratio = 1", "FILE:1: unknown key store.x"),
         (
             "[store.0]\nmax_ratio = 10\nmin_ratio = 20",
-            "FILE:3: store.0.min_ratio cannot be 20: min_ratio_percent to 100",
+            "FILE:3: store.0.min_ratio cannot be 20: min_ratio is at most max_ratio, and that at most 100",
         ),
         (
             "store.0.min_ratio = 60\nstore.1.min_ratio = 40",
@@ -339,7 +339,7 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_what_is_allowed() {
         ),
         (
             "nbd.export = 'a'",
-            "FILE:1: unknown key nbd.export; did you mean nbd.export.",
+            "FILE:1: nbd.export is a list: write [[nbd.export]] for each image",
         ),
         ("nbd.export.path = 'a'\nnbd.export = 'a'", "FILE:2: "),
         ("a = 1\na = 2", "FILE:2: duplicate key"),

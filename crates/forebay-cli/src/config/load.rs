@@ -75,6 +75,11 @@ impl Loaded {
         if let Some((EXPORT, last @ ("path" | "name"))) = key.rsplit_once('.') {
             return self.take_export(last, entry);
         }
+        if key == EXPORT {
+            return Err(format!(
+                "{EXPORT} is a list: write [[{EXPORT}]] for each image"
+            ));
+        }
         let name = unnumbered(key);
         if keys.knobs().iter().any(|(known, _)| *known == name) {
             return self.take_knob(entry);
@@ -127,6 +132,10 @@ impl Loaded {
         };
         let (key, line) = (&entry.key, entry.line);
         let bad = |error: &BuildError| match error {
+            BuildError::BadSetting { setting, .. } if *setting == "max_ratio_percent" => refused(
+                entry,
+                "min_ratio is at most max_ratio, and that at most 100",
+            ),
             BuildError::BadSetting { allowed, .. } => refused(entry, allowed),
             other => other.to_string(),
         };

@@ -47,6 +47,7 @@ fn a_store_of_several_images_is_attached_once() {
     let cache = cache();
     let mut attached = Attached {
         cache: &cache,
+        tuning: &Tuning::default(),
         stores: Vec::new(),
     };
     for store in [&stores[0], &stores[1], &stores[0], &stores[1]] {
