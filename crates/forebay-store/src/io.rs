@@ -142,7 +142,9 @@ struct Parts {
     has_bytes: bool,
     is_awaited: bool,
     asks_durable: bool,
-    submitted: Option<Instant>,
+    /// When it was submitted, ns plus one; 0 if the submitter did not say so. A request is moved
+    /// around, so it stays small.
+    submitted_ns: u64,
 }
 
 /// The address of pages without bytes: aligned, and used by nobody.
@@ -187,7 +189,7 @@ impl Io {
                 has_bytes: true,
                 is_awaited: false,
                 asks_durable: false,
-                submitted: None,
+                submitted_ns: 0,
             }),
         }
     }
@@ -260,7 +262,7 @@ impl Io {
     /// ```
     #[must_use]
     pub fn submitted_at(mut self, now: Instant) -> Io {
-        self.parts.as_mut().expect(UNFINISHED).submitted = Some(now);
+        self.parts.as_mut().expect(UNFINISHED).submitted_ns = now.as_nanos().saturating_add(1);
         self
     }
 
@@ -434,9 +436,10 @@ impl Io {
             pages,
             token,
             finisher,
-            submitted,
+            submitted_ns,
             ..
         } = parts;
+        let submitted = submitted_ns.checked_sub(1).map(Instant::from_nanos);
         finisher.finished(FinishedIo {
             request,
             pages,
