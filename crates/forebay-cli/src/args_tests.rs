@@ -179,7 +179,8 @@ fn every_key_is_printed_and_every_example_can_be_used() {
 #[test]
 fn what_a_flag_says_a_key_says_too() {
     let text = "memory = '64M'\nmetrics = '127.0.0.1:9100'\nanswer_timeout = '5m'\n\
-                [nbd]\nlisten = '[::]:10809'\ntls_certificates = 'pki'\nclients = 3\ncreate = '1G'\n\
+                [nbd]\nlisten = '[::]:10809'\ntls_certificates = 'pki'\nclients = 3\n\
+                create = '1G'\n\
                 [[nbd.export]]\npath = '-a.img'\n[[nbd.export]]\npath = 'x/b.img'\nname = 'two'\n\
                 [mount]\nsource = '/no/such/source'\nmount_point = '/no/such/place'\n\
                 allow_other = true\nforeground = true\n";
@@ -252,99 +253,103 @@ fn knobs_are_there_from_the_start() {
     assert!(text.contains(":4: there is no store 1"), "{text}");
 }
 
+/// Texts, and how the message begins.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "\nswapiness = 10",
+        "FILE:2: unknown key swapiness; did you mean swappiness?",
+    ),
+    (
+        "swappiness = 201",
+        "FILE:1: swappiness cannot be 201: 0 to 200",
+    ),
+    (
+        "swappiness = -1",
+        "FILE:1: swappiness cannot be -1: 0 to 200",
+    ),
+    (
+        "swappiness = []",
+        "FILE:1: swappiness cannot be []: 0 to 200",
+    ),
+    (
+        "dirty_ratio = 101",
+        "FILE:1: dirty_ratio cannot be 101: a percentage from 0 to 100",
+    ),
+    (
+        "memory = 'fast'",
+        "FILE:1: memory cannot be 'fast': 'fast' is not a size: write a whole number and K, \
+             M, G or T, as 512M",
+    ),
+    (
+        "memory = '1M'",
+        "FILE:1: memory cannot be '1M': the cache of a server needs at least 8 MiB",
+    ),
+    (
+        "memory = 1.5",
+        "FILE:1: memory cannot be 1.5: write it as a text, in quotes",
+    ),
+    (
+        "read_only = 'yes'",
+        "FILE:1: read_only cannot be 'yes': true or false",
+    ),
+    (
+        "[nbd]\nclients = 0",
+        "FILE:2: nbd.clients cannot be 0: 0 is not in 1..=1024",
+    ),
+    (
+        "socket = 's'",
+        "FILE:1: unknown key socket; did you mean nbd.socket?",
+    ),
+    (
+        "[nbd]\nmemory = 1",
+        "FILE:2: unknown key nbd.memory; did you mean memory?",
+    ),
+    (
+        "config = 'x'",
+        "FILE:1: unknown key config; forebay config print --defaults shows all keys",
+    ),
+    (
+        "[nbt]\n",
+        "FILE:1: unknown key nbt; forebay config print --defaults shows all keys",
+    ),
+    (
+        "store.0.max_rato = 1",
+        "FILE:1: unknown key store.0.max_rato; did you mean store.0.max_ratio?",
+    ),
+    ("store.x.max_ratio = 1", "FILE:1: unknown key store.x"),
+    (
+        "[store.0]\nmax_ratio = 10\nmin_ratio = 20",
+        "FILE:3: store.0.min_ratio cannot be 20: min_ratio is at most max_ratio, and that at \
+             most 100",
+    ),
+    (
+        "store.0.min_ratio = 60\nstore.1.min_ratio = 40",
+        "FILE:2: store.1.min_ratio cannot be 40: less than 100 over all stores together",
+    ),
+    (
+        "[nbd]\nlisten = '[::]:1'\nsocket = 's'",
+        "FILE:3: nbd.socket cannot be used with nbd.listen in line 2",
+    ),
+    (
+        "[[nbd.export]]\nname = 'a'",
+        "FILE:1: nbd.export needs a path",
+    ),
+    (
+        "[[nbd.export]]\npath = 5",
+        "FILE:2: nbd.export.path cannot be 5: write it as a text",
+    ),
+    (
+        "nbd.export = 'a'",
+        "FILE:1: nbd.export is a list: write [[nbd.export]] for each image",
+    ),
+    ("nbd.export.path = 'a'\nnbd.export = 'a'", "FILE:2: "),
+    ("a = 1\na = 2", "FILE:2: duplicate key"),
+    ("swappiness", "FILE:1: "),
+];
+
 #[test]
 fn what_is_wrong_in_a_file_is_named_with_its_line_and_what_is_allowed() {
-    for (text, told) in [
-        (
-            "\nswapiness = 10",
-            "FILE:2: unknown key swapiness; did you mean swappiness?",
-        ),
-        (
-            "swappiness = 201",
-            "FILE:1: swappiness cannot be 201: 0 to 200",
-        ),
-        (
-            "swappiness = -1",
-            "FILE:1: swappiness cannot be -1: 0 to 200",
-        ),
-        (
-            "swappiness = []",
-            "FILE:1: swappiness cannot be []: 0 to 200",
-        ),
-        (
-            "dirty_ratio = 101",
-            "FILE:1: dirty_ratio cannot be 101: a percentage from 0 to 100",
-        ),
-        (
-            "memory = 'fast'",
-            "FILE:1: memory cannot be 'fast': 'fast' is not a size: write a whole number and K, \
-             M, G or T, as 512M",
-        ),
-        (
-            "memory = '1M'",
-            "FILE:1: memory cannot be '1M': the cache of a server needs at least 8 MiB",
-        ),
-        (
-            "memory = 1.5",
-            "FILE:1: memory cannot be 1.5: write it as a text, in quotes",
-        ),
-        (
-            "read_only = 'yes'",
-            "FILE:1: read_only cannot be 'yes': true or false",
-        ),
-        (
-            "[nbd]\nclients = 0",
-            "FILE:2: nbd.clients cannot be 0: 0 is not in 1..=1024",
-        ),
-        (
-            "socket = 's'",
-            "FILE:1: unknown key socket; did you mean nbd.socket?",
-        ),
-        (
-            "[nbd]\nmemory = 1",
-            "FILE:2: unknown key nbd.memory; did you mean memory?",
-        ),
-        (
-            "config = 'x'",
-            "FILE:1: unknown key config; forebay config print --defaults shows all keys",
-        ),
-        (
-            "[nbt]\n",
-            "FILE:1: unknown key nbt; forebay config print --defaults shows all keys",
-        ),
-        (
-            "store.0.max_rato = 1",
-            "FILE:1: unknown key store.0.max_rato; did you mean store.0.max_ratio?",
-        ),
-        ("store.x.max_ratio = 1", "FILE:1: unknown key store.x"),
-        (
-            "[store.0]\nmax_ratio = 10\nmin_ratio = 20",
-            "FILE:3: store.0.min_ratio cannot be 20: min_ratio is at most max_ratio, and that at most 100",
-        ),
-        (
-            "store.0.min_ratio = 60\nstore.1.min_ratio = 40",
-            "FILE:2: store.1.min_ratio cannot be 40: less than 100 over all stores together",
-        ),
-        (
-            "[nbd]\nlisten = '[::]:1'\nsocket = 's'",
-            "FILE:3: nbd.socket cannot be used with nbd.listen in line 2",
-        ),
-        (
-            "[[nbd.export]]\nname = 'a'",
-            "FILE:1: nbd.export needs a path",
-        ),
-        (
-            "[[nbd.export]]\npath = 5",
-            "FILE:2: nbd.export.path cannot be 5: write it as a text",
-        ),
-        (
-            "nbd.export = 'a'",
-            "FILE:1: nbd.export is a list: write [[nbd.export]] for each image",
-        ),
-        ("nbd.export.path = 'a'\nnbd.export = 'a'", "FILE:2: "),
-        ("a = 1\na = 2", "FILE:2: duplicate key"),
-        ("swappiness", "FILE:1: "),
-    ] {
+    for (text, told) in WRONG {
         let told_instead = with_file(&[&NBD[..], &PLACES].concat(), text).unwrap_err();
         assert!(told_instead.starts_with(told), "{text}: {told_instead}");
         let file = file(text);
