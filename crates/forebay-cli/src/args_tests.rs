@@ -155,11 +155,8 @@ fn every_key_is_printed_and_every_example_can_be_used() {
         let checked = check(file.path()).unwrap();
         assert!(checked.ends_with("no mistake found\n"), "{line}: {checked}");
     }
-    let export: String = export[..3]
-        .iter()
-        .map(|(_, line)| format!("{line}\n"))
-        .collect();
-    check(file(&export).path()).unwrap();
+    let lines: Vec<&str> = export[..3].iter().map(|(_, line)| *line).collect();
+    check(file(&lines.join("\n")).path()).unwrap();
     for key in [
         "memory",
         "read_only",

@@ -151,7 +151,7 @@ impl Keys {
     }
 
     /// Whether a section may have this name.
-    pub(super) fn is_section(&self, name: &str) -> bool {
+    pub(super) fn is_section(name: &str) -> bool {
         let is_store = |name: &str| {
             let number = name.strip_prefix("store.");
             number.is_some_and(|number| number.parse::<usize>().is_ok())

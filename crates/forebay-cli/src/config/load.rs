@@ -63,7 +63,7 @@ impl Loaded {
                     ..GivenExport::default()
                 });
             }
-            return if keys.is_section(key) {
+            return if Keys::is_section(key) {
                 Ok(())
             } else {
                 Err(unknown(keys, key))

@@ -92,8 +92,8 @@ fn load(command: &Command, file: &Path) -> Result<Loaded, CommandError> {
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
-        let before = error.as_bytes()[..good].iter();
-        let line = 1 + before.filter(|&&byte| byte == b'\n').count();
+        let before = String::from_utf8_lossy(&error.as_bytes()[..good]);
+        let line = 1 + before.matches('\n').count();
         bad(format!("{}:{line}: this is not UTF-8", file.display()))
     })?;
     let mut loaded = Loaded::read(&text, command).map_err(|wrong| {

@@ -27,11 +27,11 @@ impl Tuning {
 
     /// The settings of the store that gets the number `bdi`.
     pub(crate) fn of_store(&self, bdi: usize) -> Result<BackingSettings, BuildError> {
-        let stores = self.changes.stores.iter();
-        let of_it = stores.filter(|store| store.bdi == bdi);
-        of_it.fold(Ok(BackingSettings::default()), |settings, store| {
-            settings?.changed(store)
-        })
+        let mut stores = self.changes.stores.iter();
+        let settings = BackingSettings::default();
+        // Each store has one entry.
+        let found = stores.find(|store| store.bdi == bdi);
+        found.map_or(Ok(settings), |store| settings.changed(store))
     }
 
     /// Refuses knobs of stores beyond the `count` that the server has.

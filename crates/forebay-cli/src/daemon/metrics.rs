@@ -334,7 +334,7 @@ mod tests {
         let store = cache.attach(Arc::new(MemoryStore::new())).unwrap();
         let file = cache.open(&store, ObjectId(1), 0).unwrap().blocking();
         for round in 0..64 {
-            file.write_at(&[round; 256 << 10], u64::from(round) << 18)
+            file.write_at(&vec![round; 256 << 10], u64::from(round) << 18)
                 .unwrap();
         }
         forebay_rt::block_on(cache.close()).unwrap();
