@@ -196,7 +196,7 @@ check_ext4_through_the_kernel() (
   e2fsck -fn disk.img
 )
 
-check_metrics_are_told() (
+check_metrics_are_reported() (
   set -e
   trap kill_server EXIT
   serve --create 64M --memory 32M --metrics 127.0.0.1:0
@@ -285,7 +285,7 @@ check qemu_img_converts_and_compares qemu-img qemu-io
 check a_qcow2_inside_stays_whole qemu-img qemu-io
 check nbdkit_passes_it_on nbdkit nbdcopy
 check ext4_is_clean mke2fs e2fsck debugfs nbdcopy
-check metrics_are_told fio curl
+check metrics_are_reported fio curl
 check tls_is_spoken_and_demanded openssl nbdinfo nbdcopy
 check qemu_speaks_tls openssl qemu-io qemu-img
 if [ -b /dev/nbd0 ]; then

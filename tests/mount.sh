@@ -546,7 +546,7 @@ check_a_full_disk_loses_nothing() (
   rm -f original
 )
 
-check_metrics_are_told() (
+check_metrics_are_reported() (
   set -e
   trap kill_server EXIT
   serve --memory 16M --metrics 127.0.0.1:0
@@ -699,7 +699,7 @@ else
   check_mount it_goes_to_the_background
   check_mount a_line_of_fstab_mounts
   check_mount a_full_disk_loses_nothing $as_root
-  check_mount metrics_are_told curl
+  check_mount metrics_are_reported curl
   check_mount pgbench_runs_and_restarts pgbench
   check_mount stress_ng_fails_nowhere_else stress-ng $as_root
   check_mount dbench_does_its_work dbench

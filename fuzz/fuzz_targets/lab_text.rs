@@ -25,7 +25,7 @@ fn judge_machine(machine: Machine) {
     match machine.scaled(4) {
         Ok(smaller) => assert!(smaller.memory.bytes() <= most_bytes),
         Err(MachineError::Impossible { problem, .. }) => assert!(!problem.is_empty()),
-        Err(other) => panic!("too small for a quarter, and told as {other}"),
+        Err(other) => panic!("too small for a quarter, and reported as {other}"),
     }
 }
 

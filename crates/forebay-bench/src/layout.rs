@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_page_is_told() {
+    fn a_wrong_page_is_reported() {
         let mut pages = vec![0_u8; 2 * PAGE_BYTES];
         stamp_pages(&mut pages, 7 * PAGE_BYTES as u64);
         check_stamp(Who::Floor, &pages[PAGE_BYTES..], 8).unwrap();

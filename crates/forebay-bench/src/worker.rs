@@ -92,7 +92,7 @@ impl Worker {
                 .add(worker.process.id())
                 .map_err(BenchError::system("put a process into its cgroup"))?;
         }
-        worker.tell(&Introduction {
+        worker.send(&Introduction {
             who,
             folder: setting.folder.to_owned(),
             memory_bytes: setting.layout.memory_bytes(),
@@ -103,7 +103,7 @@ impl Worker {
 
     /// Brings the contender into the state of a phase; returns its remarks.
     pub(crate) fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError> {
-        self.tell(&Order::Prepare(preparation.clone()))?;
+        self.send(&Order::Prepare(preparation.clone()))?;
         match self.hear(PATIENCE)? {
             Answer::Ready(remarks) => Ok(remarks),
             other => Err(self.unexpected(other)),
@@ -117,7 +117,7 @@ impl Worker {
         step: &Step,
         overdue: impl FnOnce() -> Result<(), BenchError>,
     ) -> Result<Vec<Sample>, BenchError> {
-        self.tell(&Order::Run(*step))?;
+        self.send(&Order::Run(*step))?;
         if !self.answers_within(Span::from_millis(step.settle_ms + step.span_ms) + GRACE)? {
             overdue()?;
         }
@@ -127,9 +127,9 @@ impl Worker {
         }
     }
 
-    fn tell(&mut self, words: &impl Serialize) -> Result<(), BenchError> {
-        let told = send(&mut self.orders, words);
-        told.map_err(|refused| self.lost(&refused.to_string()))
+    fn send(&mut self, words: &impl Serialize) -> Result<(), BenchError> {
+        let sent = send(&mut self.orders, words);
+        sent.map_err(|refused| self.lost(&refused.to_string()))
     }
 
     fn hear(&mut self, within: Span) -> Result<Answer, BenchError> {

@@ -202,7 +202,7 @@ fn holes_are_reported_until_something_is_written_there() {
     let disk = Disk::new(file.unwrap()).with_holes(Arc::new(holes));
     let ending = AtomicBool::new(false);
     let mut calls = Calls::new(&disk, &Arc::new(Pool::new(0)), &ending);
-    let told = |calls: &mut Calls<'_>, most| -> Vec<Extent> {
+    let reported = |calls: &mut Calls<'_>, most| -> Vec<Extent> {
         let job = Job::Extents {
             range: 0..LENGTH_BYTES,
             most,
@@ -210,12 +210,12 @@ fn holes_are_reported_until_something_is_written_there() {
         extents(&calls.call(job, &[]).unwrap()).collect()
     };
     let run = |end_bytes, is_hole| Extent { end_bytes, is_hole };
-    assert_eq!(told(&mut calls, 9), [run(LENGTH_BYTES, true)]);
+    assert_eq!(reported(&mut calls, 9), [run(LENGTH_BYTES, true)]);
     calls
         .call(Job::Write(1 << 20..(1 << 20) + 1), &[1])
         .unwrap();
     let (data, behind) = ((1 << 20), (1 << 20) + PIECE);
     let expected = [run(data, true), run(behind, false), run(LENGTH_BYTES, true)];
-    assert_eq!(told(&mut calls, 9), expected);
-    assert_eq!(told(&mut calls, 1), expected[..1]);
+    assert_eq!(reported(&mut calls, 9), expected);
+    assert_eq!(reported(&mut calls, 1), expected[..1]);
 }

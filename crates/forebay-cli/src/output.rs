@@ -126,8 +126,8 @@ mod tests {
     fn one_file_under_two_names_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (one, same) = (folder.path().join("x"), folder.path().join("./x"));
-        let told = expect_two_files(Some(&one), Some(&same)).unwrap_err();
-        assert!(told.contains("two files"), "{told}");
+        let reported = expect_two_files(Some(&one), Some(&same)).unwrap_err();
+        assert!(reported.contains("two files"), "{reported}");
         let other = folder.path().join("y");
         assert!(expect_two_files(Some(&one), Some(&other)).is_ok());
         assert!(expect_two_files(Some(&one), None).is_ok());

@@ -64,44 +64,44 @@ fn a_bad_call_that_parses_is_answered_with_the_usage_of_its_own_command() {
     ];
     for (words, command) in calls {
         let output = forebay(words);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{reported}");
         let usage = format!("Usage: forebay {command} [OPTIONS]");
-        assert!(told.contains(&usage), "{told}");
+        assert!(reported.contains(&usage), "{reported}");
     }
 }
 
 #[test]
 fn a_workload_larger_than_its_disk_is_a_bad_call() {
     let output = forebay(&["lab", "run", "fs-mark", "--set", "file_bytes=900T"]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("take a larger device"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{reported}");
+    assert!(reported.contains("take a larger device"), "{reported}");
 }
 
 #[test]
-fn a_call_that_is_refused_is_told_how_lab_run_is_used() {
+fn a_call_that_is_refused_learns_how_lab_run_is_used() {
     for words in [&["many-dd", "--set", "writers=0"][..], &["tetris"]] {
         let output = forebay(&[&["lab", "run"], words].concat());
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("Usage: forebay lab run"), "{told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{reported}");
+        assert!(reported.contains("Usage: forebay lab run"), "{reported}");
     }
 }
 
 #[test]
-fn a_scenario_in_the_place_of_a_machine_is_told_how_it_is_run() {
+fn a_scenario_in_the_place_of_a_machine_is_refused_with_the_right_call() {
     let scenario = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../scenarios/two-nodes.toml"
     );
     let output = forebay(&["lab", "run", "simple-wb", "--machine", scenario]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{reported}");
     let call = format!("forebay lab run {scenario}");
     assert!(
-        told.contains("is a scenario") && told.contains(&call),
-        "{told}"
+        reported.contains("is a scenario") && reported.contains(&call),
+        "{reported}"
     );
 }
 
@@ -116,7 +116,7 @@ fn help_is_no_failure_and_names_the_flags() {
 }
 
 #[test]
-fn a_missing_folder_is_told_in_one_line() {
+fn a_missing_folder_is_reported_in_one_line() {
     let error = assert_failed_in_one_line(&bench_in(Path::new("/nowhere/at/all")));
     assert!(
         error.contains("/nowhere/at/all") && error.contains("--dir"),
@@ -125,21 +125,21 @@ fn a_missing_folder_is_told_in_one_line() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_folder_is_told_in_one_line() {
+fn a_file_in_the_place_of_the_folder_is_reported_in_one_line() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = assert_failed_in_one_line(&bench_in(file.path()));
     assert!(error.contains(file.path().to_str().unwrap()), "{error}");
 }
 
 #[test]
-fn a_folder_that_takes_no_files_is_told_in_one_line() {
+fn a_folder_that_takes_no_files_is_reported_in_one_line() {
     // Permissions do not stop root; the process file system accepts no folder from anybody.
     let error = assert_failed_in_one_line(&bench_in(Path::new("/proc/self")));
     assert!(error.contains("make the scratch folder"), "{error}");
 }
 
 #[test]
-fn rows_that_cannot_be_written_are_told_before_the_bench_runs() {
+fn rows_that_cannot_be_written_are_reported_before_the_bench_runs() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
     let output = forebay(&["bench", "--dir", dir, "--json", "/nowhere/rows"]);

@@ -40,7 +40,7 @@ fn messages_that_nobody_reads_end_no_run() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_told_and_the_file_is_there() {
+fn output_that_cannot_be_written_is_reported_and_the_file_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("runs.json");
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -52,7 +52,7 @@ fn output_that_cannot_be_written_is_told_and_the_file_is_there() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_before_anything_runs() {
+fn a_file_that_cannot_be_written_is_reported_before_anything_runs() {
     let output = run(Path::new("/nowhere/runs.json")).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");

@@ -44,7 +44,7 @@ impl LossyDisk {
             _folder: folder,
         };
         if !disk.needs_stable_pages("1") {
-            eprintln!("SKIPPED {test}: a loop device cannot be told what it needs");
+            eprintln!("SKIPPED {test}: a loop device cannot be made to need it");
             return None;
         }
         Some(disk)

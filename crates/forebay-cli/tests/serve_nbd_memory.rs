@@ -77,7 +77,7 @@ fn more_memory_than_the_machine_has_and_too_little_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("disk.img");
     let socket = folder.path().join("nbd.sock");
-    for (size, clients, told) in [
+    for (size, clients, reported) in [
         ("15T", "16", "give a smaller one"),
         ("8M", "16", "at least, or fewer --clients"),
     ] {
@@ -86,7 +86,7 @@ fn more_memory_than_the_machine_has_and_too_little_are_refused() {
         let output = call.output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(reported), "{text}");
         assert!(!image.exists(), "it is refused before anything is done");
     }
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"))

@@ -2,7 +2,7 @@
 
 #![allow(
     clippy::disallowed_types,
-    reason = "the protocol's library tells times in this type; no clock is read"
+    reason = "the protocol's library has times in this type; no clock is read"
 )]
 
 use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
@@ -129,7 +129,7 @@ mod tests {
 
     /// The test of times that are set and read through a mount is in `tests/operations.rs`.
     #[test]
-    fn times_before_1970_are_told_forwards_from_the_second() {
+    fn times_before_1970_are_counted_forwards_from_the_second() {
         let nearly_two = Duration::new(1, 999_999_999);
         assert_eq!(time_of(-2, 1_u64), UNIX_EPOCH - nearly_two);
         let half = Duration::from_millis(1_500);

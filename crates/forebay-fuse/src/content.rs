@@ -54,7 +54,7 @@ pub(crate) struct Content {
     /// Locked while a sync does, so that no other returns before it is done.
     owes_commit: Mutex<bool>,
     /// A sync has reported that its commits fail.
-    loss_told: AtomicBool,
+    loss_reported: AtomicBool,
     /// Its loss was counted and named, and its commit will not be asked for again.
     is_waived: AtomicBool,
     /// Locked while the source's times are set and read: otherwise a call that sets an older time
@@ -150,7 +150,7 @@ impl Content {
             // Only the first write needs this, so an open does not ask for it.
             is_capable: AtomicBool::new(true),
             owes_commit: Mutex::new(true),
-            loss_told: AtomicBool::new(false),
+            loss_reported: AtomicBool::new(false),
             is_waived: AtomicBool::new(false),
             times: Mutex::new(Times::of(stat)),
         }
@@ -201,13 +201,13 @@ impl Content {
     }
 
     /// A sync has reported to a program that commits of it fail for ever.
-    pub(crate) fn note_loss_told(&self) {
-        self.loss_told.store(true, Ordering::Release);
+    pub(crate) fn note_loss_reported(&self) {
+        self.loss_reported.store(true, Ordering::Release);
     }
 
     /// Whether a program got the error that commits of it fail for ever.
-    pub(crate) fn loss_is_told(&self) -> bool {
-        self.loss_told.load(Ordering::Acquire)
+    pub(crate) fn loss_is_reported(&self) -> bool {
+        self.loss_reported.load(Ordering::Acquire)
     }
 
     /// Makes sure that no commit of it is asked for again. True the first time.
@@ -370,7 +370,7 @@ pub(crate) struct Slot {
     /// Whether it is in the line of the closed files.
     pub(crate) in_line: bool,
     /// An earlier content was lost, and no sync has reported it.
-    pub(crate) untold_loss: Option<Errno>,
+    pub(crate) unreported_loss: Option<Errno>,
 }
 
 impl ContentSlot {
@@ -387,7 +387,7 @@ impl ContentSlot {
     /// Whether there is no content, and no loss of an earlier one to report.
     pub(crate) fn is_empty(&self) -> bool {
         let slot = lock(&self.state);
-        slot.content.is_none() && slot.untold_loss.is_none()
+        slot.content.is_none() && slot.unreported_loss.is_none()
     }
 
     /// Whether somebody uses the content.
@@ -402,7 +402,7 @@ impl ContentSlot {
         if slot.users > 0 {
             return None;
         }
-        slot.untold_loss = None;
+        slot.unreported_loss = None;
         slot.content.take()
     }
 

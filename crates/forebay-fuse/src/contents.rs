@@ -43,7 +43,7 @@ impl Drop for ContentUse {
         });
         if is_last {
             // The kernel has seen each write and cut.
-            self.inode.note_told_length(self.content.file.len());
+            self.inode.note_reported_length(self.content.file.len());
             self.folder.content_closed(&self.inode, &self.content);
         }
     }

@@ -144,8 +144,8 @@ mod tests {
         let (crew, joiners) = Crew::start(1, 1, 1 << 20).unwrap();
         let seat = crew.seat().expect("nobody sits yet");
         let done = Arc::new(Slot::new());
-        let told = done.clone();
-        crew.run(move || told.set(7));
+        let reported = done.clone();
+        crew.run(move || reported.set(7));
         assert_eq!(forebay_rt::block_on(done.take()), 7);
         drop(seat);
         assert!(crew.seat().is_some());

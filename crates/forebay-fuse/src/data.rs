@@ -157,7 +157,7 @@ impl Folder {
     ) -> Result<(), Errno> {
         let (content, inode) = (&open.used.content, &open.used.inode);
         let synced = synced.map_err(|error| sync_errno(&error));
-        let synced = self.tell_loss(open, synced);
+        let synced = self.report_loss(open, synced);
         let below = content.pay_commit(!data_only, || self.sync_below(open, data_only));
         if data_only {
             return synced.and(below);
@@ -184,7 +184,7 @@ impl Folder {
         if !open.is_writable {
             return Ok(());
         }
-        let failure = open.file.as_async().untold_failure();
+        let failure = open.file.as_async().unreported_failure();
         failure.map_err(|error| sync_errno(&error))
     }
 

@@ -44,7 +44,7 @@ impl Folder {
                 None => content.overlay(&mut stat),
             }
         }
-        inode.note_told_length(stat.st_size as u64);
+        inode.note_reported_length(stat.st_size as u64);
         Ok(attributes(inode.id, &stat))
     }
 

@@ -25,7 +25,7 @@ pub(crate) const ROOT: u64 = 1;
 const FIRST_MADE_UP: u64 = 1 << 63;
 
 /// A length that no file can have.
-const UNTOLD: u64 = u64::MAX;
+const NEVER_REPORTED: u64 = u64::MAX;
 
 /// How many refused openers of a file are remembered.
 const REFUSED: usize = 64;
@@ -51,8 +51,8 @@ pub(crate) struct Inode {
     pub(crate) anchor: Mutex<Anchor>,
     /// Look-ups that the kernel has not taken back. Changed under the table's lock.
     lookups: AtomicU64,
-    /// The length that the kernel knows, as far as we know; `UNTOLD` if it got none.
-    told_length: AtomicU64,
+    /// The length that the kernel knows, as far as we know; `NEVER_REPORTED` if it got none.
+    reported_length: AtomicU64,
     refusals: Mutex<Refusals>,
     /// One of its names: the folder, and the name there.
     name: Mutex<Option<(Arc<Inode>, Box<OsStr>)>>,
@@ -68,7 +68,7 @@ impl Inode {
             identity,
             anchor: Mutex::new(anchor),
             lookups: AtomicU64::new(0),
-            told_length: AtomicU64::new(UNTOLD),
+            reported_length: AtomicU64::new(NEVER_REPORTED),
             refusals: Mutex::default(),
             name: Mutex::new(None),
             content: ContentSlot::default(),
@@ -76,16 +76,16 @@ impl Inode {
     }
 
     /// Notes the length that the kernel knows from now on.
-    pub(crate) fn note_told_length(&self, length_bytes: u64) {
-        self.told_length.store(length_bytes, Ordering::Relaxed);
+    pub(crate) fn note_reported_length(&self, length_bytes: u64) {
+        self.reported_length.store(length_bytes, Ordering::Relaxed);
     }
 
     /// Whether a caller that opens the file, which has `length_bytes` and no users, has to look it
     /// up first, because the kernel has, or may have, another length. Each opener has to do so
     /// once: one that comes again has looked it up, even if the file has grown since.
     pub(crate) fn must_look_up(&self, length_bytes: u64, opener: u32) -> bool {
-        let told = self.told_length.load(Ordering::Relaxed);
-        let is_other = told != UNTOLD && told != length_bytes;
+        let reported = self.reported_length.load(Ordering::Relaxed);
+        let is_other = reported != NEVER_REPORTED && reported != length_bytes;
         let mut refusals = lock(&self.refusals);
         if refusals.openers.remove(&opener) {
             // The kernel has the length that it was sent, since its answer has come.
@@ -340,18 +340,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_loss_that_nobody_was_told_is_not_forgotten() {
+    fn a_file_with_a_loss_that_nobody_heard_of_is_not_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("f"), b"f").unwrap();
         let table = table(folder.path());
         let lost = find(&table, "f");
         lost.content
-            .with(|slot| slot.untold_loss = Some(rustix::io::Errno::IO));
+            .with(|slot| slot.unreported_loss = Some(rustix::io::Errno::IO));
         assert!(table.forget(lost.id, 1).is_some(), "it may have no name");
         let again = find(&table, "f");
-        assert!(Arc::ptr_eq(&again, &lost), "its next sync has to tell");
+        assert!(Arc::ptr_eq(&again, &lost), "its next sync has to report it");
         table.forget(lost.id, 1);
-        lost.content.with(|slot| slot.untold_loss = None);
+        lost.content.with(|slot| slot.unreported_loss = None);
         table.content_gone(&lost);
         assert_eq!(table.len(), 1, "the root alone");
     }

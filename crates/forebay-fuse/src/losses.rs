@@ -39,8 +39,8 @@ impl Folder {
         if content.is_dirty() {
             return None;
         }
-        if !content.loss_is_told() {
-            slot.untold_loss = Some(errno_of(failure));
+        if !content.loss_is_reported() {
+            slot.unreported_loss = Some(errno_of(failure));
         }
         let content = slot.content.take()?;
         Some(Lost { content, failure })
@@ -64,7 +64,9 @@ impl Folder {
     /// Notes the loss of a content that another one has already replaced: no program got the error.
     pub(crate) fn note_loss(&self, inode: &Inode, errno: Errno) {
         // A caller that sees the count finds the loss at the next sync.
-        inode.content.with(|slot| slot.untold_loss = Some(errno));
+        inode
+            .content
+            .with(|slot| slot.unreported_loss = Some(errno));
         self.losses.fetch_add(1, Ordering::Release);
         say_loss(inode, errno);
     }
@@ -100,7 +102,7 @@ impl Folder {
 
     /// What a sync of `open` that ended with `synced` has to report: also a loss of an earlier
     /// content of the file that no sync has reported.
-    pub(crate) fn tell_loss(
+    pub(crate) fn report_loss(
         &self,
         open: &OpenFile,
         synced: Result<(), Errno>,
@@ -110,9 +112,9 @@ impl Folder {
         if let Some(failure) = self.files.commit_failure(content.object) {
             // The cache does not have the failure if the commit was waived.
             synced = synced.and(Err(errno_of(failure)));
-            content.note_loss_told();
+            content.note_loss_reported();
         }
-        let earlier = inode.content.with(|slot| slot.untold_loss.take());
+        let earlier = inode.content.with(|slot| slot.unreported_loss.take());
         synced.and(earlier.map_or(Ok(()), Err))
     }
 }

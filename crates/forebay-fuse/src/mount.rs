@@ -243,13 +243,13 @@ impl Mount {
         folder.keeper.set_notifier(session.notifier());
         let mount_point = MountPoint::new(&settings.mount_point, session.unmount_callable());
         let ended = Arc::new(Gate::new(false));
-        let (told, served_at) = (ended.clone(), mount_point.clone());
+        let (reported, served_at) = (ended.clone(), mount_point.clone());
         let served = forebay_rt::thread::spawn("forebay-mount", move || {
             let outcome = session.run();
             served_at.session_ended();
             // This comes first, because printing may take a while, and the caller waits for the
             // end.
-            told.open();
+            reported.open();
             if let Err(error) = outcome {
                 say(format_args!("the mount has failed: {error}"));
             }
@@ -323,12 +323,12 @@ impl Mount {
     /// What the system says if it gives no thread for that.
     pub async fn take_mapped(&self) -> io::Result<()> {
         let (folder, is_taken) = (self.folder.clone(), Arc::new(Gate::new(false)));
-        let told = is_taken.clone();
+        let reported = is_taken.clone();
         // The kernel makes the calling thread wait for every write, and the writes wait for other
         // threads here.
         let asked = forebay_rt::thread::spawn("forebay-mapped", move || {
             folder.take_mapped();
-            told.open();
+            reported.open();
         });
         // It ends when it opens the gate, or with the mount.
         drop(asked?);

@@ -130,9 +130,9 @@ impl Folder {
             self.adopt(held, &parent, birth, caller)?;
             self.describe(held)
         };
-        let told = self.hold(&inode).and_then(|held| adopted(&held));
+        let reported = self.hold(&inode).and_then(|held| adopted(&held));
         // The kernel forgets only files that it knows.
-        told.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
+        reported.inspect_err(|_| drop(self.inodes.forget(inode.id, 1)))
     }
 
     /// Takes a name away: of a folder if `is_folder`, otherwise of anything else.

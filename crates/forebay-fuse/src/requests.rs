@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::Duration;
 #[allow(
     clippy::disallowed_types,
-    reason = "the protocol's library tells times in this type; no clock is read"
+    reason = "the protocol's library has times in this type; no clock is read"
 )]
 use std::time::SystemTime;
 

@@ -30,23 +30,23 @@ fn create(bench: &TestMount, name: &str) -> File {
 }
 
 #[test]
-fn a_failed_write_is_told_once_to_each_and_kept() {
-    if is_left_out("a_failed_write_is_told_once_to_each_and_kept") {
+fn a_failed_write_is_reported_once_to_each_and_kept() {
+    if is_left_out("a_failed_write_is_reported_once_to_each_and_kept") {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(16 << 20);
     let (first, second) = (create(&bench, "file"), create(&bench, "file"));
     first.write_all_at(&[7; 9000], 0).expect("memory takes it");
     faults.inject(DEVICE_FAILS);
-    let told = first.sync_all().expect_err("it cannot be durable");
-    assert_eq!(told.raw_os_error(), Some(5));
+    let reported = first.sync_all().expect_err("it cannot be durable");
+    assert_eq!(reported.raw_os_error(), Some(5));
     assert_eq!(read(&bench.path("file")), [7; 9000], "it is kept");
     faults.clear();
     // A program that starts another leaves it a copy for a moment, which is closed.
     drop(second.try_clone().expect("a copy"));
     // The other one wrote nothing, and gets the error all the same.
-    let told = second.sync_data().expect_err("it has not heard of it");
-    assert_eq!(told.raw_os_error(), Some(5));
+    let reported = second.sync_data().expect_err("it has not heard of it");
+    assert_eq!(reported.raw_os_error(), Some(5));
     // The flusher may have tried again while the device still failed: that is another failure, and
     // is reported once as well.
     if first.sync_all().is_err() {
@@ -58,8 +58,8 @@ fn a_failed_write_is_told_once_to_each_and_kept() {
 }
 
 #[test]
-fn a_failed_write_is_told_at_close() {
-    if is_left_out("a_failed_write_is_told_at_close") {
+fn a_failed_write_is_reported_at_close() {
+    if is_left_out("a_failed_write_is_reported_at_close") {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(16 << 20);
@@ -126,8 +126,8 @@ fn a_reader_closes_well_though_a_write_failed() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_written_when_there_is_room() {
-    if is_left_out("a_full_disk_is_told_and_written_when_there_is_room") {
+fn a_full_disk_is_reported_and_written_when_there_is_room() {
+    if is_left_out("a_full_disk_is_reported_and_written_when_there_is_room") {
         return;
     }
     let (mut bench, faults) = TestMount::faulty(16 << 20);
@@ -138,8 +138,8 @@ fn a_full_disk_is_told_and_written_when_there_is_room() {
         ..DEVICE_FAILS
     });
     file.write_all_at(&[1; 5000], 0).expect("memory takes it");
-    let told = file.sync_data().expect_err("there is no room");
-    assert_eq!(told.kind(), ErrorKind::StorageFull);
+    let reported = file.sync_data().expect_err("there is no room");
+    assert_eq!(reported.kind(), ErrorKind::StorageFull);
     file.write_all_at(&[2; 5000], 5000)
         .expect("memory takes more");
     faults.clear();

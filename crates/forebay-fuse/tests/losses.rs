@@ -170,8 +170,8 @@ fn a_sync_fails_until_the_file_is_opened_anew() {
 }
 
 #[test]
-fn what_nobody_was_told_is_told_by_the_next_sync() {
-    const TEST: &str = "what_nobody_was_told_is_told_by_the_next_sync";
+fn what_nobody_heard_of_is_reported_by_the_next_sync() {
+    const TEST: &str = "what_nobody_heard_of_is_reported_by_the_next_sync";
     let Some((mut bench, disk)) = bench(TEST, &["file"]) else {
         return;
     };
@@ -194,16 +194,16 @@ fn what_nobody_was_told_is_told_by_the_next_sync() {
 #[test]
 fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
     const TEST: &str = "a_file_that_cannot_be_made_durable_does_not_keep_the_mount";
-    let Some((mut bench, disk)) = bench(TEST, &["told", "untold"]) else {
+    let Some((mut bench, disk)) = bench(TEST, &["reported", "unreported"]) else {
         return;
     };
-    let (told, untold) = (open(&bench, "told"), open(&bench, "untold"));
+    let (answer, other) = (open(&bench, "reported"), open(&bench, "other"));
     disk.fill();
-    for file in [&told, &untold] {
+    for file in [&answer, &other] {
         file.write_all_at(&TAIL, 0).expect("memory takes it");
     }
-    assert!(is_lost(told.sync_data()), "there is no room");
-    drop((told, untold));
+    assert!(is_lost(answer.sync_data()), "there is no room");
+    drop((answer, other));
     let losses = bench.end_with_losses(PATIENCE);
     assert_eq!(losses, 2, "neither was let go in silence");
 }
@@ -211,8 +211,8 @@ fn a_file_that_cannot_be_made_durable_does_not_keep_the_mount() {
 /// A file that was changed in the source has a new content; the old one's bytes may be lost
 /// meanwhile.
 #[test]
-fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
-    const TEST: &str = "what_is_lost_of_a_file_that_was_changed_behind_is_told";
+fn what_is_lost_of_a_file_that_was_changed_behind_is_reported() {
+    const TEST: &str = "what_is_lost_of_a_file_that_was_changed_behind_is_reported";
     let Some((mut bench, faults, disk, file)) = faulty_and_full(TEST) else {
         return;
     };
@@ -233,9 +233,9 @@ fn what_is_lost_of_a_file_that_was_changed_behind_is_told() {
 /// The system reports a loss once, to the first that asks; a commit that had begun before learns of
 /// it.
 #[test]
-fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind() {
+fn what_a_commit_under_way_finds_lost_is_reported_though_the_file_was_changed_behind() {
     const TEST: &str =
-        "what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind";
+        "what_a_commit_under_way_finds_lost_is_reported_though_the_file_was_changed_behind";
     let Some((mut bench, faults, _disk, file)) = faulty_and_full(TEST) else {
         return;
     };
@@ -253,8 +253,8 @@ fn what_a_commit_under_way_finds_lost_is_told_though_the_file_was_changed_behind
     assert!(is_lost(behind.sync_all()), "there is no room");
     change_behind(&bench, "file");
     until("it is not opened anew", || {
-        let told = open(&bench, "file").metadata().expect("it is there");
-        told.mtime() == CHANGED_SECS
+        let answer = open(&bench, "file").metadata().expect("it is there");
+        answer.mtime() == CHANGED_SECS
     });
     // By then the new one has asked, and got no error.
     pause_current(Span::from_millis(300));

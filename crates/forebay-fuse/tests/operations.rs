@@ -184,8 +184,8 @@ fn modes_owners_and_times_pass_through() {
     );
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&path, Some(12), Some(34)).unwrap();
-        let told = fs::metadata(&path).unwrap();
-        assert_eq!((told.uid(), told.gid()), (12, 34));
+        let reported = fs::metadata(&path).unwrap();
+        assert_eq!((reported.uid(), reported.gid()), (12, 34));
     }
     let when = Timespec {
         tv_sec: 981_173_106,
@@ -198,8 +198,8 @@ fn modes_owners_and_times_pass_through() {
     // The bytes are not written yet; writing them does not change the time that was set.
     rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
     File::open(&path).unwrap().sync_all().unwrap();
-    let told = fs::metadata(&path).unwrap();
-    assert_eq!((told.mtime(), told.mtime_nsec()), (981_173_106, 7));
+    let reported = fs::metadata(&path).unwrap();
+    assert_eq!((reported.mtime(), reported.mtime_nsec()), (981_173_106, 7));
     bench.end();
     let behind = fs::metadata(bench.behind("file")).unwrap();
     assert_eq!((behind.mtime(), behind.mtime_nsec()), (981_173_106, 7));
@@ -212,8 +212,8 @@ fn takes_time(path: &std::path::Path, when: Timespec) -> bool {
         last_modification: when,
     };
     rustix::fs::utimensat(CWD, path, &times, AtFlags::empty()).expect("it is ours");
-    let told = fs::metadata(path).expect("it is there");
-    (told.mtime(), told.mtime_nsec()) == (when.tv_sec, when.tv_nsec)
+    let reported = fs::metadata(path).expect("it is there");
+    (reported.mtime(), reported.mtime_nsec()) == (when.tv_sec, when.tv_nsec)
 }
 
 #[test]
@@ -234,13 +234,13 @@ fn times_before_1970_pass_through() {
         }
         assert!(takes_time(&behind, Timespec { tv_sec: 1, ..when }));
         assert!(takes_time(&path, when), "{when:?}");
-        let told = fs::metadata(&behind).unwrap();
+        let reported = fs::metadata(&behind).unwrap();
         assert_eq!(
-            (told.atime(), told.atime_nsec()),
+            (reported.atime(), reported.atime_nsec()),
             (when.tv_sec, when.tv_nsec)
         );
         assert_eq!(
-            (told.mtime(), told.mtime_nsec()),
+            (reported.mtime(), reported.mtime_nsec()),
             (when.tv_sec, when.tv_nsec)
         );
     }

@@ -19,7 +19,7 @@ const LONGEST: Span = Span::from_secs(30);
 /// Descriptors of this process, in which the mount is, that hold a removed file of the source.
 fn held(bench: &TestMount, name: &str) -> usize {
     let wanted = format!("{} (deleted)", bench.behind(name).display());
-    let entries = fs::read_dir("/proc/self/fd").expect("the system tells");
+    let entries = fs::read_dir("/proc/self/fd").expect("the system reports");
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     links.filter(|link| link.to_str() == Some(&wanted)).count()
 }

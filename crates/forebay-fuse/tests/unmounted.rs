@@ -22,7 +22,7 @@ impl Other {
 }
 
 fn is_mounted(place: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("the system tells");
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("the system reports");
     let mut places = mounts.lines().filter_map(|line| line.split(' ').nth(4));
     places.any(|found| Path::new(found) == place)
 }

@@ -9,9 +9,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match plan_of(&arguments).and_then(|plan| run(&plan)) {
         Ok(outcome) => {
-            tell(&outcome);
+            print_outcome(&outcome);
             if arguments.iter().any(|it| it == "series") {
-                tell_series(&outcome);
+                print_series(&outcome);
             }
         }
         Err(error) => {
@@ -30,7 +30,7 @@ fn plan_of(arguments: &[String]) -> Result<Plan, RunError> {
     Ok(knobs.fold(plan, |plan, (knob, value)| plan.with(knob, value)))
 }
 
-fn tell_series(outcome: &Outcome) {
+fn print_series(outcome: &Outcome) {
     let columns = &outcome.series.columns;
     let names: Vec<&str> = columns.iter().map(|it| it.name.as_str()).collect();
     println!("at_s {}", names.join(" "));
@@ -41,7 +41,7 @@ fn tell_series(outcome: &Outcome) {
     }
 }
 
-fn tell(outcome: &Outcome) {
+fn print_outcome(outcome: &Outcome) {
     for (name, value) in &outcome.figures {
         println!("{name:<40} {value:>16.3}");
     }

@@ -89,7 +89,7 @@ fn runs_side_by_side_come_back_in_order() {
 
 #[test]
 fn what_does_not_exist_is_answered_with_what_does() {
-    let told = |plan: Plan| {
+    let reported = |plan: Plan| {
         let error = run(&plan).expect_err("it does not exist");
         assert!(error.is_bad_call());
         error.to_string()
@@ -98,13 +98,13 @@ fn what_does_not_exist_is_answered_with_what_does() {
         workload: "tetris".into(),
         ..small(1)
     };
-    assert!(told(unknown).contains("simple-wb"));
-    assert!(told(small(1).under("linux-1.0")).contains("forebay"));
-    assert!(told(small(1).with("jbos", "2")).contains("jobs"));
-    assert!(told(small(1).with("swappiness", "900")).contains("0 to 200"));
-    assert!(told(small(1).with("scale", "1000")).contains("4M"));
+    assert!(reported(unknown).contains("simple-wb"));
+    assert!(reported(small(1).under("linux-1.0")).contains("forebay"));
+    assert!(reported(small(1).with("jbos", "2")).contains("jobs"));
+    assert!(reported(small(1).with("swappiness", "900")).contains("0 to 200"));
+    assert!(reported(small(1).with("scale", "1000")).contains("4M"));
     let too_large = small(1).with("memories", "1000000");
-    assert!(told(too_large).contains("scale it down"));
+    assert!(reported(too_large).contains("scale it down"));
 }
 
 #[test]
@@ -112,17 +112,20 @@ fn what_a_machine_takes_of_this_computers_memory_is_what_the_engine_takes() {
     let ready = small(1).check().expect("it is a plan");
     let booted = world::simulate(&ready.machine, ready.policy, 1, false, &[]).expect("it boots");
     let statistics = booted.world.cache().statistics();
-    let told = ready.memory_bytes(&Platform::Simulated);
+    let reported = ready.memory_bytes(&Platform::Simulated);
     // On a small machine the memory that does not grow with the pages is part of it.
-    assert!(told <= statistics.memory_bytes, "{told}, {statistics:?}");
+    assert!(
+        reported <= statistics.memory_bytes,
+        "{reported}, {statistics:?}"
+    );
     let large = Plan::new("simple-wb", "amd4-4608m").expect("it ships");
     let ready = large.check().expect("it is a plan");
     let booted = world::simulate(&ready.machine, ready.policy, 1, false, &[]).expect("it boots");
     let taken = booted.world.cache().statistics().memory_bytes;
-    let told = ready.memory_bytes(&Platform::Simulated);
+    let reported = ready.memory_bytes(&Platform::Simulated);
     assert!(
-        (told as f64 / taken as f64 - 1.0).abs() < 0.05,
-        "{told} of {taken}"
+        (reported as f64 / taken as f64 - 1.0).abs() < 0.05,
+        "{reported} of {taken}"
     );
     let real = ready.memory_bytes(&Platform::Real("/tmp".into()));
     assert!(real > ready.machine.memory.all_managed_pages() * 4_096);
@@ -161,7 +164,7 @@ fn files_that_a_workload_keeps_go_with_its_folder() {
 }
 
 #[test]
-fn nothing_is_told_of_processors_and_events_in_real_time() {
+fn nothing_is_reported_of_processors_and_events_in_real_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = Plan {
         platform: Platform::Real(folder.path().into()),

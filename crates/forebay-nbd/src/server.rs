@@ -286,7 +286,7 @@ fn admit(shared: &Arc<Shared>, socket: Socket, credentials: Option<&TlsCredentia
             welcome: Box::new(|| place.welcome()),
         });
         if gate.is_none() {
-            place.tell_of_coming();
+            place.notify_of_connection();
         }
         let host = Host {
             exports: &place.shared.exports,
@@ -310,7 +310,7 @@ impl Shared {
         (self.settings.notify)(Notice::Refused { reason });
     }
 
-    fn tell(&self, notice: impl FnOnce(usize) -> Notice) {
+    fn notify(&self, notice: impl FnOnce(usize) -> Notice) {
         let connections = lock(&self.clients).count();
         (self.settings.notify)(notice(connections));
     }
@@ -349,7 +349,7 @@ impl ClientPlace {
     fn welcome(&self) -> Result<(), String> {
         let limit = self.shared.settings.connections_limit;
         lock(&self.shared.clients).welcome(self.number, limit)?;
-        self.tell_of_coming();
+        self.notify_of_connection();
         Ok(())
     }
 
@@ -364,9 +364,9 @@ impl ClientPlace {
         }
     }
 
-    fn tell_of_coming(&self) {
+    fn notify_of_connection(&self) {
         let connected = |connections| Notice::Connected { connections };
-        self.shared.tell(connected);
+        self.shared.notify(connected);
     }
 
     /// Reports how the connection ended. A failure is reported before the place is free, so that a
@@ -377,7 +377,7 @@ impl ClientPlace {
             Ok(()) if lock(&shared.clients).is_stranger(self.number) => {}
             Ok(()) => {
                 drop(self);
-                shared.tell(|connections| Notice::Disconnected { connections });
+                shared.notify(|connections| Notice::Disconnected { connections });
             }
             Err(ConnectionError::Opening(OpeningError::Full(reason))) => shared.refuse(reason),
             Err(error) => (shared.settings.notify)(Notice::Failed {

@@ -401,7 +401,7 @@ fn a_write_that_is_answered_after_a_failed_flush_is_asked_for_again() {
     assert_eq!(commit(), Err(Failure::Device(5)));
     std::fs::write(goes, "").expect("the write goes on");
     block_on(driver.finish(write)).expect("it is written");
-    // The thread of the client knows that it was told once it has ended one more request.
+    // The thread of the client knows that it has to end once it has ended one more request.
     assert_eq!(driver.order(IoKind::Discard, OBJECT, 0, 0), Ok(()));
     assert_eq!(commit(), Err(Failure::Forgotten), "it may be dropped");
     assert_eq!(commit(), Ok(()), "it was reported");

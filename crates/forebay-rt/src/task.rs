@@ -87,7 +87,7 @@ impl Ending {
     }
 
     /// Reports how the task ended.
-    pub(crate) fn tell(mut self, outcome: Outcome) {
+    pub(crate) fn report(mut self, outcome: Outcome) {
         self.set(outcome);
     }
 

@@ -71,7 +71,7 @@ const PATIENCE: Span = Span::from_secs(30);
 
 /// A service whose standard error is a pipe that nobody reads any more.
 #[test]
-fn a_panic_is_told_to_who_joins_where_nobody_reads_what_is_said() {
+fn a_panic_is_reported_to_who_joins_where_nobody_reads_what_is_said() {
     if std::env::var_os(CHILD).is_some() {
         join_panics();
         return;
@@ -80,7 +80,7 @@ fn a_panic_is_told_to_who_joins_where_nobody_reads_what_is_said() {
     let mut child = Command::new(program)
         .args([
             "--exact",
-            "a_panic_is_told_to_who_joins_where_nobody_reads_what_is_said",
+            "a_panic_is_reported_to_who_joins_where_nobody_reads_what_is_said",
             "--nocapture",
         ])
         .env(CHILD, "1")

@@ -174,8 +174,13 @@ fn chained(
         me: me.clone(),
     });
     for (slot, &page) in pages.iter().enumerate() {
-        let told = Arc::clone(&chain) as Arc<dyn Finish>;
-        store.submit(Io::new(read_of(object, slot as u64), vec![page], told, 0));
+        let reported = Arc::clone(&chain) as Arc<dyn Finish>;
+        store.submit(Io::new(
+            read_of(object, slot as u64),
+            vec![page],
+            reported,
+            0,
+        ));
     }
     block_on(chain.ended.take());
     let reads = lock(&chain.state).reads;
@@ -203,9 +208,9 @@ fn woken(store: &Arc<FileStore>, object: ObjectId, pages: &[PagePointer], round:
     let mut reads = 0;
     let mut in_flight = pages.len();
     let mut submit = |pages: Vec<PagePointer>| {
-        let told = Arc::clone(&desk) as Arc<dyn Finish>;
+        let reported = Arc::clone(&desk) as Arc<dyn Finish>;
         let request = read_of(object, prng.below(FILE_PAGES));
-        store.submit(Io::new(request, pages, told, 0));
+        store.submit(Io::new(request, pages, reported, 0));
     };
     let (watch, processor) = (Stopwatch::start(), processor_time());
     for &page in pages {

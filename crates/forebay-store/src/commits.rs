@@ -21,7 +21,7 @@ struct State {
     failure: Option<Failure>,
     /// Commits that the system has been asked for and has not answered.
     under_way: u32,
-    /// Commits that the system calls done. Of two at the same time only one is told of a failure,
+    /// Commits that the system calls done. Of two at the same time only one learns of a failure,
     /// and it may be answered last: so none is finished before the others are answered.
     answered: Vec<Transfer>,
 }
@@ -85,9 +85,9 @@ mod tests {
 
     /// How the commits ended, by their tokens, in that order.
     #[derive(Default)]
-    struct Told(Mutex<Vec<(u64, Result<(), Failure>)>>);
+    struct Reported(Mutex<Vec<(u64, Result<(), Failure>)>>);
 
-    impl Finish for Told {
+    impl Finish for Reported {
         fn finished(&self, io: FinishedIo) {
             lock(&self.0).push((io.token, io.result.map_err(|error| error.failure)));
         }
@@ -96,7 +96,7 @@ mod tests {
     struct Bench {
         files: Files,
         object: ObjectId,
-        told: Arc<Told>,
+        reported: Arc<Reported>,
     }
 
     impl Bench {
@@ -106,7 +106,7 @@ mod tests {
             Bench {
                 files,
                 object: opened.object,
-                told: Arc::default(),
+                reported: Arc::default(),
             }
         }
 
@@ -117,8 +117,8 @@ mod tests {
                 offset_bytes: 0,
                 length_bytes: 0,
             };
-            let told = Arc::clone(&self.told) as Arc<dyn Finish>;
-            let io = Io::new(request, Vec::new(), told, token);
+            let reported = Arc::clone(&self.reported) as Arc<dyn Finish>;
+            let io = Io::new(request, Vec::new(), reported, token);
             Addressed::look_up(io, &self.files).and_then(Transfer::start)
         }
 
@@ -127,8 +127,8 @@ mod tests {
             commit.finish(answer);
         }
 
-        fn take_told(&self) -> Vec<(u64, Result<(), Failure>)> {
-            std::mem::take(&mut lock(&self.told.0))
+        fn take_reported(&self) -> Vec<(u64, Result<(), Failure>)> {
+            std::mem::take(&mut lock(&self.reported.0))
         }
     }
 
@@ -152,27 +152,27 @@ mod tests {
         assert_eq!(writable, Ok(true));
         assert!(bench.begin(4).is_none(), "other descriptors know no better");
         let expected = [(1, Ok(())), (2, LOST), (3, LOST), (4, LOST)];
-        assert_eq!(bench.take_told(), expected);
+        assert_eq!(bench.take_reported(), expected);
         let file = bench.files.get(bench.object).expect("it is open");
         assert_eq!(file.commits().failure(), Some(Failure::Device(5)));
 
         let anew = Bench::new(&path, OpenMode::ReadWrite);
         anew.end(5, Ok(()));
-        assert_eq!(anew.take_told(), [(5, Ok(()))]);
+        assert_eq!(anew.take_reported(), [(5, Ok(()))]);
     }
 
     #[test]
-    fn invariant_c1_a_commit_waits_for_those_that_may_be_told_in_its_place() {
+    fn invariant_c1_a_commit_waits_for_those_that_may_be_reported_in_its_place() {
         let (_folder, path) = file();
         let bench = Bench::new(&path, OpenMode::ReadWrite);
         let begin = |token| bench.begin(token).expect("it is asked for");
         let (first, second, third) = (begin(1), begin(2), begin(3));
         second.finish(Ok(()));
-        assert_eq!(bench.take_told(), [], "the first may have failed");
+        assert_eq!(bench.take_reported(), [], "the first may have failed");
         first.finish(LOST);
-        assert_eq!(bench.take_told(), [(1, LOST), (2, LOST)]);
+        assert_eq!(bench.take_reported(), [(1, LOST), (2, LOST)]);
         third.finish(Ok(()));
-        assert_eq!(bench.take_told(), [(3, LOST)]);
+        assert_eq!(bench.take_reported(), [(3, LOST)]);
     }
 
     #[test]
@@ -182,6 +182,6 @@ mod tests {
         let (first, second) = (bench.begin(1).unwrap(), bench.begin(2).unwrap());
         first.finish(Ok(()));
         second.finish(Ok(()));
-        assert_eq!(bench.take_told(), [(2, Ok(())), (1, Ok(()))]);
+        assert_eq!(bench.take_reported(), [(2, Ok(())), (1, Ok(()))]);
     }
 }

@@ -228,8 +228,9 @@ impl FileStore {
     }
 
     /// Why a commit of `object` has failed, if one has. What was written since the last good one
-    /// may be lost, and every later commit fails in the same way: the kernel tells a failure once,
-    /// and calls the pages written. Close the object, open the file anew and write that again.
+    /// may be lost, and every later commit fails in the same way: the kernel reports a failure
+    /// once, and calls the pages written. Close the object, open the file anew and write that
+    /// again.
     ///
     /// ```
     /// use forebay_store::{FileStore, FileStoreSettings, OpenMode};
@@ -286,13 +287,13 @@ impl Store for FileStore {
 
     fn register_memory(&self, base: PagePointer, length_bytes: usize) {
         if let Body::Uring(ring) = &self.body {
-            ring.tell_memory(MemoryNews::Use(base, length_bytes));
+            ring.send_memory(MemoryNews::Use(base, length_bytes));
         }
     }
 
     fn forget_memory(&self, base: PagePointer, length_bytes: usize) {
         if let Body::Uring(ring) = &self.body {
-            ring.tell_memory(MemoryNews::Forget(base, length_bytes));
+            ring.send_memory(MemoryNews::Forget(base, length_bytes));
         }
     }
 }

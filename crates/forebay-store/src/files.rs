@@ -188,7 +188,7 @@ impl Files {
         direct: bool,
     ) -> Result<bool, OpenError> {
         let file = open_file(path, OpenMode::ReadWrite, direct)?;
-        // The new descriptors would not be told what the old ones were.
+        // The new descriptors would not report what the old ones would have.
         Ok(self.exchange(object, |before| OpenFile {
             commits: Arc::clone(&before.commits),
             ..file
@@ -326,12 +326,12 @@ fn open_direct(path: &Path, base: OFlags, buffered: &OwnedFd) -> Option<OwnedFd>
     }
     let wanted = StatxFlags::DIOALIGN;
     // A kernel that does not know the question leaves the bit out; the open was then the answer.
-    if let Ok(told) = rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, wanted)
-        && StatxFlags::from_bits_retain(told.stx_mask).contains(wanted)
+    if let Ok(reported) = rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, wanted)
+        && StatxFlags::from_bits_retain(reported.stx_mask).contains(wanted)
     {
         let page = PAGE_BYTES as u32;
         let served = |align: u32| align != 0 && page.is_multiple_of(align);
-        if !served(told.stx_dio_mem_align) || !served(told.stx_dio_offset_align) {
+        if !served(reported.stx_dio_mem_align) || !served(reported.stx_dio_offset_align) {
             return None;
         }
     }

@@ -21,7 +21,7 @@ pub trait Holes: Send + Sync + fmt::Debug {
     fn extent_at(&self, offset_bytes: u64, end_bytes: u64) -> Extent;
 }
 
-/// The holes of a sparse file, as its file system tells them.
+/// The holes of a sparse file, as its file system reports them.
 ///
 /// ```
 /// use forebay_store::{Extent, FileHoles, Holes};

@@ -105,34 +105,34 @@ impl Inbox {
     }
 
     pub(crate) fn push(&self, request: Addressed) {
-        self.tell(|content| content.mail.requests.push_back(request));
+        self.put(|content| content.mail.requests.push_back(request));
     }
 
     pub(crate) fn push_memory(&self, news: MemoryNews) {
-        self.tell(|content| content.mail.memory.push(news));
+        self.put(|content| content.mail.memory.push(news));
     }
 
     /// Leaves a request that was begun elsewhere.
     pub(crate) fn push_begun(&self, transfer: Transfer) {
-        self.tell(|content| content.mail.begun.push(transfer));
+        self.put(|content| content.mail.begun.push(transfer));
     }
 
     /// Leaves the lane of a thread that goes on.
     pub(crate) fn push_lane(&self, lane: OwnLane) {
-        self.tell(|content| content.mail.lanes.push(lane));
+        self.put(|content| content.mail.lanes.push(lane));
     }
 
     /// Lets the ring thread look around.
     pub(crate) fn nudge(&self) {
-        self.tell(|_| {});
+        self.put(|_| {});
     }
 
     /// Lets the ring thread end once it has finished everything.
     pub(crate) fn stop(&self) {
-        self.tell(|content| content.stop = true);
+        self.put(|content| content.stop = true);
     }
 
-    fn tell(&self, what: impl FnOnce(&mut Content)) {
+    fn put(&self, what: impl FnOnce(&mut Content)) {
         let wake = {
             let mut content = lock(&self.content);
             what(&mut content);

@@ -211,8 +211,8 @@ impl Io {
     ///     FileStore, FileStoreSettings, Finish, FinishedIo, Io, IoKind, OpenMode, Request, Store,
     /// };
     /// use std::sync::Arc;
-    /// struct Told(Slot<bool>);
-    /// impl Finish for Told {
+    /// struct Reported(Slot<bool>);
+    /// impl Finish for Reported {
     ///     fn finished(&self, io: FinishedIo) {
     ///         self.0.set(io.result.is_ok());
     ///     }
@@ -221,10 +221,10 @@ impl Io {
     /// let store = FileStore::new(FileStoreSettings::default())?;
     /// let object = store.open(file.path(), OpenMode::ReadWrite)?.object;
     /// let request = Request { kind: IoKind::Commit, object, offset_bytes: 0, length_bytes: 0 };
-    /// let told = Arc::new(Told(Slot::new()));
+    /// let reported = Arc::new(Reported(Slot::new()));
     /// let is_durable = block_on(async {
-    ///     store.submit(Io::new(request, Vec::new(), told.clone(), 0).awaited());
-    ///     told.0.take().await
+    ///     store.submit(Io::new(request, Vec::new(), reported.clone(), 0).awaited());
+    ///     reported.0.take().await
     /// });
     /// assert!(is_durable);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -21,10 +21,10 @@ pub(crate) fn is_needed_by(fd: &OwnedFd) -> bool {
     needs_stable_pages(file_system_magic(fd), has_stable_writes(fd))
 }
 
-/// The number of the file system that `fd` lies on, 0 if it is not told.
+/// The number of the file system that `fd` lies on, 0 if it is not known.
 pub(crate) fn file_system_magic(fd: &OwnedFd) -> u64 {
     // The numbers have 32 bits, with a sign on some machines.
-    rustix::fs::fstatfs(fd).map_or(0, |told| u64::from(told.f_type as u32))
+    rustix::fs::fstatfs(fd).map_or(0, |reported| u64::from(reported.f_type as u32))
 }
 
 /// What the device behind `fd`, or below its file system, reports. A partition has no queue of its
@@ -38,7 +38,7 @@ fn has_stable_writes(fd: &OwnedFd) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     ["queue", "../queue"].iter().any(|queue| {
         let path = format!("/sys/dev/block/{major}:{minor}/{queue}/stable_writes");
-        std::fs::read_to_string(path).is_ok_and(|told| told.trim() == "1")
+        std::fs::read_to_string(path).is_ok_and(|reported| reported.trim() == "1")
     })
 }
 

@@ -229,7 +229,7 @@ impl Transfer {
             IoKind::Write if result.is_ok() => return self.finish_write(),
             _ => {}
         }
-        self.tell(result);
+        self.report(result);
     }
 
     /// If the write itself goes well after it failed with being made durable, it was the latter
@@ -250,7 +250,7 @@ impl Transfer {
         let file = Arc::clone(&self.file);
         let ended = file.commits().end(self, answer);
         for commit in ended.last.into_iter().chain(ended.earlier) {
-            commit.tell(ended.failure.map_or(Ok(()), Err));
+            commit.report(ended.failure.map_or(Ok(()), Err));
         }
     }
 
@@ -267,7 +267,7 @@ impl Transfer {
         }
     }
 
-    fn tell(self, result: Result<(), Failure>) {
+    fn report(self, result: Result<(), Failure>) {
         match result {
             Ok(()) => self.io.succeed(),
             Err(failure) => self.io.fail(failure),

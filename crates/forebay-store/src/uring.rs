@@ -85,7 +85,7 @@ impl Ring {
         }
     }
 
-    pub(crate) fn tell_memory(&self, news: MemoryNews) {
+    pub(crate) fn send_memory(&self, news: MemoryNews) {
         self.own.inbox().push_memory(news);
     }
 }

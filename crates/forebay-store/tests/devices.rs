@@ -153,7 +153,7 @@ struct NeedsStablePages {
 
 impl NeedsStablePages {
     /// None if the device has no such setting.
-    fn tell(device: &LoopDevice) -> Option<NeedsStablePages> {
+    fn ask_of(device: &LoopDevice) -> Option<NeedsStablePages> {
         let name = device.path.file_name().expect("a device has a name");
         let says = Path::new("/sys/block")
             .join(name)
@@ -181,10 +181,10 @@ fn a_device_that_needs_stable_pages_is_written_through_the_kernel() {
     };
     let store = FileStore::new(settings(Method::Positioned, true)).expect("it starts");
     let is_direct = |mode| store.open(&device.path, mode).expect("it opens").direct;
-    let is_told = is_direct(OpenMode::ReadWrite).then(|| NeedsStablePages::tell(&device));
+    let asked = is_direct(OpenMode::ReadWrite).then(|| NeedsStablePages::ask_of(&device));
     // Dropped before the device is detached.
-    let Some(Some(_told)) = is_told else {
-        eprintln!("skipped: no device can be told to need stable pages here");
+    let Some(Some(_asked)) = asked else {
+        eprintln!("skipped: no device can be made to need stable pages here");
         return;
     };
     assert!(!is_direct(OpenMode::ReadWrite));

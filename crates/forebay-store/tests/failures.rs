@@ -108,14 +108,14 @@ fn a_closed_file_is_gone_and_its_number_is_not_used_again() {
 /// Reports that it was called, and keeps the calling thread until it may go on.
 #[derive(Default)]
 struct Holdup {
-    told: Slot<()>,
+    reported: Slot<()>,
     go_on: Slot<()>,
 }
 
 impl Finish for Holdup {
     fn finished(&self, io: FinishedIo) {
         assert_eq!(io.result, Ok(()));
-        self.told.set(());
+        self.reported.set(());
         forebay_rt::block_on(self.go_on.take());
     }
 }
@@ -146,7 +146,7 @@ fn what_was_submitted_before_a_close_is_carried_out() {
         };
         let finish = Arc::clone(&holdup) as Arc<dyn Finish>;
         store.submit(Io::new(request, Vec::new(), finish, 0));
-        forebay_rt::block_on(holdup.told.take());
+        forebay_rt::block_on(holdup.reported.take());
         // The store's thread is with us, so this waits.
         let write = driver.submit_write(object, 0, &[7; 4096]);
         let cut = Request {
@@ -255,7 +255,7 @@ fn settings_out_of_range_are_refused_by_name() {
 }
 
 #[test]
-fn the_way_that_is_used_is_told() {
+fn the_way_that_is_used_is_reported() {
     let store = FileStore::new(settings(Method::Auto, true)).expect("it starts");
     let refused = store.uring_refusal().is_some();
     assert_eq!(store.method() == Method::Positioned, refused);

@@ -60,8 +60,8 @@ impl Bench {
         let path = self.folder.path().join("data");
         let opened = rustix::fs::open(&path, OFlags::RDWR | OFlags::DIRECT, Mode::empty());
         opened.is_ok_and(|fd| {
-            let told = rustix::fs::fstatfs(&fd).expect("it lies on a file system");
-            matches!(told.f_type as u32, EXT | XFS)
+            let reported = rustix::fs::fstatfs(&fd).expect("it lies on a file system");
+            matches!(reported.f_type as u32, EXT | XFS)
         })
     }
 }
@@ -124,13 +124,13 @@ fn requests_of_a_thread_that_has_ended_are_finished() {
     for round in 0..ROUNDS {
         let (driver, object) = (bench.driver.clone(), bench.object);
         let tokens = Arc::new(Mutex::new(Vec::new()));
-        let told = tokens.clone();
+        let reported = tokens.clone();
         let joiner = thread::spawn("gives up", move || {
             block_on(async {
                 let bytes = [round as u8; PAGE_BYTES];
-                lock(&told).push(driver.submit_write(object, round * PAGE, &bytes));
+                lock(&reported).push(driver.submit_write(object, round * PAGE, &bytes));
                 // The kernel leaves it to a worker of this thread, which ends with it.
-                lock(&told).push(driver.submit(commit_of(object), Vec::new()));
+                lock(&reported).push(driver.submit(commit_of(object), Vec::new()));
             });
         });
         joiner.expect("a thread").join();
@@ -273,7 +273,7 @@ fn many_threads_wait_at_once() {
     }
 }
 
-/// Drops the last handle of a store as it is told of the end of a request.
+/// Drops the last handle of a store when it hears of the end of a request.
 struct Dropper {
     store: Mutex<Option<Arc<FileStore>>>,
     desk: Arc<Desk>,

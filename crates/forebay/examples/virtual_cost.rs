@@ -56,38 +56,38 @@ async fn measure(rt: Rt) {
             rt.charge(Work::Copy { pages: 1 }).await;
         }
     });
-    tell("charge", charging).await;
+    print_cost("charge", charging).await;
     let charged = Box::pin(async {
         for number in 0..PAGES {
             rt.charge(Work::Copy { pages: 1 }).await;
             write(&file, &page, number * PAGE as u64).await;
         }
     });
-    tell("write new pages, charged", charged).await;
+    print_cost("write new pages, charged", charged).await;
     let writing = Box::pin(async {
         for number in PAGES..2 * PAGES {
             write(&file, &page, number * PAGE as u64).await;
         }
     });
-    tell("write new pages", writing).await;
+    print_cost("write new pages", writing).await;
     let overwriting = Box::pin(async {
         for number in 0..PAGES {
             write(&file, &page, recent(number)).await;
         }
     });
-    tell("overwrite", overwriting).await;
+    print_cost("overwrite", overwriting).await;
     let reading = Box::pin(async {
         for number in 0..PAGES {
             read(&file, &mut page, recent(number)).await;
         }
     });
-    tell("read, resident", reading).await;
+    print_cost("read, resident", reading).await;
     let reading_through = Box::pin(async {
         for number in 0..PAGES {
             read(&file, &mut page, number * PAGE as u64).await;
         }
     });
-    tell("read through", reading_through).await;
+    print_cost("read through", reading_through).await;
 }
 
 async fn write(file: &forebay::File, page: &[u8], at: u64) {
@@ -100,7 +100,7 @@ async fn read(file: &forebay::File, page: &mut [u8], at: u64) {
     read.expect("the store gives everything");
 }
 
-async fn tell(what: &str, work: impl Future<Output = ()>) {
+async fn print_cost(what: &str, work: impl Future<Output = ()>) {
     let (watch, before_ns) = (Stopwatch::start(), processor_ns());
     work.await;
     let each_ns = watch.elapsed().as_nanos() / PAGES;
@@ -110,8 +110,8 @@ async fn tell(what: &str, work: impl Future<Output = ()>) {
 
 /// The processor time of this process as the system reports it; 0 if it does not.
 fn processor_ns() -> u64 {
-    let told = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let first = told.split_whitespace().next();
+    let reported = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let first = reported.split_whitespace().next();
     first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 

@@ -252,11 +252,11 @@ impl Engine {
         let of_zones = self.memory.zones.iter().map(|zone| read(&zone.dirty)).sum();
         let objects = self.objects.all();
         let object_bytes = objects.iter().map(|object| object.origin.object_bytes());
-        let told_bytes = self.objects.bytes();
+        let reported_bytes = self.objects.bytes();
         compare(
             wrong,
             "bytes of objects (U3)",
-            told_bytes,
+            reported_bytes,
             object_bytes.sum(),
         );
         let tags = objects

@@ -478,7 +478,7 @@ impl File {
     ///
     /// # Errors
     /// [`SyncError::Store`] until a sync of this handle has reported it.
-    pub fn untold_failure(&self) -> Result<(), SyncError> {
+    pub fn unreported_failure(&self) -> Result<(), SyncError> {
         let Handle { object, cursor, .. } = &*self.handle;
         match object.errors.check(*lock(cursor)) {
             None => Ok(()),

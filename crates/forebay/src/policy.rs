@@ -173,10 +173,10 @@ mod tests {
     #[test]
     fn what_there_is_not_is_answered_with_what_there_is() {
         let mut policy = Policy::default();
-        let told = |result: Result<(), KnobError>| result.expect_err("refused").to_string();
-        assert!(told(policy.set("flush_chunk=9")).contains("1024, bandwidth"));
-        assert!(told(policy.set("flush=1024")).contains("flush_chunk"));
-        assert!(told(policy.set("flush_chunk")).contains("knob=value"));
+        let reported = |result: Result<(), KnobError>| result.expect_err("refused").to_string();
+        assert!(reported(policy.set("flush_chunk=9")).contains("1024, bandwidth"));
+        assert!(reported(policy.set("flush=1024")).contains("flush_chunk"));
+        assert!(reported(policy.set("flush_chunk")).contains("knob=value"));
         assert_eq!(policy, Policy::default());
     }
 }

@@ -284,8 +284,8 @@ fn a_call_that_waits_for_a_cut_of_a_silent_store_fails() {
         let is_wrong = matches!(refused, Err(AccessError::TooFar { .. }));
         assert!(is_wrong && rt.now() == began, "it waits for nothing");
         let refused = file.write_at(b"after", 0).await;
-        let is_told = matches!(refused, Err(AccessError::NotAnswering { .. }));
-        assert!(is_told, "{refused:?}");
+        let is_reported = matches!(refused, Err(AccessError::NotAnswering { .. }));
+        assert!(is_reported, "{refused:?}");
         faults.clear();
         faults.release();
         assert_eq!(file.write_at(b"after", 0).await, Ok(()));

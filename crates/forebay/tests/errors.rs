@@ -89,17 +89,17 @@ fn a_handle_that_closes_sees_a_failure_without_taking_it() {
         assert!(writer.is_written());
         write_pages(&writer, 0..2).await.expect("memory takes it");
         assert_eq!((writer.dirty_pages(), writer.is_written()), (2, false));
-        assert_eq!(writer.untold_failure(), Ok(()), "nothing was tried yet");
+        assert_eq!(writer.unreported_failure(), Ok(()), "nothing was tried yet");
         assert_eq!(writer.dirty_pages(), 2, "asking writes nothing");
         faults.inject(fails(IoKind::Write));
         assert_eq!(sync_failure(other.sync().await), Some(BROKEN));
-        assert_eq!(other.untold_failure(), Ok(()), "its sync reported it");
+        assert_eq!(other.unreported_failure(), Ok(()), "its sync reported it");
         for _ in 0..2 {
-            assert_eq!(sync_failure(writer.untold_failure()), Some(BROKEN));
+            assert_eq!(sync_failure(writer.unreported_failure()), Some(BROKEN));
         }
         faults.clear();
         assert_eq!(sync_failure(writer.sync().await), Some(BROKEN));
-        assert_eq!(writer.untold_failure(), Ok(()), "it was reported");
+        assert_eq!(writer.unreported_failure(), Ok(()), "it was reported");
         assert_eq!(writer.sync().await, Ok(()));
         assert!(writer.is_written());
     });

@@ -65,10 +65,10 @@ impl Run {
     /// One writer to a slow store and one reader compete for 8 MiB of memory.
     fn go(self) -> Seen {
         let seen = Arc::new(std::sync::Mutex::new(None));
-        let told = seen.clone();
+        let reported = seen.clone();
         let hash = simulated(5, |rt| async move {
             let bench = press(rt, self).await;
-            *told.lock().expect("nobody panicked") = Some(bench);
+            *reported.lock().expect("nobody panicked") = Some(bench);
         });
         let bench = seen.lock().expect("nobody panicked").take();
         Seen {

@@ -50,7 +50,7 @@ struct Seen {
 /// Four writers, each of its own file, for 20 s.
 fn write_under(policy: Policy) -> Seen {
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let told = seen.clone();
+    let reported = seen.clone();
     let run = move |rt: Rt| async move {
         let bench = slow(rt.clone(), policy);
         let writers: Vec<_> = (1..=4)
@@ -77,7 +77,7 @@ fn write_under(policy: Policy) -> Seen {
                 Event::BalanceForeground { nap_us, .. } => Some(nap_us / 1_000),
                 _ => None,
             });
-        *told.lock().expect("nobody panicked") = Seen {
+        *reported.lock().expect("nobody panicked") = Seen {
             foreground_writes: bench.count(Counter::BalanceForegroundWrites),
             lowest_percent: lowest,
             highest_percent: highest,
@@ -203,7 +203,7 @@ fn a_turn_of_old_is_4_mib() {
 /// The most pages that were under writeback at a time while a writer was faster than its store.
 fn most_under_way(setting: &str) -> u64 {
     let most = Arc::new(Mutex::new(0));
-    let told = most.clone();
+    let reported = most.clone();
     let mut policy = Policy::default();
     assert_eq!(policy.set(setting), Ok(()));
     simulate(7, move |rt| async move {
@@ -218,7 +218,7 @@ fn most_under_way(setting: &str) -> u64 {
             highest = highest.max(bench.cache.statistics().nr_writeback);
         }
         writer.join().await;
-        *told.lock().expect("nobody panicked") = highest;
+        *reported.lock().expect("nobody panicked") = highest;
     });
     let most = most.lock().expect("nobody panicked");
     *most

@@ -145,8 +145,8 @@ fn write(file: &blocking::File, seed: u64, number: u64) {
         .expect("the files are well");
         let line = format!("\nended {number} {at}\n");
         let mut pipe = std::io::stdout().lock();
-        let told = pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush());
-        told.expect("the killer listens");
+        let reported = pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush());
+        reported.expect("the killer listens");
     }
 }
 
@@ -163,23 +163,23 @@ fn write_and_kill(seed: u64, folder: &Path, lines: u64) -> [usize; FILES as usiz
         .expect("the writer starts");
     let pipe = writer.stdout.take().expect("its output was asked for");
     let mut ended = [0; FILES as usize];
-    let mut told = 0;
+    let mut reported = 0;
     for line in BufReader::new(pipe).lines() {
         let line = line.expect("a pipe is read");
         let Some((file, at)) = ended_of(&line) else {
             continue;
         };
         ended[file] = at + 1;
-        told += 1;
+        reported += 1;
         // Lines that it still prints before it is dead count as well.
-        if told == lines {
+        if reported == lines {
             writer.kill().expect("a child can be killed");
         }
     }
     let status = writer.wait().expect("a child is waited for");
     assert!(
-        told >= lines && status.code().is_none(),
-        "seed {seed}: the writer ended by itself, after {told} of {lines} lines: {status}"
+        reported >= lines && status.code().is_none(),
+        "seed {seed}: the writer ended by itself, after {reported} of {lines} lines: {status}"
     );
     ended
 }

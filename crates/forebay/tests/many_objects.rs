@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const STEP_BYTES: u64 = 32 << 10;
 
 impl Bench {
-    fn told(&self) -> Statistics {
+    fn statistics(&self) -> Statistics {
         self.cache.statistics()
     }
 
@@ -31,15 +31,19 @@ impl Bench {
     /// Waits until the pages have made room for what objects took.
     async fn settles(&self) {
         let deadline = self.rt.now() + Span::from_secs(10);
-        while self.told().pages_over > 0 {
-            assert!(self.rt.now() < deadline, "{} over", self.told().pages_over);
+        while self.statistics().pages_over > 0 {
+            assert!(
+                self.rt.now() < deadline,
+                "{} over",
+                self.statistics().pages_over
+            );
             self.rt.sleep(Span::from_millis(10)).await;
         }
     }
 
     /// Bytes of everything.
     fn all_bytes(&self) -> u64 {
-        self.told().memory_bytes
+        self.statistics().memory_bytes
     }
 }
 
@@ -67,25 +71,36 @@ async fn read_first_page(file: &File) {
 fn what_objects_take_is_taken_off_the_pages_and_comes_back() {
     simulate(1, |rt| async move {
         let bench = Bench::plain(rt, 8);
-        let before = bench.told();
+        let before = bench.statistics();
         bench.memory.fill(support::FILE, &pages(0..3_000));
         let large = bench.open(3_000 * PAGE as u64);
         for number in 0..3_000 {
             assert_eq!(has_page(&large, number).await, Ok(true), "page {number}");
         }
         let few = bench.open_all(2..12);
-        assert_eq!(bench.told().frames, before.frames, "a few cost no page");
+        assert_eq!(
+            bench.statistics().frames,
+            before.frames,
+            "a few cost no page"
+        );
         let many = bench.open_all(12..1_000);
         bench.settles().await;
         assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
-        let told = bench.told();
-        assert_eq!(told.frames + told.nr_balloon_pages, before.frames);
-        assert!(told.object_bytes > 1_000 * 1_500);
+        let statistics = bench.statistics();
+        assert_eq!(
+            statistics.frames + statistics.nr_balloon_pages,
+            before.frames
+        );
+        assert!(statistics.object_bytes > 1_000 * 1_500);
         drop((few, many));
-        assert_eq!(bench.told().object_bytes, told.object_bytes, "remembered");
+        assert_eq!(
+            bench.statistics().object_bytes,
+            statistics.object_bytes,
+            "remembered"
+        );
         // A budget with room for few objects.
         bench.cache.set_memory(MIB).await.expect("it is allowed");
-        assert!(bench.told().object_bytes <= MIB / 4);
+        assert!(bench.statistics().object_bytes <= MIB / 4);
         bench
             .cache
             .set_memory(8 * MIB)
@@ -93,7 +108,7 @@ fn what_objects_take_is_taken_off_the_pages_and_comes_back() {
             .expect("it is allowed");
         assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
         assert!(
-            bench.told().frames > told.frames + 300,
+            bench.statistics().frames > statistics.frames + 300,
             "the pages are back"
         );
         bench.assert_consistent();
@@ -112,10 +127,10 @@ fn closed_files_make_room_though_older_ones_have_to_stay() {
         let some_bytes = count * 512;
         for object in count..3_000 {
             read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
-            let told = bench.told();
-            assert!(told.object_bytes <= 2 * MIB + some_bytes, "{object}");
+            let statistics = bench.statistics();
+            assert!(statistics.object_bytes <= 2 * MIB + some_bytes, "{object}");
         }
-        assert!(bench.told().object_bytes <= 2 * MIB);
+        assert!(bench.statistics().object_bytes <= 2 * MIB);
         // The files closed last are known.
         for object in 2_200..3_000 {
             read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
@@ -142,7 +157,7 @@ fn a_smaller_budget_forgets_closed_files_though_older_ones_have_to_stay() {
         drop(bench.open_all(100..3_500));
         let over = bench.cache.set_memory(8 * MIB).await;
         assert_eq!(over, Ok(0));
-        assert!(bench.told().object_bytes <= 2 * MIB);
+        assert!(bench.statistics().object_bytes <= 2 * MIB);
         faults.clear();
         assert!(bench.cache.sync().await.is_err(), "the failure is reported");
         bench.cache.sync().await.expect("the store is well again");
@@ -155,16 +170,16 @@ fn a_smaller_budget_forgets_closed_files_though_older_ones_have_to_stay() {
 fn objects_that_are_open_leave_half_of_the_pages() {
     simulate(2, |rt| async move {
         let bench = Bench::plain(rt, 8);
-        let before = bench.told();
+        let before = bench.statistics();
         let open = bench.open_all(2..6_000);
         bench.settles().await;
-        let told = bench.told();
-        assert!(told.object_bytes > 8 * MIB);
+        let statistics = bench.statistics();
+        assert!(statistics.object_bytes > 8 * MIB);
         let half = before.frames / 2;
         assert!(
-            (half - 1..half + 9).contains(&told.frames),
+            (half - 1..half + 9).contains(&statistics.frames),
             "{}",
-            told.frames
+            statistics.frames
         );
         let file = bench.open(0);
         write_pages(&file, 0..2_000).await.expect("half is enough");
@@ -172,7 +187,7 @@ fn objects_that_are_open_leave_half_of_the_pages() {
         drop(open);
         // No file is opened in its place.
         bench.rt.sleep(Span::from_secs(1)).await;
-        assert!(bench.told().object_bytes <= 2 * MIB);
+        assert!(bench.statistics().object_bytes <= 2 * MIB);
         assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
         bench.assert_consistent();
     });
@@ -185,7 +200,7 @@ fn closed_files_that_take_a_quarter_are_forgotten_in_their_order() {
         let reads = || counted.counts(IoKind::Read).requests;
         for object in 0..3_000 {
             read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
-            assert!(bench.told().object_bytes <= 2 * MIB);
+            assert!(bench.statistics().object_bytes <= 2 * MIB);
         }
         bench.settles().await;
         assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
@@ -208,7 +223,10 @@ fn a_smaller_budget_forgets_closed_files_though_its_caller_has_left() {
             for object in 0..3_500 {
                 read_first_page(&bench.open_object(ObjectId(object), PAGE as u64)).await;
             }
-            assert!(bench.told().object_bytes > 6 * MIB, "they are remembered");
+            assert!(
+                bench.statistics().object_bytes > 6 * MIB,
+                "they are remembered"
+            );
             let change = Box::pin(bench.cache.set_memory(8 * MIB));
             if waits {
                 assert_eq!(change.await, Ok(0));
@@ -217,7 +235,7 @@ fn a_smaller_budget_forgets_closed_files_though_its_caller_has_left() {
                 assert!(left.is_err(), "the caller has left");
                 rt.sleep(Span::from_secs(1)).await;
             }
-            assert!(bench.told().object_bytes <= 2 * MIB);
+            assert!(bench.statistics().object_bytes <= 2 * MIB);
             assert!(bench.all_bytes() <= 8 * MIB + 4 * STEP_BYTES);
             let before = counted.counts(IoKind::Read).requests;
             for object in 3_000..3_500 {
@@ -239,16 +257,16 @@ fn places_in_swap_count_as_long_as_the_memory_lives() {
             .cache
             .set_swap(&bench.store, ObjectId(0), 2 << 30)
             .expect("there is room for swap");
-        let before = bench.told();
+        let before = bench.statistics();
         let memory = bench.cache.anonymous(1 << 30).expect("swap is set");
         bench.settles().await;
-        let told = bench.told();
-        assert!(told.object_bytes > before.object_bytes + MIB);
+        let statistics = bench.statistics();
+        assert!(statistics.object_bytes > before.object_bytes + MIB);
         assert!(bench.all_bytes() <= 8 * MIB + STEP_BYTES);
         drop(memory);
         rt.sleep(Span::from_secs(1)).await;
-        assert_eq!(bench.told().object_bytes, before.object_bytes);
-        assert_eq!(bench.told().frames, before.frames);
+        assert_eq!(bench.statistics().object_bytes, before.object_bytes);
+        assert_eq!(bench.statistics().frames, before.frames);
         bench.assert_consistent();
     });
 }
@@ -262,15 +280,15 @@ fn no_page_stays_away_for_objects_that_are_gone() {
             .cache
             .set_swap(&bench.store, ObjectId(0), 4 << 20)
             .expect("there is room for swap");
-        let before = bench.told();
+        let before = bench.statistics();
         let memory = || bench.cache.anonymous(PAGE as u64).expect("swap is set");
         // At least one step and less than two.
         let all: Vec<File> = (0..24).map(|_| memory()).collect();
         bench.settles().await;
-        assert!(bench.told().frames < before.frames);
+        assert!(bench.statistics().frames < before.frames);
         drop(all);
         rt.sleep(Span::from_secs(1)).await;
-        assert_eq!(bench.told().frames, before.frames);
+        assert_eq!(bench.statistics().frames, before.frames);
         bench.assert_consistent();
     });
 }
@@ -284,7 +302,7 @@ fn reclaim_that_finds_little_takes_closed_files_without_pages() {
         let large = bench.open(4_000 * PAGE as u64);
         drop(bench.open_all(2..1_800));
         bench.settles().await;
-        let before = bench.told();
+        let before = bench.statistics();
         let mut guards = Vec::new();
         for number in 0..4_000 {
             match large.page(number).await {
@@ -292,10 +310,10 @@ fn reclaim_that_finds_little_takes_closed_files_without_pages() {
                 Err(_) => break,
             }
         }
-        let told = bench.told();
+        let statistics = bench.statistics();
         assert!(bench.count(Counter::SlabsScanned) > 0);
         assert!(before.object_bytes > 3 * MIB, "{}", before.object_bytes);
-        assert!(told.object_bytes < MIB, "{}", told.object_bytes);
+        assert!(statistics.object_bytes < MIB, "{}", statistics.object_bytes);
         drop(guards);
         bench.assert_consistent();
     });
@@ -314,14 +332,20 @@ fn frames_that_were_given_stay() {
             ..Settings::of_mib(8)
         };
         let bench = Bench::with(rt, settings, |_, memory| memory);
-        let before = bench.told();
+        let before = bench.statistics();
         let open = bench.open_all(2..3_000);
-        assert_eq!(bench.told().frames, before.frames);
+        assert_eq!(bench.statistics().frames, before.frames);
         drop(open);
         drop(bench.open_all(3_000..6_000));
-        let told = bench.told();
-        assert_eq!((told.frames, told.pages_over), (before.frames, 0));
-        assert!(told.object_bytes > 5_998 * 1_500, "all are remembered");
+        let statistics = bench.statistics();
+        assert_eq!(
+            (statistics.frames, statistics.pages_over),
+            (before.frames, 0)
+        );
+        assert!(
+            statistics.object_bytes > 5_998 * 1_500,
+            "all are remembered"
+        );
         bench.assert_consistent();
     });
 }

@@ -19,15 +19,19 @@ impl Bench {
         over.expect("the cache can be so large")
     }
 
-    fn told(&self) -> Statistics {
+    fn reported(&self) -> Statistics {
         self.cache.statistics()
     }
 
     /// Waits until the cache has the size that it should have.
     async fn settles(&self, longest: Span) {
         let deadline = self.rt.now() + longest;
-        while self.told().pages_over > 0 {
-            assert!(self.rt.now() < deadline, "{} over", self.told().pages_over);
+        while self.reported().pages_over > 0 {
+            assert!(
+                self.rt.now() < deadline,
+                "{} over",
+                self.reported().pages_over
+            );
             self.rt.sleep(Span::from_millis(100)).await;
         }
     }
@@ -35,8 +39,8 @@ impl Bench {
 
 /// The memory of a cache without the few objects of a test, which take less than one of the steps
 /// in which they are taken off (tests/many_objects.rs).
-fn beside_objects(told: &Statistics) -> u64 {
-    told.memory_bytes - told.object_bytes
+fn beside_objects(reported: &Statistics) -> u64 {
+    reported.memory_bytes - reported.object_bytes
 }
 
 async fn all_are_there(file: &File, pages: std::ops::Range<u64>) {
@@ -57,7 +61,7 @@ fn a_smaller_budget_is_met_under_load_and_a_larger_one_is_there_at_once() {
         write_pages(&file, 0..4_000)
             .await
             .expect("the store is well");
-        let before = bench.told();
+        let before = bench.reported();
         assert!(before.dirty() > 1_000, "{} are dirty", before.dirty());
         let writer = file.clone();
         let load = rt.spawn("writer", async move {
@@ -69,20 +73,23 @@ fn a_smaller_budget_is_met_under_load_and_a_larger_one_is_there_at_once() {
             assert_eq!(full.set_memory(4 * MIB).await, Ok(0));
         });
         rt.sleep(Span::from_millis(1)).await;
-        let soon = bench.told();
+        let soon = bench.reported();
         assert!(soon.pages_over > 0, "dirty pages are not given up at once");
         assert!(soon.nr_dirty_threshold * 3 < before.nr_dirty_threshold);
         change.join().await;
-        let small = bench.told();
+        let small = bench.reported();
         let small_bytes = beside_objects(&small);
         assert!(small_bytes <= 4 * MIB, "{small_bytes} bytes");
         assert_eq!(small.frames + small.nr_balloon_pages, before.frames);
         assert!(small.nr_dirty_threshold * 4 < before.nr_dirty_threshold);
         assert!(small.zones[0].high < before.zones[0].high);
         load.join().await;
-        assert!(beside_objects(&bench.told()) <= 4 * MIB, "it grew again");
+        assert!(
+            beside_objects(&bench.reported()) <= 4 * MIB,
+            "it grew again"
+        );
         assert_eq!(bench.set_mib(32).await, 0);
-        let again = bench.told();
+        let again = bench.reported();
         assert_eq!((again.frames, again.nr_balloon_pages), (before.frames, 0));
         assert_eq!(again.zones[0].high, before.zones[0].high);
         let balloon = [Counter::BalloonInflate, Counter::BalloonDeflate];
@@ -111,7 +118,7 @@ fn pinned_pages_are_reported_in_bounded_time_and_follow_later() {
         let began = rt.now();
         let over = bench.set_mib(4).await;
         assert!(over > MIB, "{over} bytes over");
-        assert_eq!(over, bench.told().pages_over * PAGE as u64);
+        assert_eq!(over, bench.reported().pages_over * PAGE as u64);
         let waited = rt.now().since(began);
         assert!(waited <= Span::from_secs(6), "{waited}");
         // Other callers get by with the few frames that are left.
@@ -121,7 +128,7 @@ fn pinned_pages_are_reported_in_bounded_time_and_follow_later() {
             .expect("some are not held");
         drop(guards);
         bench.settles(Span::from_secs(10)).await;
-        assert!(beside_objects(&bench.told()) <= 4 * MIB);
+        assert!(beside_objects(&bench.reported()) <= 4 * MIB);
         all_are_there(&file, 0..count).await;
         bench.assert_consistent();
     });
@@ -138,12 +145,12 @@ fn what_cannot_be_written_follows_when_it_can_though_nobody_waits_for_it() {
         ));
         write_pages(&file, 0..500).await.expect("memory takes them");
         // At least 128 frames have to stay, and few of them may be dirty.
-        let bytes = bench.told().memory_bytes - 7_700 * PAGE as u64;
+        let bytes = bench.reported().memory_bytes - 7_700 * PAGE as u64;
         let patience = Span::from_millis(50);
         let change = rt.timeout(patience, bench.cache.set_memory(bytes));
         assert!(change.await.is_err(), "the call was dropped");
         rt.sleep(Span::from_secs(60)).await;
-        let stuck = bench.told().pages_over;
+        let stuck = bench.reported().pages_over;
         assert!(stuck > 0, "pages that were never written were given up");
         faults.clear();
         bench.settles(Span::from_secs(120)).await;
@@ -160,7 +167,7 @@ fn the_last_of_many_budgets_counts() {
         write_pages(&file, 0..7_000)
             .await
             .expect("the store is well");
-        let most = bench.told().frames;
+        let most = bench.reported().frames;
         let changes: Vec<_> = [4, 24, 8, 32, 6, 16]
             .into_iter()
             .map(|mib| {
@@ -175,12 +182,12 @@ fn the_last_of_many_budgets_counts() {
         }
         let last = bench.set_mib(16).await;
         assert_eq!(last, 0);
-        let told = bench.told();
-        let frames = (16 * MIB - told.overhead_bytes_per_page * most) / PAGE as u64;
+        let reported = bench.reported();
+        let frames = (16 * MIB - reported.overhead_bytes_per_page * most) / PAGE as u64;
         assert!(
-            (frames..frames + 32).contains(&told.frames),
+            (frames..frames + 32).contains(&reported.frames),
             "{}",
-            told.frames
+            reported.frames
         );
         all_are_there(&file, 0..7_000).await;
         bench.assert_consistent();
@@ -213,7 +220,7 @@ fn each_zone_keeps_its_part_and_none_becomes_useless() {
             .await
             .expect("the store is well");
         assert_eq!(bench.set_mib(16).await, 0);
-        let zones = bench.told().zones;
+        let zones = bench.reported().zones;
         assert!(
             zones[1].managed.abs_diff(3 * zones[0].managed) <= 3,
             "{zones:?}"
@@ -224,7 +231,7 @@ fn each_zone_keeps_its_part_and_none_becomes_useless() {
             panic!("{refused:?}");
         };
         assert_eq!(bench.cache.set_memory(needed_bytes).await, Ok(0));
-        assert!((600..604).contains(&bench.told().zones[1].managed));
+        assert!((600..604).contains(&bench.reported().zones[1].managed));
         assert!(bench.cache.set_memory(needed_bytes - 1).await.is_err());
         all_are_there(&file, 0..10_000).await;
         bench.assert_consistent();
@@ -235,7 +242,7 @@ fn each_zone_keeps_its_part_and_none_becomes_useless() {
 fn a_budget_that_cannot_be_is_refused_and_the_old_one_stays() {
     simulate(6, |rt| async move {
         let bench = Bench::plain(rt, 8);
-        let before = bench.told();
+        let before = bench.reported();
         let refused = bench.cache.set_memory(8 * MIB + 1).await;
         let too_large = MemoryError::TooLarge {
             given_bytes: 8 * MIB + 1,
@@ -244,7 +251,7 @@ fn a_budget_that_cannot_be_is_refused_and_the_old_one_stays() {
         assert_eq!(refused, Err(too_large));
         let refused = bench.cache.set_memory(0).await;
         assert!(matches!(refused, Err(MemoryError::TooSmall { .. })));
-        assert_eq!(bench.told(), before);
+        assert_eq!(bench.reported(), before);
         assert_eq!(bench.set_mib(8).await, 0);
         bench.cache.close().await.expect("nothing is dirty");
         let refused = bench.cache.set_memory(4 * MIB).await;

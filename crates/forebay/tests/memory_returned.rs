@@ -10,8 +10,8 @@ const MIB: u64 = 1 << 20;
 
 /// Pages of this process that are in memory.
 fn resident_pages() -> u64 {
-    let told = std::fs::read_to_string("/proc/self/statm").expect("the system tells");
-    let resident = told.split(' ').nth(1).expect("a second field");
+    let reported = std::fs::read_to_string("/proc/self/statm").expect("the system reports");
+    let resident = reported.split(' ').nth(1).expect("a second field");
     resident.parse().expect("a number")
 }
 

@@ -44,8 +44,8 @@ static ALLOCATOR: Counting = Counting;
 fn compare(cache: &Cache, store: &AttachedStore, objects: Range<u64>, is_dirty: bool) {
     let count = objects.end - objects.start;
     let mut files: Vec<File> = Vec::with_capacity(count as usize);
-    let (bytes, told) = (&BYTES, || cache.statistics().object_bytes);
-    let (bytes_before, told_before) = (bytes.load(Ordering::Relaxed), told());
+    let (bytes, reported) = (&BYTES, || cache.statistics().object_bytes);
+    let (bytes_before, reported_before) = (bytes.load(Ordering::Relaxed), reported());
     for object in objects {
         let file = cache
             .open(store, ObjectId(object), 0)
@@ -57,7 +57,7 @@ fn compare(cache: &Cache, store: &AttachedStore, objects: Range<u64>, is_dirty: 
         files.push(file);
     }
     let taken = (bytes.load(Ordering::Relaxed) - bytes_before) / count;
-    let counted = (told() - told_before) / count;
+    let counted = (reported() - reported_before) / count;
     assert!(
         taken <= counted,
         "{taken} bytes each, of which {counted} count"
@@ -67,7 +67,11 @@ fn compare(cache: &Cache, store: &AttachedStore, objects: Range<u64>, is_dirty: 
         "{taken} bytes each, and {counted} count"
     );
     drop(files);
-    assert_eq!(told() - told_before, count * counted, "they are remembered");
+    assert_eq!(
+        reported() - reported_before,
+        count * counted,
+        "they are remembered"
+    );
 }
 
 #[test]

@@ -353,20 +353,20 @@ fn reclaim_that_waits_for_a_full_queue_gives_up_and_reports_it() {
         faults.inject(silence(IoKind::Write));
         let other = bench.open_object(ObjectId(2), 4_000 * PAGE as u64);
         let mut buffer = vec![0; PAGE];
-        let is_told = |(_, event): &(u64, Event)| {
+        let is_reported = |(_, event): &(u64, Event)| {
             let what = "room in the queue of a store";
-            matches!(event, Event::WaitOverdue { what: told, .. } if *told == what)
+            matches!(event, Event::WaitOverdue { what: answer, .. } if *answer == what)
         };
         for number in 0..4_000 {
             let read = other.read_at(&mut buffer, number * PAGE as u64);
             let read = bench.rt.timeout(BOUND + BOUND, read).await;
             let _ = read.expect("it ends in bounded time");
-            if bench.events().iter().any(is_told) {
+            if bench.events().iter().any(is_reported) {
                 break;
             }
         }
         bench.rt.sleep(BOUND).await;
-        assert!(bench.events().iter().any(is_told), "kswapd still waits");
+        assert!(bench.events().iter().any(is_reported), "kswapd still waits");
         speak(&bench, &faults).await;
         assert_eq!(file.sync().await, Ok(()));
         assert!(bench.has_stored(0..700));

@@ -216,7 +216,7 @@ fn a_handle_takes_its_frames_from_its_own_node_first() {
 /// takes a page every 4 ms on a machine whose lowest zone no usual request may use.
 fn lowest_level_under(kswapd_sleep: KswapdSleep) -> (u64, ZoneStatistics) {
     let result = Arc::new(std::sync::Mutex::new(None));
-    let told = result.clone();
+    let reported = result.clone();
     simulate(12, |rt| async move {
         let policy = Policy {
             kswapd_sleep,
@@ -241,11 +241,11 @@ fn lowest_level_under(kswapd_sleep: KswapdSleep) -> (u64, ZoneStatistics) {
             }
         }
         let kept_awake = bench.count(Counter::KswapdHighWmarkHitQuickly);
-        *told.lock().expect("nobody panicked") = Some((kept_awake, lowest));
+        *reported.lock().expect("nobody panicked") = Some((kept_awake, lowest));
         bench.assert_consistent();
     });
-    let told = result.lock().expect("nobody panicked").take();
-    told.expect("the simulation has ended")
+    let reported = result.lock().expect("nobody panicked").take();
+    reported.expect("the simulation has ended")
 }
 
 #[test]

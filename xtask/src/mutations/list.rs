@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_and_a_field_that_it_does_not_know_is_told() {
+    fn a_list_is_read_and_a_field_that_it_does_not_know_is_reported() {
         let text = "[[mutation]]\nname = \"a\"\nfile = \"a.rs\"\nbreaks = \"b\"\n\
                     before = '''\nc\n'''\nafter = ''\n";
         assert_eq!(parse(text), Ok(vec![mutation("c\n", "")]));

@@ -22,6 +22,10 @@ const LAYERS: &[Layer] = &[
         may_use: &["forebay-base"],
     },
     Layer {
+        name: "forebay-volume",
+        may_use: &["forebay-base"],
+    },
+    Layer {
         name: "forebay-rt",
         may_use: &["forebay-base"],
     },

@@ -21,7 +21,7 @@ fn what_stayed_dirty_did_not_reach_the_disk() {
 }
 
 #[test]
-fn the_farthest_writer_is_told() {
+fn the_farthest_writer_is_reported() {
     let found = throughput(&moment(0, [5, 5], 0), &moment(1_000, [5 + 11, 5 + 9], 0));
     assert!((found[1].value - 10.0).abs() < 1e-9, "{found:?}");
 }

@@ -40,9 +40,9 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_too_large_is_refused_with_the_scale_that_fits() {
-        let told = expect_memory("huge", 30 << 30, Some(16 << 30)).unwrap_err();
+        let reported = expect_memory("huge", 30 << 30, Some(16 << 30)).unwrap_err();
         for part in ["'huge'", "30 GiB", "16 GiB", "scale=N, N at least 2"] {
-            assert!(told.contains(part), "{told}");
+            assert!(reported.contains(part), "{reported}");
         }
         assert!(expect_memory("large", 16 << 30, Some(16 << 30)).is_ok());
         assert!(expect_memory("huge", 30 << 30, None).is_ok());

@@ -348,8 +348,8 @@ mod tests {
     #[test]
     fn a_machine_that_does_not_fit_into_this_computer_is_refused() {
         let plan = Plan::new("simple-wb", "amd4-4608m").unwrap();
-        let told = expect_possible(&plan, Some(32 << 20)).unwrap_err();
-        assert!(told.contains("scale=N"), "{told}");
+        let reported = expect_possible(&plan, Some(32 << 20)).unwrap_err();
+        assert!(reported.contains("scale=N"), "{reported}");
         assert!(expect_possible(&plan.clone().with("scale", "16"), Some(32 << 20)).is_ok());
         let real = Plan {
             platform: Platform::Real("/tmp".into()),

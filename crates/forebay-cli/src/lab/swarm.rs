@@ -127,12 +127,12 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
         reduction: arguments.reduction.clone(),
     };
     let commit = commit();
-    let mut told = Ok(());
+    let mut reported = Ok(());
     let ran = campaign.run(|failed| {
-        let line = tell(arguments, failed, &commit);
+        let line = line_of(arguments, failed, &commit);
         let printed = print(&format!("{line}\n"));
         // The first failure to print is reported once all seeds have run.
-        told = std::mem::replace(&mut told, Ok(())).and(printed);
+        reported = std::mem::replace(&mut reported, Ok(())).and(printed);
     });
     let report = ran.map_err(CommandError::system("start threads"))?;
     if let Some(path) = &arguments.json_file {
@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &SwarmArguments) -> Result<(), CommandError> {
         })?;
         write(path, &text)?;
     }
-    told?;
+    reported?;
     print(&format!(
         "{}\n",
         summary(&arguments.seeds, &report, &commit)
@@ -178,7 +178,7 @@ struct Figures<'a> {
 }
 
 /// One line: the command that repeats a failure, the commit, and what was found.
-fn tell(arguments: &SwarmArguments, failed: &Failed, commit: &str) -> String {
+fn line_of(arguments: &SwarmArguments, failed: &Failed, commit: &str) -> String {
     let smaller = if arguments.shrinks {
         shrink(failed.seed)
     } else {
@@ -269,9 +269,9 @@ fn marks(report: &Report) -> String {
 /// The commit of the current folder, for people that want to repeat a failure.
 fn commit() -> String {
     let words = ["describe", "--always", "--dirty", "--exclude=*"];
-    let told = Command::new("git").args(words).output();
-    let text = told.ok().filter(|told| told.status.success());
-    let text = text.and_then(|told| String::from_utf8(told.stdout).ok());
+    let reported = Command::new("git").args(words).output();
+    let text = reported.ok().filter(|reported| reported.status.success());
+    let text = text.and_then(|reported| String::from_utf8(reported.stdout).ok());
     text.map_or_else(
         || "unknown commit".into(),
         |text| format!("commit {}", text.trim()),
@@ -305,7 +305,7 @@ mod tests {
             oracle: Oracle::Bytes,
             what: "byte 3".into(),
         };
-        let line = tell(&arguments(), &Failed { seed: 7, violation }, "commit abc");
+        let line = line_of(&arguments(), &Failed { seed: 7, violation }, "commit abc");
         let expected = "forebay lab swarm --seeds 7..8 --operations 5 --without crash,zones  \
                         # commit abc; bytes: byte 3";
         assert_eq!(line, expected);

@@ -25,9 +25,9 @@ pub(super) fn start() -> Result<(), CommandError> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(failed())?;
-    let told = child.stdout.take().expect("it was asked for");
+    let reported = child.stdout.take().expect("it was asked for");
     let mut line = String::new();
-    BufReader::new(told)
+    BufReader::new(reported)
         .read_line(&mut line)
         .map_err(failed())?;
     if !line.is_empty() {

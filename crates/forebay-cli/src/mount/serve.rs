@@ -121,13 +121,13 @@ fn report_losses(mount: &Mount) -> Result<(), CommandError> {
 
 /// Mounts. If a mount of the same folder has ended and still writes, this waits for it first.
 fn start(settings: &MountSettings, parts: &MountParts) -> Result<Mount, CommandError> {
-    let mut is_told = false;
+    let mut is_reported = false;
     loop {
         match Mount::start(settings, parts.clone()) {
             Err(MountError::InUse(source)) if !is_mounted(&source)? => {
-                if !is_told {
+                if !is_reported {
                     say("waiting for an ended mount to write what it held");
-                    is_told = true;
+                    is_reported = true;
                 }
                 block_on(parts.rt.sleep(RETRY_AFTER));
             }

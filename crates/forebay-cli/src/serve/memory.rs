@@ -152,8 +152,8 @@ mod tests {
             let plan = |mib: u64| Plan::new(mib * MIB, Some(clients), has_tls, processors, 0);
             let least = (1..100_000).find(|&mib| plan(mib).is_ok()).unwrap();
             let text = plan(least - 1).unwrap_err().to_string();
-            let told = format!("give {} at least", show_bytes(least * MIB));
-            assert!(text.contains(&told), "{least}: {text}");
+            let reported = format!("give {} at least", show_bytes(least * MIB));
+            assert!(text.contains(&reported), "{least}: {text}");
         }
     }
 

@@ -44,8 +44,8 @@ impl Mounted {
             .expect("the program starts");
         let mut line = String::new();
         let stdout = child.stdout.as_mut().expect("it is piped");
-        let told = BufReader::new(stdout).read_line(&mut line);
-        told.expect("it is a pipe");
+        let reported = BufReader::new(stdout).read_line(&mut line);
+        reported.expect("it is a pipe");
         let mounted = Mounted { folder, child };
         assert!(!line.is_empty(), "it did not mount");
         mounted

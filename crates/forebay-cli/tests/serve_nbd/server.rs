@@ -191,10 +191,10 @@ impl Drop for Served {
 fn threads_of(process: Pid) -> String {
     let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
     let tasks = std::fs::read_dir(tasks).into_iter().flatten().flatten();
-    let told = |task: DirEntry| {
+    let reported = |task: DirEntry| {
         let read = |what| std::fs::read_to_string(task.path().join(what)).unwrap_or_default();
         let (name, call, stack) = (read("comm"), read("syscall"), read("stack"));
         format!("{} in call {}\n{stack}", name.trim(), call.trim())
     };
-    tasks.map(told).collect()
+    tasks.map(reported).collect()
 }

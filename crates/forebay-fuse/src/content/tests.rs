@@ -28,21 +28,21 @@ fn pair(time: Timespec) -> (i64, i64) {
     (time.tv_sec, time.tv_nsec)
 }
 
-fn told(times: &Times) -> (i64, i64) {
+fn reported(times: &Times) -> (i64, i64) {
     pair(times.kept.expect("a time was set").modified)
 }
 
 #[test]
-fn a_time_that_is_set_is_told_though_a_write_back_came_in_between() {
+fn a_time_that_is_set_is_reported_though_a_write_back_came_in_between() {
     let stat = stat_of(DURING_WRITE_BACK);
     let mut times = Times::of(&stat);
     times.were_set(LONG_AGO, &stat, false);
-    assert_eq!(told(&times), pair(LONG_AGO));
+    assert_eq!(reported(&times), pair(LONG_AGO));
     assert_eq!(times.agreed, None, "the source has yet to be given it");
 }
 
 #[test]
-fn what_the_source_made_of_a_time_is_told_where_nothing_is_left_to_write() {
+fn what_the_source_made_of_a_time_is_reported_where_nothing_is_left_to_write() {
     let rounded = Timespec {
         tv_nsec: 0,
         ..LONG_AGO
@@ -51,10 +51,10 @@ fn what_the_source_made_of_a_time_is_told_where_nothing_is_left_to_write() {
     let after = stat_of(rounded);
     let mut times = Times::of(&before);
     times.were_set(LONG_AGO, &after, true);
-    assert_eq!(told(&times), pair(rounded));
+    assert_eq!(reported(&times), pair(rounded));
     assert_eq!(times.agreed, Some(Agreed::of(&after)));
     times.were_set(PRESENT, &before, false);
-    assert_eq!(told(&times), pair(DURING_WRITE_BACK));
+    assert_eq!(reported(&times), pair(DURING_WRITE_BACK));
 }
 
 /// A file of the source and its content, with nothing to write.

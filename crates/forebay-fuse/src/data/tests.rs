@@ -19,8 +19,8 @@ fn a_file_that_may_not_be_read_is_synced() {
             assert_eq!(folder.sync(&asked, false), Ok(()), "{mode:o}");
         });
         let held = bench.folder.hold(&open.used.inode).unwrap();
-        let told = bench.folder.describe(&held).unwrap();
-        assert_eq!((told.size, u32::from(told.perm)), (9, mode));
+        let reported = bench.folder.describe(&held).unwrap();
+        assert_eq!((reported.size, u32::from(reported.perm)), (9, mode));
     }
     block_on(bench.cache.close()).unwrap();
 }

@@ -89,7 +89,7 @@ fn a_file_is_known_by_the_name_that_it_was_given_last() {
 /// Asks about a file as a kernel that knows it as `id` does.
 fn size_of(folder: &Folder, id: u64) -> Result<u64, Errno> {
     let held = folder.held(id)?;
-    folder.describe(&held).map(|told| told.size)
+    folder.describe(&held).map(|reported| reported.size)
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn files_are_found_again_when_their_descriptors_were_given_back() {
     std::fs::write(bench.behind().join("a/b/file"), b"bytes").unwrap();
     let look = |parent, name: &str| {
         let name = name.as_ref();
-        let told = folder.look_up_described(ChildName { parent, name });
-        told.unwrap().ino.0
+        let reported = folder.look_up_described(ChildName { parent, name });
+        reported.unwrap().ino.0
     };
     let a = look(ROOT, "a");
     let b = look(a, "b");

@@ -215,7 +215,7 @@ impl Disk {
         }
     }
 
-    fn tell_answered(&mut self, now: Instant, ended: &mut Vec<u32>) {
+    fn report_answered(&mut self, now: Instant, ended: &mut Vec<u32>) {
         while let Some(&(at, tag)) = self.answers.front()
             && at <= now
         {
@@ -261,7 +261,7 @@ impl Drive for Disk {
             self.fill_cache(doing.until);
             self.begin(doing.until, false);
         }
-        self.tell_answered(now, ended);
+        self.report_answered(now, ended);
     }
 }
 

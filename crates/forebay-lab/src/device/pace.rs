@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_told_by_the_device_has_come_when_the_machine_is_there() {
+    fn a_moment_given_by_the_device_has_come_when_the_machine_is_there() {
         for thousandths in [1, 3, 7, 333, 999, 1000, 1700] {
             let mut pace = Pace::default();
             pace.change(Instant::from_nanos(17), thousandths);

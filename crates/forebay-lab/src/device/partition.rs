@@ -107,7 +107,7 @@ impl Store for Partition {
                 let flush = Transfer::of(Whole::new(end), TransferKind::Flush, (0, 0));
                 self.device.submit(flush);
             }
-            (None, _) => end.tell(),
+            (None, _) => end.report(),
         }
     }
 }

@@ -284,7 +284,7 @@ async fn serve(serving: Serving) {
             state.ledger.in_flight(under_way, now);
         }
         for call in ended.drain(..) {
-            call.end.tell();
+            call.end.report();
         }
         let changed = shared.changed.listen();
         let next = {

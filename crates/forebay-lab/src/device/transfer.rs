@@ -92,7 +92,7 @@ impl Piece {
     pub(crate) fn ended(self) {
         if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let end = std::mem::replace(&mut *lock(&self.0.end), End::Nobody);
-            end.tell();
+            end.report();
         }
     }
 }
@@ -150,7 +150,7 @@ impl End {
     }
 
     /// The end has come.
-    pub(crate) fn tell(self) {
+    pub(crate) fn report(self) {
         match self {
             End::Nobody => {}
             End::Slot(slot) => slot.set(()),

@@ -9,20 +9,20 @@ fn expecting(expectation: &str) -> Result<Scenario, String> {
     Scenario::parse(&text).map_err(|error| error.to_string())
 }
 
-fn told(expectation: &str) -> String {
+fn reported(expectation: &str) -> String {
     let scenario = expecting(expectation).unwrap();
     scenario.expectations[0].to_string()
 }
 
 #[test]
-fn a_size_is_told_in_the_unit_of_the_column() {
-    let pages = told("never_above = { of = \"dirty + writeback\", limit = \"10M\" }");
+fn a_size_is_reported_in_the_unit_of_the_column() {
+    let pages = reported("never_above = { of = \"dirty + writeback\", limit = \"10M\" }");
     assert!(pages.contains("never above 2560,"), "{pages}");
-    let pages = told("mean = { of = \"pgscan_direct\", at_most = \"4K\" }");
+    let pages = reported("mean = { of = \"pgscan_direct\", at_most = \"4K\" }");
     assert!(pages.contains("at most 1,"), "{pages}");
-    let bytes = told("mean = { of = \"rate@log\", at_least = \"1K\" }");
+    let bytes = reported("mean = { of = \"rate@log\", at_least = \"1K\" }");
     assert!(bytes.contains("at least 1024,"), "{bytes}");
-    let number = told("never_above = { of = \"dirty\", limit = \"2560\" }");
+    let number = reported("never_above = { of = \"dirty\", limit = \"2560\" }");
     assert!(number.contains("never above 2560,"), "{number}");
     for of in ["kswapd_high_wmark_hit_quickly", "dirty + rate@log"] {
         let expectation = format!("never_above = {{ of = \"{of}\", limit = \"10M\" }}");

@@ -401,7 +401,7 @@ impl Store for FileSystem {
         match direction_of(request.kind) {
             Some(kind) => self.submit_segments(end, kind, &segments),
             None if request.kind == IoKind::Commit => self.commit(end),
-            None => end.tell(),
+            None => end.report(),
         }
     }
 }

@@ -95,10 +95,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_is_told_as_what_is_allowed() {
-        let told = explained("invalid value: integer `-80`, expected u64");
+    fn a_type_is_reported_as_what_is_allowed() {
+        let reported = explained("invalid value: integer `-80`, expected u64");
         assert_eq!(
-            told,
+            reported,
             "invalid value: integer `-80`, expected a whole number from 0 on"
         );
         assert_eq!(explained("missing field `name`"), "missing field `name`");

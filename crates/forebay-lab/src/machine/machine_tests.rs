@@ -10,7 +10,7 @@ fn every_machine_that_ships_can_be_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
+fn what_is_wrong_is_reported_with_its_line_and_what_is_allowed() {
     let good = SHIPPED[0].1;
     let broken = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
@@ -19,38 +19,41 @@ fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
             .to_string()
     };
     let line_of = |text: &str| 1 + good[..good.find(text).unwrap()].matches('\n').count();
-    let told = broken("processors = 4", "processors = 0");
+    let reported = broken("processors = 4", "processors = 0");
     assert_eq!(
-        told,
+        reported,
         format!(
             "line {}: processors is 0; 1 to 1024 are allowed",
             line_of("processors = 4")
         )
     );
-    let told = broken("processors = 4", "processors = -4");
+    let reported = broken("processors = 4", "processors = -4");
     assert!(
-        told.starts_with(&format!("line {}", line_of("processors = 4"))),
-        "{told}"
+        reported.starts_with(&format!("line {}", line_of("processors = 4"))),
+        "{reported}"
     );
-    let told = broken("size = \"15M\"", "size = \"15\"");
-    assert!(told.contains("128 pages are allowed"), "{told}");
+    let reported = broken("size = \"15M\"", "size = \"15\"");
+    assert!(reported.contains("128 pages are allowed"), "{reported}");
     for size in ["16T", "16000000T"] {
-        let told = broken("size = \"15M\"", &format!("size = \"{size}\""));
-        assert!(told.contains("up to 15T are allowed"), "{told}");
+        let reported = broken("size = \"15M\"", &format!("size = \"{size}\""));
+        assert!(reported.contains("up to 15T are allowed"), "{reported}");
     }
     let last_page = u64::MAX >> 1;
     let marks = format!("size = \"15M\"\nmin_pages = 1\nlow_pages = 2\nhigh_pages = {last_page}");
-    let told = broken("size = \"15M\"", &marks);
-    assert!(told.contains("high_pages is less than the zone"), "{told}");
-    let told = broken("device = \"data\"", "device = \"dats\"");
-    assert!(told.contains("there are: data"), "{told}");
-    let told = broken("model = \"HDD-A\"", "rated = { bytes_per_s = -1 }");
+    let reported = broken("size = \"15M\"", &marks);
+    assert!(
+        reported.contains("high_pages is less than the zone"),
+        "{reported}"
+    );
+    let reported = broken("device = \"data\"", "device = \"dats\"");
+    assert!(reported.contains("there are: data"), "{reported}");
+    let reported = broken("model = \"HDD-A\"", "rated = { bytes_per_s = -1 }");
     let line = line_of("model = \"HDD-A\"");
-    assert!(told.starts_with(&format!("line {line}")), "{told}");
-    let told = broken("model = \"HDD-A\"", "model = \"HDD-Z\"");
-    assert!(told.contains("USB-slow"), "{told}");
-    let told = broken("processors = 4", "procesors = 4");
-    assert!(told.contains("procesors"), "{told}");
+    assert!(reported.starts_with(&format!("line {line}")), "{reported}");
+    let reported = broken("model = \"HDD-A\"", "model = \"HDD-Z\"");
+    assert!(reported.contains("USB-slow"), "{reported}");
+    let reported = broken("processors = 4", "procesors = 4");
+    assert!(reported.contains("procesors"), "{reported}");
 }
 
 #[test]
@@ -65,18 +68,18 @@ fn swap_fits_on_a_device_of_the_machine() {
     };
     let local = "rated = { capacity_bytes = \"1G\" }";
     for size in ["2G", "0", "1"] {
-        let told = Machine::parse(&text(local, "xfs", size)).expect_err(size);
-        let told = told.to_string();
+        let reported = Machine::parse(&text(local, "xfs", size)).expect_err(size);
+        let reported = reported.to_string();
         assert!(
-            told.starts_with("line 17: ") && told.contains("8K to the"),
-            "{told}"
+            reported.starts_with("line 17: ") && reported.contains("8K to the"),
+            "{reported}"
         );
     }
-    let told = Machine::parse(&text("server = {}", "nfs", "1G")).expect_err("a server");
-    let told = told.to_string();
+    let reported = Machine::parse(&text("server = {}", "nfs", "1G")).expect_err("a server");
+    let reported = reported.to_string();
     assert!(
-        told.starts_with("line 16: ") && told.contains("not on a server"),
-        "{told}"
+        reported.starts_with("line 16: ") && reported.contains("not on a server"),
+        "{reported}"
     );
 }
 
@@ -85,31 +88,31 @@ fn a_file_system_is_one_that_its_device_can_have() {
     let (local, server) = ("model = \"HDD-A\"", "server = {}");
     let nfs = SHIPPED.iter().find(|(name, _)| *name == "nfs-client");
     let nfs = nfs.expect("it ships").1;
-    let told = Machine::parse(&nfs.replace("kind = \"nfs\"", "kind = \"xfs\""));
-    let told = told.expect_err("a server").to_string();
-    assert!(told.contains("nfs is allowed, not xfs"), "{told}");
-    let told = Machine::parse(&nfs.replace(server, local));
-    let told = told.expect_err("a disk").to_string();
+    let reported = Machine::parse(&nfs.replace("kind = \"nfs\"", "kind = \"xfs\""));
+    let reported = reported.expect_err("a server").to_string();
+    assert!(reported.contains("nfs is allowed, not xfs"), "{reported}");
+    let reported = Machine::parse(&nfs.replace(server, local));
+    let reported = reported.expect_err("a disk").to_string();
     assert!(
-        told.contains("xfs, ext3, ext4, btrfs, ntfs is allowed"),
-        "{told}"
+        reported.contains("xfs, ext3, ext4, btrfs, ntfs is allowed"),
+        "{reported}"
     );
     let plan = crate::run::Plan::new("nfs", "nfs-client").expect("it ships");
-    let told = plan
+    let reported = plan
         .with("file_system", "xfs")
         .check()
         .expect_err("a server");
-    assert!(told.to_string().contains("nfs"), "{told}");
+    assert!(reported.to_string().contains("nfs"), "{reported}");
 }
 
 #[test]
 fn an_unknown_machine_lists_the_known_ones() {
-    let told = Machine::named("amd5")
+    let reported = Machine::named("amd5")
         .expect_err("it does not exist")
         .to_string();
     assert!(
-        told.contains("amd4-512m") && told.contains("nfs-client"),
-        "{told}"
+        reported.contains("amd4-512m") && reported.contains("nfs-client"),
+        "{reported}"
     );
 }
 
@@ -143,7 +146,7 @@ fn small(zone: &str, rest: &str) -> String {
     )
 }
 
-fn told_of(text: &str) -> String {
+fn message_of(text: &str) -> String {
     let refused = Machine::parse(text).map(|machine| machine.name);
     refused.expect_err(text).to_string()
 }
@@ -151,39 +154,39 @@ fn told_of(text: &str) -> String {
 #[test]
 fn a_zone_is_measured_by_what_is_left_after_boot() {
     Machine::parse(&small("size = \"1M\"", "")).expect("128 pages are left");
-    let told = told_of(&small("size = \"1016K\"", ""));
-    assert!(told.starts_with("line 8: ") && told.contains("127 pages after boot"));
+    let reported = message_of(&small("size = \"1016K\"", ""));
+    assert!(reported.starts_with("line 8: ") && reported.contains("127 pages after boot"));
     let marks =
         |high: u64| format!("size = \"64M\"\nmin_pages = 1\nlow_pages = 2\nhigh_pages = {high}");
     Machine::parse(&small(&marks(8_191), "")).expect("8192 pages are left");
-    let told = told_of(&small(&marks(8_192), ""));
+    let reported = message_of(&small(&marks(8_192), ""));
     assert!(
-        told.starts_with("line 11: ") && told.contains("8192 pages after boot"),
-        "{told}"
+        reported.starts_with("line 11: ") && reported.contains("8192 pages after boot"),
+        "{reported}"
     );
 }
 
 #[test]
 fn what_the_engine_would_refuse_is_refused_with_its_line() {
     let zone = "size = \"64M\"";
-    let told = told_of(&small(zone, "[[nodes]]\nzones = []\n"));
+    let reported = message_of(&small(zone, "[[nodes]]\nzones = []\n"));
     assert!(
-        told.starts_with("line 17: ") && told.contains("at least one zone"),
-        "{told}"
+        reported.starts_with("line 17: ") && reported.contains("at least one zone"),
+        "{reported}"
     );
     let zones = (0..16).map(|zone| format!("[[nodes.zones]]\nname = \"{zone}\"\nsize = \"1G\"\n"));
-    let told = told_of(&small(
+    let reported = message_of(&small(
         zone,
         &format!("[[nodes]]\n{}", zones.collect::<String>()),
     ));
-    assert!(told.contains("up to 16 in all"), "{told}");
-    let told = told_of(&small(
+    assert!(reported.contains("up to 16 in all"), "{reported}");
+    let reported = message_of(&small(
         zone,
         "[dirty]\nbackground = \"1M\"\nlimit = \"4K\"\n",
     ));
     assert!(
-        told.starts_with("line 18: ") && told.contains("at least 8K"),
-        "{told}"
+        reported.starts_with("line 18: ") && reported.contains("at least 8K"),
+        "{reported}"
     );
     Machine::parse(&small(zone, "[dirty]\nlimit = \"8K\"\n")).expect("two pages");
 }
@@ -191,10 +194,10 @@ fn what_the_engine_would_refuse_is_refused_with_its_line() {
 #[test]
 fn a_device_has_one_file_system() {
     let other = "[[file_systems]]\nname = \"more\"\ndevice = \"disk\"\nkind = \"ext4\"\n";
-    let told = told_of(&small("size = \"64M\"", other));
+    let reported = message_of(&small("size = \"64M\"", other));
     assert!(
-        told.starts_with("line 18: ") && told.contains("'data' already"),
-        "{told}"
+        reported.starts_with("line 18: ") && reported.contains("'data' already"),
+        "{reported}"
     );
 }
 
@@ -210,18 +213,18 @@ fn a_machine_is_divided_as_far_as_it_can_work() {
             .map_err(|error| error.to_string())
     };
     assert_eq!(divided(marks, "", 8), Ok(()));
-    let told = divided(marks, "", 9).expect_err("910 pages are left");
+    let reported = divided(marks, "", 9).expect_err("910 pages are left");
     assert!(
-        told.contains("divided by 9") && told.contains("high_pages is 1000"),
-        "{told}"
+        reported.contains("divided by 9") && reported.contains("high_pages is 1000"),
+        "{reported}"
     );
     assert_eq!(divided("size = \"64M\"", swap, 2), Ok(()));
-    let told = divided("size = \"64M\"", swap, 3).expect_err("one page is left");
-    assert!(told.contains("swap has 5461 bytes"), "{told}");
+    let reported = divided("size = \"64M\"", swap, 3).expect_err("one page is left");
+    assert!(reported.contains("swap has 5461 bytes"), "{reported}");
 }
 
 #[test]
-fn an_empty_file_system_has_the_room_that_is_told() {
+fn an_empty_file_system_has_the_room_that_is_reported() {
     for name in ["amd4-512m", "laptop-usb-1024m", "srv16-5.15"] {
         let machine = Machine::named(name).expect("it ships");
         let storage = machine.storage.clone();
@@ -248,20 +251,20 @@ fn a_machine_has_what_it_says_and_the_rest_of_its_base() {
 
 #[test]
 fn a_bad_base_is_refused_with_its_line() {
-    let told = told_of("name = \"m\"\nbase = \"pdp-11\"\n");
+    let reported = message_of("name = \"m\"\nbase = \"pdp-11\"\n");
     assert!(
-        told.starts_with("line 2: ") && told.contains("no machine 'pdp-11'"),
-        "{told}"
+        reported.starts_with("line 2: ") && reported.contains("no machine 'pdp-11'"),
+        "{reported}"
     );
-    let told = told_of("name = \"m\"\nprocessors = 2\n");
-    assert!(told.contains("`costs`"), "{told}");
+    let reported = message_of("name = \"m\"\nprocessors = 2\n");
+    assert!(reported.contains("`costs`"), "{reported}");
     // What is taken from the base counts as in the line that names it.
-    let told = told_of(
+    let reported = message_of(
         "name = \"m\"\n\nbase = \"amd4-512m\"\ndevices = [{ name = \"d\", model = \"HDD-A\" }]\n",
     );
     assert!(
-        told.starts_with("line 3: ") && told.contains("no device 'swap'"),
-        "{told}"
+        reported.starts_with("line 3: ") && reported.contains("no device 'swap'"),
+        "{reported}"
     );
 }
 
@@ -275,6 +278,6 @@ fn bases_that_go_round_are_refused_by_name() {
     let text = "name = \"m\"\nbase = \"a\"\n";
     let machine: MachineText = toml::from_str(text).expect("a machine's form");
     let error = base::complete(machine, text, spelled).expect_err("a circle");
-    let told = error.to_string();
-    assert_eq!(told, "line 2: a base leads back to itself: m, a, b, a");
+    let reported = error.to_string();
+    assert_eq!(reported, "line 2: a base leads back to itself: m, a, b, a");
 }

@@ -254,20 +254,20 @@ fn devices(gathered: &Gathered<'_>, elapsed_s: f64, figures: &mut Figures) {
     };
     for (at, device) in gathered.devices.iter().enumerate() {
         let of_main = at == main.device;
-        let mut tell = |name: &str, value: f64| {
+        let mut add = |name: &str, value: f64| {
             put(figures, &format!("{name}@{}", device.name), value);
             if of_main {
                 put(figures, name, value);
             }
         };
         if device.read_ios + device.write_ios > 0 {
-            tell("iostat_await_mean", device.await_ms);
+            add("iostat_await_mean", device.await_ms);
         }
-        tell("seek_count", device.seeks as f64);
-        tell("write_ios", device.write_ios as f64);
+        add("seek_count", device.seeks as f64);
+        add("write_ios", device.write_ios as f64);
         let write_bytes = device.write_bytes as f64;
-        tell("write_throughput", write_bytes / elapsed_s.max(1e-9));
-        tell(
+        add("write_throughput", write_bytes / elapsed_s.max(1e-9));
+        add(
             "write_io_bytes",
             write_bytes / (device.write_ios as f64).max(1.0),
         );

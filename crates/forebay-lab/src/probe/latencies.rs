@@ -91,21 +91,24 @@ mod tests {
     fn a_distribution_tells_what_was_recorded() {
         let mut latencies = Latencies::default();
         (1..=1_000).for_each(|ms| latencies.record(Span::from_millis(ms)));
-        let told = latencies.distribution_ms();
-        assert_eq!((told.count, told.unit.as_str()), (1_000, "ms"));
-        assert!((told.mean - 500.5).abs() < 1.0, "{}", told.mean);
-        let median = told
+        let reported = latencies.distribution_ms();
+        assert_eq!((reported.count, reported.unit.as_str()), (1_000, "ms"));
+        assert!((reported.mean - 500.5).abs() < 1.0, "{}", reported.mean);
+        let median = reported
             .percentiles
             .iter()
             .find(|(p, _)| (p - 50.0).abs() < 1e-9)
-            .expect("told");
+            .expect("the median is there");
         assert!((median.1 - 500.0).abs() < 1.0, "{median:?}");
         assert_eq!(
-            told.buckets.iter().map(|(_, count)| count).sum::<u64>(),
+            reported.buckets.iter().map(|(_, count)| count).sum::<u64>(),
             1_000
         );
-        let ascending = told.buckets.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        assert!(ascending, "{:?}", told.buckets);
+        let ascending = reported
+            .buckets
+            .windows(2)
+            .all(|pair| pair[0].0 < pair[1].0);
+        assert!(ascending, "{:?}", reported.buckets);
     }
 
     #[test]
@@ -121,16 +124,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_to_have_taken_longer_than_the_longest() {
+    fn nothing_is_reported_to_have_taken_longer_than_the_longest() {
         let mut latencies = Latencies::default();
         (0..10).for_each(|_| latencies.record(Span::from_micros(200_000)));
-        let told = latencies.distribution_ms();
-        assert!((told.max - 200.0).abs() < 1e-9, "{}", told.max);
+        let reported = latencies.distribution_ms();
+        assert!((reported.max - 200.0).abs() < 1e-9, "{}", reported.max);
         assert!((latencies.percentile_us(50.0) - 200_000.0).abs() < 1e-9);
     }
 
     #[test]
-    fn nothing_recorded_is_told_as_nothing() {
+    fn nothing_recorded_is_reported_as_nothing() {
         assert_eq!(Latencies::default().distribution_ms().count, 0);
     }
 }

@@ -133,7 +133,7 @@ fn of_some_cells_the_same_share_is_needed_as_of_all() {
 }
 
 #[test]
-fn a_cell_that_was_not_run_is_told() {
+fn a_cell_that_was_not_run_is_reported() {
     let evidence = pairs("copy/ext4", "elapsed", &[(100.0, 101.0)]);
     let judged = judge(target("C6.1"), &evidence);
     assert_eq!(judged.verdict, Verdict::Holds);

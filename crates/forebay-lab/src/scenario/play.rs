@@ -193,7 +193,7 @@ impl Stage {
         if handles.is_empty() {
             return;
         }
-        self.tell_pending(group);
+        self.report_pending(group);
         self.progress.end_group(group);
         handles.iter().for_each(ProcessHandle::kill);
         let ended_at = Arc::new(Mutex::new(None));
@@ -224,7 +224,7 @@ impl Stage {
     /// Calls under way count with their age, or calls that never return would not count at all. But
     /// only calls that are already longer than all that returned count, or every end would add
     /// calls that look shorter than they are.
-    fn tell_pending(&self, number: usize) {
+    fn report_pending(&self, number: usize) {
         let group = &self.script.groups[number];
         let Some(latency) = latency_of(&group.action) else {
             return;
@@ -271,7 +271,7 @@ impl Stage {
             let until = ends_at(&self.script, number).unwrap_or(end);
             let spent_s = until.saturating_sub(from).as_secs_f64();
             if spent_s > 0.0 {
-                self.tell(number, &group.name, spent_s);
+                self.report(number, &group.name, spent_s);
             }
         }
         for group in 0..self.cast.len() {
@@ -281,7 +281,7 @@ impl Stage {
         Ok(())
     }
 
-    fn tell(&self, group: usize, name: &str, spent_s: f64) {
+    fn report(&self, group: usize, name: &str, spent_s: f64) {
         let measures = self.world.measures();
         let now = self.progress.of_group(group);
         let moved = now.iter().zip(&self.before[group]);

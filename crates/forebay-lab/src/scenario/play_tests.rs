@@ -179,13 +179,16 @@ fn a_process_that_cannot_go_on_ends_the_run_and_is_named() {
 }
 
 #[test]
-fn pauses_are_told_over_time() {
+fn pauses_are_reported_over_time() {
     let outcome = played("length_s = 10", BULK);
     let of = |name: &str| outcome.series.column(name).unwrap().values.clone();
     let (mean, longest) = (of("pause_mean"), of("pause_max"));
     let most = longest.iter().copied().fold(0.0, f64::max);
-    let told = outcome.distributions["pause"].max;
-    assert!(most > 0.0 && (most - told).abs() < 0.5, "{most} and {told}");
+    let reported = outcome.distributions["pause"].max;
+    assert!(
+        most > 0.0 && (most - reported).abs() < 0.5,
+        "{most} and {reported}"
+    );
     let mut pairs = mean.iter().zip(&longest);
     assert!(
         pairs.all(|(mean, longest)| mean <= longest),

@@ -78,7 +78,7 @@ fn without_the_mechanism_an_expectation_breaks() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
+fn what_is_wrong_is_reported_with_its_line_and_what_is_allowed() {
     let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
     let cases = [
         (
@@ -93,14 +93,17 @@ fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
     for (from, to, allowed) in cases {
         assert!(good.contains(from), "{from}");
         let error = Scenario::parse(&good.replacen(from, to, 1)).expect_err(to);
-        let told = error.in_file("own.toml");
-        assert!(told.starts_with("own.toml:"), "{told}");
-        assert!(error.place.line > 1 && told.contains(allowed), "{told}");
+        let reported = error.in_file("own.toml");
+        assert!(reported.starts_with("own.toml:"), "{reported}");
+        assert!(
+            error.place.line > 1 && reported.contains(allowed),
+            "{reported}"
+        );
     }
 }
 
 #[test]
-fn what_is_no_rate_is_told_with_its_line_and_what_is_allowed() {
+fn what_is_no_rate_is_reported_with_its_line_and_what_is_allowed() {
     let good = std::fs::read_to_string(shipped().last().unwrap()).unwrap();
     let rated = "rated = { bytes_per_s = 80_000_000 }";
     assert!(good.contains(rated), "{good}");
@@ -165,29 +168,32 @@ fn files_that_are_larger_than_their_disk_are_refused_with_their_line() {
         "rated = { bytes_per_s = 80_000_000, capacity_bytes = \"8G\" }",
     );
     let lines = good.lines().count();
-    let told = |text: &str| Scenario::parse(&format!("{small}\n{text}\n"));
+    let reported = |text: &str| Scenario::parse(&format!("{small}\n{text}\n"));
     let shared = "[[files]]\nname = \"shared\"\nsize = \"5G\"";
     let own = "[[processes]]\nname = \"many\"\ncount = 2\nreads = { size = \"2G\" }";
     assert!(
-        told(&format!("{shared}\n{own}")).is_err(),
+        reported(&format!("{shared}\n{own}")).is_err(),
         "5 and twice 2 are more than 8"
     );
-    let error = told(&format!("{own}\n{shared}")).expect_err("whichever comes first");
+    let error = reported(&format!("{own}\n{shared}")).expect_err("whichever comes first");
     assert_eq!(error.place.line, lines + 5, "{error}");
     assert!(
         error.problem.contains("2 GiB for each is more than"),
         "{error}"
     );
-    let error = told(&shared.replace("5G", "9G")).expect_err("9 are more than 8");
+    let error = reported(&shared.replace("5G", "9G")).expect_err("9 are more than 8");
     assert_eq!(error.place.line, lines + 4, "{error}");
     assert!(error.problem.contains("file system 'data'"), "{error}");
-    assert!(told(&format!("{shared}\n{}", own.replace("count = 2", ""))).is_ok());
+    assert!(reported(&format!("{shared}\n{}", own.replace("count = 2", ""))).is_ok());
     let most = own
         .replace("count = 2", "count = 10000")
         .replace("2G", "9000000T");
-    assert!(told(&most).is_err(), "their sum is no number");
+    assert!(reported(&most).is_err(), "their sum is no number");
     let longest = own.replace("2G", "18446744073709551615");
-    assert!(told(&longest).is_err(), "its pages are no number of bytes");
+    assert!(
+        reported(&longest).is_err(),
+        "its pages are no number of bytes"
+    );
 }
 
 #[test]

@@ -55,10 +55,10 @@ async fn change(world: &World, chance: &mut Prng, memory_bytes: u64) {
     let waits = chance.chance(1, 4).then(|| 1 + chance.below(12) as u32);
     let began = world.rt.now();
     let written = world.pages_written();
-    world.tell(|| format!("set_memory {memory_bytes}"));
+    world.print(|| format!("set_memory {memory_bytes}"));
     let set = world.call("set_memory", waits, world.cache.set_memory(memory_bytes));
     let set = set.await;
-    world.tell(|| format!("set_memory ends with {set:?}"));
+    world.print(|| format!("set_memory ends with {set:?}"));
     world.change_deeds(|deeds| deeds.budgets += 1);
     let statistics = world.cache.statistics();
     world.judge_statistics(&statistics);

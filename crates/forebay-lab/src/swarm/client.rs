@@ -168,7 +168,7 @@ impl Client {
             std::io::IoSlice::new(halves.0),
             std::io::IoSlice::new(halves.1),
         ];
-        self.tell("write", &(&range, waits));
+        self.print("write", &(&range, waits));
         let is_too_much = range.start < range.end && self.must_be_refused();
         let written = if self.chance.chance(1, 4) {
             let call = self.file.write_vectored_at(&parts, range.start);
@@ -177,7 +177,7 @@ impl Client {
             let call = self.file.write_at(&bytes, range.start);
             self.world.call("write_at", waits, call).await
         };
-        self.tell("write ended", &written);
+        self.print("write ended", &written);
         match written {
             Some(Ok(())) => {
                 lock(&self.ledger).done(ticket);
@@ -270,12 +270,12 @@ impl Client {
                 length: NewLength::Exactly(length),
             })
         };
-        self.tell("truncate", &(length, waits));
+        self.print("truncate", &(length, waits));
         let cut = self
             .world
             .call("truncate", waits, self.file.truncate(length))
             .await;
-        self.tell("truncate ended", &cut);
+        self.print("truncate ended", &cut);
         match cut {
             Some(Ok(())) => {
                 lock(&self.ledger).done(ticket);
@@ -332,12 +332,12 @@ impl Client {
             version: ZEROS,
             length: NewLength::Same,
         });
-        self.tell("discard", &(&range, waits));
+        self.print("discard", &(&range, waits));
         let discarded = self
             .world
             .call("discard", waits, self.file.discard(range.clone()))
             .await;
-        self.tell("discard ended", &discarded);
+        self.print("discard ended", &discarded);
         match discarded {
             Some(Ok(())) => lock(&self.ledger).done(ticket),
             Some(Err(error)) => {

@@ -51,7 +51,7 @@ impl Client {
         let read = self.world.call("read_at", None, call).await;
         if read == Some(Ok(bytes.len())) && self.file.len() == length {
             self.judge_read(ticket, &(first..last), &bytes, read);
-            self.tell("resolved", &(length, first..last));
+            self.print("resolved", &(length, first..last));
             lock(&self.ledger).resolve(length, first, &bytes);
             return true;
         }

@@ -22,7 +22,7 @@ impl Client {
     async fn sync_waiting(&mut self, range: Option<Range<u64>>, waits: Option<u32>) {
         let ticket = lock(&self.ledger).sync_begins(range.clone());
         let before = self.failures();
-        self.tell("sync", &(&range, waits));
+        self.print("sync", &(&range, waits));
         let synced = match range {
             None => self.world.call("sync", waits, self.file.sync()).await,
             Some(range) => {
@@ -31,7 +31,7 @@ impl Client {
             }
         };
         let after = self.failures();
-        self.tell("sync ended", &synced);
+        self.print("sync ended", &synced);
         self.world.change_deeds(|deeds| deeds.syncs += 1);
         match synced {
             Some(Ok(())) => {
@@ -63,7 +63,8 @@ impl Client {
                 let heard = &self.heard;
                 let is_news = heard.is_new || heard.failures != after;
                 if !is_news || !self.world.plan.allows_of_sync(&error) {
-                    let what = format!("a sync tells of a failure that was told before: {error}");
+                    let what =
+                        format!("a sync reports a failure that was reported before: {error}");
                     self.broken(Oracle::Errors, &what);
                 }
                 self.heard = Heard {

@@ -10,9 +10,9 @@ use std::ops::Range;
 
 impl Client {
     /// Prints what is called, or how it ended, if the run is loud.
-    pub(super) fn tell<T: std::fmt::Debug>(&self, what: &str, detail: &T) {
+    pub(super) fn print<T: std::fmt::Debug>(&self, what: &str, detail: &T) {
         self.world
-            .tell(|| format!("{}: {what} {detail:?}", self.name));
+            .print(|| format!("{}: {what} {detail:?}", self.name));
     }
 
     pub(super) fn broken(&self, oracle: Oracle, what: &str) {

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_writes_are_told_by_each_commit_that_covers_them() {
+    fn forgotten_writes_are_reported_by_each_commit_that_covers_them() {
         let mut medium = Medium::holding(Vec::new(), false);
         medium.done(1, write(1));
         medium.done(5, write(2));

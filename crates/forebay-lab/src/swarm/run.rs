@@ -153,7 +153,7 @@ fn run(plan: &Plan) -> Outcome {
         ..VirtualSettings::default()
     });
     let world = World::furnish(plan, machine.rt(), Vec::new());
-    world.tell(|| format!("{plan:?}"));
+    world.print(|| format!("{plan:?}"));
     let ended: Ended = Arc::new(Mutex::new(Vec::new()));
     let _end = EndOfStores(&world);
     let ledgers = start(&world, &ended);

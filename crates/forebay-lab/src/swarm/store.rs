@@ -153,7 +153,7 @@ impl CrashStore {
         self.can_discard.store(false, Ordering::Relaxed);
     }
 
-    fn tell(&self, what: &str, request: Request, failure: Option<Failure>) {
+    fn print(&self, what: &str, request: Request, failure: Option<Failure>) {
         if self.is_loud.load(Ordering::Relaxed) {
             let Request {
                 kind,
@@ -267,7 +267,7 @@ impl CrashStore {
         else {
             return;
         };
-        self.tell("ends", io.request(), failure);
+        self.print("ends", io.request(), failure);
         self.switch.tick();
         // The engine may submit again at once, so no lock may be held here.
         match failure {
@@ -287,7 +287,7 @@ impl Store for CrashStore {
     fn submit(&self, io: Io) {
         self.switch.tick();
         let now = self.rt.now();
-        self.tell("begins", io.request(), None);
+        self.print("begins", io.request(), None);
         if io.request().kind == IoKind::Discard && !self.can_discard.load(Ordering::Relaxed) {
             return io.fail(Failure::Unsupported);
         }

@@ -185,7 +185,7 @@ impl World {
     }
 
     /// Prints what happens, if the run is loud.
-    pub(super) fn tell(&self, what: impl FnOnce() -> String) {
+    pub(super) fn print(&self, what: impl FnOnce() -> String) {
         if self.plan.is_loud {
             let now = Span::from_nanos(self.rt.now().as_nanos());
             eprintln!("{now} {}", what());
@@ -356,7 +356,7 @@ mod tests {
     use forebay_rt::{Virtual, VirtualSettings};
 
     #[test]
-    fn a_call_that_does_not_return_is_told_with_the_line_in_which_it_waits() {
+    fn a_call_that_does_not_return_is_reported_with_the_line_in_which_it_waits() {
         let machine = Virtual::new(VirtualSettings::default());
         let plan = Plan::draw(1, &Reduction::default());
         let world = World::furnish(&plan, machine.rt(), Vec::new());

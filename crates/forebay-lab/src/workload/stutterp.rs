@@ -146,7 +146,7 @@ async fn conduct(
     for workers in steps {
         let step = Step::lay_out(&process, settings, workers).await?;
         let samples = step.run(&process).await?;
-        tell(process.world(), workers, &samples);
+        report(process.world(), workers, &samples);
         step.clear(&process).await?;
     }
     Ok(())
@@ -342,7 +342,7 @@ async fn map_until(
     Ok(())
 }
 
-fn tell(world: &World, workers: u64, passes_ms: &[f64]) {
+fn report(world: &World, workers: u64, passes_ms: &[f64]) {
     let mut ascending = passes_ms.to_vec();
     ascending.sort_by(f64::total_cmp);
     let (mean, deviation) = mean_and_deviation(passes_ms);

@@ -9,7 +9,7 @@ fn small(workload: &str, machine: &str, knobs: &[(&str, &str)]) -> Plan {
     knobs.fold(plan, |plan, (knob, value)| plan.with(knob, value))
 }
 
-fn told(plan: &Plan) -> Outcome {
+fn reported(plan: &Plan) -> Outcome {
     let outcome = run(plan).unwrap_or_else(|error| panic!("{}: {error}", plan.workload));
     assert!(outcome.elapsed_s > 0.0);
     outcome
@@ -40,7 +40,7 @@ fn workloads_have_different_names_and_knobs_that_can_be_read() {
 #[test]
 fn fs_mark_tells_files_a_second_for_each_iteration() {
     let knobs = [("scale", "16"), ("iterations", "2"), ("files", "12")];
-    let outcome = told(&small("fs-mark", "amd4-512m", &knobs));
+    let outcome = reported(&small("fs-mark", "amd4-512m", &knobs));
     assert_eq!(outcome.samples["files_per_second"].values.len(), 2);
     // Every page of 2 x 12 files of 10 MiB was dirtied once.
     assert_eq!(outcome.counters["nr_dirtied"], 2 * 12 * 2_560);
@@ -57,7 +57,7 @@ fn mapped_files_and_anonymous_memory_are_touched_page_by_page() {
         ("file_passes", "2"),
         ("anonymous_passes", "2"),
     ];
-    let outcome = told(&small("mmap-strm", "amd4-512m", &knobs));
+    let outcome = reported(&small("mmap-strm", "amd4-512m", &knobs));
     assert!(figure(&outcome, "elapsed_alone") < outcome.elapsed_s);
     assert!(outcome.counters["pswpout"] > 0, "memory is short");
     assert!(outcome.counters["pgpgin"] > 0, "the second pass reads");
@@ -84,12 +84,12 @@ fn mappings_larger_than_the_machine_are_a_bad_call_before_the_first_stage() {
 #[test]
 fn a_copy_through_a_daemon_dirties_the_block_device() {
     let knobs = [("scale", "64")];
-    let outcome = told(&small("ntfs-copy", "box-4g-3zones", &knobs));
+    let outcome = reported(&small("ntfs-copy", "box-4g-3zones", &knobs));
     let pages = (8 << 30) / 64 / 4_096;
     assert!(outcome.counters["nr_dirtied"] >= pages);
     assert!(figure(&outcome, "task_clock_msecs@dd") > 0.0);
     assert!(figure(&outcome, "task_clock_msecs@ntfs-3g") > 0.0);
-    let direct = told(&small(
+    let direct = reported(&small(
         "ntfs-copy",
         "box-4g-3zones",
         &[("scale", "64"), ("file_system", "xfs")],
@@ -118,7 +118,7 @@ fn many_writers_share_and_are_killed_at_the_end() {
         ("seconds", "20"),
         ("settle_seconds", "10"),
     ];
-    let outcome = told(&small("many-dd", "hdd1-desktop", &knobs));
+    let outcome = reported(&small("many-dd", "hdd1-desktop", &knobs));
     assert!(
         (outcome.elapsed_s - 10.0).abs() < 1e-6,
         "{}",
@@ -141,8 +141,8 @@ fn a_writer_that_writes_back_by_itself_is_deaf_meanwhile() {
         ("settle_seconds", "10"),
     ];
     let plan = small("many-dd", "hdd1-desktop", &knobs).under("linux-3.2+foreground");
-    let outcome = told(&plan);
-    let paced = told(&small("many-dd", "hdd1-desktop", &knobs));
+    let outcome = reported(&plan);
+    let paced = reported(&small("many-dd", "hdd1-desktop", &knobs));
     let to_kill = |outcome: &Outcome| figure(outcome, "time_to_kill_writer");
     assert!(to_kill(&outcome) > to_kill(&paced), "{}", to_kill(&outcome));
 }
@@ -155,7 +155,7 @@ fn a_mapping_is_timed_beside_writers_and_hogs() {
         ("warm_up_seconds", "1"),
         ("seconds", "2"),
     ];
-    let outcome = told(&small("stutterp", "srv16-5.15", &knobs));
+    let outcome = reported(&small("stutterp", "srv16-5.15", &knobs));
     let passes = &outcome.samples["mmap_latency@7"].values;
     let mean = passes.iter().sum::<f64>() / passes.len() as f64;
     assert!((figure(&outcome, "mmap_latency_amean@7") - mean).abs() < 1e-6);
@@ -178,7 +178,7 @@ fn a_step_has_files_to_write_and_hogs_whatever_the_dirty_limit_is() {
             ("seconds", "1"),
             ("dirty_ratio", percent),
         ];
-        let outcome = told(&small("stutterp", "srv16-5.15", &knobs));
+        let outcome = reported(&small("stutterp", "srv16-5.15", &knobs));
         let passes = &outcome.samples["mmap_latency@3"].values;
         assert!(!passes.is_empty(), "{percent} %");
     }
@@ -190,7 +190,7 @@ fn a_step_has_files_to_write_and_hogs_whatever_the_dirty_limit_is() {
         ("warm_up_seconds", "1"),
         ("seconds", "1"),
     ];
-    let outcome = told(&small("stutterp", "srv16-5.15", &knobs));
+    let outcome = reported(&small("stutterp", "srv16-5.15", &knobs));
     assert!(outcome.samples.contains_key("mmap_latency@5"));
 }
 
@@ -220,7 +220,7 @@ fn a_hadoop_node_tells_three_latencies_after_its_warm_up() {
         ("seconds", "10"),
         ("report_seconds", "5"),
     ];
-    let outcome = told(&small("simoop", "uma-4.11", &knobs));
+    let outcome = reported(&small("simoop", "uma-4.11", &knobs));
     for operation in ["read", "write", "allocation"] {
         let at = |percentile: u32| figure(&outcome, &format!("{operation}_latency_p{percentile}"));
         assert!(
@@ -237,7 +237,7 @@ fn a_hadoop_node_tells_three_latencies_after_its_warm_up() {
 #[test]
 fn a_user_starts_programs_while_the_stick_is_written() {
     let knobs = [("scale", "16"), ("test", "fsmark"), ("iterations", "2")];
-    let outcome = told(&small("laptop", "laptop-usb-1024m", &knobs));
+    let outcome = reported(&small("laptop", "laptop-usb-1024m", &knobs));
     assert_eq!(outcome.samples["files_per_second"].values.len(), 2);
     assert!(outcome.distributions["launch@browser"].count > 1);
     // A second and a half of its own work.
@@ -252,8 +252,8 @@ fn a_user_starts_programs_while_the_stick_is_written() {
 fn a_stick_beside_a_disk_stands_still_only_where_writers_write_back() {
     let knobs = [("scale", "8"), ("seconds", "60")];
     let plan = small("jbod", "hdd-usbkey", &knobs);
-    let before = told(&plan.clone().under("linux-3.1"));
-    let after = told(&plan);
+    let before = reported(&plan.clone().under("linux-3.1"));
+    let after = reported(&plan);
     let longest = |outcome: &Outcome| figure(outcome, "usb_writer_longest_pause_s");
     assert!(longest(&after) < 0.25, "{}", longest(&after));
     assert!(
@@ -272,7 +272,7 @@ fn the_late_disk_is_written_later() {
         ("late_seconds", "10"),
         ("late_writers", "2"),
     ];
-    let outcome = told(&small("jbod", "hdd-usbkey", &knobs));
+    let outcome = reported(&small("jbod", "hdd-usbkey", &knobs));
     // Two writers for half of the time, at the rate of the disk.
     let mean = figure(&outcome, "per_dd_bytes_per_s_mean@disk");
     assert!(mean > 10e6 && mean < 30e6, "{mean}");
@@ -286,7 +286,7 @@ fn a_server_takes_what_its_disk_can() {
         ("writers", "2"),
         ("dirty_limit", "100M"),
     ];
-    let outcome = told(&small("nfs", "nfs-client", &knobs));
+    let outcome = reported(&small("nfs", "nfs-client", &knobs));
     let throughput = figure(&outcome, "write_throughput");
     assert!(throughput > 20e6 && throughput < 118e6, "{throughput}");
     assert!(figure(&outcome, "per_dd_bytes_per_s_mean") > 10e6);
@@ -304,7 +304,7 @@ fn directly_scanned(policy: &str, swap_bytes: u64) -> u64 {
     let mut plan = small("stutterp", "srv16-5.15", &knobs).under(policy);
     let swap = plan.machine.storage.swap.as_mut().expect("it swaps");
     swap.bytes = swap_bytes;
-    told(&plan).counters["pgscan_direct"]
+    reported(&plan).counters["pgscan_direct"]
 }
 
 #[test]
@@ -346,8 +346,11 @@ fn a_knob_with_which_a_run_would_have_no_end_is_refused() {
     ];
     for (workload, knob, value, allowed) in cases {
         let error = small(workload, "amd4-512m", &[(knob, value)]).check();
-        let told = error.expect_err(knob).to_string();
-        assert!(told.contains(knob) && told.contains(allowed), "{told}");
+        let reported = error.expect_err(knob).to_string();
+        assert!(
+            reported.contains(knob) && reported.contains(allowed),
+            "{reported}"
+        );
     }
 }
 

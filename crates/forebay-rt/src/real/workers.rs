@@ -268,7 +268,7 @@ impl Runnable {
         drop(alive);
         let ending = lock(&self.running).ending.take();
         if let Some(ending) = ending {
-            ending.tell(outcome);
+            ending.report(outcome);
         }
         // Recorded before it is printed: a joiner must not wait for the reader of our output.
         if has_panicked {

@@ -302,9 +302,9 @@ impl Simulation {
                 if ending.is_detached() {
                     resume_unwind(panic);
                 }
-                ending.tell(Outcome::Panicked(panic));
+                ending.report(Outcome::Panicked(panic));
             }
-            other => ending.tell(other),
+            other => ending.report(other),
         }
         None
     }

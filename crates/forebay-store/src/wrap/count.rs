@@ -96,12 +96,12 @@ impl Store for CountStore {
             counts.in_flight += 1;
             counts.most_in_flight = counts.most_in_flight.max(counts.in_flight);
         }
-        io.intercept_with(|told| {
+        io.intercept_with(|reported| {
             Arc::new(Counting {
                 rt: self.rt.clone(),
                 ledger: Arc::clone(&self.ledger),
                 submitted: self.rt.now(),
-                told,
+                reported,
             })
         });
         self.inner.submit(io);
@@ -125,7 +125,7 @@ struct Counting {
     rt: Rt,
     ledger: Arc<Ledger>,
     submitted: Instant,
-    told: Arc<dyn Finish>,
+    reported: Arc<dyn Finish>,
 }
 
 impl Finish for Counting {
@@ -136,6 +136,6 @@ impl Finish for Counting {
             counts.failed += u64::from(io.result.is_err());
             counts.spent += self.rt.now() - self.submitted;
         }
-        self.told.finished(io);
+        self.reported.finished(io);
     }
 }

@@ -127,7 +127,7 @@ mod tests {
 
     /// The lock is held here as it is while memory is given up.
     #[test]
-    fn calls_end_and_knobs_are_told_while_the_cache_is_resized() {
+    fn calls_end_and_knobs_are_reported_while_the_cache_is_resized() {
         let settings = Settings {
             memory_bytes: 8 << 20,
             prefault: false,

@@ -30,14 +30,18 @@ impl Engine {
         object: &Arc<ObjectState>,
         longest: Span,
     ) -> Committed {
-        let is_told = !object.length_unsynced.load(Ordering::Acquire);
-        let is_owed = !is_told || backing.changes_to_commit(object).is_some();
+        let is_reported = !object.length_unsynced.load(Ordering::Acquire);
+        let is_owed = !is_reported || backing.changes_to_commit(object).is_some();
         // What was given up needs no commit. If a commit has already begun for it, the end of that
         // commit still has to be reported.
         if !is_owed && !object.commits.is_under_way() {
             return Committed::Durable;
         }
-        let changes = if is_told { object.changes() } else { u64::MAX };
+        let changes = if is_reported {
+            object.changes()
+        } else {
+            u64::MAX
+        };
         let number = object.commits.number_for(changes);
         loop {
             match object.commits.join(number) {
@@ -70,8 +74,8 @@ impl Engine {
     fn begin_commit(&self, backing: &Backing, object: &Arc<ObjectState>) {
         // An object with requests in flight is not forgotten.
         object.requests_in_flight.fetch_add(1, Ordering::AcqRel);
-        let is_told = !object.length_unsynced.load(Ordering::Acquire);
-        if is_told && backing.geometry.durability == Durability::OnCommit {
+        let is_reported = !object.length_unsynced.load(Ordering::Acquire);
+        if is_reported && backing.geometry.durability == Durability::OnCommit {
             return self.submit_commit(backing, object);
         }
         if let Err(turn) = backing.ask_commit(CommitTurn::new(object.clone())) {
@@ -196,7 +200,7 @@ impl Engine {
         let alone = self.resize_alone(&place).await;
         if object.length_unsynced.load(Ordering::Acquire) {
             let length_bytes = object.length_bytes();
-            self.tell_length(backing, object, length_bytes, &alone)
+            self.report_length(backing, object, length_bytes, &alone)
                 .await?;
         }
         Ok(())

@@ -77,10 +77,10 @@ impl Engine {
         }
         // What was submitted before must not land after the cut.
         self.writes_end(backing, object, &ALL_PAGES).await;
-        let told = self
-            .tell_length(backing, object, length_bytes, &guard)
+        let reported = self
+            .report_length(backing, object, length_bytes, &guard)
             .await;
-        if let Err(error) = told {
+        if let Err(error) = reported {
             self.mark(Mark::CutFailed);
             guard.set_length(before);
             return Err(error.into());
@@ -101,8 +101,10 @@ impl Engine {
         guard: &ResizeGuard<'_>,
     ) -> Result<(), AccessError> {
         self.writes_end(backing, object, &ALL_PAGES).await;
-        let told = self.tell_length(backing, object, length_bytes, guard).await;
-        told.inspect_err(|_| self.mark(Mark::CutFailed))?;
+        let reported = self
+            .report_length(backing, object, length_bytes, guard)
+            .await;
+        reported.inspect_err(|_| self.mark(Mark::CutFailed))?;
         guard.set_length(length_bytes);
         Ok(())
     }
@@ -241,9 +243,9 @@ impl Engine {
         self.drop_surely(object, backing, &pages).await;
         if at_end {
             let length_bytes = object.length_bytes();
-            let told = self.tell_length(backing, object, length_bytes, &guard);
+            let reported = self.report_length(backing, object, length_bytes, &guard);
             // If the store refuses, each sync asks again.
-            if told.await.is_err() {
+            if reported.await.is_err() {
                 self.mark(Mark::CommitLengthFailed);
             }
         }

@@ -73,13 +73,13 @@ impl Engine {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
         let slot = Arc::new(Slot::new());
-        let (teller, of) = (slot.clone(), object.clone());
+        let (reporter, of) = (slot.clone(), object.clone());
         // An object with requests in flight is not forgotten.
         of.requests_in_flight.fetch_add(1, Ordering::AcqRel);
         self.rt.spawn(name, async move {
             let result = work.await;
             of.requests_in_flight.fetch_sub(1, Ordering::AcqRel);
-            teller.set(result);
+            reporter.set(result);
         });
         loop {
             let ended = object.cuts.ended();

@@ -66,7 +66,7 @@ impl Memory {
         of_frames.chain(of_stretches)
     }
 
-    /// How many of `pages` are not there, from the first on, as far as the lookups can tell
+    /// How many of `pages` are not there, from the first on, as far as the lookups show
     /// ([`Index::find`]).
     pub(crate) fn absent_pages(&self, object: u32, pages: Range<u64>) -> u64 {
         let keys = || pages.clone().map(|page| key(object, page));

@@ -143,9 +143,9 @@ mod tests {
         let (first, second) = (sequence.mark(), sequence.mark());
         sequence.set(error(5));
         let third = sequence.mark();
-        let mut told = |mark| sequence.check_and_advance(&mut cursor, mark);
-        assert_eq!(told(first), Some(error(5)));
-        assert_eq!(told(second), Some(error(5)), "(invariant E3)");
-        assert_eq!(told(third), None, "it began later (invariant E2)");
+        let mut reported = |mark| sequence.check_and_advance(&mut cursor, mark);
+        assert_eq!(reported(first), Some(error(5)));
+        assert_eq!(reported(second), Some(error(5)), "(invariant E3)");
+        assert_eq!(reported(third), None, "it began later (invariant E2)");
     }
 }

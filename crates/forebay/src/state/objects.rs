@@ -406,7 +406,7 @@ mod tests {
         assert_eq!((table.bytes(), table.closed_count()), (2 * of_file, 1));
     }
 
-    /// Memory that is ending gives its place up before its number; the number makes no second place.
+    /// Memory that is ending gives its place up before its number, which makes no second place.
     #[test]
     fn a_number_that_was_given_beyond_the_limit_is_no_place() {
         let table = ObjectTable::new(2, false);

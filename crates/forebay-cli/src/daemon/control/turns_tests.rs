@@ -106,10 +106,14 @@ fn a_request_that_ends_its_stream_is_answered_if_it_is_whole() {
             .shutdown(Shutdown::Write)
             .expect("the test set it up");
         bench.go_round();
-        let mut told = String::new();
-        client.read_to_string(&mut told).expect("it was let go");
-        assert!(told.starts_with(answered), "{request:?}: {told}");
-        assert_eq!(told.is_empty(), answered.is_empty(), "{request:?}: {told}");
+        let mut reported = String::new();
+        client.read_to_string(&mut reported).expect("it was let go");
+        assert!(reported.starts_with(answered), "{request:?}: {reported}");
+        assert_eq!(
+            reported.is_empty(),
+            answered.is_empty(),
+            "{request:?}: {reported}"
+        );
     }
     assert!(bench.turns.clients.is_empty());
 }
@@ -127,7 +131,7 @@ fn a_listener_that_reads_at_once_gets_a_part_in_each_turn() {
         let event = Event::MmVmscanKswapdSleep { nid };
         bench.source.feed.record(Instant::ZERO, &event);
     }
-    let mut told = |bench: &mut Bench| {
+    let mut reported = |bench: &mut Bench| {
         bench.go_round();
         let mut bytes = Vec::new();
         // It ends with an error: there is no more to be read.
@@ -137,8 +141,8 @@ fn a_listener_that_reads_at_once_gets_a_part_in_each_turn() {
             .filter(|line| line.starts_with(b"{"))
             .count()
     };
-    assert_eq!(told(&mut bench), 256);
+    assert_eq!(reported(&mut bench), 256);
     assert!(bench.does_not_wait());
-    assert_eq!(told(&mut bench), 44);
+    assert_eq!(reported(&mut bench), 44);
     assert!(!bench.does_not_wait());
 }

@@ -19,11 +19,11 @@ impl Store for Probe {
     fn submit(&self, mut io: Io) {
         if matches!(io.request().kind, IoKind::Write | IoKind::Commit) {
             self.watch.begins(self.number, io.request());
-            io.intercept_with(|told| {
+            io.intercept_with(|reported| {
                 Arc::new(Passing {
                     watch: self.watch.clone(),
                     number: self.number,
-                    told,
+                    reported,
                 })
             });
         }
@@ -39,12 +39,12 @@ impl Store for Probe {
 struct Passing {
     watch: Arc<Watch>,
     number: usize,
-    told: Arc<dyn Finish>,
+    reported: Arc<dyn Finish>,
 }
 
 impl Finish for Passing {
     fn finished(&self, io: FinishedIo) {
         self.watch.ends(self.number, io.request, io.result.is_ok());
-        self.told.finished(io);
+        self.reported.finished(io);
     }
 }

@@ -76,7 +76,7 @@ impl Engine {
     /// Reports to the store the length that the object has or will have. Nobody else changes it
     /// before the store answers: a length that arrives late would cut off what was written past it.
     /// While the store may not know the object's length, each sync reports it again.
-    pub(crate) async fn tell_length(
+    pub(crate) async fn report_length(
         &self,
         backing: &Backing,
         object: &ObjectState,

@@ -1,0 +1,68 @@
+//! What can be wrong with a volume, by name.
+
+use thiserror::Error;
+
+/// Why a volume cannot be used, or not go on being used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VolumeFault {
+    /// Nothing is there.
+    #[error("there is no volume; make one with --create")]
+    NotThere,
+    /// An object was made by a later program.
+    #[error("{key} has format {found}, and this program knows format {known}; use a newer one")]
+    Newer {
+        /// Which object.
+        key: String,
+        /// Its format.
+        found: u32,
+        /// The newest that is known.
+        known: u32,
+    },
+    /// An object is not what was written.
+    #[error("{key} is damaged: {what}; restore it, or the volume, from a copy")]
+    Damaged {
+        /// Which object.
+        key: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// An object that the volume names is not there.
+    #[error("{key} is missing; restore it from a copy")]
+    Missing {
+        /// Which object.
+        key: String,
+    },
+    /// The bucket lets two writers make one object.
+    #[error(
+        "the bucket replaces objects that were only to be made: without put-if-absent two writers \
+         would destroy each other's data; use a bucket that has it"
+    )]
+    NoPutIfAbsent,
+    /// A writer has it, or ended without closing it.
+    #[error(
+        "{who} opened it for writing and did not close it; if that one has ended, or is to be \
+         stopped, take it over"
+    )]
+    InUse {
+        /// What the writer said of itself.
+        who: String,
+    },
+    /// A volume is there with another length.
+    #[error("it has {found_bytes} bytes, not {asked_bytes}")]
+    WrongLength {
+        /// Its length.
+        found_bytes: u64,
+        /// The length that was asked for.
+        asked_bytes: u64,
+    },
+    /// A length or size that no volume has.
+    #[error("{what}")]
+    OutOfRange {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Another writer has taken the volume over: nothing is committed any more.
+    #[error("another writer has taken the volume over; stop this one")]
+    Fenced,
+}

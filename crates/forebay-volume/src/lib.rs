@@ -1,0 +1,98 @@
+//! A volume in a bucket: the format of its objects, and what to do next.
+//!
+//! ```text
+//! volume                  the manifest: made once, never changed
+//! log/<number>            one record a commit, dense numbers, made by put-if-absent
+//! data/<xx>/<epoch>-<n>   the bytes of one chunk, made once, never changed
+//! map/<number>            everything as of a record, made now and then
+//! ```
+//!
+//! The writer that makes the next record of the log is the one that may commit. Nothing else
+//! decides it: no clock, no lease, no lock. A commit makes chunk objects first, and then one record
+//! that names them; a small commit is its record alone. After a crash the volume is as of its last
+//! record, a prefix of its commits.
+//!
+//! The rule of this crate: bytes in, bytes out. It has no I/O, no clock, no threads and nothing
+//! async. Each machine ([`Opening`], [`Writer`], [`Collecting`]) says which [`Call`] comes next
+//! and takes the [`Reply`]; whoever drives it asks the bucket.
+//!
+//! ```
+//! use forebay_volume::{
+//!     Access, Call, Collecting, Manifest, Need, Opening, Progress, Reply, Source, Writer, Writing,
+//! };
+//! use std::collections::BTreeMap;
+//!
+//! // A bucket that never fails.
+//! let mut objects = BTreeMap::new();
+//! let mut ask = |call| match call {
+//!     Call::Make { key, .. } if objects.contains_key(&key) => Reply::Exists,
+//!     Call::Make { key, bytes } => {
+//!         objects.insert(key, bytes);
+//!         Reply::Done
+//!     }
+//!     Call::Get { key, .. } => objects.get(&key).cloned().map_or(Reply::Missing, Reply::Bytes),
+//!     Call::List { prefix } => {
+//!         let of_prefix = objects.iter().filter(|(key, _)| key.starts_with(prefix));
+//!         Reply::Keys(of_prefix.map(|(key, bytes)| (key.clone(), bytes.len() as u64)).collect())
+//!     }
+//!     Call::Remove { key } => objects.remove(&key).map_or(Reply::Missing, |_| Reply::Done),
+//! };
+//!
+//! let mut opening = Opening::new(Access::Write(Writing {
+//!     writer: 0x5eed,
+//!     who: "host a, process 812".into(),
+//!     create: Some(Manifest::new(1, 2 << 30, 1 << 20)?),
+//!     take_over: false,
+//! }));
+//! let opened = loop {
+//!     if let Progress::Done(opened) = opening.answer(ask(opening.next()))? {
+//!         break opened;
+//!     }
+//! };
+//!
+//! // One page is committed, in one call.
+//! let mut writer = Writer::new(opened);
+//! writer.stage(17, vec![7; 4096]);
+//! assert_eq!(writer.need(), Need::Record);
+//! writer.seal();
+//! let record = writer.next().expect("a record is being made");
+//! assert_eq!(writer.answer(ask(record))?, Progress::Done(()));
+//! assert!(matches!(writer.source(17), Source::Record { record: 2, .. }));
+//!
+//! // What nobody needs any more is removed: nothing here.
+//! let mut collecting = Collecting::new();
+//! let collected = loop {
+//!     if let Progress::Done(collected) = collecting.answer(ask(collecting.next()))? {
+//!         break collected;
+//!     }
+//! };
+//! assert_eq!(collected.objects, 0);
+//! # Ok::<(), forebay_volume::VolumeFault>(())
+//! ```
+
+mod append;
+mod call;
+mod checksum;
+mod collecting;
+mod fault;
+mod fields;
+mod manifest;
+mod map;
+mod name;
+mod opening;
+mod probing;
+mod reading;
+mod record;
+mod writer;
+
+pub use append::{Append, Appended};
+pub use call::{Call, Progress, Reply};
+pub use checksum::crc32c;
+pub use collecting::{Collected, Collecting};
+pub use fault::VolumeFault;
+pub use manifest::{CHUNKS_LIMIT, Manifest, PAGE_BYTES};
+pub use map::{ChunkObject, InlinePage, Map};
+pub use name::{ChunkName, DATA_PREFIX, LOG_PREFIX, MANIFEST_KEY, MAP_PREFIX, log_key, map_key};
+pub use opening::{Access, Opened, Opening, Writing};
+pub use record::{Body, Content, INLINE_PAGES, Record, WHO_BYTES};
+pub use writer::{INLINE_TOTAL, Need, RECORDS_BETWEEN_MAPS, Source, Writer};

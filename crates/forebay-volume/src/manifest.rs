@@ -1,0 +1,179 @@
+//! The manifest: what never changes of a volume, in lines that a person can read.
+
+use crate::checksum::crc32c;
+use crate::fault::VolumeFault;
+use crate::name::MANIFEST_KEY;
+
+/// The format of manifests.
+const FORMAT: u32 = 1;
+/// Bytes of a page, the smallest part of a volume that is written.
+pub const PAGE_BYTES: u64 = 4096;
+/// The most chunks of a volume: its map is in memory, and one object.
+pub const CHUNKS_LIMIT: u64 = 1 << 22;
+const LEAST_CHUNK_BYTES: u32 = 64 << 10;
+const LARGEST_CHUNK_BYTES: u32 = 8 << 20;
+
+/// What never changes of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// A number that no other volume has.
+    pub id: u128,
+    /// The length of the volume, whole pages of [`PAGE_BYTES`].
+    pub length_bytes: u64,
+    /// The bytes of a chunk, a power of two.
+    pub chunk_bytes: u32,
+}
+
+impl Manifest {
+    /// A volume of `length_bytes` in chunks of `chunk_bytes`.
+    ///
+    /// ```
+    /// use forebay_volume::Manifest;
+    /// let manifest = Manifest::new(0xf00, 2 << 30, 1 << 20)?;
+    /// assert_eq!(manifest.chunks(), 2048);
+    /// assert_eq!(Manifest::decode(&manifest.encode())?, manifest);
+    /// assert!(Manifest::new(0xf00, 1 << 60, 1 << 20).is_err());
+    /// # Ok::<(), forebay_volume::VolumeFault>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`VolumeFault::OutOfRange`]: no whole pages, too long for these chunks, or no such chunks.
+    pub fn new(id: u128, length_bytes: u64, chunk_bytes: u32) -> Result<Manifest, VolumeFault> {
+        let refused = |what| Err(VolumeFault::OutOfRange { what });
+        if !chunk_bytes.is_power_of_two()
+            || !(LEAST_CHUNK_BYTES..=LARGEST_CHUNK_BYTES).contains(&chunk_bytes)
+        {
+            return refused(format!(
+                "chunks have a power of two from {LEAST_CHUNK_BYTES} to {LARGEST_CHUNK_BYTES} \
+                 bytes, not {chunk_bytes}"
+            ));
+        }
+        if length_bytes == 0 || !length_bytes.is_multiple_of(PAGE_BYTES) {
+            return refused(format!(
+                "a volume's length is a multiple of {PAGE_BYTES} bytes, not {length_bytes}"
+            ));
+        }
+        let manifest = Manifest {
+            id,
+            length_bytes,
+            chunk_bytes,
+        };
+        if length_bytes.div_ceil(chunk_bytes.into()) > CHUNKS_LIMIT {
+            let most = CHUNKS_LIMIT * u64::from(chunk_bytes);
+            return refused(format!(
+                "a volume with chunks of {chunk_bytes} bytes has at most {most} bytes, not \
+                 {length_bytes}"
+            ));
+        }
+        Ok(manifest)
+    }
+
+    /// The chunks of the volume; the last one may lie across its end.
+    pub fn chunks(&self) -> u64 {
+        self.length_bytes.div_ceil(self.chunk_bytes.into())
+    }
+
+    /// The pages of the volume.
+    pub fn pages(&self) -> u64 {
+        self.length_bytes / PAGE_BYTES
+    }
+
+    /// The pages of a chunk.
+    pub fn chunk_pages(&self) -> u64 {
+        u64::from(self.chunk_bytes) / PAGE_BYTES
+    }
+
+    /// The manifest as an object.
+    pub fn encode(&self) -> Vec<u8> {
+        let text = format!(
+            "forebay volume {FORMAT}\nid {:032x}\nlength_bytes {}\nchunk_bytes {}\n",
+            self.id, self.length_bytes, self.chunk_bytes
+        );
+        let checksum = crc32c(text.as_bytes());
+        format!("{text}crc32c {checksum:08x}\n").into_bytes()
+    }
+
+    /// The checksum of its object, with which the log begins.
+    pub(crate) fn checksum(&self) -> u32 {
+        crc32c(&self.encode())
+    }
+
+    /// The manifest in `bytes`.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Newer`], [`VolumeFault::Damaged`].
+    pub fn decode(bytes: &[u8]) -> Result<Manifest, VolumeFault> {
+        let damaged = |what| VolumeFault::Damaged {
+            key: MANIFEST_KEY.to_owned(),
+            what,
+        };
+        let text = str::from_utf8(bytes).map_err(|_| damaged("its text"))?;
+        let (summed, last) = text
+            .rfind("crc32c ")
+            .map(|at| text.split_at(at))
+            .ok_or(damaged("it has no checksum"))?;
+        if last != format!("crc32c {:08x}\n", crc32c(summed.as_bytes())) {
+            return Err(damaged("its checksum"));
+        }
+        let mut lines = summed.lines();
+        let mut field = |name: &str| {
+            let line = lines.next().ok_or(damaged("it is cut"))?;
+            let value = line.strip_prefix(name).ok_or(damaged("a line's name"))?;
+            value.strip_prefix(' ').ok_or(damaged("a line's name"))
+        };
+        let number = |text: &str| text.parse::<u64>().map_err(|_| damaged("a number"));
+        let format = number(field("forebay volume")?)?;
+        if format != u64::from(FORMAT) {
+            return Err(VolumeFault::Newer {
+                key: MANIFEST_KEY.to_owned(),
+                found: format as u32,
+                known: FORMAT,
+            });
+        }
+        let id = u128::from_str_radix(field("id")?, 16).map_err(|_| damaged("its id"))?;
+        let length_bytes = number(field("length_bytes")?)?;
+        let chunk_bytes = number(field("chunk_bytes")?)? as u32;
+        let manifest = Manifest::new(id, length_bytes, chunk_bytes)?;
+        // One manifest has one text, so a changed byte that means the same is noticed too.
+        if manifest.encode() != bytes {
+            return Err(damaged("its form"));
+        }
+        Ok(manifest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_and_chunks_that_no_volume_has_are_refused() {
+        for (length_bytes, chunk_bytes) in [
+            (0, 1 << 20),
+            (4095, 1 << 20),
+            (4096, 1 << 15),
+            (4096, 1 << 24),
+            (4096, 100_000),
+            ((CHUNKS_LIMIT << 16) + 4096, 1 << 16),
+            (u64::MAX - 4095, 1 << 23),
+        ] {
+            let refused = Manifest::new(1, length_bytes, chunk_bytes);
+            assert!(
+                matches!(refused, Err(VolumeFault::OutOfRange { .. })),
+                "{length_bytes} {chunk_bytes}"
+            );
+        }
+        assert!(Manifest::new(1, CHUNKS_LIMIT << 16, 1 << 16).is_ok());
+    }
+
+    #[test]
+    fn a_newer_manifest_is_refused_by_name_and_number() {
+        let body = "forebay volume 2\nwhat comes then\n";
+        let text = format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
+        let refused = Manifest::decode(text.as_bytes()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "volume has format 2, and this program knows format 1; use a newer one"
+        );
+    }
+}

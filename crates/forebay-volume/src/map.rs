@@ -1,0 +1,315 @@
+//! The map: where every byte of a volume is, as of one record.
+//!
+//! - invariant VB1: a map is the replay of records 1 to its number, each of which carries the
+//!   checksum of the one before. Whatever map the replay began with, its bytes are the same.
+//! - invariant VB2: only the last writer that opened the volume commits. A record of another
+//!   writer, or of another epoch, is damage.
+
+use crate::checksum::crc32c;
+use crate::fault::VolumeFault;
+use crate::fields::{Fields, close};
+use crate::manifest::{Manifest, PAGE_BYTES};
+use crate::name::{ChunkName, log_key, map_key};
+use crate::record::{Body, Content, Record, page_at};
+use std::collections::BTreeMap;
+
+const MAGIC: [u8; 6] = *b"FBVMAP";
+const FORMAT: u16 = 1;
+
+/// A page that lies in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InlinePage {
+    /// In which record.
+    pub record: u64,
+    /// The byte of its object at which the page begins.
+    pub at: u64,
+    /// The checksum of the page.
+    pub crc: u32,
+}
+
+/// An object with a chunk, and its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkObject {
+    /// Its name.
+    pub name: ChunkName,
+    /// The checksum of its bytes.
+    pub crc: u32,
+}
+
+/// Where every byte of a volume is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map {
+    number: u64,
+    checksum: u32,
+    epoch: u64,
+    writer: u128,
+    settled: u64,
+    /// What the last writer said of itself, and whether it has not closed the volume.
+    who: String,
+    is_open: bool,
+    /// The records that opened the volume: they stay for ever, because they are the fence.
+    openings: Vec<u64>,
+    chunks: BTreeMap<u64, ChunkObject>,
+    pages: BTreeMap<u64, InlinePage>,
+}
+
+impl Map {
+    /// The map of a new volume: zeros.
+    pub fn new(manifest: &Manifest) -> Map {
+        Map {
+            number: 0,
+            checksum: manifest.checksum(),
+            epoch: 0,
+            writer: 0,
+            settled: 0,
+            who: String::new(),
+            is_open: false,
+            openings: Vec::new(),
+            chunks: BTreeMap::new(),
+            pages: BTreeMap::new(),
+        }
+    }
+
+    /// The last record that is in it.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The checksum of that record.
+    pub fn checksum(&self) -> u32 {
+        self.checksum
+    }
+
+    /// How many writers there were.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The last one's number.
+    pub fn writer(&self) -> u128 {
+        self.writer
+    }
+
+    /// What the last one said of itself.
+    pub fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// Whether the last one has not closed the volume.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Chunk objects of the last epoch below this number are named by now or never will be.
+    pub fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// The records that opened the volume.
+    pub fn openings(&self) -> &[u64] {
+        &self.openings
+    }
+
+    /// The object of `chunk`; none is a hole.
+    pub fn chunk(&self, chunk: u64) -> Option<ChunkObject> {
+        self.chunks.get(&chunk).copied()
+    }
+
+    /// Page `page`, if it lies above its chunk.
+    pub fn page(&self, page: u64) -> Option<InlinePage> {
+        self.pages.get(&page).copied()
+    }
+
+    /// Every chunk that is no hole.
+    pub fn chunks(&self) -> impl Iterator<Item = (u64, ChunkObject)> + '_ {
+        self.chunks.iter().map(|(&chunk, &object)| (chunk, object))
+    }
+
+    /// Every page that lies in a record.
+    pub fn pages(&self) -> impl Iterator<Item = (u64, InlinePage)> + '_ {
+        self.pages.iter().map(|(&page, &inline)| (page, inline))
+    }
+
+    /// How many pages of a range lie in records.
+    pub(crate) fn pages_in(&self, range: std::ops::Range<u64>) -> usize {
+        self.pages.range(range).count()
+    }
+
+    /// How many pages lie in records.
+    pub fn inline_pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Moves on by `record`, whose object has the checksum `checksum`.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Damaged`] if it is not the next one, or says what no writer of `manifest`'s
+    /// volume does. The map is then as it was.
+    pub fn apply(
+        &mut self,
+        manifest: &Manifest,
+        record: &Record,
+        checksum: u32,
+    ) -> Result<(), VolumeFault> {
+        self.judge(manifest, record)
+            .map_err(|what| VolumeFault::Damaged {
+                key: log_key(record.number),
+                what,
+            })?;
+        match &record.body {
+            Body::Open { who } => {
+                self.epoch = record.epoch;
+                self.writer = record.writer;
+                self.who.clone_from(who);
+                self.is_open = true;
+                self.openings.push(record.number);
+            }
+            Body::Commit { chunks, pages } => {
+                for &(chunk, content) in chunks {
+                    self.set_chunk(manifest, chunk, content);
+                }
+                for (index, (page, content)) in pages.iter().enumerate() {
+                    let inline = InlinePage {
+                        record: record.number,
+                        at: page_at(chunks.len(), pages.len(), index),
+                        crc: crc32c(content),
+                    };
+                    self.pages.insert(*page, inline);
+                }
+            }
+            Body::Close => self.is_open = false,
+        }
+        self.settled = record.settled;
+        self.number = record.number;
+        self.checksum = checksum;
+        Ok(())
+    }
+
+    fn judge(&self, manifest: &Manifest, record: &Record) -> Result<(), &'static str> {
+        if record.number != self.number + 1 || record.prior != self.checksum {
+            return Err("it does not follow the record before");
+        }
+        let is_new = matches!(record.body, Body::Open { .. });
+        let is_next = is_new && record.epoch == self.epoch + 1;
+        let is_same = !is_new
+            && self.is_open
+            && (record.epoch, record.writer) == (self.epoch, self.writer)
+            && record.settled >= self.settled;
+        if !is_next && !is_same {
+            return Err("its writer had no right to it");
+        }
+        if let Body::Commit { chunks, pages } = &record.body {
+            let is_out = |&(chunk, _): &(u64, Content)| chunk >= manifest.chunks();
+            if chunks.iter().any(is_out) || pages.iter().any(|(page, _)| *page >= manifest.pages())
+            {
+                return Err("it lies past the end of the volume");
+            }
+        }
+        Ok(())
+    }
+
+    fn set_chunk(&mut self, manifest: &Manifest, chunk: u64, content: Content) {
+        match content {
+            Content::Hole => drop(self.chunks.remove(&chunk)),
+            Content::Object { name, crc } => {
+                self.chunks.insert(chunk, ChunkObject { name, crc });
+            }
+        }
+        let first = chunk * manifest.chunk_pages();
+        let inside = first..first + manifest.chunk_pages();
+        let covered: Vec<u64> = self.pages.range(inside).map(|(&page, _)| page).collect();
+        for page in covered {
+            self.pages.remove(&page);
+        }
+    }
+
+    /// The map as an object.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(256 + 28 * (self.chunks.len() + self.pages.len()));
+        bytes.extend(MAGIC);
+        bytes.extend(FORMAT.to_le_bytes());
+        bytes.extend(self.number.to_le_bytes());
+        bytes.extend(self.checksum.to_le_bytes());
+        bytes.extend(self.epoch.to_le_bytes());
+        bytes.extend(self.writer.to_le_bytes());
+        bytes.extend(self.settled.to_le_bytes());
+        bytes.extend(u32::from(self.is_open).to_le_bytes());
+        let count = |bytes: &mut Vec<u8>, count: usize| {
+            bytes.extend((count as u64).to_le_bytes());
+        };
+        count(&mut bytes, self.who.len());
+        bytes.extend(self.who.as_bytes());
+        count(&mut bytes, self.openings.len());
+        for number in &self.openings {
+            bytes.extend(number.to_le_bytes());
+        }
+        count(&mut bytes, self.chunks.len());
+        for (chunk, object) in &self.chunks {
+            bytes.extend(chunk.to_le_bytes());
+            bytes.extend(object.name.epoch.to_le_bytes());
+            bytes.extend(object.name.number.to_le_bytes());
+            bytes.extend(object.crc.to_le_bytes());
+        }
+        count(&mut bytes, self.pages.len());
+        for (page, inline) in &self.pages {
+            bytes.extend(page.to_le_bytes());
+            bytes.extend(inline.record.to_le_bytes());
+            bytes.extend(inline.at.to_le_bytes());
+            bytes.extend(inline.crc.to_le_bytes());
+        }
+        close(&mut bytes);
+        bytes
+    }
+
+    /// The map as of record `number`, in `bytes`.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Newer`], [`VolumeFault::Damaged`].
+    pub fn decode(manifest: &Manifest, number: u64, bytes: &[u8]) -> Result<Map, VolumeFault> {
+        let key = map_key(number);
+        let mut fields = Fields::open(&key, bytes, MAGIC, FORMAT)?;
+        let mut map = Map {
+            number: fields.u64()?,
+            checksum: fields.u32()?,
+            epoch: fields.u64()?,
+            writer: fields.u128()?,
+            settled: fields.u64()?,
+            is_open: match fields.u32()? {
+                0 => false,
+                1 => true,
+                _ => return Err(fields.damaged("whether it is open")),
+            },
+            ..Map::new(manifest)
+        };
+        if map.number != number {
+            return Err(fields.damaged("its number"));
+        }
+        let length = fields.count(1)?;
+        let who = str::from_utf8(fields.bytes(length)?).map_err(|_| fields.damaged("its text"))?;
+        who.clone_into(&mut map.who);
+        for _ in 0..fields.count(8)? {
+            map.openings.push(fields.u64()?);
+        }
+        for _ in 0..fields.count(28)? {
+            let (chunk, epoch) = (fields.u64()?, fields.u64()?);
+            let (number, crc) = (fields.u64()?, fields.u32()?);
+            let name = ChunkName { epoch, number };
+            map.chunks.insert(chunk, ChunkObject { name, crc });
+        }
+        for _ in 0..fields.count(28)? {
+            let (page, record) = (fields.u64()?, fields.u64()?);
+            let (at, crc) = (fields.u64()?, fields.u32()?);
+            map.pages.insert(page, InlinePage { record, at, crc });
+        }
+        let last_chunk = map.chunks.last_key_value().map(|(&chunk, _)| chunk);
+        let last_page = map.pages.last_key_value().map(|(&page, _)| page);
+        if last_chunk >= Some(manifest.chunks()) || last_page >= Some(manifest.pages()) {
+            return Err(fields.damaged("it lies past the end of the volume"));
+        }
+        fields.end()?;
+        Ok(map)
+    }
+}
+
+/// The bytes of a page, as an index into buffers.
+pub(crate) const PAGE: usize = PAGE_BYTES as usize;

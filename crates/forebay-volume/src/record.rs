@@ -1,0 +1,217 @@
+//! Records of the log: what one commit changes, or who writes from here on.
+
+use crate::checksum::crc32c;
+use crate::fault::VolumeFault;
+use crate::fields::{Fields, close};
+use crate::manifest::{CHUNKS_LIMIT, PAGE_BYTES};
+use crate::name::{ChunkName, log_key};
+
+const MAGIC: [u8; 6] = *b"FBVREC";
+const FORMAT: u16 = 1;
+/// Bytes before the entries, and of one entry.
+const HEAD_BYTES: usize = 8 + 8 + 8 + 16 + 8 + 4 + 4 + 8 + 8;
+const ENTRY_BYTES: usize = 4 + 4 + 8 + 8;
+/// The most pages that a record carries: a commit of so few needs no other object.
+pub const INLINE_PAGES: usize = 16;
+/// The most bytes that a writer says of itself.
+pub const WHO_BYTES: usize = 256;
+
+/// What a chunk becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Zeros.
+    Hole,
+    /// The bytes of an object.
+    Object {
+        /// Its name.
+        name: ChunkName,
+        /// The checksum of the whole chunk.
+        crc: u32,
+    },
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A new writer: nobody else commits from here on.
+    Open {
+        /// What it says of itself: host and process.
+        who: String,
+    },
+    /// What a commit changes. Chunks come first, and pages lie above them.
+    Commit {
+        /// Chunks, by number.
+        chunks: Vec<(u64, Content)>,
+        /// Pages, by number, each with [`PAGE_BYTES`] bytes.
+        pages: Vec<(u64, Vec<u8>)>,
+    },
+    /// The writer has ended.
+    Close,
+}
+
+/// Number `number` of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its place in the log.
+    pub number: u64,
+    /// How many writers there were, this one included.
+    pub epoch: u64,
+    /// A number that no other writer has: it makes the bytes of a record its writer's own.
+    pub writer: u128,
+    /// Chunk objects of this epoch below this number are named by now or never will be.
+    pub settled: u64,
+    /// The checksum of the record before, or of the manifest.
+    pub prior: u32,
+    /// What it says.
+    pub body: Body,
+}
+
+impl Record {
+    /// The record as an object, and its checksum.
+    ///
+    /// ```
+    /// use forebay_volume::{Body, Record};
+    /// let body = Body::Open { who: "host a, process 812".into() };
+    /// let record = Record { number: 1, epoch: 1, writer: 7, settled: 0, prior: 3, body };
+    /// let (bytes, checksum) = record.encode();
+    /// assert_eq!(Record::decode(1, &bytes)?, (record, checksum));
+    /// # Ok::<(), forebay_volume::VolumeFault>(())
+    /// ```
+    pub fn encode(&self) -> (Vec<u8>, u32) {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES);
+        bytes.extend(MAGIC);
+        bytes.extend(FORMAT.to_le_bytes());
+        bytes.extend(self.number.to_le_bytes());
+        bytes.extend(self.epoch.to_le_bytes());
+        bytes.extend(self.writer.to_le_bytes());
+        bytes.extend(self.settled.to_le_bytes());
+        bytes.extend(self.prior.to_le_bytes());
+        let (kind, chunks, pages, who): (u32, &[_], &[_], &str) = match &self.body {
+            Body::Open { who } => (0, &[], &[], who),
+            Body::Commit { chunks, pages } => (1, chunks, pages, ""),
+            Body::Close => (2, &[], &[], ""),
+        };
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend((chunks.len() as u64).to_le_bytes());
+        bytes.extend((pages.len() as u64).to_le_bytes());
+        let mut entry = |kind: u32, crc: u32, place: u64, number: u64| {
+            bytes.extend(kind.to_le_bytes());
+            bytes.extend(crc.to_le_bytes());
+            bytes.extend(place.to_le_bytes());
+            bytes.extend(number.to_le_bytes());
+        };
+        for &(chunk, content) in chunks {
+            match content {
+                Content::Hole => entry(0, 0, chunk, 0),
+                Content::Object { name, crc } => entry(1, crc, chunk, name.number),
+            }
+        }
+        for (page, content) in pages {
+            entry(2, crc32c(content), *page, 0);
+        }
+        for (_, content) in pages {
+            bytes.extend(content);
+        }
+        bytes.extend(who.as_bytes());
+        let checksum = close(&mut bytes);
+        (bytes, checksum)
+    }
+
+    /// Number `number` of the log in `bytes`, and its checksum.
+    ///
+    /// # Errors
+    /// [`VolumeFault::Newer`], [`VolumeFault::Damaged`].
+    pub fn decode(number: u64, bytes: &[u8]) -> Result<(Record, u32), VolumeFault> {
+        let key = log_key(number);
+        let mut fields = Fields::open(&key, bytes, MAGIC, FORMAT)?;
+        if fields.u64()? != number {
+            return Err(fields.damaged("its number"));
+        }
+        let (epoch, writer) = (fields.u64()?, fields.u128()?);
+        let (settled, prior, kind) = (fields.u64()?, fields.u32()?, fields.u32()?);
+        let chunks = fields.count(ENTRY_BYTES)?;
+        let pages = fields.u64()?;
+        if pages > INLINE_PAGES as u64 || chunks as u64 > CHUNKS_LIMIT {
+            return Err(fields.damaged("a count"));
+        }
+        let body = match kind {
+            1 => commit(&mut fields, epoch, chunks, pages as usize)?,
+            0 | 2 if chunks > 0 || pages > 0 => return Err(fields.damaged("a count")),
+            0 => Body::Open {
+                who: who(&mut fields, bytes.len())?,
+            },
+            2 => Body::Close,
+            _ => return Err(fields.damaged("its kind")),
+        };
+        let checksum = fields.checksum();
+        fields.end()?;
+        let record = Record {
+            number,
+            epoch,
+            writer,
+            settled,
+            prior,
+            body,
+        };
+        Ok((record, checksum))
+    }
+}
+
+fn who(fields: &mut Fields<'_>, object_bytes: usize) -> Result<String, VolumeFault> {
+    let length = object_bytes - HEAD_BYTES - crate::fields::CHECKSUM_BYTES;
+    if length > WHO_BYTES {
+        return Err(fields.damaged("its length"));
+    }
+    let text = fields.bytes(length)?;
+    let text = str::from_utf8(text).map_err(|_| fields.damaged("its text"))?;
+    Ok(text.to_owned())
+}
+
+fn commit(
+    fields: &mut Fields<'_>,
+    epoch: u64,
+    chunks: usize,
+    pages: usize,
+) -> Result<Body, VolumeFault> {
+    let entry = |fields: &mut Fields<'_>| {
+        let (kind, crc) = (fields.u32()?, fields.u32()?);
+        Ok((kind, crc, fields.u64()?, fields.u64()?))
+    };
+    let mut changed = Vec::with_capacity(chunks);
+    for _ in 0..chunks {
+        let content = match entry(fields)? {
+            (0, 0, chunk, 0) => (chunk, Content::Hole),
+            (1, crc, chunk, number) => {
+                let name = ChunkName { epoch, number };
+                (chunk, Content::Object { name, crc })
+            }
+            _ => return Err(fields.damaged("an entry")),
+        };
+        changed.push(content);
+    }
+    let mut sums = Vec::with_capacity(pages);
+    for _ in 0..pages {
+        match entry(fields)? {
+            (2, crc, page, 0) => sums.push((page, crc)),
+            _ => return Err(fields.damaged("an entry")),
+        }
+    }
+    let mut carried = Vec::with_capacity(pages);
+    for (page, crc) in sums {
+        let content = fields.bytes(PAGE_BYTES as usize)?;
+        if crc32c(content) != crc {
+            return Err(fields.damaged("a page"));
+        }
+        carried.push((page, content.to_vec()));
+    }
+    Ok(Body::Commit {
+        chunks: changed,
+        pages: carried,
+    })
+}
+
+/// Where page `index` of a record with so many chunks and pages begins in its object.
+pub(crate) fn page_at(chunks: usize, pages: usize, index: usize) -> u64 {
+    let entries = (chunks + pages) * ENTRY_BYTES;
+    (HEAD_BYTES + entries) as u64 + index as u64 * PAGE_BYTES
+}

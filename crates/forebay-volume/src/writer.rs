@@ -1,0 +1,356 @@
+//! What a writer keeps between commits: pages that came, chunks that are in objects of their own,
+//! and the record that is being made.
+//!
+//! - invariant VB5: what a read sees is the newest write of each page, whether it is staged, in an
+//!   object that no record names yet, or committed.
+//! - invariant VB6: a record names only objects that were made before it.
+//! - invariant VB7: while it is not known what became of a record, no other one is tried.
+
+use crate::append::{Append, Appended};
+use crate::call::{Call, Progress, Reply};
+use crate::checksum::crc32c;
+use crate::fault::VolumeFault;
+use crate::manifest::Manifest;
+use crate::map::{ChunkObject, Map, PAGE};
+use crate::name::{ChunkName, log_key, map_key};
+use crate::opening::Opened;
+use crate::record::{Body, Content, INLINE_PAGES, Record};
+use std::collections::BTreeMap;
+
+/// The most pages that may lie in records. A commit that would exceed it goes to chunks.
+pub const INLINE_TOTAL: usize = 4096;
+/// Records between maps: a start reads at most a few more.
+pub const RECORDS_BETWEEN_MAPS: u64 = 256;
+
+/// Where the bytes of a page are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'w> {
+    /// Nowhere: they are zeros.
+    Zeros,
+    /// In memory.
+    Memory(&'w [u8]),
+    /// In an object with a chunk, from this byte.
+    Chunk(ChunkObject, u64),
+    /// In record `record`, from byte `at`, with checksum `crc`.
+    Record {
+        /// The number of the record.
+        record: u64,
+        /// Its byte at which the page begins.
+        at: u64,
+        /// The checksum of the page.
+        crc: u32,
+    },
+}
+
+/// What has to be done for a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing: nothing has changed.
+    Nothing,
+    /// These chunks first: see [`Writer::assemble`].
+    Chunks(Vec<u64>),
+    /// A record: see [`Writer::seal`].
+    Record,
+}
+
+/// A volume that is open for writing.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    manifest: Manifest,
+    /// As of the last record, and of the one in doubt.
+    map: Map,
+    base: u64,
+    next_object: u64,
+    /// Pages that are in no object.
+    staged: BTreeMap<u64, Vec<u8>>,
+    /// Chunks that changed since the last record.
+    pending: BTreeMap<u64, Content>,
+    /// Chunk objects that are being made.
+    making: Vec<u64>,
+    sealed: Option<Append>,
+    is_fenced: bool,
+}
+
+impl Writer {
+    /// The writer of `opened`, which was opened for writing.
+    pub fn new(opened: Opened) -> Writer {
+        Writer {
+            manifest: opened.manifest,
+            map: opened.map,
+            base: opened.base,
+            next_object: 0,
+            staged: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            making: Vec::new(),
+            sealed: None,
+            is_fenced: false,
+        }
+    }
+
+    /// What never changes of the volume.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The map as of the last record.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// How many pages are staged.
+    pub fn staged_pages(&self) -> usize {
+        self.staged.len()
+    }
+
+    /// Whether another writer has taken the volume over.
+    pub fn is_fenced(&self) -> bool {
+        self.is_fenced
+    }
+
+    /// Where page `page` is.
+    pub fn source(&self, page: u64) -> Source<'_> {
+        if let Some(bytes) = self.staged.get(&page) {
+            return Source::Memory(bytes);
+        }
+        let chunk = page / self.manifest.chunk_pages();
+        let at = page % self.manifest.chunk_pages() * PAGE as u64;
+        match self.pending.get(&chunk) {
+            Some(Content::Hole) => return Source::Zeros,
+            Some(&Content::Object { name, crc }) => {
+                return Source::Chunk(ChunkObject { name, crc }, at);
+            }
+            None => {}
+        }
+        let Some(inline) = self.map.page(page) else {
+            return match self.map.chunk(chunk) {
+                Some(object) => Source::Chunk(object, at),
+                None => Source::Zeros,
+            };
+        };
+        match &self.sealed {
+            Some(append) if inline.record == self.map.number() => {
+                let start = inline.at as usize;
+                Source::Memory(&append.bytes()[start..start + PAGE])
+            }
+            _ => Source::Record {
+                record: inline.record,
+                at: inline.at,
+                crc: inline.crc,
+            },
+        }
+    }
+
+    /// Takes the bytes of `page`.
+    ///
+    /// # Panics
+    /// If it lies past the end, or is not a page long.
+    pub fn stage(&mut self, page: u64, bytes: Vec<u8>) {
+        assert!(page < self.manifest.pages(), "a page of the volume");
+        assert_eq!(bytes.len(), PAGE, "a whole page");
+        self.staged.insert(page, bytes);
+    }
+
+    /// Makes the whole of `chunk` zeros.
+    ///
+    /// # Panics
+    /// If it lies past the end.
+    pub fn discard(&mut self, chunk: u64) {
+        assert!(chunk < self.manifest.chunks(), "a chunk of the volume");
+        self.drop_staged(chunk);
+        let is_hole = self.map.chunk(chunk).is_none() && self.inline_in(chunk) == 0;
+        if is_hole {
+            self.pending.remove(&chunk);
+        } else {
+            self.pending.insert(chunk, Content::Hole);
+        }
+    }
+
+    /// Whether `chunk` is zeros, as far as is known without reading.
+    pub fn is_hole(&self, chunk: u64) -> bool {
+        let is_staged = self.staged.range(self.pages_of(chunk)).next().is_some();
+        !is_staged
+            && match self.pending.get(&chunk) {
+                Some(content) => *content == Content::Hole,
+                None => self.map.chunk(chunk).is_none() && self.inline_in(chunk) == 0,
+            }
+    }
+
+    /// Up to `count` chunks with the most staged pages.
+    pub fn fullest(&self, count: usize) -> Vec<u64> {
+        let mut pages_of: BTreeMap<u64, usize> = BTreeMap::new();
+        for page in self.staged.keys() {
+            *pages_of
+                .entry(page / self.manifest.chunk_pages())
+                .or_default() += 1;
+        }
+        let mut chunks: Vec<(usize, u64)> = pages_of
+            .into_iter()
+            .map(|(chunk, pages)| (pages, chunk))
+            .collect();
+        chunks.sort_by(|a, b| b.cmp(a));
+        chunks.truncate(count);
+        chunks.into_iter().map(|(_, chunk)| chunk).collect()
+    }
+
+    /// What a commit needs now.
+    pub fn need(&self) -> Need {
+        if self.staged.is_empty() {
+            return if self.pending.is_empty() {
+                Need::Nothing
+            } else {
+                Need::Record
+            };
+        }
+        let is_small = self.staged.len() <= INLINE_PAGES;
+        if is_small && self.map.inline_pages() + self.staged.len() <= INLINE_TOTAL {
+            return Need::Record;
+        }
+        let mut chunks = self.fullest(usize::MAX);
+        if self.map.inline_pages() >= INLINE_TOTAL {
+            // Some of what lies in records goes to chunks too, so that there is room again.
+            for (page, _) in self.map.pages().take(INLINE_PAGES) {
+                let chunk = page / self.manifest.chunk_pages();
+                if !chunks.contains(&chunk) {
+                    chunks.push(chunk);
+                }
+            }
+        }
+        Need::Chunks(chunks)
+    }
+
+    /// The pages of `chunk` in order, to be put together into an object.
+    pub fn assemble(&self, chunk: u64) -> impl Iterator<Item = (u64, Source<'_>)> + '_ {
+        self.pages_of(chunk).map(|page| (page, self.source(page)))
+    }
+
+    /// A name for the object of a chunk, used by nobody else.
+    pub fn name(&mut self) -> ChunkName {
+        let name = ChunkName {
+            epoch: self.map.epoch(),
+            number: self.next_object,
+        };
+        self.making.push(self.next_object);
+        self.next_object += 1;
+        name
+    }
+
+    /// The object `name` is there, with all that `chunk` had when it was put together; nothing has
+    /// been staged for it since.
+    pub fn made(&mut self, chunk: u64, name: ChunkName, bytes: &[u8]) {
+        let crc = crc32c(bytes);
+        self.made_with(chunk, name, crc);
+    }
+
+    /// The same, with the checksum of the bytes.
+    pub fn made_with(&mut self, chunk: u64, name: ChunkName, crc: u32) {
+        self.making.retain(|&number| number != name.number);
+        self.drop_staged(chunk);
+        self.pending.insert(chunk, Content::Object { name, crc });
+    }
+
+    /// The object `name` could not be made, and nobody will name it.
+    pub fn not_made(&mut self, name: ChunkName) {
+        self.making.retain(|&number| number != name.number);
+    }
+
+    /// Begins the record of a commit: see [`Writer::next`]. What is staged goes into it.
+    ///
+    /// # Panics
+    /// If [`Writer::need`] is not [`Need::Record`], or a record is in doubt.
+    pub fn seal(&mut self) {
+        assert!(self.sealed.is_none(), "one record at a time");
+        assert_eq!(self.need(), Need::Record, "what a commit needs first");
+        let chunks = std::mem::take(&mut self.pending).into_iter().collect();
+        let pages = std::mem::take(&mut self.staged).into_iter().collect();
+        self.append(Body::Commit { chunks, pages });
+    }
+
+    /// Begins the last record.
+    ///
+    /// # Panics
+    /// If a record is in doubt.
+    pub fn close(&mut self) {
+        assert!(self.sealed.is_none(), "one record at a time");
+        self.append(Body::Close);
+    }
+
+    fn append(&mut self, body: Body) {
+        let settled = self.making.iter().min().copied();
+        let record = Record {
+            number: self.map.number() + 1,
+            epoch: self.map.epoch(),
+            writer: self.map.writer(),
+            settled: settled.unwrap_or(self.next_object),
+            prior: self.map.checksum(),
+            body,
+        };
+        let (bytes, checksum) = record.encode();
+        let applied = self.map.apply(&self.manifest, &record, checksum);
+        applied.expect("a writer makes records that follow its own");
+        self.sealed = Some(Append::new(log_key(record.number), bytes));
+    }
+
+    /// What to ask for the record that is being made; none if none is.
+    pub fn next(&self) -> Option<Call> {
+        self.sealed.as_ref().map(Append::next)
+    }
+
+    /// Takes the answer to [`Writer::next`].
+    ///
+    /// # Errors
+    /// [`VolumeFault::Fenced`], now and for ever.
+    pub fn answer(&mut self, reply: Reply) -> Result<Progress<()>, VolumeFault> {
+        if self.is_fenced {
+            return Err(VolumeFault::Fenced);
+        }
+        let Some(append) = &mut self.sealed else {
+            return Ok(Progress::Done(()));
+        };
+        match append.answer(reply) {
+            Progress::More => Ok(Progress::More),
+            Progress::Done(Appended::Ours) => {
+                self.sealed = None;
+                Ok(Progress::Done(()))
+            }
+            Progress::Done(Appended::Theirs) => {
+                self.is_fenced = true;
+                Err(VolumeFault::Fenced)
+            }
+        }
+    }
+
+    /// A map to be made now, if enough records have come since the last one. It shortens the next
+    /// start, and nothing depends on it.
+    pub fn map_to_make(&mut self) -> Option<Append> {
+        let is_due = self.map.number() >= self.base + RECORDS_BETWEEN_MAPS;
+        if self.sealed.is_some() || !is_due {
+            return None;
+        }
+        self.base = self.map.number();
+        Some(Append::new(map_key(self.base), self.map.encode()))
+    }
+
+    fn pages_of(&self, chunk: u64) -> std::ops::Range<u64> {
+        let first = chunk * self.manifest.chunk_pages();
+        first
+            ..self
+                .manifest
+                .pages()
+                .min(first + self.manifest.chunk_pages())
+    }
+
+    fn inline_in(&self, chunk: u64) -> usize {
+        self.map.pages_in(self.pages_of(chunk))
+    }
+
+    fn drop_staged(&mut self, chunk: u64) {
+        let pages: Vec<u64> = self
+            .staged
+            .range(self.pages_of(chunk))
+            .map(|(&page, _)| page)
+            .collect();
+        for page in pages {
+            self.staged.remove(&page);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The format: golden objects that later programs must read, and every change that is noticed.
+
+#![allow(clippy::unwrap_used)]
+
+use forebay_volume::{
+    Body, ChunkName, Content, Manifest, Map, PAGE_BYTES, Record, VolumeFault, crc32c,
+};
+use proptest::prelude::*;
+
+const GOLDEN_MANIFEST: &[u8] = include_bytes!("golden/volume");
+const GOLDEN_OPEN: &[u8] = include_bytes!("golden/log-1");
+const GOLDEN_COMMIT: &[u8] = include_bytes!("golden/log-2");
+const GOLDEN_CLOSE: &[u8] = include_bytes!("golden/log-3");
+const GOLDEN_MAP: &[u8] = include_bytes!("golden/map-3");
+
+fn manifest() -> Manifest {
+    Manifest::new(0x0123_4567_89ab_cdef, 3 << 20, 1 << 20).unwrap()
+}
+
+fn record(number: u64, settled: u64, prior: u32, body: Body) -> Record {
+    Record {
+        number,
+        epoch: 1,
+        writer: 0xfeed,
+        settled,
+        prior,
+        body,
+    }
+}
+
+/// The records of the golden log, and the map after them.
+fn golden() -> (Vec<Record>, Map) {
+    let manifest = manifest();
+    let mut map = Map::new(&manifest);
+    let object = Content::Object {
+        name: ChunkName {
+            epoch: 1,
+            number: 5,
+        },
+        crc: 0xabcd,
+    };
+    let page: Vec<u8> = (0..PAGE_BYTES).map(|at| (at % 251) as u8).collect();
+    let bodies = [
+        Body::Open {
+            who: "host a, process 812".into(),
+        },
+        Body::Commit {
+            chunks: vec![(0, Content::Hole), (2, object)],
+            pages: vec![(256, page)],
+        },
+        Body::Close,
+    ];
+    let mut records = Vec::new();
+    for (body, number) in bodies.into_iter().zip(1..) {
+        let settled = if number == 1 { 0 } else { 6 };
+        let record = record(number, settled, map.checksum(), body);
+        map.apply(&manifest, &record, record.encode().1).unwrap();
+        records.push(record);
+    }
+    (records, map)
+}
+
+/// To make them anew after a change of the format, with a new number for it, write what this
+/// compares: the old ones stay, and are read by a test of their own.
+#[test]
+fn golden_objects_are_made_and_read_as_ever() {
+    let (records, map) = golden();
+    assert_eq!(manifest().encode(), GOLDEN_MANIFEST);
+    assert_eq!(Manifest::decode(GOLDEN_MANIFEST), Ok(manifest()));
+    let objects = [GOLDEN_OPEN, GOLDEN_COMMIT, GOLDEN_CLOSE];
+    for (record, object) in records.iter().zip(objects) {
+        let (bytes, checksum) = record.encode();
+        assert!(bytes == object, "record {}", record.number);
+        let decoded = Record::decode(record.number, object);
+        assert_eq!(decoded, Ok((record.clone(), checksum)));
+    }
+    assert!(map.encode() == GOLDEN_MAP, "the map");
+    assert_eq!(Map::decode(&manifest(), 3, GOLDEN_MAP), Ok(map));
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_of_every_object_is_noticed() {
+    type Decode = fn(&[u8]) -> Result<(), VolumeFault>;
+    let objects: [(&[u8], Decode); 5] = [
+        (GOLDEN_MANIFEST, |bytes| Manifest::decode(bytes).map(drop)),
+        (GOLDEN_OPEN, |bytes| Record::decode(1, bytes).map(drop)),
+        (GOLDEN_COMMIT, |bytes| Record::decode(2, bytes).map(drop)),
+        (GOLDEN_CLOSE, |bytes| Record::decode(3, bytes).map(drop)),
+        (GOLDEN_MAP, |bytes| {
+            Map::decode(&manifest(), 3, bytes).map(drop)
+        }),
+    ];
+    for (object, decode) in objects {
+        let mut bytes = object.to_vec();
+        // Of a page's content a few bytes stand for all.
+        let places = (0..bytes.len()).filter(|at| *at < 300 || at % 97 == 0);
+        for at in places.chain(bytes.len() - 8..bytes.len()) {
+            for bit in 0..8 {
+                bytes[at] ^= 1 << bit;
+                let noticed = decode(&bytes);
+                assert!(
+                    matches!(noticed, Err(VolumeFault::Damaged { .. })),
+                    "bit {bit} of byte {at}: {noticed:?}"
+                );
+                bytes[at] ^= 1 << bit;
+            }
+        }
+        for end in (0..object.len()).filter(|end| *end < 300 || end % 97 == 0) {
+            assert!(decode(&object[..end]).is_err(), "cut at {end}");
+        }
+        bytes.push(0);
+        assert!(decode(&bytes).is_err(), "a byte too many");
+    }
+}
+
+/// `bytes` with another format and the checksum that belongs to it.
+fn with_format(bytes: &[u8], format: u16) -> Vec<u8> {
+    let mut bytes = bytes[..bytes.len() - 4].to_vec();
+    bytes[6..8].copy_from_slice(&format.to_le_bytes());
+    let checksum = crc32c(&bytes);
+    bytes.extend(checksum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn newer_records_and_maps_are_refused_by_name() {
+    let record = Record::decode(2, &with_format(GOLDEN_COMMIT, 2)).unwrap_err();
+    assert_eq!(
+        record.to_string(),
+        "log/00000000000000000002 has format 2, and this program knows format 1; use a newer one"
+    );
+    let map = Map::decode(&manifest(), 3, &with_format(GOLDEN_MAP, 9)).unwrap_err();
+    assert!(
+        map.to_string()
+            .starts_with("map/00000000000000000003 has format 9")
+    );
+}
+
+#[test]
+fn counts_that_lie_are_damage_and_take_no_memory() {
+    // The count of chunks, behind 8 bytes of head and 8 fields.
+    for (at, count) in [(56, u64::MAX), (56, 1 << 40), (64, u64::MAX), (64, 17)] {
+        let mut bytes = GOLDEN_COMMIT.to_vec();
+        bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());
+        let noticed = Record::decode(2, &with_format(&bytes, 1));
+        assert!(matches!(noticed, Err(VolumeFault::Damaged { .. })), "{at}");
+    }
+}
+
+/// Invariants VB1 and VB2.
+#[test]
+fn records_that_do_not_follow_are_damage_and_change_nothing() {
+    let (records, _) = golden();
+    let manifest = manifest();
+    let mut map = Map::new(&manifest);
+    map.apply(&manifest, &records[0], records[0].encode().1)
+        .unwrap();
+    let good = &records[1];
+    let past = |chunk| Body::Commit {
+        chunks: vec![(chunk, Content::Hole)],
+        pages: Vec::new(),
+    };
+    let page_past = Body::Commit {
+        chunks: Vec::new(),
+        pages: vec![(768, vec![0; PAGE_BYTES as usize])],
+    };
+    let bad = [
+        Record {
+            number: 3,
+            ..good.clone()
+        },
+        Record {
+            prior: good.prior ^ 1,
+            ..good.clone()
+        },
+        Record {
+            epoch: 2,
+            ..good.clone()
+        },
+        Record {
+            writer: 1,
+            ..good.clone()
+        },
+        Record {
+            body: past(3),
+            ..good.clone()
+        },
+        Record {
+            body: page_past,
+            ..good.clone()
+        },
+        Record {
+            body: Body::Open { who: String::new() },
+            ..good.clone()
+        },
+    ];
+    for record in bad {
+        let before = map.clone();
+        let noticed = map.apply(&manifest, &record, record.encode().1);
+        assert!(
+            matches!(noticed, Err(VolumeFault::Damaged { .. })),
+            "{record:?}"
+        );
+        assert_eq!(map, before);
+    }
+    map.apply(&manifest, good, good.encode().1).unwrap();
+    map.apply(&manifest, &records[2], records[2].encode().1)
+        .unwrap();
+    let late = record(4, 6, map.checksum(), past(0));
+    let noticed = map.apply(&manifest, &late, late.encode().1);
+    assert!(noticed.is_err(), "a writer that has closed commits no more");
+}
+
+fn bodies() -> impl Strategy<Value = Body> {
+    let content = prop_oneof![Just(None), (any::<u64>(), any::<u32>()).prop_map(Some),];
+    let chunks = prop::collection::vec((0_u64..1 << 22, content), 0..20);
+    let pages = prop::collection::vec((any::<u64>(), any::<u8>()), 0..4);
+    prop_oneof![
+        ".{0,60}".prop_map(|who| Body::Open { who }),
+        Just(Body::Close),
+        (chunks, pages).prop_map(|(chunks, pages)| Body::Commit {
+            chunks: chunks
+                .into_iter()
+                .map(|(chunk, content)| match content {
+                    None => (chunk, Content::Hole),
+                    Some((number, crc)) => {
+                        let name = ChunkName { epoch: 3, number };
+                        (chunk, Content::Object { name, crc })
+                    }
+                })
+                .collect(),
+            pages: pages
+                .into_iter()
+                .map(|(page, byte)| (page, vec![byte; PAGE_BYTES as usize]))
+                .collect(),
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn records_survive_the_round_trip_and_a_flip_does_not(
+        (number, writer, settled, prior) in any::<(u64, u128, u64, u32)>(),
+        body in bodies(),
+        flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 16),
+    ) {
+        let record = Record { number, epoch: 3, writer, settled, prior, body };
+        let (mut bytes, checksum) = record.encode();
+        prop_assert_eq!(Record::decode(number, &bytes), Ok((record, checksum)));
+        for (place, flip) in flips {
+            let at = place.index(bytes.len());
+            let flip = flip.max(1);
+            bytes[at] ^= flip;
+            prop_assert!(Record::decode(number, &bytes).is_err());
+            bytes[at] ^= flip;
+        }
+    }
+
+    #[test]
+    fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = Manifest::decode(&bytes);
+        for golden in [GOLDEN_COMMIT, GOLDEN_MAP] {
+            // With a good head and checksum, so that the fields are reached.
+            let mut made = golden[..8].to_vec();
+            made.extend(&bytes);
+            made.extend([0; 4]);
+            let made = with_format(&made, 1);
+            let _ = Record::decode(1, &made);
+            let _ = Map::decode(&manifest(), 1, &made);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! `gc`, a call at a time.
+
+use super::bucket::Bucket;
+use forebay_volume::{Collecting, Progress, VolumeFault};
+
+/// One run of `gc`.
+pub(crate) struct Collector(Collecting);
+
+impl Collector {
+    pub(crate) fn new() -> Collector {
+        Collector(Collecting::new())
+    }
+
+    /// Makes one step; true if it has ended.
+    pub(crate) fn step(&mut self, bucket: &mut Bucket) -> bool {
+        match self.0.answer(bucket.call(self.0.next())) {
+            Ok(Progress::More) => false,
+            Ok(Progress::Done(_)) | Err(VolumeFault::NotThere) => true,
+            Err(fault) => panic!("gc finds {fault}"),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What every writer began with, tried to commit and was told is durable.
+
+use super::bucket::Bucket;
+use forebay_volume::{
+    Access, Manifest, Map, Opened, Opening, PAGE_BYTES, Progress, Source, Writer, crc32c, log_key,
+};
+use std::collections::BTreeMap;
+
+/// Pages of the volume: a chunk, and a part of one.
+pub(crate) const PAGES: usize = 20;
+
+/// The stamp in each page; 0 is a page of zeros.
+pub(crate) type State = Vec<u64>;
+
+/// The volume of every simulation.
+pub(crate) fn manifest() -> Manifest {
+    Manifest::new(7, PAGES as u64 * PAGE_BYTES, 64 << 10).unwrap()
+}
+
+/// A page that says `stamp`.
+pub(crate) fn page_of(stamp: u64) -> Vec<u8> {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    page[..8].copy_from_slice(&stamp.to_le_bytes());
+    page[4088..].copy_from_slice(&stamp.to_le_bytes());
+    page
+}
+
+fn stamp_of(page: &[u8]) -> u64 {
+    let stamp = u64::from_le_bytes(page[..8].try_into().unwrap());
+    assert_eq!(page[4088..], stamp.to_le_bytes(), "a page is whole");
+    stamp
+}
+
+/// The stamps that `writer` reads; none if an object is gone.
+pub(crate) fn read(bucket: &Bucket, writer: &Writer) -> Option<State> {
+    (0..PAGES as u64)
+        .map(|page| {
+            let (key, at, crc) = match writer.source(page) {
+                Source::Zeros => return Some(0),
+                Source::Memory(bytes) => return Some(stamp_of(bytes)),
+                Source::Chunk(object, at) => (object.name.to_string(), at, None),
+                Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
+            };
+            let bytes = &bucket.peek(&key)?[at as usize..][..PAGE_BYTES as usize];
+            assert!(crc.is_none_or(|crc| crc == crc32c(bytes)), "page {page}");
+            Some(stamp_of(bytes))
+        })
+        .collect()
+}
+
+/// One writer.
+struct History {
+    /// What it began with, and what it tried to commit, in order.
+    states: Vec<State>,
+    /// Of these, the newest that it was told is durable.
+    acknowledged: usize,
+}
+
+/// All writers, by epoch.
+#[derive(Default)]
+pub(crate) struct Histories {
+    writers: BTreeMap<u64, History>,
+    /// How many found out that they have the volume no more.
+    pub(crate) fenced: u64,
+}
+
+impl Histories {
+    pub(crate) fn began(&mut self, epoch: u64, state: State) {
+        let history = History {
+            states: vec![state],
+            acknowledged: 0,
+        };
+        let twice = self.writers.insert(epoch, history).is_some();
+        assert!(!twice, "epoch {epoch} has two writers");
+        self.judge();
+    }
+
+    pub(crate) fn tried(&mut self, epoch: u64, state: State) {
+        self.writers.get_mut(&epoch).unwrap().states.push(state);
+    }
+
+    /// The newest try of `epoch` was acknowledged.
+    pub(crate) fn acknowledge(&mut self, epoch: u64) {
+        let history = self.writers.get_mut(&epoch).unwrap();
+        history.acknowledged = history.states.len() - 1;
+        self.judge();
+    }
+
+    /// The last writer, and how much of it was acknowledged.
+    pub(crate) fn newest(&self) -> (u64, usize) {
+        let last = self.writers.last_key_value();
+        last.map_or((0, 0), |(epoch, history)| (*epoch, history.acknowledged))
+    }
+
+    /// A reader that began after `newest` finds `state`: nobody is asked for an older one.
+    pub(crate) fn judge_reading(&self, newest: (u64, usize), state: &State) {
+        let (epoch, acknowledged) = newest;
+        let is_known = self.writers.range(epoch..).any(|(&at, history)| {
+            let from = if at == epoch { acknowledged } else { 0 };
+            history.states[from..].contains(state)
+        });
+        let is_new = epoch == 0 && state.iter().all(|&stamp| stamp == 0);
+        assert!(
+            is_known || is_new,
+            "a reader finds what was never committed, or is gone"
+        );
+    }
+
+    pub(crate) fn writers(&self) -> u64 {
+        self.writers.len() as u64
+    }
+
+    pub(crate) fn acknowledged(&self) -> u64 {
+        let acknowledged = self.writers.values().map(|history| history.acknowledged);
+        acknowledged.sum::<usize>() as u64
+    }
+
+    fn judge(&self) {
+        let mut before: Option<&History> = None;
+        for (epoch, history) in &self.writers {
+            judge_state(before, *epoch, &history.states[0]);
+            before = Some(history);
+        }
+    }
+
+    /// A reader finds what the last writer committed.
+    pub(crate) fn judge_end(&self, bucket: &Bucket) {
+        let Some((epoch, last)) = self.writers.last_key_value() else {
+            return;
+        };
+        let mut opening = Opening::new(Access::Read);
+        let opened: Opened = loop {
+            let reply = bucket.answer(&opening.next());
+            if let Progress::Done(opened) = opening.answer(reply).expect("the volume is well") {
+                break opened;
+            }
+        };
+        assert_rebuilt(bucket, &opened);
+        let state = read(bucket, &Writer::new(opened)).expect("every object is there");
+        judge_state(Some(last), epoch + 1, &state);
+    }
+}
+
+/// A map that was read back from its object is the same map.
+fn assert_rebuilt(_bucket: &Bucket, opened: &Opened) {
+    let bytes = opened.map.encode();
+    let again = Map::decode(&opened.manifest, opened.map.number(), &bytes);
+    assert_eq!(again.as_ref(), Ok(&opened.map));
+}
+
+/// `state`, with which `epoch` began, is one that the writer `before` committed or tried to commit,
+/// and no older than the newest that it was told is durable.
+fn judge_state(before: Option<&History>, epoch: u64, state: &State) {
+    let Some(before) = before else {
+        assert!(state.iter().all(|&stamp| stamp == 0), "a new volume");
+        return;
+    };
+    let found = before.states.iter().rposition(|known| known == state);
+    let found = found.unwrap_or_else(|| panic!("epoch {epoch} began with no prefix of commits"));
+    assert!(
+        found >= before.acknowledged,
+        "epoch {epoch} began with commit {found}, and {} was acknowledged",
+        before.acknowledged
+    );
+}

@@ -1,0 +1,234 @@
+//! A writer, a call at a time: it opens, writes, commits, and may stop or fall behind at any step.
+
+use super::bucket::Bucket;
+use super::history::{Histories, PAGES, State, manifest, page_of, read};
+use forebay_base::Prng;
+use forebay_volume::{
+    Access, Append, Appended, ChunkName, Need, Opening, PAGE_BYTES, Progress, Record, Source,
+    VolumeFault, Writer, Writing, crc32c, log_key,
+};
+
+/// Whether it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    GoesOn,
+    Ended,
+}
+
+/// One process that writes.
+pub(crate) struct SimulatedWriter {
+    id: u128,
+    prng: Prng,
+    doing: Doing,
+}
+
+#[allow(clippy::large_enum_variant, reason = "there are three at a time")]
+enum Doing {
+    Opening(Opening),
+    Open(Open),
+}
+
+/// It has the volume, or had it.
+struct Open {
+    epoch: u64,
+    writer: Writer,
+    /// What it wrote last.
+    state: State,
+    upload: Option<(u64, ChunkName, Append)>,
+    /// It goes on until the commit is through.
+    commits: bool,
+    closes: bool,
+}
+
+impl SimulatedWriter {
+    pub(crate) fn new(id: u128, seed: u64) -> SimulatedWriter {
+        let mut prng = Prng::from_seed(seed);
+        let writing = Writing {
+            writer: id,
+            who: format!("writer {id}"),
+            create: Some(manifest()),
+            take_over: !prng.chance(1, 4),
+        };
+        SimulatedWriter {
+            id,
+            prng,
+            doing: Doing::Opening(Opening::new(Access::Write(writing))),
+        }
+    }
+
+    pub(crate) fn step(&mut self, bucket: &mut Bucket, histories: &mut Histories) -> Life {
+        match &mut self.doing {
+            Doing::Opening(opening) => match opening.answer(bucket.call(opening.next())) {
+                Ok(Progress::More) => {}
+                Ok(Progress::Done(opened)) => {
+                    assert_eq!(opened.map.writer(), self.id);
+                    let epoch = opened.map.epoch();
+                    let writer = Writer::new(opened);
+                    let state = read(bucket, &writer).expect("what a map names is there");
+                    histories.began(epoch, state.clone());
+                    self.doing = Doing::Open(Open {
+                        epoch,
+                        writer,
+                        state,
+                        upload: None,
+                        commits: false,
+                        closes: false,
+                    });
+                }
+                Err(VolumeFault::InUse { who }) => {
+                    assert!(who.starts_with("writer "), "{who}");
+                    return Life::Ended;
+                }
+                Err(fault) => panic!("a writer finds {fault}"),
+            },
+            Doing::Open(open) => return open.step(&mut self.prng, bucket, histories),
+        }
+        Life::GoesOn
+    }
+}
+
+impl Open {
+    fn step(&mut self, prng: &mut Prng, bucket: &mut Bucket, histories: &mut Histories) -> Life {
+        if let Some((chunk, name, append)) = &mut self.upload {
+            match append.answer(bucket.call(append.next())) {
+                Progress::Done(Appended::Ours) => {
+                    self.writer.made(*chunk, *name, append.bytes());
+                    self.upload = None;
+                }
+                Progress::Done(Appended::Theirs) => panic!("{name} was made twice"),
+                // It gives up, and the object may still come.
+                Progress::More if prng.chance(1, 8) => {
+                    self.writer.not_made(*name);
+                    self.upload = None;
+                    self.commits = false;
+                }
+                Progress::More => {}
+            }
+            return Life::GoesOn;
+        }
+        if self.commits {
+            return self.commit(prng, bucket, histories);
+        }
+        self.write(prng, bucket);
+        self.commits = prng.chance(1, 3);
+        self.closes = self.commits && prng.chance(1, 30);
+        Life::GoesOn
+    }
+
+    fn write(&mut self, prng: &mut Prng, bucket: &Bucket) {
+        if prng.chance(1, 10) {
+            let chunk = prng.below(2);
+            self.writer.discard(chunk);
+            let first = chunk as usize * 16;
+            self.state[first..PAGES.min(first + 16)].fill(0);
+            assert!(self.writer.is_hole(chunk));
+        }
+        for _ in 0..prng.below(3) * prng.below(8) {
+            let page = prng.below(PAGES as u64);
+            let stamp = prng.next_u64() | 1;
+            self.writer.stage(page, page_of(stamp));
+            self.state[page as usize] = stamp;
+        }
+        if prng.chance(1, 2) {
+            self.begin_some_upload(prng, bucket);
+            return;
+        }
+        match read(bucket, &self.writer) {
+            Some(state) => assert_eq!(state, self.state, "what is read is what was written"),
+            // `gc` has taken what only this zombie needs.
+            None => assert!(self.is_taken_over(bucket), "an object is gone"),
+        }
+    }
+
+    /// Whether another writer's record is where its own next one, or one in doubt, would be.
+    fn is_taken_over(&self, bucket: &Bucket) -> bool {
+        let map = self.writer.map();
+        [map.number(), map.number() + 1].iter().any(|&number| {
+            bucket.peek(&log_key(number)).is_some_and(|bytes| {
+                let (record, _) = Record::decode(number, bytes).expect("a record is whole");
+                record.writer != map.writer()
+            })
+        })
+    }
+
+    fn begin_some_upload(&mut self, prng: &mut Prng, bucket: &Bucket) {
+        if prng.chance(1, 3)
+            && let [chunk] = self.writer.fullest(1)[..]
+        {
+            self.begin_upload(bucket, chunk);
+        }
+    }
+
+    fn begin_upload(&mut self, bucket: &Bucket, chunk: u64) {
+        let Some(bytes) = assembled(bucket, &self.writer, chunk) else {
+            // Only a zombie's objects are gone, and `write` has judged that.
+            return;
+        };
+        let name = self.writer.name();
+        self.upload = Some((chunk, name, Append::new(name.to_string(), bytes)));
+    }
+
+    fn commit(&mut self, prng: &mut Prng, bucket: &mut Bucket, histories: &mut Histories) -> Life {
+        if let Some(call) = self.writer.next() {
+            match self.writer.answer(bucket.call(call)) {
+                Ok(Progress::More) => {
+                    // It gives up for now; the record stays in doubt.
+                    self.commits = !prng.chance(1, 8);
+                }
+                Ok(Progress::Done(())) => {
+                    histories.acknowledge(self.epoch);
+                    if !self.writer.map().is_open() {
+                        return Life::Ended;
+                    }
+                }
+                Err(fault) => {
+                    assert_eq!(fault, VolumeFault::Fenced);
+                    assert!(self.writer.is_fenced());
+                    histories.fenced += 1;
+                    return Life::Ended;
+                }
+            }
+            return Life::GoesOn;
+        }
+        match self.writer.need() {
+            Need::Nothing if self.closes => {
+                self.writer.close();
+                histories.tried(self.epoch, self.state.clone());
+            }
+            Need::Nothing => self.commits = false,
+            Need::Chunks(chunks) => {
+                self.begin_upload(bucket, chunks[0]);
+                // A zombie that misses an object can commit no more.
+                self.commits = self.upload.is_some();
+            }
+            Need::Record => {
+                self.writer.seal();
+                histories.tried(self.epoch, self.state.clone());
+            }
+        }
+        Life::GoesOn
+    }
+}
+
+/// The bytes of `chunk`; none if an object is gone.
+fn assembled(bucket: &Bucket, writer: &Writer, chunk: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (_, source) in writer.assemble(chunk) {
+        let (key, at, sum) = match source {
+            Source::Zeros => {
+                bytes.extend([0; PAGE_BYTES as usize]);
+                continue;
+            }
+            Source::Memory(page) => {
+                bytes.extend(page);
+                continue;
+            }
+            Source::Chunk(object, at) => (object.name.to_string(), at, None),
+            Source::Record { record, at, crc } => (log_key(record), at, Some(crc)),
+        };
+        let page = &bucket.peek(&key)?[at as usize..][..PAGE_BYTES as usize];
+        assert!(sum.is_none_or(|crc| crc == crc32c(page)), "{key}");
+        bytes.extend(page);
+    }
+    Some(bytes)
+}

@@ -1,0 +1,198 @@
+//! What a writer asks for, step by step.
+
+#![allow(clippy::unwrap_used)]
+
+use forebay_volume::{
+    Access, Body, Call, Content, INLINE_PAGES, INLINE_TOTAL, Manifest, Need, Opening, PAGE_BYTES,
+    Progress, RECORDS_BETWEEN_MAPS, Record, Reply, VolumeFault, Writer, Writing,
+};
+use std::collections::BTreeMap;
+
+const PAGE: usize = PAGE_BYTES as usize;
+
+/// A bucket without faults.
+#[derive(Default)]
+struct Bucket {
+    objects: BTreeMap<String, Vec<u8>>,
+    /// Whether it replaces what is there.
+    replaces: bool,
+}
+
+impl Bucket {
+    fn answer(&mut self, call: Call) -> Reply {
+        match call {
+            Call::Make { key, bytes } => {
+                if self.objects.contains_key(&key) && !self.replaces {
+                    return Reply::Exists;
+                }
+                self.objects.insert(key, bytes);
+                Reply::Done
+            }
+            Call::Get { key, .. } => match self.objects.get(&key) {
+                Some(bytes) => Reply::Bytes(bytes.clone()),
+                None => Reply::Missing,
+            },
+            Call::List { prefix } => {
+                let keys = self
+                    .objects
+                    .iter()
+                    .filter(|(key, _)| key.starts_with(prefix));
+                Reply::Keys(
+                    keys.map(|(key, bytes)| (key.clone(), bytes.len() as u64))
+                        .collect(),
+                )
+            }
+            Call::Remove { key } => {
+                self.objects.remove(&key);
+                Reply::Done
+            }
+        }
+    }
+}
+
+fn open(bucket: &mut Bucket, writing: Writing) -> Result<Writer, VolumeFault> {
+    let mut opening = Opening::new(Access::Write(writing));
+    loop {
+        let reply = bucket.answer(opening.next());
+        if let Progress::Done(opened) = opening.answer(reply)? {
+            return Ok(Writer::new(opened));
+        }
+    }
+}
+
+fn writing(writer: u128, length_bytes: u64) -> Writing {
+    Writing {
+        writer,
+        who: format!("writer {writer}"),
+        create: Some(Manifest::new(1, length_bytes, 1 << 20).unwrap()),
+        take_over: false,
+    }
+}
+
+/// The calls that a record takes.
+fn commit(bucket: &mut Bucket, writer: &mut Writer) -> usize {
+    writer.seal();
+    let is_through = |_: &usize| {
+        let reply = bucket.answer(writer.next().unwrap());
+        writer.answer(reply) == Ok(Progress::Done(()))
+    };
+    (1..10).find(is_through).unwrap()
+}
+
+fn record(bucket: &Bucket, writer: &Writer) -> Record {
+    let number = writer.map().number();
+    let bytes = &bucket.objects[&forebay_volume::log_key(number)];
+    Record::decode(number, bytes).unwrap().0
+}
+
+#[test]
+fn a_small_commit_is_one_call_and_a_large_one_makes_chunks_first() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
+    assert_eq!(writer.need(), Need::Nothing);
+    for page in 0..INLINE_PAGES as u64 {
+        writer.stage(page * 300, vec![7; PAGE]);
+    }
+    assert_eq!(commit(&mut bucket, &mut writer), 1);
+    for page in 0..=INLINE_PAGES as u64 {
+        writer.stage(page, vec![8; PAGE]);
+    }
+    assert_eq!(writer.need(), Need::Chunks(vec![0]));
+    let name = writer.name();
+    writer.made(0, name, &vec![8; 1 << 20]);
+    assert_eq!(writer.need(), Need::Record);
+    assert_eq!(commit(&mut bucket, &mut writer), 1);
+    let Body::Commit { chunks, pages } = record(&bucket, &writer).body else {
+        panic!("it was a commit");
+    };
+    assert!(matches!(chunks[..], [(0, Content::Object { .. })]) && pages.is_empty());
+    // The page of the first commit in this chunk lies in it now.
+    assert_eq!(writer.map().inline_pages(), INLINE_PAGES - 1);
+}
+
+/// An object that is being made may still be named (invariant VB8).
+#[test]
+fn an_object_that_is_being_made_is_not_settled() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
+    let [slow, fast] = [writer.name(), writer.name()];
+    writer.made(3, fast, &vec![1; 1 << 20]);
+    commit(&mut bucket, &mut writer);
+    assert_eq!(record(&bucket, &writer).settled, slow.number);
+    writer.not_made(slow);
+    writer.discard(3);
+    commit(&mut bucket, &mut writer);
+    assert_eq!(record(&bucket, &writer).settled, fast.number + 1);
+}
+
+#[test]
+fn pages_in_records_stay_few_and_maps_come_now_and_then() {
+    let mut bucket = Bucket::default();
+    let mut writer = open(&mut bucket, writing(1, 64 << 20)).unwrap();
+    let mut maps = 0;
+    for page in 0..INLINE_TOTAL as u64 {
+        writer.stage(page * 2, vec![7; PAGE]);
+        commit(&mut bucket, &mut writer);
+        maps += u64::from(writer.map_to_make().is_some());
+    }
+    assert_eq!(maps, (INLINE_TOTAL as u64 + 1) / RECORDS_BETWEEN_MAPS);
+    // Full: the next one goes to chunks, and takes some of the others along.
+    writer.stage(8001 * 2, vec![7; PAGE]);
+    let Need::Chunks(chunks) = writer.need() else {
+        panic!("no room is left in records");
+    };
+    assert_eq!(chunks, [62, 0]);
+}
+
+#[test]
+fn a_bucket_that_replaces_what_is_there_is_refused() {
+    let mut bucket = Bucket {
+        replaces: true,
+        ..Bucket::default()
+    };
+    let refused = open(&mut bucket, writing(1, 1 << 20)).unwrap_err();
+    assert_eq!(refused, VolumeFault::NoPutIfAbsent);
+    let left: Vec<_> = bucket.objects.keys().collect();
+    assert!(!left.contains(&&"volume".to_owned()), "{left:?}");
+}
+
+#[test]
+fn what_is_open_or_has_another_length_is_refused_and_unchanged() {
+    let mut bucket = Bucket::default();
+    let mut first = open(&mut bucket, writing(1, 1 << 20)).unwrap();
+    let before = bucket.objects.clone();
+    let refused = open(&mut bucket, writing(2, 1 << 20)).unwrap_err();
+    let who = "writer 1".to_owned();
+    assert_eq!(refused, VolumeFault::InUse { who });
+    let refused = open(&mut bucket, writing(2, 2 << 20)).unwrap_err();
+    assert!(matches!(
+        refused,
+        VolumeFault::WrongLength {
+            found_bytes: 1_048_576,
+            ..
+        }
+    ));
+    assert_eq!(bucket.objects, before);
+    first.close();
+    let reply = bucket.answer(first.next().unwrap());
+    assert_eq!(first.answer(reply), Ok(Progress::Done(())));
+    assert!(open(&mut bucket, writing(2, 1 << 20)).is_ok());
+}
+
+#[test]
+fn a_fenced_writer_is_refused_for_ever() {
+    let mut bucket = Bucket::default();
+    let mut old = open(&mut bucket, writing(1, 1 << 20)).unwrap();
+    let mut new = writing(2, 1 << 20);
+    new.take_over = true;
+    open(&mut bucket, new).unwrap();
+    old.stage(3, vec![1; PAGE]);
+    old.seal();
+    let exists = bucket.answer(old.next().unwrap());
+    assert_eq!(old.answer(exists), Ok(Progress::More));
+    let theirs = bucket.answer(old.next().unwrap());
+    assert_eq!(old.answer(theirs), Err(VolumeFault::Fenced));
+    for reply in [Reply::Done, Reply::Unknown] {
+        assert_eq!(old.answer(reply), Err(VolumeFault::Fenced));
+    }
+}
