@@ -47,8 +47,8 @@ pub(crate) struct WaitTimes {
     calls: [Counts; CallKind::ALL.len()],
 }
 
-/// Bytes of the waits, which are part of the budget. The calls, 832 bytes, lie in the engine itself,
-/// as the knobs do.
+/// Bytes of the waits, which are part of the budget. The calls, 832 bytes, lie in the engine
+/// itself, as the knobs do.
 pub(crate) const BYTES: usize = size_of::<[Counts; CAUSES]>();
 
 // No more than half a page, so that most caches have not one page less for it.
