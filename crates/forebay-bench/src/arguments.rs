@@ -2,6 +2,16 @@
 
 use std::path::PathBuf;
 
+/// The names of the phases of the library.
+///
+/// # Examples
+/// ```
+/// assert!(forebay_bench::PHASES.contains(&"miss"));
+/// ```
+pub const PHASES: [&str; 11] = [
+    "hit", "dirty", "miss", "stream", "slow", "mix", "memory", "order", "mixed", "commit", "growth",
+];
+
 /// What a bench measures, with how much memory, and where.
 ///
 /// # Examples
@@ -11,6 +21,8 @@ use std::path::PathBuf;
 ///     parent_folder: "/var/tmp".into(),
 ///     quick: false,
 ///     rounds: Some(5),
+///     phases: vec!["miss".into()],
+///     growth_bytes: 64 << 20,
 ///     fronts: false,
 ///     json_file: Some("rows.json".into()),
 /// };
@@ -27,6 +39,10 @@ pub struct BenchArguments {
     pub quick: bool,
     /// Rounds of each load; `None` means the usual number of each phase.
     pub rounds: Option<u32>,
+    /// The phases of the library that are measured, by their names in [`PHASES`]; all if empty.
+    pub phases: Vec<String>,
+    /// The largest cache of the phase growth.
+    pub growth_bytes: u64,
     /// The block server and the mount, not the library.
     pub fronts: bool,
     /// Where the rows go, if anywhere.

@@ -49,6 +49,7 @@ pub(crate) enum Phase {
     Order,
     Mixed,
     Commit,
+    Growth,
 }
 
 impl Phase {
@@ -65,6 +66,15 @@ impl Phase {
             Phase::Slow => "slow disk",
             Phase::Mix => "mix",
             Phase::Memory => "memory",
+            Phase::Growth => "growth",
+        }
+    }
+
+    /// The name in a call of the bench, which is one word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Phase::Slow => "slow",
+            other => other.name(),
         }
     }
 }
@@ -83,8 +93,10 @@ pub(crate) enum Load {
     ReadByGuard,
     /// Overwrite random cached pages, one for each call.
     Overwrite,
-    /// Read uniformly random pages that are not cached.
+    /// Read uniformly random pages that are not cached, from one thread.
     ReadMissing,
+    /// The same by a task for each read that is under way, where the contender has tasks.
+    ReadMissingByTasks,
     /// Read the data once from front to back, cold.
     ReadInOrder,
     /// Fill the cache with random pages; not measured.
@@ -109,6 +121,8 @@ pub(crate) enum Load {
     ReadZipf,
     /// Report what memory and reclaim cost.
     Account,
+    /// Overwrite random cached pages, a task of the runtime for each writer.
+    OverwriteByTasks,
     /// Read pages by zipf while another thread writes to the slow disk without end.
     ReadZipfBesideWriter,
 }
@@ -119,6 +133,8 @@ pub(crate) struct Preparation {
     pub(crate) phase: Phase,
     /// Files over which the cached set of the phases hit and dirty is split.
     pub(crate) set_files: u64,
+    /// Memory of the cache of the phase growth, whose files exist nowhere else.
+    pub(crate) growth_bytes: u64,
     /// The slow disk of the kernel, if one could be made.
     pub(crate) slow_device: Option<SlowDevice>,
 }

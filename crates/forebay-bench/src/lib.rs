@@ -67,7 +67,7 @@ mod titles;
 mod worker;
 mod zipf;
 
-pub use arguments::BenchArguments;
+pub use arguments::{BenchArguments, PHASES};
 pub use contender::Percentiles;
 pub use error::BenchError;
 pub use interrupt::Interrupts;

@@ -61,7 +61,12 @@ fn measure(
     watch: Stopwatch,
 ) -> Result<(Heading, Results), BenchError> {
     let layout = setting.layout;
-    let stages = stages(layout, arguments.quick, arguments.rounds, setting.seed);
+    let mut stages = stages(layout, arguments, setting.seed);
+    let is_wanted = |phase: Phase| {
+        let mut wanted = arguments.phases.iter();
+        arguments.phases.is_empty() || wanted.any(|name| name == phase.word())
+    };
+    stages.retain(|stage| is_wanted(stage.phase));
     let runs: u64 = stages.iter().map(Stage::runs).sum();
     let progress = Progress::new(runs * Who::ALL.len() as u64);
     progress.begin(&format!(
@@ -187,6 +192,7 @@ impl<'a> Bench<'a> {
         let preparation = Preparation {
             phase: stage.phase,
             set_files: stage.set_files,
+            growth_bytes: stage.growth_bytes,
             slow_device: self.slow_disk.as_ref().map(LoopDisk::slow_device),
         };
         self.preparation = Some(preparation.clone());

@@ -1,6 +1,7 @@
 //! Which loads run, in which order and for how long: one table for the whole bench, one for
 //! `--quick`.
 
+use crate::arguments::BenchArguments;
 use crate::contender::{Load, Phase, Step};
 use crate::layout::{COMMIT_FILES, Layout};
 
@@ -10,11 +11,26 @@ pub(crate) const ORDER_CALL_BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 /// Threads that read and overwrite at random.
 pub(crate) const MIXED_THREADS: [u32; 3] = [1, 4, 16];
 
+/// Sizes of the cache of the phase growth.
+const GROWTH_SIZES: [u64; 3] = [64 << 20, 1 << 30, 8 << 30];
+
+/// Files over which its pages are spread.
+const GROWTH_FILES: [u64; 3] = [1, 1_000, 1_000_000];
+
+/// Memory that a cache of this phase has for each file at least: half of it holds their pages,
+/// and an open file takes some 2 KB.
+const GROWTH_FILE_BYTES: u64 = 8 << 10;
+
+/// Tasks that overwrite.
+const GROWTH_WRITERS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
+
 /// A state that all contenders enter, and the steps that they run in it in turns.
 pub(crate) struct Stage {
     pub(crate) phase: Phase,
     /// Files over which the cached set is split.
     pub(crate) set_files: u64,
+    /// Memory of the cache of the phase growth.
+    pub(crate) growth_bytes: u64,
     /// How many times the steps are run. The contenders take turns within each step.
     pub(crate) rounds: u32,
     /// Whether each round begins from the fresh state of the phase, and not from the state after
@@ -46,6 +62,7 @@ struct Pace {
     mixed_warm_ms: u64,
     mixed_settle_ms: u64,
     mixed_ms: u64,
+    growth_ms: u64,
 }
 
 const WHOLE: Pace = Pace {
@@ -66,6 +83,7 @@ const WHOLE: Pace = Pace {
     mixed_warm_ms: 1_500,
     mixed_settle_ms: 300,
     mixed_ms: 700,
+    growth_ms: 50,
 };
 
 const QUICK: Pace = Pace {
@@ -86,6 +104,7 @@ const QUICK: Pace = Pace {
     mixed_warm_ms: 100,
     mixed_settle_ms: 10,
     mixed_ms: 40,
+    growth_ms: 20,
 };
 
 /// The last step of a quick bench should end within this many milliseconds; the rest of the
@@ -93,9 +112,9 @@ const QUICK: Pace = Pace {
 /// the table shows that. The whole bench takes as long as it needs.
 pub(crate) const QUICK_LIMIT_MS: u64 = 28_000;
 
-/// The stages of a bench, with `rounds` of each step where a number is given.
-pub(crate) fn stages(layout: &Layout, quick: bool, rounds: Option<u32>, seed: u64) -> Vec<Stage> {
-    let pace = if quick { &QUICK } else { &WHOLE };
+/// The stages of a bench, with as many rounds of each step as `arguments` say, if they do.
+pub(crate) fn stages(layout: &Layout, arguments: &BenchArguments, seed: u64) -> Vec<Stage> {
+    let pace = if arguments.quick { &QUICK } else { &WHOLE };
     let step = |phase, load| Step {
         phase,
         load,
@@ -117,7 +136,8 @@ pub(crate) fn stages(layout: &Layout, quick: bool, rounds: Option<u32>, seed: u6
     stages.push(order(pace, &step, layout.data_bytes()));
     stages.push(mixed(pace, &step));
     stages.push(commit(pace, &step));
-    if let Some(rounds) = rounds {
+    stages.extend(growth(pace, &step, arguments.growth_bytes));
+    if let Some(rounds) = arguments.rounds {
         for stage in &mut stages {
             stage.rounds = rounds;
             // A user that asks for rounds has the time for them.
@@ -132,6 +152,7 @@ fn stage(phase: Phase, pace: &Pace, budget_ms: u64, steps: Vec<Step>) -> Stage {
     Stage {
         phase,
         set_files: 1,
+        growth_bytes: 0,
         rounds: pace.rounds,
         is_prepared_anew: false,
         budget_ms,
@@ -174,12 +195,16 @@ fn cached(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Vec<Stage> {
 }
 
 fn miss(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
-    let at_depth = |depth| Step {
+    let at_depth = |depth, load| Step {
         depth,
         span_ms: pace.miss_ms,
-        ..step(Phase::Miss, Load::ReadMissing)
+        ..step(Phase::Miss, load)
     };
-    let steps = vec![at_depth(1), at_depth(32)];
+    let steps = vec![
+        at_depth(1, Load::ReadMissing),
+        at_depth(32, Load::ReadMissing),
+        at_depth(32, Load::ReadMissingByTasks),
+    ];
     stage(Phase::Miss, pace, 20_000, steps)
 }
 
@@ -262,6 +287,42 @@ fn commit(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
     stage(Phase::Commit, pace, 40_000, steps)
 }
 
+/// A stage for each size up to `most_bytes`: with one file, with many, and with many writers.
+fn growth(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step, most_bytes: u64) -> Vec<Stage> {
+    let sizes = GROWTH_SIZES
+        .into_iter()
+        .filter(|&bytes| bytes <= most_bytes);
+    let cases = sizes.flat_map(|bytes| GROWTH_FILES.map(|files| (bytes, files)));
+    let stage_of = |(growth_bytes, files)| {
+        let load = |load, threads| Step {
+            threads,
+            depth: threads,
+            files,
+            bytes: growth_bytes,
+            span_ms: pace.growth_ms,
+            settle_ms: pace.growth_ms / 4,
+            ..step(Phase::Growth, load)
+        };
+        let mut steps = [Load::ReadByCopy, Load::ReadByGuard, Load::Overwrite]
+            .map(|each| load(each, 1))
+            .to_vec();
+        if files == 1 {
+            steps.extend(GROWTH_WRITERS.map(|writers| load(Load::OverwriteByTasks, writers)));
+        }
+        // Last, because it leaves other pages in the cache.
+        steps.push(load(Load::Account, 1));
+        Stage {
+            set_files: files,
+            growth_bytes,
+            is_prepared_anew: true,
+            ..stage(Phase::Growth, pace, 60_000, steps)
+        }
+    };
+    // A million files take a gigabyte by themselves, and at least one page each.
+    let fits = |&(bytes, files): &(u64, u64)| files * GROWTH_FILE_BYTES <= bytes;
+    cases.filter(fits).map(stage_of).collect()
+}
+
 fn slow(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
     let writers = Step {
         threads: 4,
@@ -300,8 +361,10 @@ fn mix(pace: &Pace, step: &dyn Fn(Phase, Load) -> Step) -> Stage {
 
 /// Contenders that run `load`. The floor has nothing to do on a slow disk, among readers and
 /// writers, or where a cache is warmed up.
-fn contenders(load: Load) -> u64 {
-    match load {
+fn contenders(step: &Step) -> u64 {
+    match step.load {
+        _ if step.phase == Phase::Growth => 1,
+        Load::ReadMissingByTasks | Load::OverwriteByTasks => 1,
         Load::Account
         | Load::WriteSlowly
         | Load::WarmZipf
@@ -322,7 +385,7 @@ impl Stage {
 
     /// The least time of the stage in milliseconds: its steps, once by each contender.
     pub(crate) fn least_ms(&self) -> u64 {
-        let of_step = |step: &Step| contenders(step.load) * (step.settle_ms + step.span_ms);
+        let of_step = |step: &Step| contenders(step) * (step.settle_ms + step.span_ms);
         self.steps.iter().map(of_step).sum()
     }
 }
@@ -334,7 +397,17 @@ mod tests {
 
     fn planned(quick: bool, rounds: Option<u32>) -> Vec<Stage> {
         let layout = Layout::new(Path::new("/x"), 256 << 20);
-        stages(&layout, quick, rounds, 1)
+        let arguments = BenchArguments {
+            memory_bytes: 256 << 20,
+            parent_folder: "/x".into(),
+            quick,
+            rounds,
+            phases: Vec::new(),
+            growth_bytes: 64 << 20,
+            fronts: false,
+            json_file: None,
+        };
+        stages(&layout, &arguments, 1)
     }
 
     /// Time that the steps themselves take.
@@ -358,6 +431,30 @@ mod tests {
             let before_last_ms = stage.least_ms() * u64::from(stage.rounds - 1);
             assert!(before_last_ms < stage.budget_ms, "{:?}", stage.phase);
         }
+    }
+
+    #[test]
+    fn growth_has_the_sizes_that_are_asked_for_and_the_files_that_fit() {
+        let step = |phase, load| Step {
+            phase,
+            load,
+            threads: 1,
+            depth: 1,
+            span_ms: 0,
+            settle_ms: 0,
+            files: 1,
+            bytes: 0,
+            call_bytes: 0,
+            seed: 1,
+        };
+        let cases = |most_bytes| -> Vec<(u64, u64)> {
+            let stages = growth(&QUICK, &step, most_bytes);
+            let case = |stage: &Stage| (stage.growth_bytes >> 20, stage.set_files);
+            stages.iter().map(case).collect()
+        };
+        assert_eq!(cases(64 << 20), [(64, 1), (64, 1_000)]);
+        assert_eq!(cases(8 << 30).len(), 7);
+        assert_eq!(cases(8 << 30)[6], (8 << 10, 1_000_000));
     }
 
     #[test]

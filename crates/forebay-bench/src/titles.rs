@@ -50,6 +50,9 @@ impl Stage {
                  the next of its thread, for {}; sleeps are voluntary context switches",
                 seconds(first.span_ms)
             ),
+            Phase::Growth => "growth: 4 KiB at random over half of a cache, on a store that \
+                 takes no time; tasks: processor time"
+                .to_owned(),
             Phase::Slow => format!(
                 "slow disk: writers of 64 KiB on a disk of 30 MB/s; levels and shares over {}, \
                  after {}",
@@ -76,6 +79,7 @@ impl Step {
             Load::ReadByGuard => "read by guard",
             Load::Overwrite => "overwrite",
             Load::ReadMissing => "random read",
+            Load::ReadMissingByTasks => "random read by tasks",
             Load::ReadInOrder => "read in order",
             Load::ReadRandom => "read at random",
             Load::OverwriteRandom => "overwrite at random",
@@ -85,6 +89,7 @@ impl Step {
             Load::CommitAppends => "durable append",
             Load::WriteSlowly => "write",
             Load::WarmZipf | Load::WarmRandom => "warm up",
+            Load::OverwriteByTasks => "overwrite by tasks",
             Load::Account => "account",
             Load::ReadZipf => "zipf reader alone",
             Load::ReadZipfBesideWriter => "zipf reader beside a writer",
@@ -98,10 +103,18 @@ impl Step {
 
     /// What distinguishes this step's numbers from others with the same name in its phase.
     pub(crate) fn metric(&self, name: &str) -> String {
+        if self.phase == Phase::Growth {
+            let size = show_bytes(self.bytes);
+            return match self.files {
+                1 => format!("{name}, {size}"),
+                files => format!("{name}, {size}, {files} files"),
+            };
+        }
         match self.load {
             Load::Overwrite | Load::CommitOverwrites | Load::CommitAppends if self.files > 1 => {
                 format!("{name}, own files")
             }
+            Load::ReadMissingByTasks => format!("{name}, by tasks"),
             Load::ReadInOrder => format!("{name}, {} a call", show_bytes(self.call_bytes)),
             Load::ReadZipfBesideWriter => format!("{name}, beside a writer"),
             Load::ReadZipf if name != "hit ratio" => format!("{name}, alone"),

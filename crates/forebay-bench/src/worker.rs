@@ -278,6 +278,7 @@ mod tests {
         let preparation = Preparation {
             phase: Phase::Mix,
             set_files: 2,
+            growth_bytes: 8 << 20,
             slow_device: None,
         };
         send(&mut pipe, &Order::Prepare(preparation)).unwrap();
@@ -305,6 +306,7 @@ mod tests {
         let preparation = Preparation {
             phase: Phase::Hit,
             set_files: 1,
+            growth_bytes: 8 << 20,
             slow_device: None,
         };
         let answer = obey(&mut Failing, &Order::Prepare(preparation));

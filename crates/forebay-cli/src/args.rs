@@ -10,7 +10,7 @@ use crate::serve::{ServeArguments, TypedServe};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay_base::units::{parse_size, show_bytes};
-use forebay_bench::{BenchArguments, CONTENDER_COMMAND};
+use forebay_bench::{BenchArguments, CONTENDER_COMMAND, PHASES};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -132,6 +132,12 @@ struct TypedBench {
     /// rounds [default: 3; for loads on cached pages and for the fronts 5]
     #[arg(long, value_name = "N", value_parser = bench_rounds(), conflicts_with = "quick")]
     rounds: Option<u32>,
+    /// Measure this phase alone; may be given again for another one
+    #[arg(long = "phase", value_name = "NAME", value_parser = PHASES, conflicts_with = "fronts")]
+    phases: Vec<String>,
+    /// The largest cache of the phase growth: 64M, 1G and 8G are measured up to this size
+    #[arg(long = "growth", value_name = "SIZE", default_value = "64M", value_parser = memory_size)]
+    growth: u64,
     /// Measure the block server and the mount instead, under fio, beside nbdkit and qemu-nbd
     #[arg(long)]
     fronts: bool,
@@ -243,6 +249,8 @@ impl Typed {
                 parent_folder: typed.dir,
                 quick: typed.quick,
                 rounds: typed.rounds,
+                phases: typed.phases,
+                growth_bytes: typed.growth,
                 fronts: typed.fronts,
                 json_file: typed.json,
             }),

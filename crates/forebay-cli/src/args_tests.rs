@@ -3,6 +3,7 @@
 use super::*;
 use forebay::Settings;
 use forebay::settings::BackingSettings;
+use forebay_base::Span;
 
 fn typed(words: &[&str]) -> Result<Command, clap::Error> {
     parsed(
@@ -21,6 +22,8 @@ fn a_bare_bench_has_the_documented_defaults() {
         parent_folder: ".".into(),
         quick: false,
         rounds: None,
+        phases: Vec::new(),
+        growth_bytes: 64 << 20,
         fronts: false,
         json_file: None,
     };
@@ -37,6 +40,8 @@ fn every_flag_arrives() {
         parent_folder: "/x".into(),
         quick: true,
         rounds: None,
+        phases: Vec::new(),
+        growth_bytes: 64 << 20,
         fronts: true,
         json_file: Some("r".into()),
     };
@@ -57,6 +62,20 @@ fn rounds_are_a_small_number_and_not_for_the_quick_bench() {
         let error = typed(words).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{words:?}");
     }
+}
+
+#[test]
+fn phases_are_those_that_exist() {
+    let words = [
+        "bench", "--phase", "miss", "--phase", "growth", "--growth", "8G",
+    ];
+    let Command::Bench(arguments) = typed(&words).unwrap() else {
+        panic!("a bench was asked for");
+    };
+    assert_eq!(arguments.phases, ["miss", "growth"]);
+    assert_eq!(arguments.growth_bytes, 8 << 30);
+    let error = typed(&["bench", "--phase", "misses"]).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
 }
 
 #[test]
@@ -134,7 +153,10 @@ fn the_printed_file_loads_and_is_the_defaults() {
             ..Settings::default()
         };
         assert_eq!(tuning.applied(&settings).unwrap(), settings);
-        assert_eq!(tuning.of_store(0).unwrap(), BackingSettings::default());
+        assert_eq!(
+            tuning.of_store(0, BackingSettings::default()).unwrap(),
+            BackingSettings::default()
+        );
     }
 }
 
@@ -242,8 +264,11 @@ fn knobs_are_there_from_the_start() {
     );
     assert_eq!(settings.stall_threshold.as_millis(), 1);
     assert_eq!(settings.memory_bytes, Settings::default().memory_bytes);
-    assert_eq!(tuning.of_store(0).unwrap(), BackingSettings::default());
-    let second = tuning.of_store(1).unwrap();
+    assert_eq!(
+        tuning.of_store(0, BackingSettings::default()).unwrap(),
+        BackingSettings::default()
+    );
+    let second = tuning.of_store(1, BackingSettings::default()).unwrap();
     assert_eq!((second.max_ratio_percent, second.strict_limit), (50, true));
     tuning.expect_stores(2).unwrap();
     let text = tuning.expect_stores(1).unwrap_err().to_string();
@@ -405,5 +430,30 @@ fn other_calls_and_calls_without_a_file_stay_as_they_are() {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let expanded = config::expand(&Typed::command(), words.clone()).unwrap();
         assert_eq!(expanded.words, words);
+    }
+}
+
+#[test]
+fn a_promise_of_a_store_wins_over_that_of_all_and_a_typed_one_over_both() {
+    let text = "drain = '2s'\nstore.1.drain = '5s'\n";
+    let call = [&NBD[..], &PLACES].concat();
+    for (more, expected) in [(&[][..], [2, 5]), (&["--drain", "9s"], [9, 9])] {
+        let with = with_file(&[&call[..], more].concat(), text).unwrap();
+        let Command::Serve(arguments) = with else {
+            panic!("a server was asked for");
+        };
+        let all = arguments.promises.backing();
+        let drain = |bdi| arguments.tuning.of_store(bdi, all).unwrap().drain.unwrap();
+        assert_eq!([0, 1].map(|bdi| drain(bdi).as_millis() / 1_000), expected);
+        let short = BackingSettings {
+            drain: Some(Span::from_micros(1)),
+            ..all
+        };
+        let of_second = arguments.tuning.of_store(1, short);
+        assert_eq!(
+            of_second.is_ok(),
+            more.is_empty(),
+            "its own promise may be allowed"
+        );
     }
 }

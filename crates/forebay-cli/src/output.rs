@@ -47,11 +47,11 @@ pub(crate) fn expect_writable(files: &[Option<&Path>]) -> Result<(), CommandErro
     Ok(())
 }
 
-/// Refuses one file for both formats: the second would overwrite the first.
+/// Refuses one file for two results, which `options` name: the second would overwrite the first.
 ///
 /// # Errors
 /// The problem with the call.
-pub(crate) fn expect_two_files(json: Option<&Path>, html: Option<&Path>) -> Result<(), String> {
+pub(crate) fn expect_different_files(options: &[(&str, Option<&Path>)]) -> Result<(), String> {
     let whole = |path: &Path| {
         let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize();
@@ -61,13 +61,21 @@ pub(crate) fn expect_two_files(json: Option<&Path>, html: Option<&Path>) -> Resu
             _ => path.to_owned(),
         }
     };
-    match (json, html) {
-        (Some(json), Some(html)) if whole(json) == whole(html) => Err(format!(
-            "--json and --html both name {}; give two files",
-            html.display()
-        )),
-        _ => Ok(()),
+    let named = options
+        .iter()
+        .filter_map(|(option, path)| Some((option, (*path)?)));
+    let named: Vec<_> = named
+        .map(|(option, path)| (option, path, whole(path)))
+        .collect();
+    for (at, (second, path, file)) in named.iter().enumerate() {
+        if let Some((first, ..)) = named[..at].iter().find(|(.., other)| other == file) {
+            return Err(format!(
+                "{first} and {second} both name {}; give two files",
+                path.display()
+            ));
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -126,10 +134,21 @@ mod tests {
     fn one_file_under_two_names_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (one, same) = (folder.path().join("x"), folder.path().join("./x"));
-        let reported = expect_two_files(Some(&one), Some(&same)).unwrap_err();
-        assert!(reported.contains("two files"), "{reported}");
         let other = folder.path().join("y");
-        assert!(expect_two_files(Some(&one), Some(&other)).is_ok());
-        assert!(expect_two_files(Some(&one), None).is_ok());
+        let expect = |json, html, trace| {
+            expect_different_files(&[("--json", json), ("--html", html), ("--trace", trace)])
+        };
+        let refused = expect(Some(&*one), Some(&*same), None).unwrap_err();
+        assert!(
+            refused.starts_with("--json and --html both name"),
+            "{refused}"
+        );
+        let refused = expect(Some(&*other), Some(&*one), Some(&*same)).unwrap_err();
+        assert!(
+            refused.starts_with("--html and --trace both name"),
+            "{refused}"
+        );
+        assert!(expect(Some(&*one), Some(&*other), None).is_ok());
+        assert!(expect(None, Some(&*one), None).is_ok());
     }
 }

@@ -60,6 +60,49 @@ fn a_file_that_cannot_be_written_is_reported_before_anything_runs() {
     assert!(!errors.contains("1/1"), "nothing was run: {errors}");
 }
 
+/// The trace of a run of `scenario`, as text.
+fn trace_of(scenario: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.json");
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.args(["lab", "run"]).arg(scenarios.join(scenario));
+    let output = command
+        .arg("--trace")
+        .arg(&file)
+        .output()
+        .expect("it starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    fs::read_to_string(file).expect("it was written")
+}
+
+#[test]
+fn a_trace_has_the_waits_of_a_run_in_its_time() {
+    let text = trace_of("blame-stuck-commit.toml");
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let commits = events.iter().filter(|it| it["name"] == "sync: commit");
+    let commits: Vec<(u64, u64)> = commits
+        .map(|it| {
+            assert_eq!(it["ph"], "X");
+            assert_eq!(it["args"]["caller"], "journal");
+            (it["ts"].as_u64().unwrap(), it["dur"].as_u64().unwrap())
+        })
+        .collect();
+    // From 10 s on each commit takes 3 s; a sync may begin shortly before.
+    let slow = commits.iter().filter(|(_, took_us)| *took_us >= 3_000_000);
+    let began: Vec<u64> = slow.map(|(began_us, _)| *began_us).collect();
+    assert!(began.len() >= 3, "{commits:?}");
+    assert!(
+        began.iter().all(|us| (9_900_000..30_000_000).contains(us)),
+        "{began:?}"
+    );
+    assert!(began.is_sorted());
+    // A run of the same seed has the same trace.
+    assert_eq!(trace_of("blame-stuck-commit.toml"), text);
+}
+
 #[test]
 fn the_old_name_of_reproduce_keeps_working() {
     let refused = |name: &str| {

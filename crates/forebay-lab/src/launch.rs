@@ -1,11 +1,9 @@
 //! A machine is switched on, work runs on it, and what is left is recorded.
 
-use crate::machine::Machine;
 use crate::outcome::{Outcome, Setting};
 use crate::run::{Ending, Plan, Ready, RunError};
 use crate::workload;
 use crate::world::{self, Booted, Platform, World, WorldError};
-use forebay::Policy;
 use forebay_rt::block_on;
 use forebay_rt::thread::Stopwatch;
 use std::path::Path;
@@ -21,21 +19,21 @@ pub fn launch(
     body: impl FnOnce(World) -> workload::Work,
 ) -> Result<Outcome, RunError> {
     let stopwatch = Stopwatch::start();
-    let (machine, policy, setting) = (&ready.machine, ready.policy, setting(plan));
     let with_bytes = match &plan.platform {
         Platform::Simulated => false,
         Platform::SimulatedWithBytes => true,
-        Platform::Real(folder) => return on_real_files(machine, policy, folder, setting, body),
+        Platform::Real(folder) => return on_real_files(plan, ready, folder, body),
     };
     let faulty = plan.scenario.as_ref().map(|it| it.faulty.as_slice());
     let faulty = faulty.unwrap_or_default();
     let Booted {
         machine: runtime,
         world,
-    } = world::simulate(machine, policy, setting.seed, with_bytes, faulty)?;
+    } = world::simulate(&ready.machine, ready.policy, plan.seed, with_bytes, faulty)?;
     // A scenario samples itself, as often as its text says.
     let monitored = plan.scenario.is_none();
     runtime.run(foreground(&world, monitored, body(world.clone())))?;
+    look(plan, &world);
     let synced = match plan.ending {
         Ending::Synced => runtime.run(final_sync(&world)),
         Ending::AtOnce => {
@@ -45,22 +43,22 @@ pub fn launch(
     };
     let mut outcome = world.outcome();
     outcome.figures.extend(synced);
-    outcome.setting = setting;
+    outcome.setting = setting(plan);
     outcome.trace_hash = runtime.trace_hash();
     outcome.cost.real_s = stopwatch.elapsed().as_secs_f64();
     Ok(outcome)
 }
 
 fn on_real_files(
-    machine: &Machine,
-    policy: Policy,
+    plan: &Plan,
+    ready: &Ready,
     folder: &Path,
-    setting: Setting,
     body: impl FnOnce(World) -> workload::Work,
 ) -> Result<Outcome, RunError> {
-    let (world, scratch) = world::on_folder(machine, policy, folder)?;
+    let (world, scratch) = world::on_folder(&ready.machine, ready.policy, folder)?;
     let monitor = world.rt().spawn("monitor", world.clone().watch());
     let result = block_on(foreground(&world, false, body(world.clone())));
+    look(plan, &world);
     block_on(world.end_of_all());
     block_on(monitor.join());
     let mut outcome = world.outcome();
@@ -70,8 +68,15 @@ fn on_real_files(
     result?;
     outcome.in_real_time = true;
     outcome.cost.real_s = outcome.elapsed_s;
-    outcome.setting = setting;
+    outcome.setting = setting(plan);
     Ok(outcome)
+}
+
+/// Lets the plan's look see the cache.
+fn look(plan: &Plan, world: &World) {
+    if let Some(look) = &plan.look {
+        look.at(world.cache());
+    }
 }
 
 /// The workload and, if it is wanted, the monitor, to the end of the workload.

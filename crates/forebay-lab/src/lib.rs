@@ -5,6 +5,7 @@ pub mod device;
 pub mod expect;
 pub mod filesystem;
 mod launch;
+mod look;
 pub mod machine;
 pub mod outcome;
 pub mod probe;

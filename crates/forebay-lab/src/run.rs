@@ -2,6 +2,7 @@
 
 use crate::device;
 pub use crate::launch::launch;
+pub use crate::look::Look;
 
 use crate::machine::{Machine, MachineError};
 use crate::outcome::Outcome;
@@ -33,6 +34,8 @@ pub struct Plan {
     pub ending: Ending,
     /// The scenario that is run instead of a workload.
     pub scenario: Option<Arc<Scenario>>,
+    /// Looks at the cache when the workload has ended.
+    pub look: Option<Look>,
 }
 
 /// How a run on a simulated machine ends, once the workload has.
@@ -122,6 +125,7 @@ impl Plan {
             platform: Platform::Simulated,
             ending: Ending::Synced,
             scenario: None,
+            look: None,
         }
     }
 

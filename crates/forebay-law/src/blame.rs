@@ -98,10 +98,11 @@
 //! # Edges
 //!
 //! If nothing waited, the verdict has 0 us and is not clear. A store whose rate is not known is not
-//! suspected, and the law does not say that more memory would help. A call that waited for the
-//! pause of another call of the same caller counts as that call does. A store with few samples may
-//! look slower than it is, so it is suspected only at half of its rate before, or less. A part is
-//! rounded down, and the rest keeps the difference.
+//! suspected, and the law does not say that more memory would help. A call that waits for the pause
+//! of another call of the same writer has the cause of that pause, which the engine notes; one that
+//! ends before its writer ever paused has none, and counts as the other pauses do. A store with few
+//! samples may look slower than it is, so it is suspected only at half of its rate before, or less.
+//! A part is rounded down, and the rest keeps the difference.
 //!
 //! # Lineage
 //!
@@ -120,7 +121,8 @@ pub enum Cause {
     SilentStore,
     /// A pause, because of pages that cannot be written.
     FailedPages,
-    /// The pause of another call of the same handle, which pauses for both.
+    /// The pause of another call of the same handle, which pauses for both, if it is not known why
+    /// that one pauses: the policies before Linux 3.2 give no reason.
     Along,
     /// A frame, when there is nothing left to try.
     NoFrames,

@@ -18,6 +18,7 @@ mod arithmetic;
 pub mod bandwidth;
 pub mod blame;
 pub mod chunk;
+pub mod drain;
 pub mod history;
 pub mod limits;
 pub mod pace;

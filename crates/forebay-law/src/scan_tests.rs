@@ -329,3 +329,12 @@ proptest! {
         prop_assert!(kswapd_goal(highs.clone()) >= SWAP_CLUSTER_MAX * highs.len() as u64);
     }
 }
+
+#[test]
+fn active_pages_are_deactivated_only_beside_an_inactive_list_under_a_tenth() {
+    assert!(inactive_is_under_tenth(0, 1));
+    assert!(inactive_is_under_tenth(99, 901));
+    assert!(!inactive_is_under_tenth(100, 900));
+    assert!(!inactive_is_under_tenth(500, 500));
+    assert!(!inactive_is_under_tenth(0, 0));
+}

@@ -94,7 +94,7 @@ impl File {
         if self.inner.read_many_resident(requests) {
             return Ok(());
         }
-        block_on(self.inner.read_many(requests))
+        block_on(self.inner.read_many_rest(requests))
     }
 
     /// See [`crate::File::write_at`].

@@ -122,6 +122,8 @@ counters! {
     BalancePauses => "balance_dirty_pauses",
     /// Time that writers paused (microseconds).
     BalancePausedUs => "balance_dirty_paused_us",
+    /// Time that calls waited for the pause of another call of the same writer (microseconds).
+    BalanceAlongUs => "balance_dirty_along_us",
     /// Pages that throttled writers wrote themselves, under the policies that let them.
     BalanceForegroundWrites => "balance_dirty_foreground_writes",
     /// Waits for congestion to end, up to a time-out (events).

@@ -32,6 +32,16 @@ pub enum BuildError {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// A store cannot be written within the promised time: what keeps it busy takes longer.
+    #[error("setting drain of store {bdi} cannot be {given}: it can keep {least} at the least")]
+    DrainTooShort {
+        /// The store.
+        bdi: usize,
+        /// The promise that was refused.
+        given: Span,
+        /// The shortest one that it can keep at the rate that it has now.
+        least: Span,
+    },
     /// The system refused memory for the frames.
     #[error("the system refused {bytes} bytes for the frames (error {errno}); lower the budget")]
     NoMemory {

@@ -25,7 +25,7 @@ pub struct ReadRequest<'a> {
     pub offset_bytes: u64,
     /// Where it goes. It is filled up to the object's end.
     pub buffer: &'a mut [u8],
-    /// Bytes read, set by the call.
+    /// Bytes read, set by the call. If it fails, those bytes are in the buffer for sure.
     pub done_bytes: usize,
 }
 
@@ -206,52 +206,48 @@ impl File {
     }
 
     /// Reads many places at once: while one page is copied the next ones are fetched into the
-    /// processor's cache, and pages that are missing are read from the store side by side.
+    /// processor's cache, and pages that are missing are read from the store side by side, up to
+    /// 128 at a time. A thread that blocks in this call asks the kernel for 32 of them itself,
+    /// several at once.
+    ///
+    /// ```
+    /// # use forebay::{Cache, ReadRequest, Settings};
+    /// # use forebay_store::{MemoryStore, ObjectId};
+    /// # let cache = Cache::new(Settings { memory_bytes: 8 << 20, ..Settings::default() })?;
+    /// # let backing = cache.attach(std::sync::Arc::new(MemoryStore::new()))?;
+    /// let file = cache.open(&backing, ObjectId(1), 0)?.blocking();
+    /// file.write_at(b"forebay", 70_000)?;
+    /// let (mut first, mut second) = ([9; 4], [9; 4]);
+    /// let mut requests = [(0, &mut first), (70_003, &mut second)].map(|(offset_bytes, buffer)| {
+    ///     ReadRequest { offset_bytes, buffer, done_bytes: 0 }
+    /// });
+    /// file.read_many(&mut requests)?;
+    /// assert_eq!((first, &second), ([0; 4], b"ebay"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`File::read_at`]; the first failure ends the call.
+    /// As [`File::read_at`]. If the store failed, the other requests are read all the same, and the
+    /// first failure in their order is returned; any other failure ends the call.
     pub async fn read_many(&self, requests: &mut [ReadRequest<'_>]) -> Result<(), AccessError> {
         if self.read_many_resident(requests) {
             return Ok(());
         }
-        for request in requests.iter_mut() {
-            if request.done_bytes == 0 {
-                self.start_read(request).await?;
-            }
-        }
-        for request in requests.iter_mut() {
-            if request.done_bytes == 0 {
-                request.done_bytes = self.read_at(request.buffer, request.offset_bytes).await?;
-            }
-        }
-        Ok(())
+        self.read_many_rest(requests).await
     }
 
     /// Serves the requests whose pages are resident. True if that was all of them.
     pub(crate) fn read_many_resident(&self, requests: &mut [ReadRequest<'_>]) -> bool {
         let engine = &self.handle.engine;
-        let length = self.len();
-        let mut all = true;
-        for at in 0..requests.len() {
-            engine.warm_ahead(&self.handle.object, requests, at);
-            let request = &mut requests[at];
-            let left = length.saturating_sub(request.offset_bytes);
-            let wanted = left.min(request.buffer.len() as u64) as usize;
-            let buffer = &mut request.buffer[..wanted];
-            let (done, missing) = engine.read_resident(&self.handle, buffer, request.offset_bytes);
-            request.done_bytes = if missing.is_none() { done } else { 0 };
-            all &= missing.is_none();
-        }
-        all
+        engine.read_many_resident(&self.handle, requests)
     }
 
-    /// Submits the read of a request's first page, without waiting for it.
-    async fn start_read(&self, request: &ReadRequest<'_>) -> Result<(), AccessError> {
-        let page = page_of(request.offset_bytes);
-        if request.offset_bytes >= self.len() {
-            return Ok(());
-        }
-        self.handle.engine.start_fill(&self.handle, page).await
+    /// Reads what is left of them.
+    pub(crate) fn read_many_rest(
+        &self,
+        requests: &mut [ReadRequest<'_>],
+    ) -> impl Future<Output = Result<(), AccessError>> {
+        self.handle.engine.read_many(&self.handle, requests)
     }
 
     /// Writes all of `bytes` from byte `offset_bytes` on; the object grows if need be. Returns

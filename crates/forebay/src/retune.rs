@@ -55,6 +55,8 @@ pub struct StoreChanges {
     pub max_ratio_percent: Option<u64>,
     /// Whether its writers are throttled by its own part of the limit alone.
     pub strict_limit: Option<bool>,
+    /// What is dirty of it can be written in this time; `Some(None)` takes the promise back.
+    pub drain: Option<Option<Span>>,
 }
 
 impl Changes {
@@ -198,6 +200,7 @@ impl StoreChanges {
             min_ratio_percent: Some(settings.min_ratio_percent),
             max_ratio_percent: Some(settings.max_ratio_percent),
             strict_limit: Some(settings.strict_limit),
+            drain: Some(settings.drain),
         }
     }
 
@@ -206,6 +209,7 @@ impl StoreChanges {
         set(&mut settings.min_ratio_percent, self.min_ratio_percent);
         set(&mut settings.max_ratio_percent, self.max_ratio_percent);
         set(&mut settings.strict_limit, self.strict_limit);
+        set(&mut settings.drain, self.drain);
         settings
     }
 
@@ -216,6 +220,7 @@ impl StoreChanges {
             min_ratio_percent: self.min_ratio_percent.map(|_| settings.min_ratio_percent),
             max_ratio_percent: self.max_ratio_percent.map(|_| settings.max_ratio_percent),
             strict_limit: self.strict_limit.map(|_| settings.strict_limit),
+            drain: self.drain.map(|_| settings.drain),
         }
     }
 }

@@ -17,6 +17,8 @@ const MOST_PAGES: u64 = FRAMES_LIMIT as u64;
 const MOST_READAHEAD_PAGES: u64 = 1 << 20;
 /// A flusher that looked more often would do nothing else.
 const LEAST_INTERVAL: Span = Span::from_millis(1);
+/// A shorter promise is shorter than a writer's longest pause, and nothing could keep it.
+const LEAST_DRAIN: Span = Span::from_millis(100);
 
 /// One zone of a node: a run of frames of one kind of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -297,6 +299,10 @@ pub struct BackingSettings {
     pub max_ratio_percent: u64,
     /// Whether its writers are throttled only by its own part of the limit (strict_limit).
     pub strict_limit: bool,
+    /// What is dirty of it can be written in this time, at the rate that it has now: at least
+    /// 100 ms. Its writers are slowed for that. Historic writers
+    /// ([`crate::policy::DirtyThrottle`]) are stopped by the same limit.
+    pub drain: Option<Span>,
     /// What its file system answers when reclaim asks for the write of one page, which only
     /// historic policies do.
     pub reclaim_writes: ReclaimWrites,
@@ -331,6 +337,15 @@ impl BackingSettings {
                 allowed: "min_ratio_percent to 100",
             });
         }
+        if let Some(drain) = self.drain
+            && drain < LEAST_DRAIN
+        {
+            return Err(BuildError::BadSetting {
+                setting: "drain",
+                given: drain.to_string(),
+                allowed: "at least 100 ms",
+            });
+        }
         if self.queue_requests == 0 {
             // Otherwise a caller that waits for a place in the queue would never get one.
             return Err(BuildError::BadSetting {
@@ -349,6 +364,7 @@ impl Default for BackingSettings {
             min_ratio_percent: 0,
             max_ratio_percent: 100,
             strict_limit: false,
+            drain: None,
             reclaim_writes: ReclaimWrites::Always,
             queue_requests: 128,
         }

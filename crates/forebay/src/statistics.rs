@@ -6,8 +6,9 @@ use crate::histogram::{Histograms, RequestTimes};
 use crate::lists::List;
 use crate::settings::PageMemory;
 use crate::state::zone::Zone;
-use forebay_base::PAGE_BYTES;
 use forebay_base::sync::{atomic::Ordering, lock};
+use forebay_base::{PAGE_BYTES, Span};
+use forebay_law::limits::DirtyLimits;
 use std::collections::BTreeMap;
 
 /// One zone at one instant, in pages.
@@ -51,6 +52,27 @@ pub struct ZoneStatistics {
     pub writeback: u64,
 }
 
+/// The promise of [`crate::settings::BackingSettings::drain`] at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainStatistics {
+    /// What is dirty has to be written within this time.
+    pub promise: Span,
+    /// Pages that may be dirty for that.
+    pub limit: u64,
+    /// How long it would take now, at the rate that the store has.
+    pub takes: Span,
+    /// What the promise takes of the store's rate, percent; it is looked for about twice a minute
+    /// while the promise holds writers.
+    pub cost_percent: u64,
+    /// Whether that is known to be a fifth of the rate or more.
+    pub is_costly: bool,
+    /// The other limits allow less, so that the promise changes nothing.
+    pub is_idle: bool,
+    /// How often more was dirty than a tenth above what can be written in that time, as seen every
+    /// 200 ms at most while the store is written to.
+    pub overshoots: u64,
+}
+
 /// One store at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackingStatistics {
@@ -75,6 +97,8 @@ pub struct BackingStatistics {
     /// The part of it in which there were pages to write in the background and the store had no
     /// request to work on (microseconds): next to nothing while the flusher keeps the store busy.
     pub idle_while_throttled_us: u64,
+    /// Its promise in seconds, if it has one.
+    pub drain: Option<DrainStatistics>,
     /// For how long it has had writes or commits and has answered none of them (microseconds); 0
     /// while it has none.
     pub silent_us: u64,
@@ -171,7 +195,7 @@ impl Engine {
             dirty_setpoint,
             dirty_limit,
             zones: self.zone_statistics(),
-            backings: self.backing_statistics(limits.thresh),
+            backings: self.backing_statistics(&limits),
             frames,
             nr_balloon_pages: spanned_pages - frames,
             pages_over: self.memory.pages_over(),
@@ -235,8 +259,8 @@ impl Engine {
         self.memory.zones.iter().map(of_zone).collect()
     }
 
-    fn backing_statistics(&self, thresh: u64) -> Vec<BackingStatistics> {
-        let backings = self.stores.all();
+    fn backing_statistics(&self, limits: &DirtyLimits) -> Vec<BackingStatistics> {
+        let (backings, dirty) = (self.stores.all(), self.global.pages());
         let of_backing = |backing: &std::sync::Arc<crate::state::backing::Backing>| {
             let rates = *lock(&backing.rates);
             let times = backing.activity.times(self.rt.now());
@@ -245,12 +269,13 @@ impl Engine {
                 writeback: backing.writeback.load(Ordering::Relaxed),
                 dirtied: backing.dirtied.load(Ordering::Relaxed),
                 written: backing.written.load(Ordering::Relaxed),
-                dirty_thresh: self.store_thresh(backing, thresh),
+                dirty_thresh: self.store_part(backing, limits, dirty).thresh,
                 write_bandwidth: rates.bandwidth.average_pages_per_s,
                 dirty_ratelimit: rates.rate.ratelimit,
                 writes_in_flight: backing.writes_in_flight.load(Ordering::Relaxed),
                 throttled_us: times.throttled.as_micros(),
                 idle_while_throttled_us: times.idle_while_throttled.as_micros(),
+                drain: self.drain_statistics(backing),
                 silent_us: backing.activity.silent(self.rt.now()).as_micros(),
             }
         };

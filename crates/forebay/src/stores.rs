@@ -164,6 +164,7 @@ fn settings_of(backing: &Backing) -> BackingSettings {
         min_ratio_percent: backing.knobs.min_ratio_percent(),
         max_ratio_percent: backing.knobs.max_ratio_percent(),
         strict_limit: backing.knobs.strict_limit(),
+        drain: backing.knobs.drain(),
         ..backing.settings
     }
 }

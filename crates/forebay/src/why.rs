@@ -1,6 +1,7 @@
 //! Why callers waited: the answer of [`crate::Cache::why`].
 
 use crate::caller::{Caller, CallerKey};
+use crate::statistics::DrainStatistics;
 use forebay_base::Span;
 use forebay_base::units::{byte_of, show_bytes};
 pub use forebay_law::blame::{BlameInputs, Cause, Savings, Suspect, Verdict};
@@ -42,6 +43,8 @@ pub struct WhyLine {
     pub inputs: BlameInputs,
     /// What would have helped.
     pub savings: Savings,
+    /// The promise in seconds that its store keeps, if it has one: a limit of its own.
+    pub drain: Option<DrainStatistics>,
 }
 
 /// Who waited, for what, and who is to blame, the longest wait first. Its text is for people.
@@ -130,7 +133,22 @@ impl WhyLine {
         if self.verdict.first == Suspect::Store {
             write!(f, ", and took {} a minute ago", rate(before))?;
         }
-        writeln!(f, "; {} may be dirty", rate(limit_pages))
+        let Some(drain) = self.drain.filter(|drain| !drain.is_idle) else {
+            return writeln!(f, "; {} may be dirty", rate(limit_pages));
+        };
+        let (limit, promise) = (rate(drain.limit), Seconds(drain.promise));
+        writeln!(
+            f,
+            "; to be written in {promise}, {limit} of it may be dirty"
+        )?;
+        if drain.cost_percent > 0 {
+            let percent = drain.cost_percent;
+            writeln!(
+                f,
+                "   keeping {promise} costs it about {percent} % of its rate"
+            )?;
+        }
+        Ok(())
     }
 
     fn fmt_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

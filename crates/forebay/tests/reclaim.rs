@@ -167,6 +167,24 @@ fn pages_touched_twice_outlive_pages_touched_once() {
 }
 
 #[test]
+fn records_in_the_middle_of_a_page_that_are_read_again_keep_it() {
+    simulate(8, |rt| async move {
+        let bench = void(rt, Settings::of_mib(8));
+        let file = endless(&bench).await;
+        for _ in 0..2 {
+            for number in 0..400 {
+                let mut record = [0; 100];
+                let read = file.read_at(&mut record, number * PAGE as u64 + 1_000);
+                assert_eq!(read.await, Ok(100));
+            }
+        }
+        touch(&file, 20_000..22_500).await;
+        assert_eq!(missing(&bench, &file, 0..400).await, 0);
+        bench.assert_consistent();
+    });
+}
+
+#[test]
 fn a_scan_of_ten_times_the_memory_leaves_the_working_set() {
     simulate(5, |rt| async move {
         let bench = void(rt, Settings::of_mib(8));

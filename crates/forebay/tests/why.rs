@@ -78,12 +78,13 @@ fn ledger_us(bench: &Bench, causes: &[Cause]) -> u64 {
         .sum()
 }
 
-const PAUSES: [Cause; 5] = [
+const PAUSES: [Cause; 6] = [
     Cause::SilentStore,
     Cause::OwnRate,
     Cause::OthersDirty,
     Cause::Unmeasured,
     Cause::FailedPages,
+    Cause::Along,
 ];
 
 const FRAMES: [Cause; 6] = [
@@ -99,16 +100,19 @@ const FRAMES: [Cause; 6] = [
 fn assert_sums(bench: &Bench) {
     assert_histograms(bench);
     let pairs = [
-        (&PAUSES[..], Counter::BalancePausedUs),
-        (&FRAMES[..], Counter::AllocstallUs),
         (
-            &[Cause::SyncWrites, Cause::Commit][..],
-            Counter::SyncWaitedUs,
+            &PAUSES[..],
+            &[Counter::BalancePausedUs, Counter::BalanceAlongUs][..],
+        ),
+        (&FRAMES[..], &[Counter::AllocstallUs]),
+        (
+            &[Cause::SyncWrites, Cause::Commit],
+            &[Counter::SyncWaitedUs],
         ),
     ];
-    for (causes, counter) in pairs {
-        let name = counter.name();
-        assert_eq!(ledger_us(bench, causes), bench.count(counter), "{name}");
+    for (causes, counters) in pairs {
+        let counted_us: u64 = counters.iter().map(|counter| bench.count(*counter)).sum();
+        assert_eq!(ledger_us(bench, causes), counted_us, "{counters:?}");
     }
 }
 
@@ -149,6 +153,42 @@ fn a_pause_is_in_the_ledger_with_its_caller_and_cause() {
         assert!(line.waited > Span::from_secs(15), "{:?}", line.waited);
         let text = bench.cache.why(None).to_string();
         assert!(text.contains("1  log"), "{text}");
+    });
+}
+
+#[test]
+fn calls_that_wait_along_wait_for_the_cause_of_the_pause() {
+    simulate(8, async |rt| {
+        let bench = paced(rt.clone(), 32, 2_000);
+        let file = Arc::new(open_for(&bench, &bench.store, 1, "log"));
+        // Sixteen calls of one handle at a time: one of them pauses for all.
+        let tasks = (0..16_u64).map(|part| {
+            let file = file.clone();
+            rt.spawn("writer", async move {
+                for page in 0..1_000 {
+                    let at = (page * 16 + part) * PAGE as u64;
+                    file.write_at(&page_of(1), at)
+                        .await
+                        .expect("the store is well");
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<Task>>() {
+            task.join().await;
+        }
+        assert_sums(&bench);
+        let (paused_us, along_us) = (
+            bench.count(Counter::BalancePausedUs),
+            bench.count(Counter::BalanceAlongUs),
+        );
+        assert!(
+            along_us > paused_us,
+            "{along_us} us along, {paused_us} us paused"
+        );
+        assert_eq!(ledger_us(&bench, &[Cause::Along]), 0);
+        let line = first_line(&bench);
+        assert_eq!(accused(&line), ("log", Suspect::OwnRate, true));
+        assert_eq!(line.rows[0].cause, Cause::OwnRate);
     });
 }
 
@@ -288,6 +328,28 @@ fn a_guard_that_is_held_is_named() {
         assert_eq!(accused(&first), ("table", Suspect::PageHeld, true));
         assert_eq!(first.caller.to_string(), "process 7 (table)");
         assert_eq!(first.waited, Span::from_secs(2));
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_disk_that_refuses_every_write() {
+    simulate(9, async |rt| {
+        let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(Void)));
+        let bench = Bench::new(rt.clone(), 32, |_, _| faults.clone());
+        faults.inject(Fault::each(
+            IoKind::Write,
+            FaultAction::Fail(Failure::Device(5)),
+        ));
+        let file = open_for(&bench, &bench.store, 1, "log");
+        // It offers many times what may be dirty: its writes are refused, and do not wait.
+        let writer = Writer::start(&rt, file, 4, Span::from_millis(1));
+        rt.sleep(Span::from_secs(20)).await;
+        writer.end().await;
+        assert!(bench.count(Counter::NrWriteFailed) > 1_000);
+        let longest = waited_calls(&bench).iter().map(|call| call.took).max();
+        assert!(longest.is_none_or(|took| took < Span::from_millis(500)));
+        let line = bench.cache.why(None).lines.into_iter().next();
+        assert!(line.is_none_or(|line| line.waited < Span::from_millis(500)));
     });
 }
 

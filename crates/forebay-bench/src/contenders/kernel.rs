@@ -211,7 +211,7 @@ impl Contender for Kernel {
                     remarks.push("kernel: the slow disk is a loop device with a throttle".into());
                 }
             }
-            Phase::Memory => {}
+            Phase::Memory | Phase::Growth => {}
         }
         if preparation.phase == Phase::Dirty {
             remarks.push("kernel: its set is cached in small folios".into());
@@ -220,6 +220,9 @@ impl Contender for Kernel {
     }
 
     fn run(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        if step.phase == Phase::Growth {
+            return Ok(Vec::new());
+        }
         match step.load {
             Load::ReadByCopy
             | Load::ReadVectored
@@ -242,7 +245,7 @@ impl Contender for Kernel {
                 Ok(Vec::new())
             }
             Load::ReadZipf => self.read_zipf(step),
-            Load::Account => Ok(Vec::new()),
+            Load::ReadMissingByTasks | Load::OverwriteByTasks | Load::Account => Ok(Vec::new()),
             Load::ReadZipfBesideWriter => self.read_zipf_beside_writer(step),
         }
     }

@@ -41,6 +41,7 @@ fn every_load_runs_on_a_small_layout() {
         let preparation = Preparation {
             phase,
             set_files: 1,
+            growth_bytes: 8 << 20,
             slow_device: None,
         };
         kernel.prepare(&preparation).unwrap();
@@ -60,6 +61,7 @@ fn what_the_kernel_has_no_way_for_gives_no_sample() {
     let preparation = Preparation {
         phase: Phase::Hit,
         set_files: 2,
+        growth_bytes: 8 << 20,
         slow_device: None,
     };
     kernel.prepare(&preparation).unwrap();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::arguments::BenchArguments;
 use crate::contender::{Load, Phase, Sample, Step};
 use crate::layout::Layout;
 use crate::measure::Times;
@@ -84,7 +85,17 @@ fn even_samples(step: &Step) -> Vec<Sample> {
 fn to_be_even_meets_some_goals_of_these_phases_and_loses_the_others() {
     let mut results = Results::default();
     let layout = Layout::new(Path::new("/x"), 256 << 20);
-    for stage in stages(&layout, true, None, 1) {
+    let arguments = BenchArguments {
+        memory_bytes: layout.memory_bytes(),
+        parent_folder: "/x".into(),
+        quick: true,
+        rounds: None,
+        phases: Vec::new(),
+        growth_bytes: 64 << 20,
+        fronts: false,
+        json_file: None,
+    };
+    for stage in stages(&layout, &arguments, 1) {
         for step in &stage.steps {
             for who in Who::ALL {
                 results.add(step, who, even_samples(step));

@@ -6,6 +6,10 @@ use crate::measure::Times;
 use crate::zipf::permutation;
 use forebay_base::PAGE_BYTES;
 
+/// Reads of one call at depth 32, so that no more are under way. The depth sinks while the call
+/// waits for the last of them.
+pub(crate) const BATCH_PAGES: usize = 32;
+
 /// The endless order of pages.
 pub(crate) struct MissOrder {
     pages: Vec<u32>,
@@ -37,10 +41,16 @@ impl MissOrder {
 /// The samples of `times.count()` reads that took `elapsed_ns` in all and `processor_ns` of
 /// processor time.
 pub(crate) fn samples(times: &Times, elapsed_ns: u64, processor_ns: u64) -> Vec<Sample> {
-    let reads = times.count().max(1) as f64;
+    let mut samples = rates(times.count(), elapsed_ns, processor_ns);
+    samples.insert(1, times.micros("read"));
+    samples
+}
+
+/// The same of reads that were not timed one by one.
+pub(crate) fn rates(reads: u64, elapsed_ns: u64, processor_ns: u64) -> Vec<Sample> {
+    let reads = reads.max(1) as f64;
     vec![
         Sample::plain("rate", "reads/s", reads * 1e9 / elapsed_ns.max(1) as f64),
-        times.micros("read"),
         Sample::plain("processor", "us a read", processor_ns as f64 / reads / 1e3),
     ]
 }

@@ -4,7 +4,6 @@ mod arguments;
 mod http;
 mod set;
 mod top;
-mod trace;
 mod why;
 
 pub(crate) use arguments::{

@@ -2,7 +2,7 @@
 
 use super::arguments::WhyArguments;
 use super::http::{get, socket_of};
-use super::trace::trace;
+use crate::control::trace::trace;
 use crate::control::waits::Stalls;
 use crate::error::CommandError;
 use crate::output;

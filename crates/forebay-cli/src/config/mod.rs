@@ -14,7 +14,7 @@ mod tuning;
 pub(crate) use tuning::Tuning;
 
 use crate::error::CommandError;
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, parser::ValueSource};
 use keys::{FRONTS, Front};
 use load::Loaded;
 use std::ffi::OsString;
@@ -48,7 +48,10 @@ pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Result<Expanded
     let Some(file) = file.ok().flatten() else {
         return Ok(unchanged(words));
     };
-    let loaded = load(command, file)?;
+    let mut loaded = load(command, file)?;
+    if matches.value_source("drain") == Some(ValueSource::CommandLine) {
+        loaded.tuning.forget_promises();
+    }
     let added = loaded.words(front, front.command(command), &matches);
     let place = 1 + front.words.len();
     let mut expanded = words;

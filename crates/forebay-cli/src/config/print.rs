@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// Examples for flags without a default value.
-const EXAMPLES: [(&str, &str); 15] = [
+const EXAMPLES: [(&str, &str); 16] = [
+    ("drain", "2s"),
     ("memory", "512M"),
     ("metrics", "127.0.0.1:9100"),
     ("control", "/run/forebay/control.sock"),
@@ -56,7 +57,12 @@ pub(super) fn print_defaults(command: &Command) -> String {
     );
     for (name, text) in described.iter().filter(|(name, _)| is_of_store(name)) {
         let last = name.rsplit('.').next().unwrap_or(name);
-        page.key(text, last, &values[&name.replace('N', "0")], "");
+        if keys.flag(last).is_some() {
+            // Its default is the flag, for all stores.
+            page.key(text, last, &example(last), "#");
+        } else {
+            page.key(text, last, &values[&name.replace('N', "0")], "");
+        }
     }
     for front in FRONTS {
         page.front(front, &keys);

@@ -25,13 +25,27 @@ impl Tuning {
         settings.changed(&self.changes)
     }
 
-    /// The settings of the store that gets the number `bdi`.
-    pub(crate) fn of_store(&self, bdi: usize) -> Result<BackingSettings, BuildError> {
+    /// The settings of the store that gets the number `bdi`, from those of all stores.
+    ///
+    /// # Errors
+    /// A bad call, if those of all stores are not allowed.
+    pub(crate) fn of_store(
+        &self,
+        bdi: usize,
+        all: BackingSettings,
+    ) -> Result<BackingSettings, CommandError> {
         let mut stores = self.changes.stores.iter();
-        let settings = BackingSettings::default();
         // Each store has one entry.
         let found = stores.find(|store| store.bdi == bdi);
-        found.map_or(Ok(settings), |store| settings.changed(store))
+        let changed = found.map_or(Ok(all), |store| all.changed(store));
+        changed.map_err(|error| CommandError::BadCall(error.to_string()))
+    }
+
+    /// Takes back the promises of single stores: one for all of them was typed.
+    pub(super) fn forget_promises(&mut self) {
+        for store in &mut self.changes.stores {
+            store.drain = None;
+        }
     }
 
     /// Refuses knobs of stores beyond the `count` that the server has.

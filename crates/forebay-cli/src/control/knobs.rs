@@ -12,6 +12,12 @@ enum Slot<'c> {
     Bytes(&'c mut Option<u64>),
     Time(&'c mut Option<Span>),
     Flag(&'c mut Option<bool>),
+    /// A time, or none.
+    #[expect(
+        clippy::option_option,
+        reason = "a change is given or not, and what it sets is a time or none"
+    )]
+    Promise(&'c mut Option<Option<Span>>),
 }
 
 /// A knob: its name, what it does, its allowed values, and its place.
@@ -23,6 +29,8 @@ struct Knob<T> {
 }
 
 const PERCENT: &str = "a percentage from 0 to 100";
+const PROMISE: &str = "off, or a time of at least 100ms with its unit: 500ms, 2s or 5m";
+const OFF: &str = "off";
 const BYTES: &str = "bytes, or a size as 64M or 2G";
 
 const KNOBS: [Knob<Changes>; 10] = [
@@ -88,7 +96,7 @@ const KNOBS: [Knob<Changes>; 10] = [
     },
 ];
 
-const STORE_KNOBS: [Knob<StoreChanges>; 3] = [
+const STORE_KNOBS: [Knob<StoreChanges>; 4] = [
     Knob {
         name: "min_ratio",
         about: "Percent of the dirty limit that a store always has",
@@ -106,6 +114,12 @@ const STORE_KNOBS: [Knob<StoreChanges>; 3] = [
         about: "Whether a store's writers are stopped by its own part of the limit alone",
         allowed: "true or false",
         slot: |it| Slot::Flag(&mut it.strict_limit),
+    },
+    Knob {
+        name: "drain",
+        about: "What is dirty of a store can be written in this time",
+        allowed: PROMISE,
+        slot: |it| Slot::Promise(&mut it.drain),
     },
 ];
 
@@ -134,6 +148,13 @@ impl Slot<'_> {
                 let typed = given.as_str().and_then(|text| parse_time(text).ok());
                 put(slot, typed)
             }
+            Slot::Promise(slot) => {
+                let typed = given.as_str().and_then(|text| match text {
+                    OFF => Some(None),
+                    text => parse_time(text).ok().map(Some),
+                });
+                put(slot, typed)
+            }
             Slot::Flag(slot) => {
                 let typed = given.as_str().and_then(|text| text.parse().ok());
                 put(slot, given.as_bool().or(typed))
@@ -146,6 +167,7 @@ impl Slot<'_> {
             Slot::Count(slot) | Slot::Bytes(slot) => slot.map(Value::from),
             Slot::Time(slot) => slot.map(|time| show_time(time).into()),
             Slot::Flag(slot) => slot.map(Value::from),
+            Slot::Promise(slot) => slot.map(|time| time.map_or(OFF.into(), show_time).into()),
         }
     }
 }
@@ -260,15 +282,15 @@ mod tests {
     fn numbers_and_typed_texts_are_the_same_and_come_back() {
         let typed = json!({
             "swappiness": "10", "memory": "64M", "dirty_expire": "30s", "store.1.max_ratio": "50",
-            "store.1.strict_limit": "true",
+            "store.1.strict_limit": "true", "store.0.drain": "2s", "store.1.drain": "off",
         });
         let numbers = json!({
             "swappiness": 10, "memory": 67_108_864, "dirty_expire": "30s", "store.1.max_ratio": 50,
-            "store.1.strict_limit": true,
+            "store.1.strict_limit": true, "store.0.drain": "2s", "store.1.drain": "off",
         });
         let changes = read(typed).unwrap();
         assert_eq!(changes, read(numbers.clone()).unwrap());
-        assert_eq!(changes.stores.len(), 1);
+        assert_eq!(changes.stores.len(), 2);
         assert_eq!(Value::Object(values(changes)), numbers);
     }
 
@@ -279,6 +301,8 @@ mod tests {
             (json!({ "swappiness": [1] }), "0 to 200"),
             (json!({ "dirty_expire": 30 }), time::ALLOWED),
             (json!({ "store.0.strict_limit": "maybe" }), "true or false"),
+            (json!({ "store.0.drain": 5 }), PROMISE),
+            (json!({ "store.0.drain": "5" }), PROMISE),
             (
                 json!({ "memory": "much" }),
                 "a size, at most what was taken at start",

@@ -5,4 +5,5 @@ pub(crate) mod knobs;
 pub(crate) mod place;
 pub(crate) mod state;
 pub(crate) mod time;
+pub(crate) mod trace;
 pub(crate) mod waits;

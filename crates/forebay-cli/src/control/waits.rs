@@ -4,6 +4,7 @@ use super::time::show_time;
 use forebay::event::{PauseView, WaitedCall};
 use forebay::why::{WaitRow, WhyLine};
 use forebay::{Cache, Caller, CallerKey, CallerKind, Why};
+use forebay_base::Span;
 use forebay_base::units::byte_of;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -171,7 +172,7 @@ fn pause_words(pause: &PauseView, name_of: &dyn Fn(CallerKey) -> Caller) -> Paus
 }
 
 /// The stalls kept, newest first.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[allow(clippy::struct_field_names, reason = "the name in JSON")]
 pub(crate) struct Stalls {
     /// A call that took longer is a stall.
@@ -185,13 +186,23 @@ pub(crate) struct Stalls {
 const STALLS_LIMIT: usize = 1_000;
 
 impl Stalls {
-    pub(crate) fn of(cache: &Cache, last: Option<forebay_base::Span>) -> Stalls {
+    /// Those of the `last` time, or since the start, as many as an answer has room for.
+    pub(crate) fn of(cache: &Cache, last: Option<Span>) -> Stalls {
+        Stalls::newest(cache, last, STALLS_LIMIT)
+    }
+
+    /// All that are kept.
+    pub(crate) fn all(cache: &Cache) -> Stalls {
+        Stalls::newest(cache, None, usize::MAX)
+    }
+
+    fn newest(cache: &Cache, last: Option<Span>, limit: usize) -> Stalls {
         let calls = cache.stalls(last);
-        let newest = calls.iter().take(STALLS_LIMIT);
+        let newest = calls.iter().take(limit);
         let threshold = cache.tuned().stall_threshold;
         Stalls {
             threshold: threshold.map(show_time).unwrap_or_default(),
-            left_out: calls.len().saturating_sub(STALLS_LIMIT),
+            left_out: calls.len().saturating_sub(limit),
             stalls: newest
                 .map(|call| CallWords::of(call, &|key| cache.caller(key)))
                 .collect(),

@@ -1,6 +1,7 @@
 //! The statistics of a cache as OpenMetrics text.
 
 use forebay::histogram::{BOUNDS_US, Histogram, Histograms, RequestTimes};
+use forebay::statistics::DrainStatistics;
 use forebay::{Cache, Counter, Statistics};
 use forebay_base::PAGE_BYTES;
 use forebay_store::IoKind;
@@ -120,6 +121,7 @@ fn stores(text: &mut Text, statistics: &Statistics) {
     ] {
         text.gauge(name, help, &values);
     }
+    promises(text, statistics);
     for (name, values) in [
         ("bdi_throttled", each(|backing| backing.throttled_us)),
         (
@@ -134,6 +136,44 @@ fn stores(text: &mut Text, statistics: &Statistics) {
         "Bytes of a page; counters count pages",
         &[("", page)],
     );
+}
+
+/// The metrics of the promises in seconds, of the stores that have one.
+fn promises(text: &mut Text, statistics: &Statistics) {
+    let each = |value: fn(&DrainStatistics) -> u64| -> Vec<(String, u64)> {
+        let numbered = statistics.backings.iter().enumerate();
+        numbered
+            .filter_map(|(bdi, backing)| {
+                let value = value(backing.drain.as_ref()?);
+                Some((format!("{{bdi=\"{bdi}\"}}"), value))
+            })
+            .collect()
+    };
+    for (name, help, values) in [
+        (
+            "bdi_drain_promise_milliseconds",
+            "The time in which what is dirty of a store can be written, as promised",
+            each(|drain| drain.promise.as_millis()),
+        ),
+        (
+            "bdi_drain_milliseconds",
+            "The time that it would take now",
+            each(|drain| drain.takes.as_millis()),
+        ),
+        (
+            "bdi_drain_limit_bytes",
+            "What may be dirty of a store for its promise",
+            each(|drain| drain.limit * PAGE_BYTES as u64),
+        ),
+        (
+            "bdi_drain_cost_percent",
+            "What the promise takes of the store's rate",
+            each(|drain| drain.cost_percent),
+        ),
+    ] {
+        text.gauge(name, help, &values);
+    }
+    text.counters("bdi_drain_overshoot", &each(|drain| drain.overshoots));
 }
 
 /// How long callers waited and stores took.
@@ -195,6 +235,13 @@ impl Text {
     fn counter(&mut self, name: &str, value: u64) {
         self.line(format_args!("# TYPE forebay_{name} counter"));
         self.line(format_args!("forebay_{name}_total {value}"));
+    }
+
+    fn counters(&mut self, name: &str, values: &[(String, u64)]) {
+        self.line(format_args!("# TYPE forebay_{name} counter"));
+        for (labels, value) in values {
+            self.line(format_args!("forebay_{name}_total{labels} {value}"));
+        }
     }
 
     fn seconds(&mut self, name: &str, values_us: &[(impl Display, u64)]) {

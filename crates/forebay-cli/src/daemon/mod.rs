@@ -7,6 +7,7 @@ pub(crate) mod heap;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod metrics;
+pub(crate) mod promises;
 pub(crate) mod say;
 pub(crate) mod scrape;
 pub(crate) mod silence;

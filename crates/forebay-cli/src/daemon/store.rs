@@ -3,6 +3,7 @@
 use crate::config::Tuning;
 use crate::error::CommandError;
 use forebay::event::EventSink;
+use forebay::settings::BackingSettings;
 use forebay::{AttachedStore, Cache, Parts, Settings};
 use forebay_base::sync::Arc;
 use forebay_bench::StepError;
@@ -31,26 +32,25 @@ pub(crate) fn file_store() -> Result<Arc<FileStore>, CommandError> {
     files.map_err(|error| failed("start its store", &error))
 }
 
-/// Attaches `store` to `cache`, as the store `number`, with its knobs in `tuning`.
+/// Attaches `store` to `cache`, with `settings`.
 pub(crate) fn taken(
     cache: &Cache,
     store: Arc<dyn Store>,
-    (number, tuning): (usize, &Tuning),
+    settings: BackingSettings,
 ) -> Result<AttachedStore, CommandError> {
-    let settings = tuning.of_store(number);
-    let attached = settings.and_then(|settings| cache.attach_with(store, settings));
+    let attached = cache.attach_with(store, settings);
     attached.map_err(|error| failed("take its store", &error))
 }
 
 /// A cache with `settings` over files, the store that opens them, and that store as attached.
 pub(crate) fn cache_with_files(
     settings: &Settings,
-    tuning: &Tuning,
+    (tuning, of_stores): (&Tuning, BackingSettings),
     rt: &Rt,
     sink: Arc<dyn EventSink>,
 ) -> Result<(Cache, Arc<FileStore>, AttachedStore), CommandError> {
     let (cache, files) = (cache_of(settings, tuning, rt, sink)?, file_store()?);
-    let store = taken(&cache, files.clone(), (0, tuning))?;
+    let store = taken(&cache, files.clone(), tuning.of_store(0, of_stores)?)?;
     Ok((cache, files, store))
 }
 

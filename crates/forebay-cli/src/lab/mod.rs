@@ -6,6 +6,7 @@ mod reproduce;
 mod room;
 mod run;
 mod soak;
+mod stalls;
 mod swarm;
 
 use crate::error::CommandError;

@@ -3,7 +3,7 @@
 use super::progress::{run_with_progress, threads};
 use crate::daemon::say::say;
 use crate::error::CommandError;
-use crate::output::{expect_two_files, expect_writable, print, write};
+use crate::output::{expect_different_files, expect_writable, print, write};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
@@ -62,7 +62,11 @@ impl TypedReproduce {
     pub(crate) fn checked<C: CommandFactory>(self) -> Result<ReproduceArguments, clap::Error> {
         let refuse =
             |text: String| refusal::<C>(&["lab", "reproduce"], ErrorKind::InvalidValue, text);
-        expect_two_files(self.json.as_deref(), self.html.as_deref()).map_err(refuse)?;
+        let files = [
+            ("--json", self.json.as_deref()),
+            ("--html", self.html.as_deref()),
+        ];
+        expect_different_files(&files).map_err(refuse)?;
         let all = self.only.is_empty();
         Ok(ReproduceArguments {
             changes: if all { Change::ALL.into() } else { self.only },

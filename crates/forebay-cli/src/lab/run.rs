@@ -2,8 +2,9 @@
 
 use super::progress::{run_with_progress, threads};
 use super::room::{expect_memory, runs_at_a_time};
+use super::stalls::SeenStalls;
 use crate::error::CommandError;
-use crate::output::{expect_two_files, expect_writable, print, write};
+use crate::output::{expect_different_files, expect_writable, print, write};
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory};
@@ -52,6 +53,9 @@ pub(crate) struct TypedRun {
     /// Write one page with tables and pictures to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write the stalls of the run to FILE, as a trace that Perfetto and chrome://tracing show
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 }
 
 /// A checked call: every name in it is known.
@@ -67,6 +71,7 @@ pub(crate) struct RunArguments {
     real_folder: Option<PathBuf>,
     json_file: Option<PathBuf>,
     html_file: Option<PathBuf>,
+    trace_file: Option<PathBuf>,
 }
 
 impl TypedRun {
@@ -84,12 +89,17 @@ impl TypedRun {
             real_folder: self.on,
             json_file: self.json,
             html_file: self.html,
+            trace_file: self.trace,
         };
         let refuse = |text: String| refusal::<C>(&["lab", "run"], ErrorKind::InvalidValue, text);
-        let json_file = arguments.json_file.as_deref();
-        expect_two_files(json_file, arguments.html_file.as_deref()).map_err(refuse)?;
+        expect_different_files(&arguments.files()).map_err(refuse)?;
         let available_bytes = available_bytes();
-        for plan in arguments.plans().map_err(refuse)? {
+        let plans = arguments.plans().map_err(refuse)?;
+        if arguments.trace_file.is_some() && plans.len() > 1 {
+            let text = "a trace is of one run; leave out --vs and --runs, or --trace";
+            return Err(refuse(text.into()));
+        }
+        for plan in plans {
             expect_possible(&plan, available_bytes).map_err(refuse)?;
         }
         Ok(arguments)
@@ -97,6 +107,15 @@ impl TypedRun {
 }
 
 impl RunArguments {
+    /// The files that are written, by their options.
+    fn files(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("--json", self.json_file.as_deref()),
+            ("--html", self.html_file.as_deref()),
+            ("--trace", self.trace_file.as_deref()),
+        ]
+    }
+
     /// All runs, policy by policy.
     fn plans(&self) -> Result<Vec<Plan>, String> {
         let plan = self.plan()?;
@@ -152,11 +171,14 @@ fn expect_possible(plan: &Plan, available_bytes: Option<u64>) -> Result<(), Stri
 
 /// Runs everything and prints the report.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
-    let plans = arguments.plans().map_err(CommandError::Lab)?;
-    expect_writable(&[
-        arguments.json_file.as_deref(),
-        arguments.html_file.as_deref(),
-    ])?;
+    let mut plans = arguments.plans().map_err(CommandError::Lab)?;
+    expect_writable(&arguments.files().map(|(_, path)| path))?;
+    let stalls = SeenStalls::default();
+    if arguments.trace_file.is_some() {
+        for plan in &mut plans {
+            plan.look = Some(stalls.look());
+        }
+    }
     let titles = plans
         .iter()
         .map(|plan| format!("{} {} seed {}", plan.workload, plan.policy, plan.seed));
@@ -180,6 +202,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), CommandError> {
     }
     if let Some(path) = &arguments.json_file {
         write(path, &document.to_json())?;
+    }
+    if let Some(path) = &arguments.trace_file {
+        write(path, &stalls.trace())?;
     }
     print(&table::render(&document.comparison))?;
     print(&judged(&document.outcomes))?;
@@ -334,6 +359,19 @@ mod tests {
         let error = typed(&["simple-wb", "--json", "x", "--html", "x"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().contains("two files"), "{error}");
+    }
+
+    #[test]
+    fn a_trace_is_of_one_run() {
+        let many: [&[&str]; 2] = [&["--vs", "linux-3.0"], &["--runs", "2"]];
+        for more in many {
+            let words = [&["simple-wb", "--trace", "x"], more].concat();
+            let error = typed(&words).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains("one run"), "{error}");
+        }
+        assert!(typed(&["simple-wb", "--trace", "x"]).is_ok());
+        assert!(typed(&["simple-wb", "--trace", "x", "--json", "x"]).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::config::Tuning;
 use crate::daemon::budget::memory_size;
+use crate::daemon::promises::Promises;
 use crate::daemon::silence::parse_seconds;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
@@ -44,6 +45,8 @@ pub(crate) struct TypedMount {
     /// default $XDG_RUNTIME_DIR/forebay/PID.sock, if that is set
     #[arg(long, value_name = "SOCK")]
     control: Option<PathBuf>,
+    #[command(flatten)]
+    promises: Promises,
     /// Fail requests that the storage has not answered for this long; by default they wait
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     answer_timeout: Option<Span>,
@@ -63,6 +66,7 @@ pub(crate) struct MountArguments {
     pub(crate) foreground: bool,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) control: Option<PathBuf>,
+    pub(crate) promises: Promises,
     pub(crate) answer_timeout: Option<Span>,
     /// Knobs of the file that was given.
     pub(crate) tuning: Tuning,
@@ -95,6 +99,7 @@ impl TypedMount {
             foreground: self.foreground,
             metrics: self.metrics,
             control: self.control,
+            promises: self.promises,
             answer_timeout: self.answer_timeout,
             tuning: Tuning::default(),
         })
@@ -128,6 +133,7 @@ mod tests {
             foreground: true,
             metrics: Some("127.0.0.1:9100".parse().unwrap()),
             control: Some("c".into()),
+            promises: Promises::default(),
             answer_timeout: None,
             tuning: Tuning::default(),
         };
@@ -149,7 +155,17 @@ mod tests {
 
     #[test]
     fn bad_calls_exit_with_2() {
-        let bad: [&[&str]; 5] = [
+        let bad: [&[&str]; 7] = [
+            &["/a", "/b", "--memory", "64M", "--drain", "5"],
+            &[
+                "/a",
+                "/b",
+                "--memory",
+                "64M",
+                "--drain",
+                "5s",
+                "--read-only",
+            ],
             &["/a", "/b"],
             &["/a", "--memory", "64M"],
             &["/a", "/b", "--memory", "1M"],

@@ -4,6 +4,7 @@ use super::arguments::MountArguments;
 use super::background;
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, write_all};
+use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_with_files;
@@ -46,9 +47,10 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         ..Settings::default()
     };
     let feed = Arc::new(Feed::default());
-    let tuning = &arguments.tuning;
-    let (cache, files, store) = cache_with_files(&budget, tuning, &rt, feed.clone())?;
+    let knobs = (&arguments.tuning, arguments.promises.backing());
+    let (cache, files, store) = cache_with_files(&budget, knobs, &rt, feed.clone())?;
     report_silence(&cache, &rt);
+    report_promises(&cache, &rt);
     let parts = MountParts {
         rt: rt.clone(),
         cache: cache.clone(),

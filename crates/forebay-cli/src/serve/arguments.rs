@@ -2,6 +2,7 @@
 
 use crate::config::Tuning;
 use crate::daemon::budget::memory_size;
+use crate::daemon::promises::Promises;
 use crate::daemon::silence::parse_seconds;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
@@ -66,6 +67,8 @@ struct TypedNbd {
     /// default $XDG_RUNTIME_DIR/forebay/PID.sock, if that is set
     #[arg(long, value_name = "SOCK")]
     control: Option<PathBuf>,
+    #[command(flatten)]
+    promises: Promises,
     /// Fail requests that the storage has not answered for this long; by default they wait
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     answer_timeout: Option<Span>,
@@ -148,6 +151,7 @@ pub(crate) struct ServeArguments {
     pub(crate) create_bytes: Option<u64>,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) control: Option<PathBuf>,
+    pub(crate) promises: Promises,
     pub(crate) answer_timeout: Option<Span>,
     /// Most clients at once, if it was given.
     pub(crate) clients: Option<u64>,
@@ -186,6 +190,7 @@ impl TypedServe {
             create_bytes: typed.create,
             metrics: typed.metrics,
             control: typed.control,
+            promises: typed.promises,
             answer_timeout: typed.answer_timeout,
             clients: typed.clients.map(u64::from),
             tuning: Tuning::default(),
@@ -271,6 +276,7 @@ mod tests {
             create_bytes: None,
             metrics: None,
             control: None,
+            promises: Promises::default(),
             answer_timeout: None,
             clients: None,
             tuning: Tuning::default(),
@@ -337,7 +343,18 @@ mod tests {
 
     #[test]
     fn bad_calls_exit_with_2() {
-        let bad: [&[&str]; 8] = [
+        let bad: [&[&str]; 10] = [
+            &["a", "--socket", "s", "--memory", "64M", "--drain", "5"],
+            &[
+                "a",
+                "--socket",
+                "s",
+                "--memory",
+                "64M",
+                "--read-only",
+                "--drain",
+                "5s",
+            ],
             &["a", "--memory", "64M"],
             &["a", "--socket", "s"],
             &["--socket", "s", "--memory", "64M"],

@@ -7,6 +7,7 @@ use crate::daemon::say::say;
 use crate::daemon::silence::answer_timeout;
 use crate::daemon::store::{file_store, taken};
 use crate::error::CommandError;
+use forebay::settings::BackingSettings;
 use forebay::{AttachedStore, Cache};
 use forebay_base::sync::atomic::AtomicBool;
 use forebay_block::Disk;
@@ -58,6 +59,7 @@ fn open_by(
     let mut attached = Attached {
         cache,
         tuning: &arguments.tuning,
+        settings: arguments.promises.backing(),
         stores: Vec::new(),
     };
     let one = |image: &ImageArguments| open_one(openers, image, mode, &mut attached);
@@ -70,6 +72,7 @@ fn open_by(
 struct Attached<'c> {
     cache: &'c Cache,
     tuning: &'c Tuning,
+    settings: BackingSettings,
     stores: Vec<(Arc<dyn Store>, AttachedStore)>,
 }
 
@@ -82,8 +85,8 @@ impl Attached<'_> {
         if let Some((_, attached)) = known {
             return Ok(attached.clone());
         }
-        let place = (self.stores.len(), self.tuning);
-        let attached = taken(self.cache, store.clone(), place)?;
+        let settings = self.tuning.of_store(self.stores.len(), self.settings)?;
+        let attached = taken(self.cache, store.clone(), settings)?;
         self.stores.push((store.clone(), attached.clone()));
         Ok(attached)
     }

@@ -1,6 +1,7 @@
 //! Images in memory and in files, as the command opens them.
 
 use super::*;
+use crate::daemon::promises::Promises;
 use crate::serve::arguments::ListenAddress;
 use crate::serve::losses::Losses;
 use forebay::Settings;
@@ -30,6 +31,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         create_bytes,
         metrics: None,
         control: None,
+        promises: Promises::default(),
         answer_timeout: None,
         clients: None,
         tuning: Tuning::default(),
@@ -48,6 +50,7 @@ fn a_store_of_several_images_is_attached_once() {
     let mut attached = Attached {
         cache: &cache,
         tuning: &Tuning::default(),
+        settings: BackingSettings::default(),
         stores: Vec::new(),
     };
     for store in [&stores[0], &stores[1], &stores[0], &stores[1]] {

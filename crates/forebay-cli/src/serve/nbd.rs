@@ -6,6 +6,7 @@ use super::losses::Losses;
 use super::memory::{Plan, code_bytes};
 use crate::daemon::control::{self, Feed, Source};
 use crate::daemon::ending::{Ending, reporting, show_left, write_all};
+use crate::daemon::promises::report_promises;
 use crate::daemon::say::{say, say_ready};
 use crate::daemon::silence::{answer_timeout, report_silence};
 use crate::daemon::store::cache_of;
@@ -140,6 +141,7 @@ fn build(
     };
     let cache = cache_of(&settings, &arguments.tuning, rt, feed)?;
     report_silence(&cache, rt);
+    report_promises(&cache, rt);
     let (exports, served) = images::open(arguments, &cache)?;
     Ok((cache, exports, Losses::new(served)))
 }

@@ -3,6 +3,7 @@
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth};
 use forebay_law::blame::{BlameInputs, Cause, Suspect, shares_us};
 use forebay_law::chunk::write_chunk;
+use forebay_law::drain::{DrainInputs, DrainLimit, MEASURED_MS};
 use forebay_law::limits::{DirtyLimits, LIMIT_INTERVAL_MS, SmoothedLimit, setpoint};
 use forebay_law::pace::{PaceInputs, pace as paced};
 use forebay_law::pause::{PauseSizing, size_pause};
@@ -39,9 +40,9 @@ macro_rules! laws {
 }
 
 /// All laws, reclaim first.
-pub(crate) const LAWS: [Law; 18] = laws![
+pub(crate) const LAWS: [Law; 19] = laws![
     watermark, scan, shrink, refault, s3_fifo, readahead, reach, swapahead, throttle, limits,
-    share, bandwidth, position, rate, pause, pace, chunk, blame,
+    share, drain, bandwidth, position, rate, pause, pace, chunk, blame,
 ];
 
 fn curve(name: &str, points: impl IntoIterator<Item = (u64, u64)>) -> Curve {
@@ -270,6 +271,48 @@ fn reach() -> Picture {
             of("100 ms away", 100_000),
             of("20 ms away", 20_000),
             of("1 ms away", 1_000),
+        ],
+        knees: vec![],
+        levels: vec![],
+    }
+}
+
+/// The limit of a promise of one second, every 200 ms. The rate that is known is a second late.
+fn drain_of(name: &str, first_pages: u64, rate: impl Fn(u64, u64) -> u64) -> Curve {
+    let mut limit = DrainLimit::of(first_pages);
+    let mut known = rate(0, first_pages);
+    let points = (0..500).map(move |step| {
+        let (now_ms, drawn) = (step * LIMIT_INTERVAL_MS, limit.limit_pages);
+        known = (known * 4 + rate(now_ms, drawn)) / 5;
+        limit = limit.advanced(&DrainInputs {
+            promise_ms: 1_000,
+            average_pages_per_s: known,
+            busy_ms: MEASURED_MS,
+            floor_pages: 256,
+            most_pages: 100_000,
+            dirty_pages: drawn / 2,
+            now_ms,
+            ..DrainInputs::default()
+        });
+        (now_ms, drawn)
+    });
+    curve(name, points)
+}
+
+fn drain() -> Picture {
+    let halves = |now_ms, _| match now_ms {
+        20_000..60_000 => 5_000,
+        _ => 10_000,
+    };
+    let seeks = |_, pages| 6_000 * pages / (pages + 3_000);
+    Picture {
+        title: "Pages that may be dirty for a promise of 1 s",
+        x: Axis::even("time (s)", (0, 100_000), 1_000),
+        y: Axis::even("pages", (0, 12_000), 1),
+        curves: vec![
+            drain_of("a rate that halves", 10_000, halves),
+            drain_of("seeks, from above", 6_000, seeks),
+            drain_of("seeks, from the floor", 256, seeks),
         ],
         knees: vec![],
         levels: vec![],

@@ -1,6 +1,6 @@
 //! Whether expectations held.
 
-use super::{Bounds, Expectation, Level, RATE_OF_EACH, Term, Window};
+use super::{Bounds, Expectation, Level, RATE_OF_EACH, Term, Window, drain};
 use crate::outcome::{Distribution, ExpectationResult, Outcome};
 use crate::probe::family_of;
 
@@ -56,6 +56,15 @@ impl Expectation {
                 percentile,
                 bounds,
             } => latency(outcome, of, *percentile, bounds),
+            Term::Drain {
+                of,
+                at_most_s,
+                percent,
+            } => {
+                let column = |name: &str| Level::Columns(vec![format!("{name}@{of}")]);
+                let rows = rows(&column("dirty"), &column("written"));
+                drain::verdict(&rows, *at_most_s, *percent)
+            }
             Term::Blames(blames) => blames.verdict(&outcome.waited),
         }
     }

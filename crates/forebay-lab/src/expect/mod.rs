@@ -1,6 +1,7 @@
 //! What a scenario expects of a run, in the terms of control: settling, overshoot, bounds, shares.
 
 mod blames;
+mod drain;
 mod judge;
 mod text;
 
@@ -60,6 +61,12 @@ enum Term {
         of: String,
         percentile: f64,
         bounds: Bounds<f64>,
+    },
+    /// What is dirty of a store is written within this time.
+    Drain {
+        of: String,
+        at_most_s: f64,
+        percent: f64,
     },
     /// Who or what is to blame for a process's waits.
     Blames(Blames),
@@ -136,6 +143,15 @@ impl fmt::Display for Expectation {
                 percentile,
                 bounds,
             } => return write!(f, "percentile {percentile} of {of} is {bounds} ms"),
+            Term::Drain {
+                of,
+                at_most_s,
+                percent,
+            } => write!(
+                f,
+                "what is dirty of {of} is written within {at_most_s} s, in {percent} percent of \
+                 the samples"
+            )?,
             Term::Blames(blames) => return write!(f, "{blames}"),
         }
         write!(f, ", {} to {} s", self.window.from_s, self.window.until_s)

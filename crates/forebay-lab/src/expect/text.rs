@@ -47,6 +47,7 @@ pub(crate) enum ExpectationText {
     Shares(SharesText),
     Figure(FigureText),
     Latency(LatencyText),
+    DrainSeconds(DrainText),
     Blames(BlamesText),
 }
 
@@ -115,6 +116,16 @@ pub(crate) struct LatencyText {
     at_most_ms: Option<f64>,
 }
 
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DrainText {
+    of: String,
+    at_most: f64,
+    percent: Option<f64>,
+    from_s: Option<f64>,
+    until_s: Option<f64>,
+}
+
 /// Over how long a level is averaged before the check whether it has settled.
 const SMOOTHED_S: f64 = 5.0;
 
@@ -155,6 +166,7 @@ impl ExpectationText {
                 (it.from_s, it.until_s)
             }
             ExpectationText::Mean(it) => (it.from_s, it.until_s),
+            ExpectationText::DrainSeconds(it) => (it.from_s, it.until_s),
             _ => (None, None),
         }
     }
@@ -194,6 +206,11 @@ impl Checker<'_> {
                 bounds: self.finite(it.at_least, it.at_most)?,
             },
             ExpectationText::Latency(it) => self.latency(it)?,
+            ExpectationText::DrainSeconds(it) => Term::Drain {
+                of: self.name("file system", &it.of, &self.names.stores)?,
+                at_most_s: self.number(it.at_most)?,
+                percent: self.percent("percent", it.percent.unwrap_or(100.0))?,
+            },
             ExpectationText::Blames(it) => {
                 let (processes, stores) = (&self.names.groups, &self.names.stores);
                 let check = |what: &str, name: &str, known: &[String]| self.name(what, name, known);

@@ -3,7 +3,7 @@
 use super::error::explained;
 use crate::device::{DeviceSettings, ServerSettings};
 use crate::filesystem::FileSystemSettings;
-use forebay_base::PAGE_BYTES;
+use forebay_base::{PAGE_BYTES, Span};
 use serde::de::DeserializeOwned;
 
 /// One device of a machine.
@@ -33,6 +33,8 @@ pub struct FileSystemPlan {
     pub device: usize,
     /// `xfs`, `ext3`, `ext4`, `btrfs`, `ntfs`; `nfs` on a server.
     pub kind: String,
+    /// The promise for its dirty pages (`forebay::settings::BackingSettings::drain`).
+    pub drain: Option<Span>,
 }
 
 /// Two pages: the least that the engine takes for swap, and for a limit on dirty pages.
@@ -140,6 +142,24 @@ fn read_value<T: DeserializeOwned>(value: impl Into<toml::Value>) -> Result<T, S
 /// The file system of a server.
 pub(crate) const NFS: &str = "nfs";
 
+/// The key of a promise, in seconds.
+const DRAIN: &str = "drain_s";
+const LEAST_DRAIN_S: f64 = 0.1;
+const MOST_DRAIN_S: f64 = 86_400.0;
+
+fn drain(given: &toml::Value) -> Result<Span, FieldProblem> {
+    let seconds = given.as_float().or(given.as_integer().map(|it| it as f64));
+    match seconds {
+        Some(seconds) if (LEAST_DRAIN_S..=MOST_DRAIN_S).contains(&seconds) => {
+            Ok(Span::from_micros((seconds * 1e6) as u64))
+        }
+        _ => {
+            let allowed = format!("{LEAST_DRAIN_S} to {MOST_DRAIN_S} seconds are allowed");
+            Err((DRAIN.into(), format!("{DRAIN} is {given}; {allowed}")))
+        }
+    }
+}
+
 impl FileSystemPlan {
     /// Itself, if it can be on this device: a server has `nfs`, and no other device has.
     pub(super) fn on(self, device: &DevicePlan) -> Result<FileSystemPlan, FieldProblem> {
@@ -165,10 +185,11 @@ impl FileSystemPlan {
         device: usize,
         table: &toml::Table,
     ) -> Result<FileSystemPlan, FieldProblem> {
-        if let Some(other) = table.keys().find(|key| *key != "kind") {
+        let is_known = |key: &str| key == "kind" || key == DRAIN;
+        if let Some(other) = table.keys().find(|key| !is_known(key)) {
             return Err((
                 other.clone(),
-                format!("a file system has name, device and kind, not {other}"),
+                format!("a file system has name, device, kind and {DRAIN}, not {other}"),
             ));
         }
         let kind = table
@@ -186,6 +207,7 @@ impl FileSystemPlan {
             name: name.into(),
             device,
             kind: kind.into(),
+            drain: table.get(DRAIN).map(drain).transpose()?,
         })
     }
 }

@@ -170,6 +170,7 @@ impl Sampler {
         let level = backing.reclaimable + backing.writeback;
         self.pages(32, &format!("dirty@{name}"), level);
         self.pages(33, &format!("thresh@{name}"), backing.dirty_thresh);
+        self.pages(34, &format!("written@{name}"), backing.written);
     }
 
     fn rates(&mut self, seen: &Seen) {

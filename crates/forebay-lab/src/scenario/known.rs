@@ -56,7 +56,13 @@ const LEVELS: [&str; 13] = [
 
 const OF_A_ZONE: [&str; 5] = ["free", "dirty", "writeback", "inactive_file", "active_file"];
 
-const OF_A_STORE: [&str; 4] = ["write_bandwidth", "dirty_ratelimit", "dirty", "thresh"];
+const OF_A_STORE: [&str; 5] = [
+    "write_bandwidth",
+    "dirty_ratelimit",
+    "dirty",
+    "thresh",
+    "written",
+];
 
 const OF_A_DEVICE: [&str; 3] = ["device_rate", "await", "seeks"];
 

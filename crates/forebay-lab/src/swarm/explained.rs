@@ -36,19 +36,20 @@ impl ReportedWaits {
 }
 
 /// Sums that both the ledger and a counter have.
-const SUMS: [(Counter, &[Cause]); 2] = [
+const SUMS: [(&[Counter], &[Cause]); 2] = [
     (
-        Counter::BalancePausedUs,
+        &[Counter::BalancePausedUs, Counter::BalanceAlongUs],
         &[
             Cause::OwnRate,
             Cause::OthersDirty,
             Cause::Unmeasured,
             Cause::SilentStore,
             Cause::FailedPages,
+            Cause::Along,
         ],
     ),
     (
-        Counter::AllocstallUs,
+        &[Counter::AllocstallUs],
         &[
             Cause::NoFrames,
             Cause::DirectReclaim,
@@ -72,12 +73,16 @@ pub(super) fn judge_reported(verdict: &Verdict, what: &str, took: Span, reported
 /// Judges that the ledger and the counters agree when nothing is under way.
 pub(super) fn judge_ledger(verdict: &Verdict, cache: &Cache, statistics: &Statistics) {
     let rows = cache.wait_rows(None);
-    for (counter, causes) in SUMS {
+    for (counters, causes) in SUMS {
         let of_counter = rows.iter().filter(|row| causes.contains(&row.cause));
         let ledger_us: u64 = of_counter.map(|row| row.waited.as_micros()).sum();
-        let counted_us = statistics.get(counter);
+        let counted_us = counters
+            .iter()
+            .map(|counter| statistics.get(*counter))
+            .sum::<u64>();
         if ledger_us != counted_us {
-            let name = counter.name();
+            let names: Vec<&str> = counters.iter().map(|counter| counter.name()).collect();
+            let name = names.join(" and ");
             let what = format!("{name} is {counted_us}, and the ledger has {ledger_us} us");
             verdict.broken(Oracle::Waits, what);
         }

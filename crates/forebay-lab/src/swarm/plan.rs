@@ -407,6 +407,7 @@ impl StorePlan {
                 min_ratio_percent,
                 max_ratio_percent: [100, 100, 30][chance.below(3) as usize],
                 strict_limit: chance.chance(1, 5),
+                drain: None,
                 reclaim_writes: [
                     ReclaimWrites::Always,
                     ReclaimWrites::KswapdOnly,

@@ -297,6 +297,7 @@ fn attach_file_systems(
         let backing = BackingSettings {
             reclaim_writes,
             queue_requests: device.queue_requests(),
+            drain: plan.drain,
             ..BackingSettings::default()
         };
         file_systems.push(FileSystem {

@@ -3,12 +3,12 @@
 //! A call that finds everything in memory never comes here. A call that has to wait is recorded
 //! from its first wait to its end, even if it is dropped in the middle of a wait.
 
-use crate::books::rates::is_measured;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{CallKind, Event};
 use crate::handle::Handle;
 use crate::state::ledger::Moment;
+use crate::state::pause_turn::PauseTurn;
 use crate::state::waits::{CallOf, Waits};
 use forebay_base::Instant;
 use forebay_base::sync::lock;
@@ -46,11 +46,19 @@ impl<'a> Call<'a> {
 pub(crate) struct Waiting<'a> {
     engine: &'a Engine,
     waits: &'a Waits,
-    cause: Cause,
+    reason: Reason<'a>,
     /// Counts the whole wait, including waits for other causes meanwhile.
     counter: Option<Counter>,
     began: Instant,
     before_us: u64,
+}
+
+/// What a wait is for.
+enum Reason<'a> {
+    /// A cause that is known from the start.
+    Known(Cause),
+    /// Whatever the writer that has this turn pauses for: its other call may not have decided yet.
+    PauseOf(&'a PauseTurn),
 }
 
 impl Waiting<'_> {
@@ -65,7 +73,11 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let us = self.engine.rt.now().since(self.began).as_micros();
         let meanwhile_us = self.waits.all_us() - self.before_us;
-        self.waits.add(self.cause, us.saturating_sub(meanwhile_us));
+        let cause = match self.reason {
+            Reason::Known(cause) => cause,
+            Reason::PauseOf(turn) => turn.cause(),
+        };
+        self.waits.add(cause, us.saturating_sub(meanwhile_us));
         if let Some(counter) = self.counter {
             self.engine.count(counter, us);
         }
@@ -100,12 +112,27 @@ impl Engine {
 
     /// The call of `waits` waits for `cause` until the result is dropped.
     pub(crate) fn waiting<'a>(&'a self, waits: &'a Waits, cause: Cause) -> Waiting<'a> {
+        self.waiting_for(waits, Reason::Known(cause))
+    }
+
+    /// The call of `waits` waits for the pause of another call of the same writer until the result
+    /// is dropped. Its cause is that of the pause.
+    pub(crate) fn waiting_along<'a>(
+        &'a self,
+        waits: &'a Waits,
+        turn: &'a PauseTurn,
+    ) -> Waiting<'a> {
+        let waiting = self.waiting_for(waits, Reason::PauseOf(turn));
+        waiting.counted(Counter::BalanceAlongUs)
+    }
+
+    fn waiting_for<'a>(&'a self, waits: &'a Waits, reason: Reason<'a>) -> Waiting<'a> {
         let began = self.rt.now();
         waits.begin(began);
         Waiting {
             engine: self,
             waits,
-            cause,
+            reason,
             counter: None,
             began,
             before_us: waits.all_us(),
@@ -136,7 +163,7 @@ impl Engine {
         };
         self.stores.for_each(|backing| {
             let rates = *lock(&backing.rates);
-            if is_measured(&rates) {
+            if rates.is_measured() {
                 moment.note_rate(backing.number, rates.bandwidth.average_pages_per_s);
             }
         });

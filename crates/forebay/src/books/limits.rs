@@ -1,6 +1,5 @@
 //! How many pages may be dirty: in all, of a store, in a zone; and what follows from how many are.
 
-use crate::books::rates::is_measured;
 use crate::engine::Engine;
 use crate::policy::ZoneDirtyLimits;
 use crate::state::backing::Backing;
@@ -11,6 +10,17 @@ use forebay_law::share::{ShareLimits, store_background, store_thresh};
 
 /// This window is allowed however few frames there are.
 const USUAL_READAHEAD_PAGES: u64 = 32;
+
+/// A store's part of the dirty limits, pages, and how its writers are judged by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StorePart {
+    pub(crate) thresh: u64,
+    pub(crate) background: u64,
+    /// Its writers are stopped there, whatever else is dirty.
+    pub(crate) is_strict: bool,
+    /// It has a promise in seconds.
+    pub(crate) has_promise: bool,
+}
 
 impl Engine {
     /// The longest window of a stream of which nothing is measured, pages. One stream never fills
@@ -48,6 +58,41 @@ impl Engine {
             min_percent_sum: self.stores.min_percent_sum(),
         };
         store_thresh(thresh, share, limits)
+    }
+
+    /// The part of `limits` that belongs to `backing`, if `dirty` pages are dirty in all. A promise
+    /// gives a store a line of its own: a store that has written nothing yet has no share, and
+    /// would otherwise stand still for that.
+    pub(crate) fn store_part(
+        &self,
+        backing: &Backing,
+        limits: &DirtyLimits,
+        dirty: u64,
+    ) -> StorePart {
+        let shared = self.store_thresh(backing, limits.thresh);
+        let is_strict = backing.knobs.strict_limit();
+        let background = store_background(shared, limits.thresh, limits.background);
+        if backing.knobs.drain().is_none() {
+            return StorePart {
+                thresh: shared,
+                background,
+                is_strict,
+                has_promise: false,
+            };
+        }
+        let most = if is_strict {
+            shared
+        } else {
+            shared.max(limits.thresh.saturating_sub(dirty) / 8)
+        };
+        let thresh = lock(&backing.rates).drain.allowed_pages(most);
+        let part = store_background(thresh, limits.thresh, limits.background);
+        StorePart {
+            thresh,
+            background: part.min(thresh / 2),
+            is_strict: true,
+            has_promise: true,
+        }
     }
 
     /// How many of the pages that could not be written the limit on dirty pages leaves out, of all
@@ -92,12 +137,16 @@ impl Engine {
         }
         // The writers of a store that was not measured yet wait for its writes, whichever store has
         // too many dirty pages.
-        if is_idle && pages > limits.freerun() && !is_measured(&lock(&backing.rates)) {
+        if is_idle && pages > limits.freerun() && !lock(&backing.rates).is_measured() {
             return true;
+        }
+        let part = self.store_part(backing, &limits, pages);
+        if part.has_promise {
+            return reclaimable > part.background;
         }
         // A store that was idle has no share yet; it gets the starting share of the position law.
         let floor = limits.thresh.saturating_sub(pages) / 8;
-        let of_store = self.store_thresh(backing, limits.thresh).max(floor);
+        let of_store = part.thresh.max(floor);
         reclaimable > store_background(of_store, limits.thresh, limits.background)
     }
 

@@ -5,6 +5,7 @@
 //! | `records` | counters, marks and events |
 //! | `accounts` | each transition of a dirty page moves its counters here |
 //! | `limits` | how many pages may be dirty: in all, of a store, in a zone |
+//! | `drain` | how many pages of a store may be dirty for its promise in seconds |
 //! | `rates` | how fast a store writes, and the base rate of its writers |
 //! | `activity` | what is at work for a store, and which writers pause for it |
 //! | `size` | what the budget gives the zones, once objects have taken their part |
@@ -16,6 +17,7 @@
 pub(crate) mod accounts;
 pub(crate) mod activity;
 pub(crate) mod calls;
+pub(crate) mod drain;
 pub(crate) mod drop;
 pub(crate) mod limits;
 pub(crate) mod objects;

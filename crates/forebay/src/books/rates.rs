@@ -11,7 +11,7 @@
 
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::state::backing::{Backing, Rates};
+use crate::state::backing::{Backing, Rates, SAMPLES_TO_TRUST};
 use forebay_base::Instant;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_law::bandwidth::{BANDWIDTH_INTERVAL_MS, Bandwidth, Sample};
@@ -19,8 +19,6 @@ use forebay_law::rate::{DirtyRate, RateInputs};
 
 /// The interval between the first samples.
 const FIRST_INTERVAL_MS: u64 = 20;
-/// After this many of them a store counts as measured.
-pub(crate) const SAMPLES_TO_TRUST: u64 = 4;
 /// This many samples count for more than the window would let them: full samples by their number,
 /// the others by the factor that each may raise the estimate.
 const EARLY_SAMPLES: u64 = 16;
@@ -52,11 +50,13 @@ impl Engine {
     /// After pages were written: a sample of the bandwidth, if it is time for one.
     pub(crate) fn update_bandwidth(&self, backing: &Backing) {
         self.sample(backing, None);
+        self.step_drain(backing);
     }
 
     /// In a writer's evaluation: samples of the bandwidth and of the base rate, if it is time.
     pub(crate) fn update_rates(&self, backing: &Backing, view: RateView) {
         self.sample(backing, Some(view));
+        self.step_drain(backing);
     }
 
     fn sample(&self, backing: &Backing, view: Option<RateView>) {
@@ -156,11 +156,6 @@ fn settled(pages_per_s: u64) -> Bandwidth {
         write_pages_per_s: pages_per_s,
         average_pages_per_s: pages_per_s.max(1),
     }
-}
-
-/// Whether enough is known about the store to pace its writers.
-pub(crate) fn is_measured(rates: &Rates) -> bool {
-    rates.samples >= SAMPLES_TO_TRUST
 }
 
 fn stamp(backing: &Backing, rates: &mut Rates, now: Instant) {

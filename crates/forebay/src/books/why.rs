@@ -92,6 +92,7 @@ impl Engine {
             culprit: culprit.map(|key| self.ledger.caller(key)),
             inputs,
             savings: savings(&inputs),
+            drain: bdi.and_then(|bdi| self.drain_statistics(&self.stores.get(bdi))),
         }
     }
 }

@@ -56,6 +56,7 @@ impl Engine {
         let backing = self.stores.add(guaranteed, arena, |number| {
             Backing::new(number, store, settings, queue, self.now_ms())
         })?;
+        self.begin_drain(&backing);
         let (engine, of) = (self.clone(), backing.clone());
         self.rt
             .spawn("flusher", async move { engine.flusher(of).await });

@@ -490,3 +490,25 @@ fn take_object(backing: &Backing) -> Option<Arc<ObjectState>> {
     lock(&object.queueing).place = QueuePlace::Taken;
     Some(object)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_that_writes_ends_the_rests_of_rounds_in_vain() {
+        let mut rounds = Rounds::default();
+        let rests: Vec<Span> = (0..7)
+            .map(|_| {
+                rounds.note(0);
+                rounds.rest()
+            })
+            .collect();
+        let expected = [1, 2, 4, 8, 16, 32, 64];
+        assert_eq!(rests, expected.map(Span::from_millis));
+        rounds.note(1);
+        assert_eq!(rounds.in_vain, 0);
+        rounds.note(0);
+        assert_eq!(rounds.rest(), Span::from_millis(1));
+    }
+}

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `daemons` | starts the keepers of nodes and stores |
 //! | `read` | a hit copies; a miss fills and comes back |
+//! | `read_many` | many reads in one call, several under way at a time |
 //! | `fill` | brings a range in: window, frames, requests |
 //! | `alloc` | a frame, or a run of them: free ones, kswapd, direct reclaim, refusal |
 //! | `reclaim`, `judge` | one pass over the lists; what becomes of each page |
@@ -44,6 +45,7 @@ mod kswapd;
 mod opening;
 mod pause;
 mod read;
+mod read_many;
 mod reclaim;
 mod resize;
 mod retune;

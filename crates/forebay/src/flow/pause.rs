@@ -4,7 +4,7 @@
 //! I/O and holds nothing while it sleeps. The record of a pause carries the snapshot. What writers
 //! did in older kernels is in `history/foreground`.
 
-use crate::books::rates::{RateView, is_measured};
+use crate::books::rates::RateView;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord, PauseView};
@@ -24,7 +24,7 @@ use forebay_law::pause::{
 };
 use forebay_law::position::{Position, PositionInputs, position};
 use forebay_law::rate::{strict_setpoint, task_ratelimit};
-use forebay_law::share::{answerable_pages, store_background};
+use forebay_law::share::answerable_pages;
 use forebay_rt::Work;
 use std::sync::Arc;
 
@@ -71,7 +71,21 @@ struct Snapshot {
     /// The store's dirty pages that are not on their way to swap.
     store_file_pages: u64,
     exceeded: bool,
+    /// The store has a promise in seconds, and its writers are judged by its own pages.
+    has_promise: bool,
     is_measured: bool,
+}
+
+impl Snapshot {
+    /// The dirty pages by which the writer is judged, and their threshold.
+    fn judged(&self) -> (u64, u64) {
+        let inputs = &self.inputs;
+        if self.has_promise {
+            (inputs.store_dirty, inputs.store_thresh)
+        } else {
+            (inputs.dirty, inputs.thresh)
+        }
+    }
 }
 
 impl Engine {
@@ -151,8 +165,8 @@ impl Engine {
                 return;
             }
             if is_free_run(&snapshot) {
-                let inputs = &snapshot.inputs;
-                dirtier.renew(free_run(snapshot.now, inputs.dirty, inputs.thresh), false);
+                let (dirty, thresh) = snapshot.judged();
+                dirtier.renew(free_run(snapshot.now, dirty, thresh), false);
                 // Otherwise quotas would stay short until a writer is evaluated above the free run.
                 backing.exceeded.store(false, Ordering::Relaxed);
                 return;
@@ -196,7 +210,7 @@ impl Engine {
             return true;
         }
         self.record_pause(backing, snapshot, &decision);
-        let cause = self.blame_pause(backing, snapshot, &decision, waits);
+        let cause = self.blame_pause((backing, dirtier, waits), snapshot, &decision);
         let paused = self.at_work(backing, Part::Pause);
         let pause = Span::from_micros(decision.pause_us);
         self.sleep_counted(waits, cause, pause).await;
@@ -255,7 +269,7 @@ impl Engine {
             let _paused = self.at_work(backing, Part::Pause);
             let before = *lock(&dirtier.state);
             let decision = Decision::unmeasured(before, Span::ZERO);
-            let cause = self.blame_pause(backing, snapshot, &decision, waits);
+            let cause = self.blame_pause((backing, dirtier, waits), snapshot, &decision);
             let _waiting = self.waiting(waits, cause).counted(Counter::BalancePausedUs);
             self.until(deadline, listener).await.is_some()
         };
@@ -266,29 +280,36 @@ impl Engine {
         self.record_unmeasured_pause(backing, snapshot, *lock(&dirtier.state), paused);
         let limits = self.dirty_limits();
         let (aside, of_store) = self.set_aside(backing, limits.thresh);
-        let dirty = self
-            .answerable_pages(backing, &limits)
-            .saturating_sub(aside);
+        let (dirty, setpoint, hard_limit) = if snapshot.has_promise {
+            let dirty = backing.dirty_pages().saturating_sub(of_store);
+            let setpoint = snapshot.position.store_setpoint;
+            (dirty, setpoint, snapshot.inputs.store_thresh)
+        } else {
+            let all = self.answerable_pages(backing, &limits);
+            let setpoint = snapshot.position.setpoint;
+            let hard_limit = snapshot.inputs.hard_limit;
+            (all.saturating_sub(aside), setpoint, hard_limit)
+        };
         // The last condition: a healthy store is written to, however much another store keeps
         // dirty. Its rate can be measured only by writing to it.
-        let may_go = dirty < snapshot.position.setpoint
-            || (!ended && dirty < snapshot.inputs.hard_limit)
-            || (now.since(entered) >= longest && dirty < snapshot.inputs.hard_limit)
+        let may_go = dirty < setpoint
+            || (!ended && dirty < hard_limit)
+            || (now.since(entered) >= longest && dirty < hard_limit)
             || may_leave(0, backing.file_pages().saturating_sub(of_store), 1);
         if may_go {
-            let inputs = &snapshot.inputs;
-            dirtier.renew(free_run(now, dirty, inputs.thresh), snapshot.exceeded);
+            let (_, thresh) = snapshot.judged();
+            dirtier.renew(free_run(now, dirty, thresh), snapshot.exceeded);
         }
         may_go || self.is_closing()
     }
 
-    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision.
+    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision;
+    /// the calls that wait along get the cause.
     fn blame_pause(
         &self,
-        backing: &Backing,
+        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
         snapshot: &Snapshot,
         decision: &Decision,
-        waits: &Waits,
     ) -> Cause {
         let inputs = &snapshot.inputs;
         let part = self.heaviest.part(waits.caller, snapshot.now.as_millis());
@@ -309,7 +330,7 @@ impl Engine {
         let own_pages_per_s = decision.before.paused_when_us.map_or(0, |since_us| {
             dirtied * 1_000_000 / now_us.saturating_sub(since_us).max(1)
         });
-        cause_of_pause(&PauseFacts {
+        let cause = cause_of_pause(&PauseFacts {
             // Its own part of the limit is nobody else's business.
             own_pages: if inputs.strict {
                 inputs.dirty
@@ -323,7 +344,9 @@ impl Engine {
             is_at_hard_limit: decision.limit == PauseLimit::Hard,
             own_pages_per_s,
             fair_pages_per_s: decision.dirty_ratelimit,
-        })
+        });
+        dirtier.turn.pauses_for(cause);
+        cause
     }
 
     fn snapshot(&self, backing: &Backing) -> Snapshot {
@@ -333,30 +356,33 @@ impl Engine {
         let dirty = self
             .answerable_pages(backing, &limits)
             .saturating_sub(aside);
-        let store_thresh = self.store_thresh(backing, limits.thresh);
+        let part = self.store_part(backing, &limits, dirty);
         let rates = *lock(&backing.rates);
-        let store_background = store_background(store_thresh, limits.thresh, limits.background);
         let inputs = PositionInputs {
             thresh: limits.thresh,
             background: limits.background,
             dirty,
             hard_limit: self.global.smoothed().hard_limit(limits.thresh),
-            store_thresh,
+            store_thresh: part.thresh,
             store_dirty: backing.dirty_pages().saturating_sub(of_store),
             average_pages_per_s: rates.bandwidth.average_pages_per_s,
-            strict: backing.knobs.strict_limit(),
-            store_background,
+            strict: part.is_strict,
+            store_background: part.background,
         };
         let exceeded = pause::dirty_exceeded(
             inputs.store_dirty,
-            store_thresh,
+            part.thresh,
             dirty,
             limits.thresh,
             inputs.strict,
         );
         self.global.note_full(dirty >= inputs.hard_limit);
         // Linux counts for each processor; here all writers share one count.
-        let ratelimit = pause::ratelimit_pages(limits.thresh, 1);
+        let ratelimit = if part.has_promise {
+            pause::ratelimit_pages(limits.thresh.min(part.thresh), 1)
+        } else {
+            pause::ratelimit_pages(limits.thresh, 1)
+        };
         self.global
             .ratelimit_pages
             .store(ratelimit, Ordering::Relaxed);
@@ -367,7 +393,8 @@ impl Engine {
             position: position(&inputs),
             store_file_pages: backing.file_pages().saturating_sub(of_store),
             exceeded,
-            is_measured: is_measured(&rates),
+            has_promise: part.has_promise,
+            is_measured: rates.is_measured(),
         }
     }
 
@@ -382,7 +409,7 @@ impl Engine {
         let mut excess = 0;
         self.stores.for_each(|other| {
             if other.number != backing.number && other.activity.silent(now) > STANDS_STILL {
-                let part = self.store_thresh(other, limits.thresh);
+                let part = self.store_part(other, limits, all).thresh;
                 excess += other.dirty_pages().saturating_sub(part);
             }
         });
@@ -397,7 +424,9 @@ impl Engine {
     }
 
     fn wake_flusher_if_over(&self, backing: &Backing, snapshot: &Snapshot) {
-        if self.global.dirty.load(Ordering::Relaxed) > snapshot.limits.background {
+        let inputs = &snapshot.inputs;
+        let store_is_over = snapshot.has_promise && inputs.store_dirty > inputs.store_background;
+        if store_is_over || self.global.dirty.load(Ordering::Relaxed) > snapshot.limits.background {
             backing.requests.ask_for_background();
         }
     }
@@ -549,5 +578,43 @@ fn rate_view(snapshot: &Snapshot) -> RateView {
         position_ratio: snapshot.position.ratio,
         dirty,
         setpoint,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What the law of rates sees of a store that has 10 of 900 dirty pages.
+    fn view_of_a_small_part(strict: bool) -> RateView {
+        rate_view(&Snapshot {
+            now: Instant::ZERO,
+            limits: DirtyLimits::default(),
+            inputs: PositionInputs {
+                dirty: 900,
+                store_dirty: 10,
+                store_thresh: 40,
+                store_background: 20,
+                strict,
+                ..PositionInputs::default()
+            },
+            position: Position {
+                setpoint: 800,
+                ..Position::default()
+            },
+            store_file_pages: 10,
+            exceeded: false,
+            has_promise: false,
+            is_measured: true,
+        })
+    }
+
+    #[test]
+    fn the_base_rate_follows_what_its_setpoint_is_of() {
+        let of_all = view_of_a_small_part(false);
+        assert_eq!((of_all.dirty, of_all.setpoint), (900, 800));
+        let of_store = view_of_a_small_part(true);
+        assert_eq!(of_store.dirty, 10);
+        assert!((20..=40).contains(&of_store.setpoint), "{of_store:?}");
     }
 }

@@ -5,7 +5,6 @@ use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::error::AccessError;
 use crate::event::CallKind;
-use crate::file::ReadRequest;
 use crate::flow::fill::{FillPlan, Touch};
 use crate::flow::writeout::Selection;
 use crate::handle::Handle;
@@ -262,27 +261,6 @@ impl Engine {
         }
     }
 
-    /// Submits the read of a page that will be asked for, without waiting for it.
-    pub(crate) async fn start_fill(
-        self: &Arc<Self>,
-        handle: &Handle,
-        page: u64,
-    ) -> Result<(), AccessError> {
-        let object = &*handle.object;
-        if self.memory.find(key(object.number, page)).is_some() {
-            return Ok(());
-        }
-        self.count(Counter::CacheMiss, 1);
-        let call = self.call(handle, CallKind::Read, byte_of(page), PAGE_BYTES as u64);
-        let alone = FillPlan::unmarked(page..page + 1);
-        let plan = self.plan_fill(object, &handle.stream, Touch::miss(page, 1));
-        let plan = plan
-            .filter(|plan| plan.pages.contains(&page))
-            .unwrap_or(alone);
-        self.fill(&call, (object, handle.node), plan, page..page + 1)
-            .await
-    }
-
     /// Starts reading a range that will be wanted soon.
     pub(crate) async fn will_need(
         self: &Arc<Self>,
@@ -333,25 +311,6 @@ impl Engine {
         let written = self.writeout(&handle.backing, object, dirty);
         // Advice has no answer: the flusher writes what the store takes too late.
         let _ = self.rt.timeout(self.settings.answer_timeout, written).await;
-    }
-
-    /// Fetches ahead what the next reads of a batch will touch: the buckets of the later reads, the
-    /// frames and pages of the next ones.
-    #[inline]
-    pub(crate) fn warm_ahead(&self, object: &ObjectState, requests: &[ReadRequest<'_>], at: usize) {
-        const BUCKETS_AHEAD: usize = 4;
-        const PAGES_AHEAD: usize = 2;
-        let key = |at: usize| {
-            let offset_bytes = requests.get(at)?.offset_bytes;
-            (offset_bytes < LONGEST_BYTES).then(|| key(object.number, page_of(offset_bytes)))
-        };
-        if let Some(key) = key(at + BUCKETS_AHEAD) {
-            self.memory.index.prefetch(key);
-        }
-        if let Some(frame) = key(at + PAGES_AHEAD).and_then(|key| self.memory.index.candidate(key))
-        {
-            self.memory.frames.prefetch(frame);
-        }
     }
 
     async fn fill_and_wait(

@@ -19,7 +19,9 @@ impl Engine {
             let after = self.check_changes(changes, values)?;
             let moment = self.moment();
             old = changes.old(&values, self.memory_bytes());
+            self.check_drains(&changes.stores)?;
             old.stores = self.stores.retune(&changes.stores)?;
+            self.begin_drains(&changes.stores);
             // Later, the moment before the change shows that a limit was turned down.
             self.ledger.remember_turn(moment);
             self.smooth_limit();
@@ -48,6 +50,7 @@ impl Engine {
                 min_ratio_percent: Some(backing.knobs.min_ratio_percent()),
                 max_ratio_percent: Some(backing.knobs.max_ratio_percent()),
                 strict_limit: Some(backing.knobs.strict_limit()),
+                drain: Some(backing.knobs.drain()),
             });
         });
         all

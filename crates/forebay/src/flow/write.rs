@@ -231,7 +231,7 @@ impl Engine {
         } = handle;
         let mut turn = dirtier.turn.take();
         if turn.is_none() {
-            let waiting = self.waiting(&call.waits, Cause::Along);
+            let waiting = self.waiting_along(&call.waits, &dirtier.turn);
             let is_over = self.pause_along(dirtier).await;
             drop(waiting);
             if is_over && !dirtier.owes_a_pause() {

@@ -272,3 +272,26 @@ pub(crate) struct Effort {
 #[cfg(all(test, not(loom)))]
 #[path = "arrival_tests.rs"]
 mod arrival_tests;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_pays_for_itself() {
+        let lists = Lists::new(&Policy::default(), 1, 16);
+        let effort = Effort {
+            scanned: 64,
+            put_back: 64,
+            ..Effort::default()
+        };
+        lists.note_effort(0, true, effort);
+        let of_files = lists.of(0).cost();
+        assert!(of_files.file > 0 && of_files.anon == 0, "{of_files:?}");
+        lists.note_effort(0, false, effort);
+        let cost = lists.of(0).cost();
+        assert!(cost.anon > 0, "{cost:?}");
+        // What is older fades, because no list has a page.
+        assert!(cost.file < of_files.file, "{cost:?}");
+    }
+}

@@ -25,6 +25,7 @@ use forebay_base::sync::{
     lock,
 };
 use forebay_law::bandwidth::Bandwidth;
+use forebay_law::drain::DrainLimit;
 use forebay_law::rate::DirtyRate;
 use forebay_law::share::StoreCompletions;
 use forebay_rt::wait::WaitQueue;
@@ -49,6 +50,20 @@ pub(crate) struct Rates {
     pub(crate) samples: u64,
     /// Samples in which the store had enough to do.
     pub(crate) full_samples: u64,
+    /// What may be dirty for the promise of `drain`.
+    pub(crate) drain: DrainLimit,
+    /// How often more was dirty than could be written in that time.
+    pub(crate) drain_overshoots: u64,
+}
+
+/// After this many samples a store counts as measured.
+pub(crate) const SAMPLES_TO_TRUST: u64 = 4;
+
+impl Rates {
+    /// Whether enough is known about the store to pace its writers.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.samples >= SAMPLES_TO_TRUST
+    }
 }
 
 /// How an object was put on the list of objects with work left.
@@ -232,6 +247,8 @@ impl Backing {
                 busy_stamp: Span::ZERO,
                 samples: 0,
                 full_samples: 0,
+                drain: DrainLimit::default(),
+                drain_overshoots: 0,
             }),
             lists: Mutex::new(FlusherLists::new()),
             requests: FlusherRequests::new(),
@@ -487,5 +504,30 @@ impl Backing {
     /// Whether a write of `object` whose number is one of `sequences` has not ended.
     pub(crate) fn has_writes(&self, object: u32, sequences: Range<u64>) -> bool {
         lock(&self.outstanding).has_one_of(object, sequences)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use forebay_store::MemoryStore;
+
+    #[test]
+    fn a_store_refuses_all_since_the_first_failure_and_not_the_last() {
+        let queue = WriteQueue {
+            vectors: IoVectors::new(1, 1),
+            least_writes: 1,
+            congestion: None,
+        };
+        let store = Arc::new(MemoryStore::new());
+        let backing = Backing::new(0, store, BackingSettings::default(), queue, 0);
+        assert!(!backing.refuses_all(10_000), "no write has failed");
+        for now_ms in (1_000..1_000 + REFUSING_MS).step_by(100) {
+            backing.note_failure(Failure::NoSpace, now_ms);
+            assert!(!backing.refuses_all(now_ms));
+        }
+        let now_ms = 1_000 + REFUSING_MS;
+        backing.note_failure(Failure::NoSpace, now_ms);
+        assert!(backing.refuses_all(now_ms));
     }
 }

@@ -98,3 +98,20 @@ pub(crate) struct DirtierState {
     /// slowed.
     pub(crate) call_quota_pages: Option<u64>,
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_is_dropped_is_owed_until_one_is_completed() {
+        let dirtier = Dirtier::default();
+        assert!(!dirtier.owes_a_pause());
+        drop(OwedPause::of(&dirtier));
+        assert!(dirtier.owes_a_pause());
+        drop(OwedPause::of(&dirtier));
+        assert!(dirtier.owes_a_pause(), "it was given up again");
+        OwedPause::of(&dirtier).end();
+        assert!(!dirtier.owes_a_pause());
+    }
+}

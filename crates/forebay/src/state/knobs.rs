@@ -159,6 +159,8 @@ pub(crate) struct StoreKnobs {
     min_ratio_percent: AtomicU64,
     max_ratio_percent: AtomicU64,
     strict_limit: AtomicBool,
+    /// 0: none.
+    drain_ns: AtomicU64,
 }
 
 impl StoreKnobs {
@@ -167,6 +169,7 @@ impl StoreKnobs {
             min_ratio_percent: AtomicU64::new(settings.min_ratio_percent),
             max_ratio_percent: AtomicU64::new(settings.max_ratio_percent),
             strict_limit: AtomicBool::new(settings.strict_limit),
+            drain_ns: AtomicU64::new(nanos_of(settings.drain)),
         }
     }
 
@@ -182,17 +185,29 @@ impl StoreKnobs {
         self.strict_limit.load(Ordering::Relaxed)
     }
 
-    /// Takes the three knobs from `settings`. The list of stores calls it, one caller at a time.
+    /// What is dirty of the store has to be written within this time.
+    pub(crate) fn drain(&self) -> Option<Span> {
+        let ns = self.drain_ns.load(Ordering::Relaxed);
+        (ns > 0).then(|| Span::from_nanos(ns))
+    }
+
+    /// Takes the knobs from `settings`. The list of stores calls it, one caller at a time.
     pub(crate) fn set(&self, settings: &BackingSettings) {
         let Self {
             min_ratio_percent,
             max_ratio_percent,
             strict_limit,
+            drain_ns,
         } = self;
         min_ratio_percent.store(settings.min_ratio_percent, Ordering::Relaxed);
         max_ratio_percent.store(settings.max_ratio_percent, Ordering::Relaxed);
         strict_limit.store(settings.strict_limit, Ordering::Relaxed);
+        drain_ns.store(nanos_of(settings.drain), Ordering::Relaxed);
     }
+}
+
+fn nanos_of(span: Option<Span>) -> u64 {
+    span.map_or(0, Span::as_nanos)
 }
 
 #[cfg(all(test, not(loom)))]

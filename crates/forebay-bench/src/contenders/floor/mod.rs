@@ -57,6 +57,9 @@ impl Floor {
     }
 
     fn use_cached(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        if step.phase == Phase::Growth {
+            return Ok(Vec::new());
+        }
         let file_pages = self.layout.used_pages(step.load) / step.files;
         let threads = step.threads as usize;
         while self.sets.len() < threads {
@@ -185,7 +188,7 @@ impl Contender for Floor {
                 }
                 Ok(cached_remark(are_direct))
             }
-            Phase::Slow | Phase::Mix | Phase::Memory => Ok(Vec::new()),
+            Phase::Growth | Phase::Slow | Phase::Mix | Phase::Memory => Ok(Vec::new()),
         }
     }
 
@@ -208,6 +211,8 @@ impl Contender for Floor {
             | Load::Account
             | Load::WriteSlowly
             | Load::WarmZipf
+            | Load::ReadMissingByTasks
+            | Load::OverwriteByTasks
             | Load::ReadZipfBesideWriter => Ok(Vec::new()),
         }
     }

@@ -26,6 +26,7 @@ fn in_phase(phase: Phase, run: impl FnOnce(&mut Forebay)) {
     let preparation = Preparation {
         phase,
         set_files: 1,
+        growth_bytes: 8 << 20,
         slow_device: None,
     };
     forebay.prepare(&preparation).unwrap();
@@ -67,6 +68,7 @@ fn every_load_runs_on_a_small_layout() {
         (Phase::Hit, Load::ReadByGuard, "guard"),
         (Phase::Dirty, Load::Overwrite, "overwrite"),
         (Phase::Miss, Load::ReadMissing, "rate"),
+        (Phase::Miss, Load::ReadMissingByTasks, "read"),
         (Phase::Stream, Load::WriteStream, "rate"),
         (Phase::Order, Load::ReadInOrder, "rate"),
         (Phase::Mixed, Load::ReadRandom, "read rate"),
@@ -78,6 +80,11 @@ fn every_load_runs_on_a_small_layout() {
         (Phase::Mix, Load::ReadZipf, "reader rate"),
         (Phase::Mix, Load::ReadZipfBesideWriter, "reader rate"),
         (Phase::Memory, Load::Account, "beside each page"),
+        (Phase::Growth, Load::ReadByCopy, "copy"),
+        (Phase::Growth, Load::ReadByGuard, "guard"),
+        (Phase::Growth, Load::Overwrite, "overwrite"),
+        (Phase::Growth, Load::OverwriteByTasks, "overwrite by tasks"),
+        (Phase::Growth, Load::Account, "reclaim"),
     ] {
         let is_measured = |samples: &[Sample]| {
             let mut found = samples.iter().filter(|sample| sample.metric == expected);

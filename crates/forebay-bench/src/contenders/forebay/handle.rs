@@ -21,6 +21,28 @@ impl Handle {
             file: file.clone().blocking(),
         }
     }
+
+    /// Copies the pages `page_indexes` out into as many parts of `buffers` by one call.
+    pub(crate) fn read_scattered<const PAGES: usize>(
+        &self,
+        buffers: &mut [u8],
+        page_indexes: &[u64; PAGES],
+    ) -> Result<(), BenchError> {
+        let mut pages = buffers.chunks_exact_mut(PAGE_BYTES);
+        let mut requests = page_indexes.map(|page_index| ReadRequest {
+            offset_bytes: page_index * PAGE_BYTES as u64,
+            buffer: pages
+                .next()
+                .expect("the caller gives a buffer for each page"),
+            done_bytes: 0,
+        });
+        self.file
+            .read_many(&mut requests)
+            .map_err(|reason| failed("read", reason))?;
+        requests
+            .iter()
+            .try_for_each(|request| whole(request.done_bytes, PAGE_BYTES))
+    }
 }
 
 impl DurableFile for Handle {
@@ -75,20 +97,7 @@ impl PagedFile for Handle {
         buffers: &mut [u8],
         page_indexes: &[u64; RUN_PAGES],
     ) -> Result<(), BenchError> {
-        let mut pages = buffers.chunks_exact_mut(PAGE_BYTES);
-        let mut requests = page_indexes.map(|page_index| ReadRequest {
-            offset_bytes: page_index * PAGE_BYTES as u64,
-            buffer: pages
-                .next()
-                .expect("the caller gives a buffer for each page"),
-            done_bytes: 0,
-        });
-        self.file
-            .read_many(&mut requests)
-            .map_err(|reason| failed("read", reason))?;
-        requests
-            .iter()
-            .try_for_each(|request| whole(request.done_bytes, PAGE_BYTES))
+        self.read_scattered(buffers, page_indexes)
     }
 
     fn touch(&mut self, page_index: u64) -> Result<Option<u64>, BenchError> {

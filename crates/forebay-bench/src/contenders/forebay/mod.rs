@@ -1,6 +1,7 @@
 //! Forebay, used through its public interface only.
 
 mod events;
+mod growth;
 mod handle;
 mod throttled;
 
@@ -21,6 +22,7 @@ use forebay_law::pause::poll_interval;
 use forebay_rt::thread::Stopwatch;
 use forebay_rt::{Rt, block_on};
 use forebay_store::{FileStore, FileStoreSettings, OpenMode, Rate, RateStore, Store};
+use growth::Growth;
 use handle::{Handle, failed};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -34,6 +36,7 @@ pub(crate) struct Forebay {
     order: Arc<Mutex<MissOrder>>,
     zipf: Option<Arc<Zipf>>,
     open: Option<Open>,
+    growth: Option<Growth>,
 }
 
 /// A cache with the files of one phase.
@@ -58,11 +61,13 @@ impl Forebay {
             order: Arc::new(Mutex::new(order)),
             zipf: None,
             open: None,
+            growth: None,
         }
     }
 
     /// Gives up the cache of the last phase. Its dirty pages are written first, at full speed.
     fn leave(&mut self) -> Result<(), BenchError> {
+        self.growth = None;
         let Some(open) = self.open.take() else {
             return Ok(());
         };
@@ -126,11 +131,20 @@ impl Forebay {
         let watch = Stopwatch::start();
         let end_ns = step.span_ms * 1_000_000;
         let busy_before_ns = processor_ns()?;
-        let times = if step.depth == 1 {
+        let times = if step.load == Load::ReadMissingByTasks {
+            self.read_side_by_side(open, step.depth, watch, end_ns)?
+        } else if step.depth == 1 {
             let (file, order) = (open.data.clone(), Arc::clone(&self.order));
             block_on(read_until(file, order, watch, end_ns))?
         } else {
-            self.read_side_by_side(open, step.depth, watch, end_ns)?
+            let mut order = self
+                .order
+                .lock()
+                .expect("nothing panics while it holds this");
+            let reads = read_batches(&open.data, &mut order, watch, end_ns)?;
+            let elapsed_ns = watch.elapsed().as_nanos();
+            let busy_ns = processor_ns_since(busy_before_ns)?;
+            return Ok(miss::rates(reads, elapsed_ns, busy_ns));
         };
         let elapsed_ns = watch.elapsed().as_nanos();
         Ok(miss::samples(
@@ -281,6 +295,16 @@ impl Forebay {
 impl Contender for Forebay {
     fn prepare(&mut self, preparation: &Preparation) -> Result<Vec<String>, BenchError> {
         self.leave()?;
+        if preparation.phase == Phase::Growth {
+            let (bytes, files) = (preparation.growth_bytes, preparation.set_files);
+            return match Growth::enter(bytes, files)? {
+                Ok(growth) => {
+                    self.growth = Some(growth);
+                    Ok(Vec::new())
+                }
+                Err(remark) => Ok(vec![remark]),
+            };
+        }
         let open = self.enter(preparation)?;
         let mut remarks = Vec::new();
         match preparation.phase {
@@ -301,7 +325,8 @@ impl Contender for Forebay {
             | Phase::Commit
             | Phase::Slow
             | Phase::Mix
-            | Phase::Memory => {}
+            | Phase::Memory
+            | Phase::Growth => {}
         }
         if matches!(preparation.phase, Phase::Miss | Phase::Mix) {
             block_on(
@@ -318,13 +343,18 @@ impl Contender for Forebay {
     }
 
     fn run(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
+        if step.phase == Phase::Growth {
+            let growth = self.growth.as_mut();
+            return growth.map_or(Ok(Vec::new()), |growth| growth.run(step));
+        }
         match step.load {
+            Load::OverwriteByTasks => Ok(Vec::new()),
             Load::ReadByCopy
             | Load::ReadVectored
             | Load::ReadBatch
             | Load::ReadByGuard
             | Load::Overwrite => self.use_cached(step),
-            Load::ReadMissing => self.read_missing(step),
+            Load::ReadMissing | Load::ReadMissingByTasks => self.read_missing(step),
             Load::ReadInOrder => self.read_in_order(step),
             Load::WarmRandom
             | Load::ReadRandom
@@ -411,6 +441,28 @@ async fn read_until(
         began_ns = now_ns;
     }
     Ok(times)
+}
+
+/// Reads pages in `order` until `end_ns` on `watch`, [`miss::BATCH_PAGES`] by a call. Returns how
+/// many.
+fn read_batches(
+    file: &File,
+    order: &mut MissOrder,
+    watch: Stopwatch,
+    end_ns: u64,
+) -> Result<u64, BenchError> {
+    let file = Handle::new(file);
+    let mut pages = AlignedBytes::new(miss::BATCH_PAGES * PAGE_BYTES, PAGE_BYTES);
+    let mut reads = 0;
+    while watch.elapsed().as_nanos() < end_ns {
+        let page_indexes: [u64; miss::BATCH_PAGES] = std::array::from_fn(|_| order.next_page());
+        file.read_scattered(&mut pages, &page_indexes)?;
+        for (page, &page_index) in pages.chunks_exact(PAGE_BYTES).zip(&page_indexes) {
+            check_stamp(Who::Forebay, page, page_index)?;
+        }
+        reads += page_indexes.len() as u64;
+    }
+    Ok(reads)
 }
 
 struct SlowForebayDisk<'a> {

@@ -167,7 +167,9 @@ impl Engine {
 
     fn view(&self, backing: &Backing, dirtier: &Dirtier) -> View {
         let limits = self.dirty_limits();
-        let store_thresh = self.store_thresh(backing, limits.thresh);
+        let store_thresh = self
+            .store_part(backing, &limits, self.global.pages())
+            .thresh;
         let part = self
             .global
             .dirtied_part(&dirtier.dirtied_lately, self.now_ms());

@@ -5,6 +5,7 @@ use crate::cache::Cache;
 use crate::policy::Policy;
 use crate::settings::{Parts, Settings};
 use forebay_base::PAGE_BYTES;
+use forebay_law::throttle::MAX_RECLAIM_RETRIES;
 use forebay_rt::{Virtual, VirtualSettings};
 use forebay_store::{MemoryStore, ObjectId};
 use std::sync::Arc;
@@ -40,6 +41,46 @@ fn a_pass_of_a_caller_ages_active_memory_though_none_is_inactive() {
         let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
         engine.shrink_zone(zone, &mut control).await;
         assert_eq!(lists.sizes().inactive_anon, Batch::LIMIT as u64);
+    });
+}
+
+/// Spec/reclaim.md 4.5: whoever frees a page of a hopeless node, its kswapd may be woken again.
+#[test]
+fn a_pass_that_frees_pages_gives_its_node_hope_again() {
+    let world = Virtual::new(VirtualSettings::default());
+    let rt = world.rt();
+    world.run(async move {
+        let settings = Settings {
+            memory_bytes: 4 << 20,
+            prefault: false,
+            ..Settings::default()
+        };
+        let cache =
+            Cache::with_parts(settings, Parts { rt, sink: None }).expect("the settings are good");
+        let store = cache
+            .attach(Arc::new(MemoryStore::new()))
+            .expect("the store is well");
+        let file = cache
+            .open(&store, ObjectId(1), 1 << 20)
+            .expect("a new object opens");
+        let mut bytes = vec![0; 200 * PAGE_BYTES];
+        file.read_at(&mut bytes, 0)
+            .await
+            .expect("the store is well");
+        let engine = &file.handle.engine;
+        let node = &engine.memory.nodes[0];
+        node.failures.store(MAX_RECLAIM_RETRIES, Ordering::Relaxed);
+        let mut control = ScanControl::new(Who::Direct, TOP_PRIORITY);
+        while control.reclaimed == 0 {
+            let failures = node.failures.load(Ordering::Relaxed);
+            assert_eq!(failures, MAX_RECLAIM_RETRIES, "nothing is free yet");
+            assert!(control.priority > 0, "there are clean pages");
+            control.priority -= 1;
+            engine
+                .shrink_node(node, node.top_class(), &mut control)
+                .await;
+        }
+        assert_eq!(node.failures.load(Ordering::Relaxed), 0);
     });
 }
 

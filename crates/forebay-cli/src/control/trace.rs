@@ -1,7 +1,7 @@
 //! Stalls as a trace that Perfetto and chrome://tracing show: a process for each store, a thread
 //! for each caller, and the levels that its pauses saw.
 
-use crate::control::waits::{CallWords, PauseWords, Stalls};
+use super::waits::{CallWords, PauseWords, Stalls};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Lanes {
 }
 
 /// The trace of `stalls`.
-pub(super) fn trace(stalls: &Stalls) -> Value {
+pub(crate) fn trace(stalls: &Stalls) -> Value {
     let mut calls: Vec<&CallWords> = stalls.stalls.iter().collect();
     calls.sort_by_key(|call| (call.began_us, call.took_us));
     let mut lanes: BTreeMap<(usize, &str), Lanes> = BTreeMap::new();

@@ -1,0 +1,153 @@
+//! Promises in seconds: the flags that make them, and what is said of their price.
+
+use crate::control::time::{parse_time, show_time};
+use crate::daemon::say::say;
+use clap::Args;
+use forebay::settings::BackingSettings;
+use forebay::statistics::DrainStatistics;
+use forebay::{Cache, Statistics};
+use forebay_base::Span;
+use forebay_base::units::{byte_of, show_bytes};
+use forebay_rt::Rt;
+
+/// The pause between two looks at what the promises cost.
+const INTERVAL: Span = Span::from_secs(5);
+
+/// The flags of promises, as every server has them.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Promises {
+    /// Let so much be dirty of each store that it can be written in this time: how long SIGTERM,
+    /// unmounting and a sync of everything take
+    #[arg(long, value_name = "TIME", value_parser = parse_promise, conflicts_with = "read_only")]
+    pub(crate) drain: Option<Span>,
+}
+
+/// Reads a promise: a time with its unit.
+fn parse_promise(text: &str) -> Result<Span, String> {
+    match parse_time(text)? {
+        Span::ZERO => Err("a promise of no time cannot be kept".to_owned()),
+        time => Ok(time),
+    }
+}
+
+impl Promises {
+    /// The settings of each store.
+    pub(crate) fn backing(&self) -> BackingSettings {
+        BackingSettings {
+            drain: self.drain,
+            ..BackingSettings::default()
+        }
+    }
+}
+
+/// What was said of one store's promise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Said {
+    promise: Span,
+    cost: bool,
+    idle: bool,
+}
+
+impl Said {
+    /// What is to be said of `drain` now, once for each promise.
+    fn next(&mut self, bdi: usize, drain: &DrainStatistics) -> Option<String> {
+        if self.promise != drain.promise {
+            *self = Said {
+                promise: drain.promise,
+                ..Said::default()
+            };
+        }
+        let promise = show_time(drain.promise);
+        if drain.is_idle && !self.idle {
+            self.idle = true;
+            let limit = show_bytes(byte_of(drain.limit));
+            return Some(format!(
+                "the dirty limit of {limit} is less than store {bdi} writes in {promise}: the \
+                 promise changes nothing"
+            ));
+        }
+        if drain.is_costly && !self.cost {
+            self.cost = true;
+            let cost = drain.cost_percent;
+            let (twice, half) = (show_time(drain.promise + drain.promise), cost / 2);
+            return Some(format!(
+                "keeping {promise} of drain costs store {bdi} about {cost} % of its rate; {twice} \
+                 would cost about {half} %"
+            ));
+        }
+        None
+    }
+}
+
+/// What is to be said of all stores, with `said` before.
+fn news(said: &mut Vec<Said>, statistics: &Statistics) -> Vec<String> {
+    said.resize(statistics.backings.len(), Said::default());
+    let stores = statistics.backings.iter().zip(said).enumerate();
+    stores
+        .filter_map(|(bdi, (store, said))| said.next(bdi, store.drain.as_ref()?))
+        .collect()
+}
+
+/// Says once what a promise costs, and that one changes nothing.
+pub(crate) fn report_promises(cache: &Cache, rt: &Rt) {
+    let (cache, timer) = (cache.clone(), rt.clone());
+    rt.spawn("promises", async move {
+        let mut said = Vec::new();
+        loop {
+            timer.sleep(INTERVAL).await;
+            news(&mut said, &cache.statistics()).iter().for_each(say);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_has_a_unit_and_is_not_zero() {
+        assert_eq!(parse_promise("5s"), Ok(Span::from_secs(5)));
+        assert_eq!(parse_promise("500ms"), Ok(Span::from_millis(500)));
+        for refused in ["", "0", "0s", "5", "five"] {
+            assert!(parse_promise(refused).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn each_thing_is_said_once_for_each_promise() {
+        let quiet = DrainStatistics {
+            promise: Span::from_secs(1),
+            limit: 256,
+            takes: Span::ZERO,
+            cost_percent: 65,
+            is_costly: false,
+            is_idle: false,
+            overshoots: 0,
+        };
+        let costly = DrainStatistics {
+            is_costly: true,
+            ..quiet
+        };
+        let idle = DrainStatistics {
+            is_idle: true,
+            ..quiet
+        };
+        let mut said = Said::default();
+        assert_eq!(said.next(0, &quiet), None);
+        assert_eq!(
+            said.next(0, &costly).as_deref(),
+            Some(
+                "keeping 1s of drain costs store 0 about 65 % of its rate; 2s would cost about 32 %"
+            )
+        );
+        assert_eq!(said.next(0, &costly), None);
+        let text = said.next(0, &idle).expect("it is new");
+        assert!(text.starts_with("the dirty limit of 1 MiB is less than store 0 writes in 1s"));
+        assert_eq!(said.next(0, &idle), None);
+        let other = DrainStatistics {
+            promise: Span::from_secs(3),
+            ..costly
+        };
+        assert!(said.next(0, &other).is_some());
+    }
+}
