@@ -2,12 +2,14 @@
 //!
 //! - `cargo xtask tidy`: the house style, as far as a program can see it; see `STYLE.md`.
 //! - `cargo xtask calls [CRATE | FILE]`: which file calls which, in order, and what closes circles;
-//!   `--journey Type::method` what a method reaches; `--journeys` what those of the code map pass.
-//! - `cargo xtask deny`: licences, doubled crates and sources of the dependencies.
+//!   `--journey Type::method` prints what a method reaches; `--journeys` what the journeys of the
+//!   code map pass.
+//! - `cargo xtask deny`: licences, duplicate crates and sources of the dependencies.
 //! - `cargo xtask mutations [--blind] [NAME..]`: makes small wrong changes to the engine in a copy
 //!   of the tree, and checks whether the swarm notices each one.
 //! - `cargo xtask mutants [--today | --shard K/N] [laws | state | flows | stores]`: makes the
-//!   changes of `cargo-mutants`; whether the part's own tests notice each, or a list says why not.
+//!   changes of `cargo-mutants`, and checks that the part's own tests notice each one or that a
+//!   list says why not.
 //!
 //! Exit status: 0 means clean, 1 means that something was found or failed, 2 means a bad call.
 

@@ -1,4 +1,4 @@
-//! The files that tidy looks at: what git knows, and what it would be asked to add.
+//! The files that tidy looks at: those that git tracks, and new ones that it does not ignore.
 
 use crate::error::TaskError;
 use crate::rust_text::RustText;
@@ -11,7 +11,7 @@ pub(crate) struct Source {
     pub(crate) path: String,
     /// What is in it.
     pub(crate) text: String,
-    /// Its code and its comments apart, if it is Rust.
+    /// Its code and its comments, separated, if it is Rust.
     pub(crate) rust: Option<RustText>,
 }
 

@@ -15,13 +15,13 @@ pub(crate) const HEADING: &str = "### What they pass";
 pub(crate) const MOST_METHODS: usize = 60;
 pub(crate) const MOST_FILES: usize = 8;
 
-/// The crate whose journeys these are, its flows, what of them no journey passes, and its faces.
+/// The crate that has these journeys, its flows, the flows that no journey passes, and its faces.
 const CRATE: &str = "forebay";
 const FLOWS: &str = "flow/";
 const HISTORY: &str = "flow/history";
 const FACES: [&str; 2] = ["file.rs", "cache.rs"];
-/// A file of the flows of which no method of the engine is passed has only values: it counts no
-/// more than what the owners have.
+/// A flow file in which a journey passes no method of the engine holds only values. It does not
+/// count, like what the owners have.
 const ENGINE: &str = "Engine::";
 /// Lines of the list are cut before this column.
 const COLUMNS: usize = 100;

@@ -116,7 +116,7 @@ impl Definitions {
     }
 
     /// The standard type that a type of ours also acts as: an iterator, or its `Deref` target.
-    pub(crate) fn beneath(&self, ty: &Ty) -> Ty {
+    pub(crate) fn acts_as(&self, ty: &Ty) -> Ty {
         let Ty::Ours(path, _) = ty else {
             return ty.clone();
         };

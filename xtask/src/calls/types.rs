@@ -69,7 +69,7 @@ impl Ty {
         arguments.get(index).cloned().unwrap_or(Ty::Unknown)
     }
 
-    /// Under what its methods are filed.
+    /// The name under which its methods are filed.
     pub(crate) fn head(&self) -> Option<String> {
         match self {
             Ty::Ours(path, _) => Some(path.clone()),

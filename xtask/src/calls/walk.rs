@@ -416,10 +416,11 @@ impl<'w> Walker<'w> {
             return self.definitions.output(index, &on, &given);
         }
         if matches!(receiver, Ty::Ours(..)) && matches!(name.as_str(), "unwrap" | "expect") {
-            // A lock gave its value at once here, and not whether its holder panicked.
+            // In this model a lock returns its guard directly, and not a result that may be
+            // poisoned.
             return receiver;
         }
-        let target = self.definitions.beneath(&receiver);
+        let target = self.definitions.acts_as(&receiver);
         let given = foreign::closure_parameters(&target, &name);
         let types = self.arguments(&call.args, &given);
         let is_closure = |ty: &&Ty| matches!(ty, Ty::Foreign(name, _) if name == "Closure");

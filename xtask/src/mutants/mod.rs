@@ -1,4 +1,4 @@
-//! Mutation testing by a tool: whether the tests of a part notice each small change that
+//! Mutation testing: checks whether the tests of a part notice each small change that the tool
 //! `cargo-mutants` makes to it.
 //!
 //! A mutant that no test notices is a survivor. `mutants-survivors.toml` says why each known one
@@ -19,11 +19,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The command that installs the tool, in the version whose output is understood.
+/// The command that installs the tool. The output of this version is understood.
 const INSTALL: &str = "cargo install --locked --root target/tools cargo-mutants --version 27.1.0";
 /// A mutant whose tests take longer than this many seconds is caught: most of them never end.
 const TEST_SECONDS: &str = "120";
-/// The sample of a day: one shard of this many, which is some twelve mutants of laws, and its time.
+/// The sample of a day: one shard of this many, about twelve mutants of laws, and the time for it.
 const DAYS: u64 = 74;
 const DAY_SECONDS: &str = "60";
 
@@ -59,8 +59,8 @@ impl Call {
     }
 }
 
-/// Tries the mutants that `words` ask for; true if each is caught or listed. None if the words ask
-/// for nothing that is known.
+/// Tries the mutants that `words` ask for; true if each is caught or listed. None if the words make
+/// no sense.
 pub(crate) fn run(words: &[&str]) -> Option<Result<bool, TaskError>> {
     Call::parse(words, today()).map(|call| try_out(&call))
 }
@@ -135,7 +135,7 @@ fn start(root: &Path, folder: &Path, call: &Call) -> Result<bool, TaskError> {
         .current_dir(root)
         .env("PATH", path)
         .env("CARGO_PROFILE_DEV_DEBUG", "false")
-        // A property that fails need not be shrunk to a small case.
+        // A failing property need not be shrunk to a small case.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_FAILURE_PERSISTENCE", "off");
     let status = command.status().map_err(|cause| TaskError::Start {

@@ -71,7 +71,7 @@ fn parse(text: &str) -> Result<Vec<Outcome>, String> {
     let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut outcomes = Vec::new();
     for Tried { scenario, summary } in report.outcomes {
-        // The other scenario is the code as it is.
+        // The other scenario is the unchanged code.
         let Some(mutant) = scenario.get("Mutant") else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! The parts whose mutants can be tried, and the tests that have to notice them.
+//! The parts in which mutants can be tried, and the tests that have to notice them.
 
 /// A part of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub(crate) struct Survivor {
 pub(crate) enum Reason {
     /// The code does the same for every input.
     Equivalent,
-    /// The code does the same in another time.
+    /// The code does the same, only faster or slower.
     Performance,
     /// A test should notice it, and does not exist yet.
     MissingTest,

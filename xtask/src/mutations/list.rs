@@ -1,11 +1,11 @@
-//! The lists of mutations: `mutations.toml`, and `mutations-blind.toml` by somebody who had not
-//! read the oracles.
+//! The lists of mutations: `mutations.toml`, and `mutations-blind.toml`, which was written without
+//! reading the oracles.
 
 use serde::Deserialize;
 
 /// Where the list is, from the root of the repository.
 pub(crate) const PATH: &str = "mutations.toml";
-/// Where those are whose writer had not read the oracles.
+/// Where the list is that was written without reading the oracles.
 pub(crate) const BLIND_PATH: &str = "mutations-blind.toml";
 
 /// One small wrong change.
@@ -15,7 +15,7 @@ pub(crate) struct Mutation {
     pub(crate) name: String,
     /// The file that it changes, from the root of the repository.
     pub(crate) file: String,
-    /// What does not hold any more.
+    /// What no longer holds.
     pub(crate) breaks: String,
     /// Text that occurs once in the file, and what it becomes.
     pub(crate) before: String,
@@ -32,8 +32,8 @@ pub(crate) enum SeenBy {
     /// A seed of the swarm.
     #[default]
     Swarm,
-    /// An order of the explored schedules: it is wrong only between two steps of two threads, or
-    /// only for as long as a bound lasts.
+    /// An order of the explored schedules: the mutation shows only between two steps of two
+    /// threads, or only until a bound ends a wait.
     Schedules,
 }
 
@@ -44,22 +44,22 @@ struct List {
     mutation: Vec<Mutation>,
 }
 
-/// The mutations of the list `text`, or why there are none.
+/// The mutations of the list `text`, or why it cannot be read.
 pub(crate) fn parse(text: &str) -> Result<Vec<Mutation>, String> {
     let list: List = toml::from_str(text).map_err(|error| error.to_string())?;
     Ok(list.mutation)
 }
 
 impl Mutation {
-    /// `text`, which is what is in its file, with the change made. None if what it changes is not
-    /// there once.
+    /// `text`, the content of its file, with the change made. None unless the text to be changed
+    /// occurs exactly once.
     pub(crate) fn apply(&self, text: &str) -> Option<String> {
         let mut found = text.match_indices(&self.before);
         let (at, _) = found.next()?;
         let is_once = found.next().is_none() && !self.before.is_empty();
         is_once.then(|| {
-            let behind = &text[at + self.before.len()..];
-            format!("{}{}{behind}", &text[..at], self.after)
+            let rest = &text[at + self.before.len()..];
+            format!("{}{}{rest}", &text[..at], self.after)
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Whether the swarm or the explored schedules notice small wrong changes to the engine.
 //!
-//! In a copy of the tree the changes of `mutations.toml` are made one after the other; each time
-//! the example `swarm` of the lab is built and runs seeds until one finds something, or the tests
-//! of schedules are and run their orders. A seed or an order that finds something in the engine as
-//! it is too proves nothing, so it is run there as well.
+//! The changes of `mutations.toml` are made one after the other in a copy of the tree. For each
+//! change the example `swarm` of the lab is built and runs seeds until one finds something, or the
+//! tests of schedules are built and run their orders. A seed or an order that also finds something
+//! in the unchanged engine proves nothing, so it is run there as well.
 
 mod list;
 mod schedules;
@@ -22,11 +22,11 @@ use trial::Workshop;
 enum Verdict {
     /// An oracle saw it at a seed, or a test at an order.
     Caught { oracle: String, seed: u64 },
-    /// The program ended before it could say anything.
+    /// The program ended before it could report anything.
     Died,
     /// No seed found anything.
     Missed,
-    /// The seed that found something does so without the mutation too.
+    /// The seed finds something without the mutation too.
     AlsoWithout { seed: u64 },
     /// It does not compile.
     NotBuilt,

@@ -5,7 +5,7 @@ use crate::error::TaskError;
 use std::path::Path;
 use std::process::Command;
 
-/// Whole caches first: they are what has to notice most. Then the tests inside the engine.
+/// Whole caches first, because they have to notice most; then the tests inside the engine.
 const TESTS: [&[&str]; 2] = [&["--test", "schedules"], &["--lib", "schedules"]];
 
 /// Runs the tests of the tree at `tree`, each under all its orders or under one alone.
@@ -36,7 +36,7 @@ pub(super) fn run(tree: &Path, target: &Path, order: Option<u64>) -> Result<Verd
     Ok(Verdict::Missed)
 }
 
-/// What is meant by what tests that failed have said.
+/// The meaning of the output of the tests.
 fn verdict(said: &str) -> Verdict {
     let order = said.lines().find_map(|line| {
         let (_, rest) = line.split_once("it failed under order ")?;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// Each mutation has to be noticed by a seed below this.
 const SEEDS: u64 = 2_000;
 
-/// A copy of the tree, where it is built, and the swarm as it is without mutations.
+/// A copy of the tree, the folder in which it is built, and the swarm without mutations.
 pub(super) struct Workshop {
     tree: PathBuf,
     target: PathBuf,
@@ -19,7 +19,7 @@ pub(super) struct Workshop {
 }
 
 impl Workshop {
-    /// Copies the tree below `root` and builds the swarm of it, if that is needed.
+    /// Copies the tree below `root`, and builds its swarm if that is needed.
     pub(super) fn open(root: &Path, needs_swarm: bool) -> Result<Workshop, TaskError> {
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| root.join("target"), PathBuf::from)
@@ -47,14 +47,14 @@ impl Workshop {
         Ok(workshop)
     }
 
-    /// Makes the change, looks whether it is noticed, and takes it back.
+    /// Makes the change, checks whether it is noticed, and takes it back.
     pub(super) fn try_out(&self, mutation: &Mutation) -> Result<Verdict, TaskError> {
         let path = self.tree.join(&mutation.file);
         let text = fs::read_to_string(&path).map_err(|cause| TaskError::Read { path, cause })?;
         let Some(changed) = mutation.apply(&text) else {
             return Err(TaskError::Failed {
                 command: format!("apply {}", mutation.name),
-                message: format!("its text is not once in {}: change the list", mutation.file),
+                message: format!("its text must be in {} exactly once", mutation.file),
             });
         };
         self.put(&mutation.file, changed.as_bytes())?;
@@ -77,7 +77,7 @@ impl Workshop {
         Ok(verdict)
     }
 
-    /// The verdict of the tests of schedules, if what they found is not there without the mutation.
+    /// The verdict of the tests of schedules, unless they find the same without the mutation.
     fn unless_without(&self, verdict: Verdict) -> Result<Verdict, TaskError> {
         if let Verdict::Caught { seed, .. } = verdict
             && schedules::run(&self.tree, &self.target, Some(seed))? != Verdict::Missed
@@ -87,7 +87,7 @@ impl Workshop {
         Ok(verdict)
     }
 
-    /// Writes a file of the copy, if it has to change: what is not written is not built anew.
+    /// Writes a file of the copy if it has to change: cargo rebuilds what was written.
     fn put(&self, path: &str, content: &[u8]) -> Result<(), TaskError> {
         let to = self.tree.join(path);
         if fs::read(&to).is_ok_and(|there| there == content) {
@@ -109,7 +109,7 @@ impl Workshop {
             .args(["--package", "forebay-lab", "--example", "swarm"])
             .current_dir(&self.tree)
             .env("CARGO_TARGET_DIR", self.target.join("build"))
-            // A build takes seconds with these, and the seeds hardly longer.
+            // With these a build takes seconds, and the seeds take hardly longer.
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")

@@ -7,7 +7,7 @@ use crate::source::Source;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
-/// The circles that there still are.
+/// The circles that still exist.
 pub(super) const LIST: &str = "xtask/known-circles.toml";
 
 #[derive(Deserialize)]
@@ -17,7 +17,7 @@ struct List {
     circle: Vec<Known>,
 }
 
-/// A circle that there was when the check was made.
+/// A circle that existed when the check was added.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Known {
@@ -71,7 +71,7 @@ pub(super) fn check(sources: &[Source], code: &Code) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with an entry of the list of which the circles `left` are there.
+/// What is wrong with an entry of the list, if the circles `left` remain of it.
 fn outdated(known: &Known, left: &[BTreeSet<String>]) -> Option<String> {
     match left {
         [] => Some("no circle any more; take it out".to_owned()),
@@ -89,7 +89,7 @@ fn outdated(known: &Known, left: &[BTreeSet<String>]) -> Option<String> {
     }
 }
 
-/// What is said of a circle that is not known.
+/// The message about a circle that is not known.
 fn unknown(krate: &str, files: &BTreeSet<String>, known: &[Known]) -> String {
     let meets = |known: &&Known| known.krate == krate && !known.files.is_disjoint(files);
     let what = if let Some(known) = known.iter().find(meets) {

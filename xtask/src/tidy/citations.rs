@@ -37,7 +37,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// A page and the sections and rows of it that are cited.
+/// A page, and the sections and rows of it that are cited.
 struct Citation<'a> {
     page: &'a str,
     places: Vec<&'a str>,
@@ -63,7 +63,7 @@ fn citations(text: &str) -> impl Iterator<Item = (usize, Citation<'_>)> {
     })
 }
 
-/// The sections and rows that `rest`, what follows the name of a page, begins with.
+/// The sections and rows at the start of `rest`, the text after the name of a page.
 fn places(rest: &str) -> Vec<&str> {
     let rest = &rest[..rest.floor_char_boundary(REACH)];
     let mut found = Vec::new();

@@ -20,7 +20,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether `text` has the name `name` and not only a longer one that starts with it.
+/// Whether `text` contains the name `name`, and not only a longer name that starts with it.
 fn names(text: &str, name: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')
         .any(|word| word == name)

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Where invariants are declared and cited.
 const FOLDERS: &[&str] = &["crates/", "docs/", "ARCHITECTURE.md"];
 
-/// Doubled declarations, citations of nothing, and declarations that no test cites.
+/// Duplicate declarations, citations of nothing, and declarations that no test cites.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut declared: BTreeMap<String, (Finding, bool)> = BTreeMap::new();

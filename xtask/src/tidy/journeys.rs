@@ -8,7 +8,7 @@ use crate::calls::journeys::{
 };
 use crate::source::Source;
 
-/// What is not true of the journeys in the code map, if there is a list of them.
+/// What is wrong about the journeys in the code map, if there is a list of them.
 pub(super) fn check(sources: &[Source], code: &Code) -> Vec<Finding> {
     let source = |path: &str| sources.iter().find(|source| source.path == path);
     let (Some(list), Some(map)) = (source(LIST), source(MAP)) else {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// A crate of ours and those of ours that it may use, for its tests and examples too.
+/// One of our crates, and those of our crates that it may use, also in its tests and examples.
 struct Layer {
     name: &'static str,
     may_use: &'static [&'static str],
@@ -97,7 +97,7 @@ const LAYERS: &[Layer] = &[
     },
 ];
 
-/// The crates that use nobody else's code, tests aside: what they compute is ours to answer for.
+/// The crates that use no foreign code outside tests, because we answer for what they compute.
 const SELF_RELIANT: &[&str] = &["forebay-law"];
 
 /// A manifest, as far as the table is concerned.

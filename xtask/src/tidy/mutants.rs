@@ -1,4 +1,4 @@
-//! The survivors of mutation testing still fit the code: each line that one names is there.
+//! The survivors of mutation testing still fit the code: each line that the list names is there.
 
 use super::Finding;
 use crate::mutants::{PATH, Survivor, parse};

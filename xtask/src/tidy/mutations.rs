@@ -4,7 +4,7 @@ use super::Finding;
 use crate::mutations::{BLIND_PATH, Mutation, PATH, parse};
 use crate::source::Source;
 
-/// The mutations that cannot be made, that change nothing, or whose name another one has.
+/// The mutations that cannot be made, that change nothing, or that share a name.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let is_list = |source: &&Source| [PATH, BLIND_PATH].contains(&source.path.as_str());
     let lists = sources.iter().filter(is_list);
