@@ -8,7 +8,6 @@
 //! No client waits for shared buffers only: a client that finds none is using its own buffer, and
 //! tries again when that one is free. Being woken when a shared buffer is given back only makes it
 //! faster.
-//! again when that is free. Being woken when a shared one is given back makes it faster.
 
 use forebay_base::sync::{Mutex, lock};
 use std::collections::VecDeque;

@@ -214,8 +214,8 @@ fn holes_are_reported_until_something_is_written_there() {
     calls
         .call(Job::Write(1 << 20..(1 << 20) + 1), &[1])
         .unwrap();
-    let (data, behind) = ((1 << 20), (1 << 20) + PIECE);
-    let expected = [run(data, true), run(behind, false), run(LENGTH_BYTES, true)];
+    let (data, rest) = ((1 << 20), (1 << 20) + PIECE);
+    let expected = [run(data, true), run(rest, false), run(LENGTH_BYTES, true)];
     assert_eq!(reported(&mut calls, 9), expected);
     assert_eq!(reported(&mut calls, 1), expected[..1]);
 }

@@ -241,7 +241,7 @@ fn bytes_in_the_clear_after_the_request_for_tls_end_it() {
     let mut rest = Vec::new();
     // The connection ends, with or without the unread bytes.
     let _ = stream.read_to_end(&mut rest);
-    assert!(rest.len() <= 20, "nothing but the answer to the first");
+    assert!(rest.len() <= 20, "only the answer to the first");
     let failures = served.end();
     assert!(failures[0].contains("plain text"), "{failures:?}");
 }

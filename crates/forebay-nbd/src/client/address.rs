@@ -42,17 +42,17 @@ pub enum AddressError {
     /// It has no host where one belongs.
     #[error("it names no host; write nbd://HOST[:PORT]/EXPORT")]
     NoHost,
-    /// The port is no number of a port.
-    #[error("{0} is no port; write nbd://HOST[:PORT]/EXPORT")]
+    /// The port is not the number of a port.
+    #[error("{0} is not a port; write nbd://HOST[:PORT]/EXPORT")]
     Port(String),
     /// It has no socket where one belongs.
     #[error("it names no socket; write nbd+unix:///EXPORT?socket=PATH")]
     NoSocket,
     /// It has a parameter that is not known here.
-    #[error("{0} is not known here; what follows ? can be socket=PATH after nbd+unix://")]
+    #[error("{0} is not known here; the only parameter is socket=PATH, after nbd+unix://")]
     Unknown(String),
     /// A percent sign is not followed by two hexadecimal digits, or the name is not UTF-8.
-    #[error("{0} is no text; write a special letter as % and two hexadecimal digits")]
+    #[error("{0} is not text; write a special character as % and two hexadecimal digits")]
     Text(String),
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Demands {
 /// connections before all of them are there: two of them could lead to two servers, of which the
 /// first ended in between, and a flush to the second one would not cover writes to the first.
 ///
-/// While the server is waited for, `goes_on` is asked again and again whether to go on.
+/// During a wait for the server `goes_on` is called again and again, and says whether to go on.
 pub(crate) fn connect_all(
     address: &Address,
     demands: Demands,
@@ -45,7 +45,7 @@ pub(crate) fn connect_all(
             Ok(link) if link.facts == facts => links.push(link),
             // Another server has taken its place; the next try finds only that one.
             Ok(_) => return Err(ClientError::Changing),
-            // It has a limit of its own.
+            // It may limit the connections of a client.
             Err(ClientError::Away(_)) => break,
             Err(error) => return Err(error),
         }
@@ -93,7 +93,8 @@ pub(crate) struct BackOff {
 }
 
 impl BackOff {
-    /// Left at `now` before the next try. The first one after an answer is made at once.
+    /// The time that is left at `now` before the next try. The first try after an answer is made at
+    /// once.
     pub(crate) fn left(self, now: Span) -> Span {
         let waited = now.saturating_sub(self.tried_at);
         self.wait.saturating_sub(waited)

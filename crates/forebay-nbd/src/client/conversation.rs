@@ -55,23 +55,23 @@ pub enum Event<'i> {
     Noted,
     /// Bytes of a READ.
     Data {
-        /// Of which request.
+        /// The request that it belongs to.
         slot: usize,
-        /// Where in its range.
+        /// The place in its range.
         at: u32,
         /// The bytes.
         bytes: &'i [u8],
     },
     /// Zeros of a READ.
     Zeros {
-        /// Of which request.
+        /// The request that it belongs to.
         slot: usize,
-        /// Where in its range.
+        /// The place in its range.
         range: Range<u32>,
     },
     /// Extents as length and flags, of the context that was asked for.
     Extents {
-        /// Of which request.
+        /// The request that it belongs to.
         slot: usize,
         /// Eight bytes each.
         bytes: &'i [u8],

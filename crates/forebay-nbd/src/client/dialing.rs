@@ -1,6 +1,6 @@
 //! The way to a server: a connection, and the handshake on it.
 //!
-//! The thread that dials has requests that wait, and may be told to stop. So nothing here waits for
+//! The thread that dials has requests that wait, and may have to stop. So nothing here waits for
 //! longer than [`LOOK`] before it asks its caller whether to go on. Only the resolver of the system
 //! takes as long as it likes to find the addresses of a host.
 
@@ -25,12 +25,12 @@ use std::time::Duration;
 pub(crate) const LOOK: Span = Span::from_millis(200);
 /// Sleep of a thread before it tries again to enter the queue of a local server.
 const QUEUE_LOOK: Span = Span::from_millis(20);
-/// So long a server may take for its handshake, and for a connection.
+/// How long a server may take for a connection, and for the handshake on it.
 const PATIENCE: Span = Span::from_secs(10);
-/// A host that answers nothing for so long, while bytes are on their way to it, is gone.
+/// A host that answers nothing for this long, while bytes are on their way to it, is gone.
 const SILENCE_MS: u32 = 20_000;
 
-/// Says whether to go on. It is asked again and again while a server is waited for.
+/// Says whether to go on. It is called again and again during a wait for a server.
 pub(crate) type GoesOn<'a> = dyn FnMut() -> bool + 'a;
 
 /// Connects to `place`.
@@ -85,8 +85,8 @@ fn reach(
     }
 }
 
-/// A host that vanishes without a word is noticed: nobody else would say that requests which it has
-/// not answered should be sent again.
+/// Has the system notice a host that vanishes silently. Otherwise nothing would show that its
+/// unanswered requests should be sent again.
 fn watch_over(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -135,7 +135,7 @@ pub(crate) fn greet(
     }
 }
 
-/// Whether what began with `clock` may go on.
+/// An error if the attempt that began with `clock` takes too long or is to stop.
 fn check(clock: &Stopwatch, goes_on: &mut GoesOn<'_>) -> io::Result<()> {
     if clock.elapsed() > PATIENCE {
         Err(io::ErrorKind::TimedOut.into())
@@ -152,7 +152,7 @@ fn sleep(socket: &impl AsFd, wanted: PollFlags) {
         tv_sec: 0,
         tv_nsec: LOOK.as_nanos() as i64,
     };
-    // A signal is no reason to give up: the socket is asked all the same.
+    // A signal is no reason to give up: the socket is checked all the same.
     let _ = poll(&mut [PollFd::new(socket, wanted)], Some(&longest));
 }
 

@@ -33,7 +33,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Whether the server said all of `flags`.
+    /// Whether the server announced all of `flags`.
     pub fn can(&self, flags: u16) -> bool {
         self.flags & transmission_flag::HAS_FLAGS != 0 && self.flags & flags == flags
     }
@@ -43,7 +43,7 @@ impl Facts {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GreetingError {
-    /// It does not begin as a server of NBD.
+    /// It does not begin like an NBD server.
     #[error("it does not speak the NBD protocol")]
     Magic,
     /// It speaks an old form.

@@ -71,7 +71,7 @@ fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What comes of a server that says `said` after its greeting.
+/// The result for a server that says `said` after its greeting.
 fn hear(said: &[Vec<u8>]) -> Result<Option<Facts>, GreetingError> {
     let mut client = Greeting::new("disk");
     let input = [greeting().to_vec(), said.concat()].concat();

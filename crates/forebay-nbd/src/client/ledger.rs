@@ -33,7 +33,7 @@
 pub struct Ledger {
     /// Writes that have finished.
     finished: u64,
-    /// The server may have forgotten those of this many first writes that are not settled.
+    /// Of this many first writes, the server may have forgotten those that are not settled.
     forgotten: u64,
     /// This many first writes are durable, or were reported as forgotten.
     settled: u64,
@@ -74,7 +74,7 @@ impl Ledger {
         self.era.0 += 1;
     }
 
-    /// What a commit covers whose flush is sent now. Its submitter knew the end of `heard` writes
+    /// What a commit covers if its flush is sent now. Its submitter knew the end of `heard` writes
     /// when it submitted the commit.
     pub fn covers(&self, heard: u64) -> Covered {
         Covered {

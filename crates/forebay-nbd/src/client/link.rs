@@ -29,7 +29,7 @@ pub(crate) const LINK_BYTES: usize =
 /// A request under way, and the question that was sent for it.
 type UnderWay = Option<(Pending, Question)>;
 
-/// See above.
+/// One connection to a server.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) socket: Socket,
@@ -55,7 +55,7 @@ pub(crate) struct Answered {
 }
 
 impl Link {
-    /// Connects to `address` and comes to terms, as long as `goes_on` says so.
+    /// Connects to `address` and completes the handshake, as long as `goes_on` allows it.
     pub(crate) fn open(address: &Address, goes_on: &mut GoesOn<'_>) -> Result<Link, ClientError> {
         let socket = connect(&address.place, goes_on).map_err(ClientError::Away)?;
         let mut input = Vec::with_capacity(INPUT_BYTES);

@@ -40,7 +40,7 @@ pub(crate) struct Pending {
     pub(crate) covered: Option<Covered>,
     /// When it was last sent.
     pub(crate) sent: Era,
-    /// Bytes of its range that are done, of a range that takes several requests.
+    /// Bytes of its range that are done, if the range takes several requests.
     done_bytes: u64,
 }
 

@@ -38,7 +38,7 @@ pub enum ClientError {
         known_bytes: u64,
     },
     /// It came back with other limits.
-    #[error("the server takes other blocks than before; nothing is written there")]
+    #[error("the server takes blocks of other sizes than before; nothing is written there")]
     Blocks,
     /// Its connections led to different servers.
     #[error("the server is being replaced by another one")]

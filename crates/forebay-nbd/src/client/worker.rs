@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A server that is away for less is only said to be back.
+/// If a server was away for less than this, only its return is reported.
 const SAID_AFTER: Span = Span::from_secs(2);
 
 /// See above.
@@ -79,7 +79,7 @@ impl Worker {
     /// Serves requests until it is stopped and nothing is left.
     pub(crate) fn run(mut self) {
         loop {
-            // This has to be asked before the mail is taken: nothing comes after the stop.
+            // This has to be checked before the mail is taken: nothing comes after the stop.
             let is_stopped = self.mail.is_stopped();
             self.mail.take(&mut self.backlog, self.clock.elapsed());
             if self.links.is_empty() {
