@@ -74,8 +74,8 @@ impl Append {
                 self.is_in_doubt = false;
                 Progress::More
             }
-            // Somebody made it, or nobody knows: a lost reply to the making begins the doubt, and
-            // one to the question leaves it.
+            // Somebody made it, or nobody knows: a lost reply to the making begins the doubt, and a
+            // lost reply to the question leaves it.
             _ => {
                 self.is_in_doubt = true;
                 Progress::More

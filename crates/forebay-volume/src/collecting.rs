@@ -39,10 +39,7 @@ enum Step {
 
 impl Collecting {
     /// A collection that has not begun.
-    #[allow(
-        clippy::new_without_default,
-        reason = "it is a thing to be done, no value"
-    )]
+    #[allow(clippy::new_without_default, reason = "it is a task and not a value")]
     pub fn new() -> Collecting {
         Collecting {
             step: Step::Open(Opening::new(Access::Read)),

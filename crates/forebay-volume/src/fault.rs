@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a volume cannot be used, or not go on being used.
+/// Why a volume cannot be used, or not any longer.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VolumeFault {

@@ -1,4 +1,4 @@
-//! The manifest: what never changes of a volume, in lines that a person can read.
+//! The manifest: the facts of a volume that never change, in lines that a person can read.
 
 use crate::checksum::crc32c;
 use crate::fault::VolumeFault;
@@ -13,7 +13,7 @@ pub const CHUNKS_LIMIT: u64 = 1 << 22;
 const LEAST_CHUNK_BYTES: u32 = 64 << 10;
 const LARGEST_CHUNK_BYTES: u32 = 8 << 20;
 
-/// What never changes of a volume.
+/// The facts of a volume that never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// A number that no other volume has.

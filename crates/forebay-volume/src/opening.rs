@@ -3,7 +3,7 @@
 //! - invariant VB4: a writer has the volume only if its opening record is the first object that was
 //!   ever made at that place of the log. `gc` never removes opening records, so the writer before
 //!   finds this one at the place of its own next record, and cannot commit any more. A place that
-//!   `gc` has emptied is no such place: whoever makes a record there sees a map that covers it.
+//!   `gc` has emptied does not count: a writer that makes a record there sees a map that covers it.
 
 use crate::append::{Append, Appended};
 use crate::call::{Call, Progress, Reply};

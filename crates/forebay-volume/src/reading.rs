@@ -23,7 +23,7 @@ pub(crate) struct Reading {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Which maps are there? Asked first, and again at the end, which may be one of damage.
+    /// Which maps are there? Asked first, and again where the log ends or is damaged.
     List {
         end: Option<Ending>,
     },

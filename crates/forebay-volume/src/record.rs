@@ -11,7 +11,7 @@ const FORMAT: u16 = 1;
 /// Bytes before the entries, and of one entry.
 const HEAD_BYTES: usize = 8 + 8 + 8 + 16 + 8 + 4 + 4 + 8 + 8;
 const ENTRY_BYTES: usize = 4 + 4 + 8 + 8;
-/// The most pages that a record carries: a commit of so few needs no other object.
+/// The most pages that a record carries: a commit of no more pages needs no other object.
 pub const INLINE_PAGES: usize = 16;
 /// The most bytes that a writer says of itself.
 pub const WHO_BYTES: usize = 256;
@@ -210,7 +210,7 @@ fn commit(
     })
 }
 
-/// Where page `index` of a record with so many chunks and pages begins in its object.
+/// Where page `index` of a record with this many chunks and pages begins in its object.
 pub(crate) fn page_at(chunks: usize, pages: usize, index: usize) -> u64 {
     let entries = (chunks + pages) * ENTRY_BYTES;
     (HEAD_BYTES + entries) as u64 + index as u64 * PAGE_BYTES

@@ -92,7 +92,7 @@ fn every_flipped_bit_and_every_cut_of_every_object_is_noticed() {
     ];
     for (object, decode) in objects {
         let mut bytes = object.to_vec();
-        // Of a page's content a few bytes stand for all.
+        // A few bytes stand for the whole content of a page.
         let places = (0..bytes.len()).filter(|at| *at < 300 || at % 97 == 0);
         for at in places.chain(bytes.len() - 8..bytes.len()) {
             for bit in 0..8 {
@@ -138,7 +138,7 @@ fn newer_records_and_maps_are_refused_by_name() {
 
 #[test]
 fn counts_that_lie_are_damage_and_take_no_memory() {
-    // The count of chunks, behind 8 bytes of head and 8 fields.
+    // The count of chunks, after 8 bytes of head and 8 fields.
     for (at, count) in [(56, u64::MAX), (56, 1 << 40), (64, u64::MAX), (64, 17)] {
         let mut bytes = GOLDEN_COMMIT.to_vec();
         bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());

@@ -3,7 +3,7 @@
 //! What must hold:
 //!
 //! - each writer begins with a state that the one before committed or tried to commit, not older
-//!   than what that one was told is durable (invariants VB2, VB3 and VB4);
+//!   than what was acknowledged to that one as durable (invariants VB2, VB3 and VB4);
 //! - what is read is what was written last (invariants VB1, VB5 and VB6);
 //! - a record in doubt is settled before the next (invariant VB7);
 //! - `gc` beside all of it takes nothing that is needed (invariants VB8 and VB9).

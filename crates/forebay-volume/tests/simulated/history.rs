@@ -1,4 +1,4 @@
-//! What every writer began with, tried to commit and was told is durable.
+//! What every writer began with, what it tried to commit, and what was acknowledged as durable.
 
 use super::bucket::Bucket;
 use forebay_volume::{
@@ -52,7 +52,7 @@ pub(crate) fn read(bucket: &Bucket, writer: &Writer) -> Option<State> {
 struct History {
     /// What it began with, and what it tried to commit, in order.
     states: Vec<State>,
-    /// Of these, the newest that it was told is durable.
+    /// The newest of these that was acknowledged as durable.
     acknowledged: usize,
 }
 
@@ -149,7 +149,7 @@ fn assert_rebuilt(_bucket: &Bucket, opened: &Opened) {
 }
 
 /// `state`, with which `epoch` began, is one that the writer `before` committed or tried to commit,
-/// and no older than the newest that it was told is durable.
+/// and no older than the newest that was acknowledged as durable.
 fn judge_state(before: Option<&History>, epoch: u64, state: &State) {
     let Some(before) = before else {
         assert!(state.iter().all(|&stamp| stamp == 0), "a new volume");
