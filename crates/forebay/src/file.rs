@@ -157,7 +157,7 @@ impl File {
         self.read_rest(buffer, offset_bytes, 0)
     }
 
-    /// The same of a buffer whose first `done` bytes are read already.
+    /// The same for a buffer with its first `done` bytes already read.
     pub(crate) fn read_rest(
         &self,
         buffer: &mut [u8],
@@ -180,7 +180,7 @@ impl File {
         self.read_vectored_rest(buffers, offset_bytes, 0).await
     }
 
-    /// The same of buffers whose first `begun` bytes together are read already.
+    /// The same for buffers with their first `begun` bytes, counted together, already read.
     pub(crate) async fn read_vectored_rest(
         &self,
         buffers: &mut [IoSliceMut<'_>],
@@ -507,8 +507,10 @@ impl File {
         let mut done = 0;
         for buffer in buffers {
             let at = offset_bytes + done as u64;
-            let behind = at.saturating_add(buffer.len() as u64);
-            self.handle.engine.prefetch_at(&self.handle.object, behind);
+            let end_bytes = at.saturating_add(buffer.len() as u64);
+            self.handle
+                .engine
+                .prefetch_at(&self.handle.object, end_bytes);
             let read = self.try_read(buffer, at).map_err(|begun| done + begun)?;
             done += read;
             if read < buffer.len() {

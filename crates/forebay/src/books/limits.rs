@@ -24,8 +24,7 @@ pub(crate) struct StorePart {
 
 impl Engine {
     /// The longest window of a stream of which nothing is measured, pages. One stream never fills
-    /// the cache with what it may not need; the
-    /// usual window is always allowed.
+    /// the cache with what it may not need. The usual window is always allowed.
     pub(crate) fn readahead_pages(&self) -> u64 {
         let limit_pages = (u64::from(self.budget.frames) / 4).max(USUAL_READAHEAD_PAGES);
         self.knobs.readahead_pages().min(limit_pages)
@@ -111,10 +110,10 @@ impl Engine {
         (aside, of_store.min(aside))
     }
 
-    /// Whether so many pages are dirty that they are written in the background
-    /// (spec/writeback.md 7.3). Pages that wait for a commit count too, as they did in Linux up to
-    /// 5.7: the caller that was about to ask for the commit may have given up, and then writers
-    /// would wait for a commit that nobody asks for.
+    /// Whether enough pages are dirty that they are written in the background (spec/writeback.md
+    /// 7.3). Pages that wait for a commit count too, as they did in Linux up to 5.7: the caller
+    /// that was about to ask for the commit may have given up, and then writers would wait for a
+    /// commit that nobody asks for.
     pub(crate) fn is_over_background(&self, backing: &Backing) -> bool {
         let limits = self.dirty_limits();
         let uncommitted = backing.uncommitted.load(Ordering::Relaxed);

@@ -118,7 +118,8 @@ impl Engine {
     }
 }
 
-/// Samples are taken often until a few were full, or until so many were not that the load is light.
+/// Samples are taken often until a few were full, or until enough were not full to show that the
+/// load is light.
 fn interval_ms(rates: &Rates) -> u64 {
     if rates.full_samples < SAMPLES_TO_TRUST && rates.samples < EARLY_SAMPLES {
         FIRST_INTERVAL_MS

@@ -282,8 +282,8 @@ impl Ledger {
         books.rows[at].culprit
     }
 
-    /// Remembers the name of `caller`. When there are too many, the one is forgotten
-    /// that was remembered or waited the longest time ago.
+    /// Remembers the name of `caller`. If there are too many names, the caller that was remembered
+    /// or waited the longest time ago is forgotten.
     pub(crate) fn remember(&self, caller: &Caller) {
         let mut books = lock(&self.books);
         if books.names.iter().any(|known| known.key() == caller.key()) {

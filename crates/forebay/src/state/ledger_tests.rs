@@ -147,7 +147,7 @@ fn a_minute_ago_is_the_last_moment_that_is_so_old() {
     assert_eq!((past.rate_of(Some(1_000)), past.rate_of(None)), (0, 0));
 }
 
-/// A moment `ms` after the start, with that for its limit.
+/// A moment `ms` after the start, with the same number as its limit.
 fn moment_at(ms: u64) -> Moment {
     Moment {
         at: Instant::ZERO + Span::from_millis(ms),

@@ -1,6 +1,5 @@
-//! Every order of the steps of a few threads around frame words, the index, resizes and
-//! the turns of a writer. Run by
-//! `RUSTFLAGS="--cfg loom" cargo test -p forebay --lib --release loom_tests`.
+//! Every order of the steps of a few threads around frame words, the index, resizes and the turns
+//! of a writer. Run by `RUSTFLAGS="--cfg loom" cargo test -p forebay --lib --release loom_tests`.
 //!
 //! The bytes of a page stand in a cell that the explorer watches: two threads in it at once, one
 //! of them writing, or one that does not see what the last one wrote, are reported.

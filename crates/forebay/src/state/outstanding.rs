@@ -74,8 +74,8 @@ impl Outstanding {
 
     /// A write has ended; the lowest [`SEQUENCE_BITS`] bits of its number are those of `sequence`.
     pub(crate) fn end(&mut self, sequence: u64) {
-        let behind = self.next.wrapping_sub(sequence) & ((1 << SEQUENCE_BITS) - 1);
-        let at = self.position(self.next - behind);
+        let age = self.next.wrapping_sub(sequence) & ((1 << SEQUENCE_BITS) - 1);
+        let at = self.position(self.next - age);
         self.numbered[at].writes -= 1;
         if self.numbered[at].writes == 0 {
             self.numbered.remove(at);

@@ -42,7 +42,7 @@ pub(crate) struct Shrinkers {
     registered: Mutex<Vec<Arc<Registered>>>,
     /// What the files that nobody has open owe.
     pub(crate) unused_files: Owed,
-    /// What the memory of files owes that nobody has open and that have no pages.
+    /// What files that nobody has open and that have no pages owe for their memory.
     pub(crate) closed_files: Owed,
     /// The place of the closed file that was examined last.
     pub(crate) closed_hand: AtomicU64,

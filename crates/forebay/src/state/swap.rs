@@ -111,9 +111,9 @@ impl SlotMap {
         let words = self.taken.len();
         let first = (self.next / WORD_BITS).min(words);
         // The word of the next slot comes first, and again at the end for the slots before it.
-        let behind = std::iter::once((first, !0 << (self.next % WORD_BITS)));
+        let first_word = std::iter::once((first, !0 << (self.next % WORD_BITS)));
         let others = (first + 1..words).chain(0..words.min(first + 1));
-        behind
+        first_word
             .chain(others.map(|word| (word, !0)))
             .find_map(|(word, wanted)| {
                 let free = !self.taken.get(word)? & wanted;

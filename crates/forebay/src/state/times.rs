@@ -51,7 +51,7 @@ pub(crate) struct WaitTimes {
 /// itself, as the knobs do.
 pub(crate) const BYTES: usize = size_of::<[Counts; CAUSES]>();
 
-// No more than half a page, so that most caches have not one page less for it.
+// No more than half a page, so that most caches do not have a page less for it.
 const _: () = assert!(BYTES <= 2 << 10);
 
 impl WaitTimes {
