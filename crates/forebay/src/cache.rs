@@ -400,3 +400,20 @@ impl Cache {
         self.engine.check_flags()
     }
 }
+
+#[cfg(test)]
+impl Cache {
+    /// A cache of `mib` MiB on `rt`, whose memory is touched when it is used.
+    pub(crate) fn small(rt: &forebay_rt::Rt, mib: u64) -> Cache {
+        let settings = Settings {
+            memory_bytes: mib << 20,
+            prefault: false,
+            ..Settings::default()
+        };
+        let parts = Parts {
+            rt: rt.clone(),
+            sink: None,
+        };
+        Cache::with_parts(settings, parts).expect("the settings are good")
+    }
+}

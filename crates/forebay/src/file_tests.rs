@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::file::{Advice, File};
-use crate::settings::{Parts, Settings};
+use crate::settings::Settings;
 use crate::state::frame::flag;
 use crate::state::index::key;
 use forebay_base::{PAGE_BYTES, Span};
@@ -11,22 +11,9 @@ use forebay_store::{Fault, FaultAction, FaultStore, IoKind, MemoryStore, ObjectI
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
-fn small_cache(rt: &Rt) -> Cache {
-    let settings = Settings {
-        memory_bytes: 8 << 20,
-        prefault: false,
-        ..Settings::default()
-    };
-    let parts = Parts {
-        rt: rt.clone(),
-        sink: None,
-    };
-    Cache::with_parts(settings, parts).expect("the settings are good")
-}
-
 /// A file of ten dirty pages in front of a store that answers no request of the kind `silent`.
 async fn file_before(rt: &Rt, silent: IoKind) -> (Cache, File, Arc<FaultStore>) {
-    let cache = small_cache(rt);
+    let cache = Cache::small(rt, 8);
     let faults = Arc::new(FaultStore::new(rt.clone(), Arc::new(MemoryStore::new())));
     faults.inject(Fault::each(silent, FaultAction::NeverAnswer));
     let store = cache.attach(faults.clone()).expect("a store is attached");
@@ -158,7 +145,7 @@ fn a_blocking_read_that_misses_halfway_touches_each_page_once() {
 #[test]
 fn a_vectored_reader_in_order_misses_only_its_first_page() {
     simulate(|rt| async move {
-        let cache = small_cache(&rt);
+        let cache = Cache::small(&rt, 8);
         let memory = MemoryStore::new();
         memory.fill(ObjectId(1), &vec![7; 200 * PAGE_BYTES]);
         let store = cache.attach(Arc::new(memory)).expect("a store is attached");

@@ -5,7 +5,7 @@ mod support;
 
 use forebay::{AccessError, BuildError, Counter, Settings};
 use forebay_base::Span;
-use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate, RateStore};
+use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -16,10 +16,7 @@ fn a_cut_of_anonymous_memory_changes_no_object_of_the_swap_store() {
     simulate(1, |rt| async move {
         let bench = Bench::plain(rt, 8);
         let swap = ObjectId(77);
-        bench
-            .cache
-            .set_swap(&bench.store, swap, 4 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(swap, 4 << 20);
         // Objects in the store under every number with which the memory could be confused.
         for number in 0..8 {
             bench.memory.fill(ObjectId(number), &page_of(number));
@@ -51,10 +48,7 @@ fn a_file_gets_no_number_of_memory_that_is_being_dropped() {
             ..Settings::of_mib(8)
         };
         let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 4 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(ObjectId(0), 4 << 20);
         let _first = bench.open(0);
         let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
         drop(memory);
@@ -87,10 +81,7 @@ fn memory_that_is_cut_inside_a_page_leaves_nothing_behind() {
             ..Settings::of_mib(8)
         };
         let bench = Bench::with(rt.clone(), settings, |_, memory| memory);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 4 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(ObjectId(0), 4 << 20);
         bench.memory.fill(FILE, &pages(0..2));
         let memory = bench.cache.anonymous(2 * PAGE as u64).expect("swap is set");
         let resident = || resident_pages(&bench);
@@ -117,10 +108,7 @@ fn memory_that_is_cut_inside_a_page_leaves_nothing_behind() {
 fn a_cut_of_memory_that_a_guard_prevents_changes_no_byte() {
     simulate(1, |rt| async move {
         let bench = Bench::plain(rt, 4);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 32 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(ObjectId(0), 32 << 20);
         let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
         let others = bench.cache.anonymous(8 << 20).expect("swap is set");
         for in_swap in [false, true] {
@@ -149,10 +137,7 @@ fn a_cut_of_memory_that_a_guard_prevents_changes_no_byte() {
 fn memory_that_grows_again_has_zeros_where_it_was_cut() {
     simulate(1, |rt| async move {
         let bench = Bench::plain(rt, 4);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 32 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(ObjectId(0), 32 << 20);
         let memory = bench.cache.anonymous(PAGE as u64).expect("swap is set");
         for (round, cut) in [(1, 100), (2, 4_000)] {
             memory.write_at(&page_of(round), 0).await.expect("it fits");
@@ -181,13 +166,8 @@ fn memory_that_grows_again_has_zeros_where_it_was_cut() {
 fn a_page_of_zeros_that_comes_too_late_is_left_out() {
     simulate(1, |rt| async move {
         let slow = Rate::bytes(64 * PAGE as u64);
-        let bench = Bench::new(rt.clone(), 4, |rt, memory| {
-            Arc::new(RateStore::new(rt, memory, slow))
-        });
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 32 << 20)
-            .expect("there is room for swap");
+        let bench = Bench::rated(rt.clone(), 4, slow);
+        bench.set_swap(ObjectId(0), 32 << 20);
         let others = bench.cache.anonymous(8 << 20).expect("swap is set");
         let fills = rt.spawn("fill memory", async move {
             let filled = write_pages(&others, 0..2_048).await;
@@ -213,13 +193,8 @@ fn a_page_of_zeros_that_comes_too_late_is_left_out() {
 fn zeros_that_come_too_late_take_the_place_of_nothing_that_was_written() {
     simulate(1, |rt| async move {
         let slow = Rate::bytes(64 * PAGE as u64);
-        let bench = Bench::new(rt.clone(), 4, |rt, memory| {
-            Arc::new(RateStore::new(rt, memory, slow))
-        });
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 32 << 20)
-            .expect("there is room for swap");
+        let bench = Bench::rated(rt.clone(), 4, slow);
+        bench.set_swap(ObjectId(0), 32 << 20);
         let others = bench.cache.anonymous(8 << 20).expect("swap is set");
         let filling = others.clone();
         let fills = rt.spawn("fill memory", async move {
@@ -248,10 +223,7 @@ fn zeros_that_come_too_late_take_the_place_of_nothing_that_was_written() {
 fn anonymous_memory_grows_no_further_than_it_was_made() {
     simulate(1, |rt| async move {
         let bench = Bench::plain(rt, 8);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 4 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(ObjectId(0), 4 << 20);
         let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
         let limit_bytes = 4 * PAGE as u64;
         let refused = AccessError::TooFar {
@@ -267,13 +239,8 @@ fn anonymous_memory_grows_no_further_than_it_was_made() {
 fn a_writer_of_anonymous_memory_does_not_pay_for_dirty_files() {
     simulate(1, |rt| async move {
         let slow = Rate::bytes(100 * PAGE as u64);
-        let bench = Bench::new(rt.clone(), 16, |rt, memory| {
-            Arc::new(RateStore::new(rt, memory, slow))
-        });
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(9), 16 << 20)
-            .expect("there is room for swap");
+        let bench = Bench::rated(rt.clone(), 16, slow);
+        bench.set_swap(ObjectId(9), 16 << 20);
         let memory = bench
             .cache
             .anonymous(1_000 * PAGE as u64)
@@ -297,10 +264,7 @@ fn a_writer_of_anonymous_memory_does_not_pay_for_dirty_files() {
 fn swap_that_refuses_is_asked_seldom_and_soon_enough() {
     simulate(1, |rt| async move {
         let (bench, faults) = Bench::faulty(rt.clone(), 4);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(9), 16 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(ObjectId(9), 16 << 20);
         let memory = bench.cache.anonymous(8 << 20).expect("swap is set");
         let full = FaultAction::Fail(Failure::NoSpace);
         faults.inject(Fault::each(IoKind::Write, full));
@@ -333,10 +297,7 @@ fn pages_that_nobody_wrote_are_zeros_beside_those_in_swap() {
         let bench = Bench::plain(rt, 4);
         let swap = ObjectId(77);
         bench.memory.fill(swap, &page_of(7));
-        bench
-            .cache
-            .set_swap(&bench.store, swap, 32 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(swap, 32 << 20);
         let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
         for number in [0, 1, 3] {
             let at = number * PAGE as u64;
@@ -375,10 +336,7 @@ fn a_cut_whose_caller_has_left_touches_nothing_of_others() {
                 ..Settings::of_mib(8)
             };
             let bench = Arc::new(Bench::with(rt.clone(), settings, |_, memory| memory));
-            bench
-                .cache
-                .set_swap(&bench.store, ObjectId(0), 4 << 20)
-                .expect("there is room for swap");
+            bench.set_swap(ObjectId(0), 4 << 20);
             let memory = bench.cache.anonymous(4 * PAGE as u64).expect("swap is set");
             write_pages(&memory, 0..4).await.expect("memory takes it");
             {
@@ -409,13 +367,8 @@ fn a_cut_whose_caller_has_left_touches_nothing_of_others() {
 fn a_sync_ends_while_swap_keeps_the_same_store_busy() {
     simulate(21, |rt| async move {
         let rate = Rate::bytes(64 * PAGE as u64);
-        let bench = Bench::new(rt.clone(), 4, |rt, memory| {
-            Arc::new(RateStore::new(rt, memory, rate))
-        });
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(9), 32 << 20)
-            .expect("swap is set once");
+        let bench = Bench::rated(rt.clone(), 4, rate);
+        bench.set_swap(ObjectId(9), 32 << 20);
         let file = bench.open(0);
         write_pages(&file, 0..10).await.expect("memory takes it");
         let others = bench.cache.anonymous(2_048 * PAGE as u64);

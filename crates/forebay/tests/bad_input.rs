@@ -15,7 +15,9 @@ use std::io::IoSliceMut;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
+use support::{
+    Bench, FILE, OfSize, PAGE, has_page, memory_of, page_of, pages, simulate, write_pages,
+};
 
 /// The longest that a call may wait for an event that never comes: the two timeouts of the usual
 /// settings, 30 s and 5 s, one after the other.
@@ -178,10 +180,7 @@ fn written_objects_make_room_once_they_are_durable() {
                 objects_limit: 2,
                 ..Settings::of_mib(8)
             };
-            let memory = Arc::new(MemoryStore::with(Geometry {
-                durability,
-                ..MemoryStore::new().geometry()
-            }));
+            let memory = Arc::new(memory_of(durability));
             let bench = Bench::around(rt.clone(), settings, memory.clone(), memory);
             for number in [1, 2] {
                 let file = bench.open_object(ObjectId(number), 0);

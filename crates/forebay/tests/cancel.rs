@@ -172,10 +172,7 @@ fn anonymous_memory_that_is_given_up_half_way_leaves_nothing_behind() {
     for seed in 100..120 {
         simulate(seed, |rt| async move {
             let bench = bench(rt.clone(), Durability::OnFinish);
-            bench
-                .cache
-                .set_swap(&bench.store, ObjectId(9), 32 << 20)
-                .expect("swap is new");
+            bench.set_swap(ObjectId(9), 32 << 20);
             let mut chance = rt.stream("user");
             for _ in 0..10 {
                 let spill = bench

@@ -13,7 +13,7 @@ use forebay_store::{
 };
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use support::{Bench, FILE, OfSize, PAGE, page_of, simulate};
+use support::{Bench, FILE, OfSize, PAGE, memory_of, page_of, simulate};
 
 const BROKEN: Failure = Failure::Device(5);
 /// How long a commit takes; nothing else takes any time.
@@ -21,11 +21,7 @@ const COMMIT_MS: u64 = 10;
 
 /// A store whose commits take a while and are counted, and can be made to fail at once.
 fn bench(rt: &Rt) -> (Bench, Arc<FaultStore>, Arc<CountStore>) {
-    let geometry = MemoryStore::new().geometry();
-    let memory = Arc::new(MemoryStore::with(Geometry {
-        durability: Durability::OnCommit,
-        ..geometry
-    }));
+    let memory = Arc::new(memory_of(Durability::OnCommit));
     let delays = Delays {
         read: Span::ZERO,
         write: Span::ZERO,
@@ -254,10 +250,7 @@ fn a_caller_that_waits_for_the_next_commit_and_gives_up_holds_up_nobody() {
 #[test]
 fn a_sync_that_is_one_durable_write_needs_no_commit() {
     simulate(9, |rt| async move {
-        let memory = Arc::new(MemoryStore::with(Geometry {
-            durability: Durability::OnCommit,
-            ..MemoryStore::new().geometry()
-        }));
+        let memory = Arc::new(memory_of(Durability::OnCommit));
         let durable = Arc::new(DurableStore(memory.clone()));
         let counted = Arc::new(CountStore::new(rt.clone(), durable));
         let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());
@@ -291,10 +284,7 @@ fn a_sync_that_is_one_durable_write_needs_no_commit() {
 #[test]
 fn an_append_is_committed() {
     simulate(9, |rt| async move {
-        let memory = Arc::new(MemoryStore::with(Geometry {
-            durability: Durability::OnCommit,
-            ..MemoryStore::new().geometry()
-        }));
+        let memory = Arc::new(memory_of(Durability::OnCommit));
         let durable = Arc::new(DurableStore(memory.clone()));
         let counted = Arc::new(CountStore::new(rt.clone(), durable));
         let bench = Bench::around(rt.clone(), Settings::of_mib(8), memory, counted.clone());

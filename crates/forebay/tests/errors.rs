@@ -4,13 +4,16 @@
 mod support;
 
 use forebay::event::Event;
-use forebay::{AccessError, Counter, Settings, SyncError};
+use forebay::{AccessError, Counter, Settings};
 use forebay_base::Span;
 use forebay_store::{
     Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
     Store,
 };
-use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
+use support::{
+    Bench, FILE, OfSize, PAGE, has_page, memory_of, page_of, pages, simulate, sync_failure,
+    write_pages,
+};
 
 const BROKEN: Failure = Failure::Device(5);
 
@@ -21,13 +24,6 @@ fn fails(kind: IoKind) -> Fault {
 fn failure_of<T: Copy>(result: Result<T, AccessError>) -> Option<Failure> {
     match result {
         Err(AccessError::Store(error)) => Some(error.failure),
-        _ => None,
-    }
-}
-
-fn sync_failure(result: Result<(), SyncError>) -> Option<Failure> {
-    match result {
-        Err(SyncError::Store(error)) => Some(error.failure),
         _ => None,
     }
 }
@@ -214,11 +210,7 @@ fn one_bad_page_does_not_keep_its_neighbours_from_the_store() {
 fn a_failed_commit_is_reported_and_tried_again() {
     for durability in [Durability::OnCommit, Durability::Unstable] {
         simulate(7, |rt| async move {
-            let geometry = MemoryStore::new().geometry();
-            let memory = MemoryStore::with(Geometry {
-                durability,
-                ..geometry
-            });
+            let memory = memory_of(durability);
             let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
             let file = bench.open(0);
             write_pages(&file, 0..5).await.expect("memory takes it");
@@ -321,10 +313,7 @@ fn a_read_that_fails_once_is_tried_again_alone() {
 fn anonymous_memory_outlives_a_swap_store_that_fails_half_the_time() {
     simulate(11, |rt| async move {
         let (bench, faults) = Bench::faulty(rt, 2);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(9), 16 << 20)
-            .expect("swap is new");
+        bench.set_swap(ObjectId(9), 16 << 20);
         let spill = bench.cache.anonymous(8 << 20).expect("swap has room");
         faults.inject(Fault {
             when: FaultWhen::Chance {

@@ -295,10 +295,7 @@ fn dirty_pages_are_written_by_flushers_alone_and_are_not_lost_under_s3_fifo() {
 fn anonymous_memory_goes_to_swap_and_back_under_s3_fifo() {
     simulate(6, |rt| async move {
         let bench = Bench::with(rt, settings(4, Eviction::S3Fifo), |_, memory| memory);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(9), 16 << 20)
-            .expect("swap is new");
+        bench.set_swap(ObjectId(9), 16 << 20);
         let memory = bench.cache.anonymous(8 << 20).expect("swap is set");
         bench.memory.fill(support::FILE, &pages(0..2_000));
         let file = bench.open(2_000 * PAGE as u64);

@@ -13,7 +13,7 @@ use forebay_store::{
     Store,
 };
 use std::sync::Arc;
-use support::{Bench, FILE, OfSize, PAGE, page_of, pages, simulate, write_pages};
+use support::{Bench, FILE, OfSize, PAGE, memory_of, page_of, pages, simulate, write_pages};
 
 /// A store that starts anew when one of the next commits comes: at that moment it forgets all
 /// writes, and the commit reports this.
@@ -53,11 +53,7 @@ impl Store for Restarting {
 
 /// A cache over such a store, in which writes take 2 ms and commits 20.
 fn before(rt: &Rt, restarts: u64, durability: Durability, mib: u64) -> (Bench, Arc<Restarting>) {
-    let geometry = MemoryStore::new().geometry();
-    let memory = Arc::new(MemoryStore::with(Geometry {
-        durability,
-        ..geometry
-    }));
+    let memory = Arc::new(memory_of(durability));
     let delays = Delays {
         read: Span::from_millis(1),
         write: Span::from_millis(2),

@@ -5,7 +5,7 @@ mod support;
 
 use forebay::Counter;
 use forebay_base::Span;
-use forebay_store::{DelayStore, Delays, Rate, RateStore};
+use forebay_store::{DelayStore, Delays, Rate};
 use std::sync::Arc;
 use support::{Bench, PAGE, page_of, simulate};
 
@@ -72,9 +72,7 @@ fn a_file_four_times_the_memory_is_read_through_reclaim() {
 #[test]
 fn a_writer_faster_than_its_store_is_slowed_and_loses_nothing() {
     simulate(3, |rt| async move {
-        let bench = Bench::new(rt, 8, |rt, memory| {
-            Arc::new(RateStore::new(rt, memory, Rate::bytes(10 << 20)))
-        });
+        let bench = Bench::rated(rt, 8, Rate::bytes(10 << 20));
         let file = bench.open(0);
         let pages = 8192_u64;
         let began = bench.rt.now();

@@ -253,10 +253,7 @@ fn a_smaller_budget_forgets_closed_files_though_its_caller_has_left() {
 fn places_in_swap_count_as_long_as_the_memory_lives() {
     simulate(5, |rt| async move {
         let bench = Bench::plain(rt.clone(), 8);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 2 << 30)
-            .expect("there is room for swap");
+        bench.set_swap(ObjectId(0), 2 << 30);
         let before = bench.statistics();
         let memory = bench.cache.anonymous(1 << 30).expect("swap is set");
         bench.settles().await;
@@ -276,10 +273,7 @@ fn places_in_swap_count_as_long_as_the_memory_lives() {
 fn no_page_stays_away_for_objects_that_are_gone() {
     simulate(10, |rt| async move {
         let bench = Bench::plain(rt.clone(), 8);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(0), 4 << 20)
-            .expect("there is room for swap");
+        bench.set_swap(ObjectId(0), 4 << 20);
         let before = bench.statistics();
         let memory = || bench.cache.anonymous(PAGE as u64).expect("swap is set");
         // At least one step and less than two.

@@ -7,8 +7,7 @@ use forebay::{Counter, File, MemoryError, Settings, Statistics};
 use forebay::settings::NodeSettings;
 use forebay::settings::{Watermarks, ZoneSettings};
 use forebay_base::Span;
-use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate, RateStore};
-use std::sync::Arc;
+use forebay_store::{Failure, Fault, FaultAction, IoKind, ObjectId, Rate};
 use support::{Bench, OfSize, PAGE, has_page, pages, simulate, write_pages};
 
 const MIB: u64 = 1 << 20;
@@ -54,9 +53,7 @@ fn a_smaller_budget_is_met_under_load_and_a_larger_one_is_there_at_once() {
     simulate(1, |rt| async move {
         // 16 MiB/s, so that most of what was written is dirty for a while.
         let slow = Rate::bytes(16 * MIB);
-        let bench = Bench::new(rt.clone(), 32, |rt, memory| {
-            Arc::new(RateStore::new(rt, memory, slow))
-        });
+        let bench = Bench::rated(rt.clone(), 32, slow);
         let file = bench.open(0);
         write_pages(&file, 0..4_000)
             .await

@@ -223,10 +223,7 @@ fn a_cyclic_set_displaces_an_old_working_set_that_is_not_used_any_more() {
 fn without_free_swap_anonymous_pages_are_left_alone() {
     simulate(7, |rt| async move {
         let bench = Bench::plain(rt, 4);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(9), 301 * PAGE as u64)
-            .expect("swap is new");
+        bench.set_swap(ObjectId(9), 301 * PAGE as u64);
         bench.memory.fill(FILE, &pages(0..2_000));
         let file = bench.open(2_000 * PAGE as u64);
         // More and more anonymous memory until swap is full. The pages that were written last have

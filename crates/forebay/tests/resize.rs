@@ -605,10 +605,7 @@ fn nobody_gets_hold_of_bytes_that_are_being_cut_off() {
 fn discarded_anonymous_memory_is_zero_and_gives_its_swap_back() {
     simulate(8, |rt| async move {
         let bench = Bench::plain(rt, 2);
-        bench
-            .cache
-            .set_swap(&bench.store, ObjectId(9), 16 << 20)
-            .expect("swap is new");
+        bench.set_swap(ObjectId(9), 16 << 20);
         let spill = bench.cache.anonymous(at(2_000)).expect("swap has room");
         write_pages(&spill, 0..2_000).await.expect("swap takes it");
         let before = bench.cache.statistics().swap_slots_used;

@@ -8,11 +8,10 @@ use forebay::settings::DirtyKnobs;
 use forebay_base::Span;
 use forebay_base::hash::mix;
 use forebay_store::{
-    Durability, Failure, Fault, FaultAction, Geometry, IoKind, MemoryStore, ObjectId, Rate,
-    RateStore, Store,
+    Durability, Failure, Fault, FaultAction, IoKind, MemoryStore, ObjectId, Rate, RateStore,
 };
 use std::sync::Arc;
-use support::{Bench, FILE, OfSize, PAGE, page_of, simulate, write_pages};
+use support::{Bench, FILE, OfSize, PAGE, memory_of, page_of, simulate, write_pages};
 
 /// Pages dirtied, each in an object of its own: more than 4 MiB have room for.
 const SCATTERED: u64 = 800;
@@ -36,10 +35,7 @@ fn a_writer_waits_for_the_pages_of_any_store() {
     for durability in [Durability::OnFinish, Durability::Unstable] {
         simulate(1, async |rt| {
             let bench = Bench::with(rt.clone(), unlimited(), |_, memory| memory);
-            let other = MemoryStore::with(Geometry {
-                durability,
-                ..MemoryStore::new().geometry()
-            });
+            let other = memory_of(durability);
             let slow = RateStore::new(rt.clone(), Arc::new(other), Rate::bytes(1_000_000));
             let slow = bench.cache.attach(Arc::new(slow)).expect("it is attached");
             let file = bench.open(0);

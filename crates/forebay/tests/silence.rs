@@ -7,12 +7,12 @@ use forebay::settings::{BackingSettings, DirtyKnobs};
 use forebay::{AccessError, Counter, Policy, Settings, SyncError};
 use forebay_base::Span;
 use forebay_store::{
-    Durability, Fault, FaultAction, FaultStore, FaultWhen, Geometry, IoKind, MemoryStore, ObjectId,
-    Rate, RateStore, Store,
+    Durability, Fault, FaultAction, FaultStore, FaultWhen, IoKind, MemoryStore, ObjectId, Rate,
+    RateStore,
 };
 use std::pin::pin;
 use std::sync::Arc;
-use support::{Bench, FILE, OfSize, PAGE, has_page, pages, simulate, write_pages};
+use support::{Bench, FILE, OfSize, PAGE, has_page, memory_of, pages, simulate, write_pages};
 
 /// The longest that a call may wait for an event that never comes: the two timeouts of the usual
 /// settings, 30 s and 5 s, one after the other.
@@ -66,11 +66,7 @@ fn a_read_that_is_never_answered_ends_and_works_later() {
 fn a_sync_that_is_never_answered_ends_and_works_later() {
     for kind in [IoKind::Write, IoKind::Commit] {
         simulate(4, |rt| async move {
-            let geometry = MemoryStore::new().geometry();
-            let memory = MemoryStore::with(Geometry {
-                durability: Durability::OnCommit,
-                ..geometry
-            });
+            let memory = memory_of(Durability::OnCommit);
             let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
             let file = bench.open(0);
             write_pages(&file, 0..50).await.expect("memory takes it");
@@ -199,11 +195,7 @@ fn a_fresh_store_is_written_to_while_another_never_answers() {
                 written += 1;
                 assert!(written < 4_000, "8 MiB hold 2 000 pages");
             }
-            let geometry = MemoryStore::new().geometry();
-            let store = bench.cache.attach(Arc::new(MemoryStore::with(Geometry {
-                durability,
-                ..geometry
-            })));
+            let store = bench.cache.attach(Arc::new(memory_of(durability)));
             let store = store.expect("a second store is attached");
             let other = bench.cache.open(&store, FILE, 0).expect("it opens");
             let began = bench.rt.now();
@@ -291,10 +283,7 @@ fn a_truncate_that_is_never_answered_ends_and_cuts_nothing_that_came_later() {
 #[test]
 fn a_reader_that_waits_for_writes_that_are_never_committed_fails() {
     simulate(7, |rt| async move {
-        let memory = MemoryStore::with(Geometry {
-            durability: Durability::Unstable,
-            ..MemoryStore::new().geometry()
-        });
+        let memory = memory_of(Durability::Unstable);
         let settings = Settings {
             policy: Policy::preset("linux-3.0").expect("it is one of the presets"),
             dirty: DirtyKnobs {

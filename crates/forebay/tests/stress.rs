@@ -10,10 +10,10 @@ mod support;
 use forebay::{AccessError, Cache, Counter, Settings, blocking};
 use forebay_base::Prng;
 use forebay_rt::{block_on, thread};
-use forebay_store::{Durability, Geometry, MemoryStore, ObjectId, Store};
+use forebay_store::{Durability, MemoryStore, ObjectId, Store};
 use std::sync::Arc;
-use support::PAGE;
 use support::versions::{Versions, WORDS, stamped, version_of, words};
+use support::{PAGE, memory_of};
 
 /// Three times the memory, in one file; each page has one writer.
 const PAGES: u64 = 1_500;
@@ -195,10 +195,7 @@ fn nothing_is_torn_stale_or_lost_under_threads() {
 
 #[test]
 fn nothing_is_torn_stale_or_lost_before_an_unstable_store() {
-    run(MemoryStore::with(Geometry {
-        durability: Durability::Unstable,
-        ..MemoryStore::new().geometry()
-    }));
+    run(memory_of(Durability::Unstable));
 }
 
 fn run(store: MemoryStore) {

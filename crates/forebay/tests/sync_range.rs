@@ -3,12 +3,12 @@
 
 mod support;
 
-use forebay::{Settings, SyncError};
+use forebay::Settings;
 use forebay_base::Span;
-use forebay_store::{
-    Durability, Failure, Fault, FaultAction, FaultWhen, Geometry, IoKind, MemoryStore, Store,
+use forebay_store::{Durability, Failure, Fault, FaultAction, FaultWhen, IoKind};
+use support::{
+    Bench, FILE, OfSize, PAGE, has_page, memory_of, page_of, simulate, sync_failure, write_pages,
 };
-use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, simulate, write_pages};
 
 const BROKEN: Failure = Failure::Device(5);
 
@@ -24,13 +24,6 @@ fn writes_of(pages: std::ops::Range<u64>, action: FaultAction) -> Fault {
     }
 }
 
-fn failure(result: Result<(), SyncError>) -> Option<Failure> {
-    match result {
-        Err(SyncError::Store(error)) => Some(error.failure),
-        _ => None,
-    }
-}
-
 #[test]
 fn the_pages_that_the_range_touches_are_durable_and_the_others_dirty() {
     for durability in [
@@ -39,11 +32,7 @@ fn the_pages_that_the_range_touches_are_durable_and_the_others_dirty() {
         Durability::Unstable,
     ] {
         simulate(1, |rt| async move {
-            let geometry = MemoryStore::new().geometry();
-            let memory = MemoryStore::with(Geometry {
-                durability,
-                ..geometry
-            });
+            let memory = memory_of(durability);
             let (bench, _) = Bench::faulty_over(rt, Settings::of_mib(32), memory);
             let file = bench.open(0);
             write_pages(&file, 0..200).await.expect("memory takes it");
@@ -115,17 +104,20 @@ fn a_failure_in_the_range_is_reported_and_the_pages_are_kept() {
         let (file, other) = (bench.open(0), bench.open(0));
         write_pages(&file, 0..20).await.expect("memory takes it");
         faults.inject(writes_of(0..10, FaultAction::Fail(BROKEN)));
-        assert_eq!(failure(file.sync_range(bytes(0..10)).await), Some(BROKEN));
+        assert_eq!(
+            sync_failure(file.sync_range(bytes(0..10)).await),
+            Some(BROKEN)
+        );
         assert_eq!(file.failed_pages(), 10);
         assert_eq!(
-            failure(file.sync_range(bytes(0..1)).await),
+            sync_failure(file.sync_range(bytes(0..1)).await),
             Some(BROKEN),
             "it was tried again, and failed again"
         );
         assert_eq!(file.sync_range(bytes(10..20)).await, Ok(()));
         assert!(bench.has_stored(10..20));
         assert_eq!(
-            failure(other.sync_range(bytes(10..20)).await),
+            sync_failure(other.sync_range(bytes(10..20)).await),
             Some(BROKEN),
             "reported to every handle"
         );
@@ -154,7 +146,7 @@ fn two_syncs_of_one_handle_both_report_their_failures() {
                     if result.is_none()
                         && let std::task::Poll::Ready(ended) = sync.as_mut().poll(context)
                     {
-                        *result = Some(failure(ended));
+                        *result = Some(sync_failure(ended));
                     }
                 }
                 if results.iter().all(Option::is_some) {
@@ -174,11 +166,7 @@ fn two_syncs_of_one_handle_both_report_their_failures() {
 fn a_failed_commit_is_reported_and_tried_again() {
     for durability in [Durability::OnCommit, Durability::Unstable] {
         simulate(6, |rt| async move {
-            let geometry = MemoryStore::new().geometry();
-            let memory = MemoryStore::with(Geometry {
-                durability,
-                ..geometry
-            });
+            let memory = memory_of(durability);
             let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
             let file = bench.open(0);
             write_pages(&file, 0..5).await.expect("memory takes it");
@@ -186,7 +174,10 @@ fn a_failed_commit_is_reported_and_tried_again() {
                 when: FaultWhen::First(1),
                 ..Fault::each(IoKind::Commit, FaultAction::Fail(BROKEN))
             });
-            assert_eq!(failure(file.sync_range(bytes(0..5)).await), Some(BROKEN));
+            assert_eq!(
+                sync_failure(file.sync_range(bytes(0..5)).await),
+                Some(BROKEN)
+            );
             assert_eq!(file.sync_range(bytes(0..5)).await, Ok(()));
             assert_eq!(bench.cache.statistics().dirty(), 0, "{durability:?}");
             bench.assert_consistent();
@@ -249,11 +240,7 @@ fn the_length_is_durable_though_what_made_the_file_longer_is_not_written() {
         Durability::Unstable,
     ] {
         simulate(7, |rt| async move {
-            let geometry = MemoryStore::new().geometry();
-            let memory = MemoryStore::with(Geometry {
-                durability,
-                ..geometry
-            });
+            let memory = memory_of(durability);
             let (bench, faults) = Bench::faulty_over(rt, Settings::of_mib(8), memory);
             let file = bench.open(0);
             write_pages(&file, 0..100).await.expect("memory takes it");

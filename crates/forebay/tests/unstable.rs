@@ -9,10 +9,12 @@ use forebay_base::Span;
 use forebay_rt::Rt;
 use forebay_store::{
     CountStore, DelayStore, Delays, Durability, Failure, Fault, FaultAction, FaultStore, FaultWhen,
-    Geometry, IoKind, MemoryStore, ObjectId, Store,
+    IoKind, MemoryStore, ObjectId,
 };
 use std::sync::Arc;
-use support::{Bench, FILE, OfSize, PAGE, has_page, page_of, pages, simulate, write_pages};
+use support::{
+    Bench, FILE, OfSize, PAGE, has_page, memory_of, page_of, pages, simulate, write_pages,
+};
 
 /// A cache in front of a counted, slow, unstable store with faults.
 struct Remote {
@@ -41,11 +43,7 @@ impl Remote {
 
     /// A write takes `write`.
     fn writing_in(rt: Rt, settings: Settings, write: Span) -> Remote {
-        let geometry = MemoryStore::new().geometry();
-        let memory = Arc::new(MemoryStore::with(Geometry {
-            durability: Durability::Unstable,
-            ..geometry
-        }));
+        let memory = Arc::new(memory_of(Durability::Unstable));
         let delays = Delays {
             read: Span::from_millis(1),
             write,

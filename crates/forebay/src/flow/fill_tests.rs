@@ -4,7 +4,6 @@ use super::*;
 use crate::cache::Cache;
 use crate::event::CallKind;
 use crate::file::{Advice, File};
-use crate::settings::{Parts, Settings};
 use crate::state::zone::Zone;
 use forebay_base::Span;
 use forebay_rt::{Rt, Virtual, VirtualSettings};
@@ -22,16 +21,7 @@ struct World {
 impl World {
     /// A file of 40 pages; each page is filled with its number.
     fn new(rt: &Rt) -> World {
-        let settings = Settings {
-            memory_bytes: 8 << 20,
-            prefault: false,
-            ..Settings::default()
-        };
-        let parts = Parts {
-            rt: rt.clone(),
-            sink: None,
-        };
-        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let cache = Cache::small(rt, 8);
         let memory = MemoryStore::new();
         let bytes: Vec<u8> = (0..PAGES)
             .flat_map(|page| [page as u8; PAGE_BYTES])

@@ -1,7 +1,6 @@
 //! What page-outs leave for the writes of files.
 
 use crate::cache::Cache;
-use crate::settings::{Parts, Settings};
 use forebay_base::sync::atomic::Ordering;
 use forebay_base::{PAGE_BYTES, Span};
 use forebay_rt::{Virtual, VirtualSettings};
@@ -14,16 +13,7 @@ fn pages_on_their_way_to_swap_take_no_vector_of_files() {
     let world = Virtual::new(VirtualSettings::default());
     let rt = world.rt();
     world.run(async move {
-        let settings = Settings {
-            memory_bytes: 16 << 20,
-            prefault: false,
-            ..Settings::default()
-        };
-        let parts = Parts {
-            rt: rt.clone(),
-            sink: None,
-        };
-        let cache = Cache::with_parts(settings, parts).expect("the settings are good");
+        let cache = Cache::small(&rt, 16);
         let slow = Rate::bytes(64 * PAGE_BYTES as u64);
         let slow = RateStore::new(rt.clone(), Arc::new(MemoryStore::new()), slow);
         let store = cache.attach(Arc::new(slow)).expect("the store is well");

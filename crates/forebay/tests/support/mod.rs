@@ -8,9 +8,11 @@ pub(crate) mod versions;
 pub(crate) mod void;
 
 use forebay::event::{Event, EventRing};
-use forebay::{AccessError, AttachedStore, Cache, Counter, File, Parts, Settings};
+use forebay::{AccessError, AttachedStore, Cache, Counter, File, Parts, Settings, SyncError};
 use forebay_rt::{Rt, Virtual, VirtualSettings};
-use forebay_store::{FaultStore, MemoryStore, ObjectId, Store};
+use forebay_store::{
+    Durability, Failure, FaultStore, Geometry, MemoryStore, ObjectId, Rate, RateStore, Store,
+};
 use std::sync::Arc;
 
 pub(crate) const PAGE: usize = 4096;
@@ -85,9 +87,23 @@ impl Bench {
         (bench, faults)
     }
 
+    /// A small cache in front of a store with this rate.
+    pub(crate) fn rated(rt: Rt, mib: u64, rate: Rate) -> Bench {
+        Bench::new(rt, mib, |rt, memory| {
+            Arc::new(RateStore::new(rt, memory, rate))
+        })
+    }
+
     /// The plain memory store as it is.
     pub(crate) fn plain(rt: Rt, mib: u64) -> Bench {
         Bench::new(rt, mib, |_, memory| memory)
+    }
+
+    /// Swaps to `object` of the store, which gives it `bytes`.
+    pub(crate) fn set_swap(&self, object: ObjectId, bytes: u64) {
+        self.cache
+            .set_swap(&self.store, object, bytes)
+            .expect("there is room for swap");
     }
 
     pub(crate) fn open(&self, length_bytes: u64) -> File {
@@ -123,6 +139,22 @@ impl Bench {
     /// Checks that nothing is inconsistent.
     pub(crate) fn assert_consistent(&self) {
         assert_eq!(self.cache.check(), Vec::<String>::new());
+    }
+}
+
+/// A store in memory that makes durable what it takes as `durability` says.
+pub(crate) fn memory_of(durability: Durability) -> MemoryStore {
+    MemoryStore::with(Geometry {
+        durability,
+        ..MemoryStore::new().geometry()
+    })
+}
+
+/// Why the store failed, if that is what a sync reports.
+pub(crate) fn sync_failure(result: Result<(), SyncError>) -> Option<Failure> {
+    match result {
+        Err(SyncError::Store(error)) => Some(error.failure),
+        _ => None,
     }
 }
 
