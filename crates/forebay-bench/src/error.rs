@@ -30,7 +30,7 @@ pub enum BenchError {
         /// The room that there is, as a size with its unit.
         available: String,
     },
-    /// A page held other bytes than were written to it.
+    /// A page held bytes other than those written to it.
     #[error(
         "page {page} of {contender} holds the bytes of page {found}: the result of this run is \
          void, please report it"

@@ -35,7 +35,7 @@ impl Interrupts {
     /// threads that wait for one of them. The second signal ends the program.
     ///
     /// # Errors
-    /// [`BenchError::Step`] if the system refuses to have signals heard.
+    /// [`BenchError::Step`] if the system does not allow listening for signals.
     pub fn listen() -> Result<Interrupts, BenchError> {
         let interrupts = Interrupts::none();
         let failed = || BenchError::system("listen for signals");

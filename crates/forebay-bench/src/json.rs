@@ -1,5 +1,6 @@
 //! Rows for programs: one JSON object on each line, with one number.
 
+use crate::arguments::BenchArguments;
 use crate::contender::Percentiles;
 use crate::error::BenchError;
 use crate::results::Figure;
@@ -54,7 +55,16 @@ pub(crate) struct RowFile {
 }
 
 impl RowFile {
-    pub(crate) fn create(path: &Path) -> Result<RowFile, BenchError> {
+    /// The file that `arguments` name, if they name one.
+    pub(crate) fn asked(arguments: &BenchArguments) -> Result<Option<RowFile>, BenchError> {
+        arguments
+            .json_file
+            .as_deref()
+            .map(RowFile::create)
+            .transpose()
+    }
+
+    fn create(path: &Path) -> Result<RowFile, BenchError> {
         let file = File::create(path).map_err(BenchError::at("make", path))?;
         Ok(RowFile {
             path: path.to_owned(),

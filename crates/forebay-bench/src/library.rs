@@ -31,11 +31,7 @@ const QUICK_REMARK: &str = "--quick: one short round of everything; neither the 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
     let watch = Stopwatch::start();
     let interrupts = Interrupts::listen()?;
-    let row_file = arguments
-        .json_file
-        .as_deref()
-        .map(RowFile::create)
-        .transpose()?;
+    let row_file = RowFile::asked(arguments)?;
     let scratch = Scratch::create(&arguments.parent_folder)?;
     let layout = Layout::new(scratch.folder(), arguments.memory_bytes);
     scratch.check_room(layout.room_bytes())?;
@@ -289,8 +285,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The order of the contenders in a round: each round begins with another one. The contender after
-/// another one finds the disk still busy with the other's work.
+/// The order of the contenders in a round: each round begins with a different one, because a
+/// contender finds the disk still busy with the work of the one before it.
 fn turns(contenders: usize, round: u32) -> impl Iterator<Item = usize> {
     // Rounds are counted from 1.
     let first = round.saturating_sub(1) as usize;

@@ -1,6 +1,9 @@
 //! For tests of short steps on a busy machine.
 
-use crate::contender::Sample;
+use crate::contender::{Load, Phase, Sample, Step};
+use crate::interrupt::Interrupts;
+use crate::layout::Layout;
+use crate::scratch::write_files;
 
 /// The span of a step may pass before any of its threads gets to run.
 const ATTEMPTS: usize = 20;
@@ -18,4 +21,28 @@ pub(crate) fn measured(
         samples = step();
     }
     samples
+}
+
+/// A short step by two threads.
+pub(crate) fn short_step(phase: Phase, load: Load) -> Step {
+    Step {
+        phase,
+        load,
+        threads: 2,
+        depth: 2,
+        span_ms: 5,
+        settle_ms: 1,
+        files: 1,
+        bytes: 4 << 20,
+        call_bytes: 64 << 10,
+        seed: 1,
+    }
+}
+
+/// The files of a bench with this budget, in a new folder.
+pub(crate) fn small_files(memory_bytes: u64) -> (tempfile::TempDir, Layout) {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::new(folder.path(), memory_bytes);
+    write_files(&layout, &Interrupts::none()).unwrap();
+    (folder, layout)
 }

@@ -87,7 +87,7 @@ impl Process {
     /// [`BenchError::Step`] if the system does not report it.
     pub fn has_ended(&mut self) -> Result<bool, BenchError> {
         let status = self.child.try_wait();
-        let status = status.map_err(BenchError::system("look after a process"))?;
+        let status = status.map_err(BenchError::system("check a process"))?;
         Ok(status.is_some())
     }
 
@@ -135,7 +135,7 @@ impl Drop for Process {
 /// ```
 pub fn end_with_parent() -> Result<(), BenchError> {
     set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|errno| BenchError::system("be ended with the bench")(errno.into()))
+        .map_err(|errno| BenchError::system("arrange to end with the bench")(errno.into()))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub(crate) struct Figure {
     pub(crate) spread_percent: f64,
     /// The largest value of a round.
     pub(crate) highest: f64,
-    /// Medians over the rounds; of the largest, the largest.
+    /// Medians over the rounds; for the largest value, the largest of all rounds.
     pub(crate) percentiles: Option<Percentiles>,
     /// Half the difference between the extreme rounds of each percentile, in percent of its median;
     /// for the largest value there is none.
@@ -126,7 +126,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::contender::Load;
 
-    /// A step with nothing but a name.
+    /// A step with only a name.
     pub(crate) fn named_step(phase: Phase, load: Load, threads: u32, depth: u32) -> Step {
         Step {
             phase,

@@ -200,7 +200,7 @@ impl Worker {
 /// # Ok::<(), forebay_bench::BenchError>(())
 /// ```
 pub fn serve_contender() -> Result<(), BenchError> {
-    let failed = || BenchError::system("hear the bench");
+    let failed = || BenchError::system("read the orders of the bench");
     end_with_parent()?;
     let mut orders = io::stdin().lock();
     let mut answers = io::stdout().lock();

@@ -12,10 +12,10 @@ use crate::measure::{AlignedBytes, storage_read_bytes};
 use crate::memory_group::own_dirty_pages;
 use crate::phases::commit::DurableFile;
 use crate::phases::miss::MissOrder;
-use crate::phases::mix::{HOT_PAGES_SEED, SKEW};
+use crate::phases::mix::HotPages;
 use crate::phases::slow::{DirtyLevel, SlowDisk};
 use crate::phases::{cached, commit, mix, mixed, order, slow, stream};
-use crate::zipf::{Zipf, permutation};
+use crate::zipf::permutation;
 use forebay_base::PAGE_BYTES;
 use rustix::fs::{Advice, fadvise};
 use std::fs::{File, OpenOptions};
@@ -32,7 +32,7 @@ pub(crate) struct Kernel {
     data: Option<BufferedFile>,
     slow: Option<(BufferedFile, SlowDevice)>,
     order: MissOrder,
-    zipf: Option<Arc<Zipf>>,
+    hot_pages: HotPages,
 }
 
 impl Kernel {
@@ -44,7 +44,7 @@ impl Kernel {
             data: None,
             slow: None,
             order,
-            zipf: None,
+            hot_pages: HotPages::default(),
         }
     }
 
@@ -146,16 +146,8 @@ impl Kernel {
         slow::run(handles, self.layout.data_bytes(), step, &mut disk)
     }
 
-    fn zipf(&mut self) -> Arc<Zipf> {
-        let pages = self.layout.data_pages();
-        let zipf = self
-            .zipf
-            .get_or_insert_with(|| Arc::new(Zipf::new(pages, SKEW, HOT_PAGES_SEED)));
-        Arc::clone(zipf)
-    }
-
     fn read_zipf(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
-        let zipf = self.zipf();
+        let zipf = self.hot_pages.among(self.layout.data_pages());
         let mut data = self.data()?;
         let before = storage_read_bytes();
         let read = mix::alone(Who::Kernel, &mut data, &zipf, step)?;
@@ -167,7 +159,7 @@ impl Kernel {
     }
 
     fn read_zipf_beside_writer(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
-        let zipf = self.zipf();
+        let zipf = self.hot_pages.among(self.layout.data_pages());
         let mut data = self.data()?;
         let Some((writer, device)) = self.slow.clone() else {
             return Ok(Vec::new());
@@ -239,7 +231,7 @@ impl Contender for Kernel {
             Load::CommitOverwrites | Load::CommitAppends => self.commit(step),
             Load::WriteSlowly => self.write_slowly(step),
             Load::WarmZipf => {
-                let zipf = self.zipf();
+                let zipf = self.hot_pages.among(self.layout.data_pages());
                 let handles = vec![self.data()?; step.threads as usize];
                 mix::warm(Who::Kernel, handles, &zipf, step)?;
                 Ok(Vec::new())

@@ -1,28 +1,9 @@
 use super::*;
-use crate::interrupt::Interrupts;
-use crate::patience::measured;
-use crate::scratch::write_files;
-
-fn step(phase: Phase, load: Load) -> Step {
-    Step {
-        phase,
-        load,
-        threads: 2,
-        depth: 2,
-        span_ms: 5,
-        settle_ms: 1,
-        files: 1,
-        bytes: 4 << 20,
-        call_bytes: 64 << 10,
-        seed: 1,
-    }
-}
+use crate::patience::{measured, short_step, small_files};
 
 #[test]
 fn every_load_runs_on_a_small_layout() {
-    let folder = tempfile::tempdir().unwrap();
-    let layout = Layout::new(folder.path(), 4 << 20);
-    write_files(&layout, &Interrupts::none()).unwrap();
+    let (_folder, layout) = small_files(4 << 20);
     let mut kernel = Kernel::new(layout, 1);
     for (phase, load, expected) in [
         (Phase::Hit, Load::ReadByCopy, "copy"),
@@ -45,7 +26,7 @@ fn every_load_runs_on_a_small_layout() {
             slow_device: None,
         };
         kernel.prepare(&preparation).unwrap();
-        let run = || kernel.run(&step(phase, load)).unwrap();
+        let run = || kernel.run(&short_step(phase, load)).unwrap();
         let samples = measured(run, |samples| samples[0].value > 0.0);
         assert_eq!(samples[0].metric, expected);
         assert!(samples[0].value > 0.0, "{samples:?}");
@@ -54,9 +35,7 @@ fn every_load_runs_on_a_small_layout() {
 
 #[test]
 fn what_the_kernel_has_no_way_for_gives_no_sample() {
-    let folder = tempfile::tempdir().unwrap();
-    let layout = Layout::new(folder.path(), 4 << 20);
-    write_files(&layout, &Interrupts::none()).unwrap();
+    let (_folder, layout) = small_files(4 << 20);
     let mut kernel = Kernel::new(layout, 1);
     let preparation = Preparation {
         phase: Phase::Hit,
@@ -67,13 +46,13 @@ fn what_the_kernel_has_no_way_for_gives_no_sample() {
     kernel.prepare(&preparation).unwrap();
     assert!(
         kernel
-            .run(&step(Phase::Hit, Load::ReadByGuard))
+            .run(&short_step(Phase::Hit, Load::ReadByGuard))
             .unwrap()
             .is_empty()
     );
     assert!(
         kernel
-            .run(&step(Phase::Slow, Load::WriteSlowly))
+            .run(&short_step(Phase::Slow, Load::WriteSlowly))
             .unwrap()
             .is_empty()
     );

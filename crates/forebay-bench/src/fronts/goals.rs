@@ -1,21 +1,16 @@
 //! What the fronts must reach, as ratios within one run where the machine sets the scale.
 
-use super::results::{Figure, Front, Results, Who};
-use crate::goals::Limit;
+use super::results::Front::{self, Mount, Nbd};
+use super::results::{Figure, Results, Who};
+use crate::goals::{Goal, goal};
 use std::fmt;
 
-/// One goal.
-struct Goal {
-    front: Front,
-    text: &'static str,
-    unit: &'static str,
-    limit: Limit,
-    measure: fn(&Results) -> Option<f64>,
-}
+/// How a goal is measured.
+type Measure = fn(&Results) -> Option<f64>;
 
 /// A goal and its measured value, if there is one.
 pub(super) struct Verdict {
-    goal: &'static Goal,
+    goal: &'static Goal<Front, Measure>,
     measured: Option<f64>,
 }
 
@@ -43,7 +38,7 @@ impl fmt::Display for Verdict {
             Some(number) => format!("{number:.2} {}", self.goal.unit),
             None => "-".to_owned(),
         };
-        let (front, text, word) = (self.goal.front.name(), self.goal.text, self.word());
+        let (front, text, word) = (self.goal.part.name(), self.goal.text, self.word());
         let goal = self.goal.limit.to_string();
         write!(f, "  {front:<10}{text:<57}{measured:>13}  {goal:<17}{word}")
     }
@@ -76,108 +71,59 @@ fn over(
 }
 
 fn nbd_over(results: &Results, metric: &str, load: (u32, u32), other: Who) -> Option<f64> {
-    over(results, Front::Nbd, metric, load, other)
+    over(results, Nbd, metric, load, other)
 }
 
 fn own(results: &Results, front: Front, metric: &str, load: (u32, u32)) -> Option<Figure> {
     results.find(front, metric, load, Who::Forebay)
 }
 
-const GOALS: &[Goal] = &[
-    Goal {
-        front: Front::Nbd,
-        text: "cached reads, depth 32, against nbdkit's memory plugin",
-        unit: "x",
-        limit: Limit::AtLeast(1.0),
-        measure: |r| nbd_over(r, metric::READ, DEEP, Who::Nbdkit),
-    },
-    Goal {
-        front: Front::Nbd,
-        text: "cached reads, depth 1, against nbdkit's memory plugin",
-        unit: "x",
-        limit: Limit::AtLeast(1.0),
-        measure: |r| nbd_over(r, metric::READ, ONE, Who::Nbdkit),
-    },
-    Goal {
-        front: Front::Nbd,
-        text: "cached reads, depth 32, against qemu-nbd, writeback",
-        unit: "x",
-        limit: Limit::AtLeast(2.0),
-        measure: |r| nbd_over(r, metric::READ, DEEP, Who::QemuNbd),
-    },
-    Goal {
-        front: Front::Nbd,
-        text: "cached reads, depth 1, against qemu-nbd, writeback",
-        unit: "x",
-        limit: Limit::AtLeast(2.0),
-        measure: |r| nbd_over(r, metric::READ, ONE, Who::QemuNbd),
-    },
-    Goal {
-        front: Front::Nbd,
-        text: "writes, depth 32, against nbdkit's memory plugin",
-        unit: "x",
-        limit: Limit::AtLeast(0.9),
-        measure: |r| nbd_over(r, metric::WRITE, DEEP, Who::Nbdkit),
-    },
-    Goal {
-        front: Front::Nbd,
-        text: "writes, depth 1, against nbdkit's memory plugin",
-        unit: "x",
-        limit: Limit::AtLeast(0.9),
-        measure: |r| nbd_over(r, metric::WRITE, ONE, Who::Nbdkit),
-    },
-    Goal {
-        front: Front::Nbd,
-        text: "writes under pressure, depth 32, p99.9 over p50",
-        unit: "x",
-        limit: Limit::AtMost(10.0),
-        measure: |r| {
-            let latency = own(r, Front::Nbd, metric::PRESSURE, DEEP)?.latency_us?;
-            Some(latency.p999 / latency.p50)
-        },
-    },
-    Goal {
-        front: Front::Nbd,
-        text: "writes under pressure, longest time without progress",
-        unit: "ms",
-        limit: Limit::AtMost(1_000.0),
-        measure: |r| Some(own(r, Front::Nbd, metric::GAP, DEEP)?.value),
-    },
-    Goal {
-        front: Front::Nbd,
-        text: "processor time when nothing is asked or dirty, a second",
-        unit: "us",
-        limit: Limit::AtMost(0.0),
-        measure: |r| Some(own(r, Front::Nbd, metric::IDLE, ONE)?.value),
-    },
-    Goal {
-        front: Front::Mount,
-        text: "cached reads, 1 job, against a mount that does nothing",
-        unit: "x",
-        limit: Limit::AtLeast(0.9),
-        measure: |r| over(r, Front::Mount, metric::READ, ONE, Who::Floor),
-    },
-    Goal {
-        front: Front::Mount,
-        text: "cached reads, 2 jobs, against a mount that does nothing",
-        unit: "x",
-        limit: Limit::AtLeast(0.9),
-        measure: |r| over(r, Front::Mount, metric::READ, TWO, Who::Floor),
-    },
-    Goal {
-        front: Front::Mount,
-        text: "writes in order with fsync, against the device",
-        unit: "x",
-        limit: Limit::AtLeast(0.9),
-        measure: |r| over(r, Front::Mount, metric::SEQUENTIAL, ONE, Who::Device),
-    },
-    Goal {
-        front: Front::Mount,
-        text: "processor time when nothing is asked or dirty, a second",
-        unit: "us",
-        limit: Limit::AtMost(0.0),
-        measure: |r| Some(own(r, Front::Mount, metric::IDLE, ONE)?.value),
-    },
+const GOALS: &[Goal<Front, Measure>] = &[
+    goal(
+        Nbd,
+        "cached reads, depth 32, against nbdkit's memory plugin",
+    )
+    .at_least(1.0, "x", |r| nbd_over(r, metric::READ, DEEP, Who::Nbdkit)),
+    goal(Nbd, "cached reads, depth 1, against nbdkit's memory plugin")
+        .at_least(1.0, "x", |r| nbd_over(r, metric::READ, ONE, Who::Nbdkit)),
+    goal(Nbd, "cached reads, depth 32, against qemu-nbd, writeback")
+        .at_least(2.0, "x", |r| nbd_over(r, metric::READ, DEEP, Who::QemuNbd)),
+    goal(Nbd, "cached reads, depth 1, against qemu-nbd, writeback")
+        .at_least(2.0, "x", |r| nbd_over(r, metric::READ, ONE, Who::QemuNbd)),
+    goal(Nbd, "writes, depth 32, against nbdkit's memory plugin")
+        .at_least(0.9, "x", |r| nbd_over(r, metric::WRITE, DEEP, Who::Nbdkit)),
+    goal(Nbd, "writes, depth 1, against nbdkit's memory plugin")
+        .at_least(0.9, "x", |r| nbd_over(r, metric::WRITE, ONE, Who::Nbdkit)),
+    goal(Nbd, "writes under pressure, depth 32, p99.9 over p50").at_most(10.0, "x", |r| {
+        let latency = own(r, Nbd, metric::PRESSURE, DEEP)?.latency_us?;
+        Some(latency.p999 / latency.p50)
+    }),
+    goal(Nbd, "writes under pressure, longest time without progress").at_most(1_000.0, "ms", |r| {
+        Some(own(r, Nbd, metric::GAP, DEEP)?.value)
+    }),
+    goal(
+        Nbd,
+        "processor time when nothing is asked or dirty, a second",
+    )
+    .at_most(0.0, "us", |r| Some(own(r, Nbd, metric::IDLE, ONE)?.value)),
+    goal(
+        Mount,
+        "cached reads, 1 job, against a mount that does nothing",
+    )
+    .at_least(0.9, "x", |r| over(r, Mount, metric::READ, ONE, Who::Floor)),
+    goal(
+        Mount,
+        "cached reads, 2 jobs, against a mount that does nothing",
+    )
+    .at_least(0.9, "x", |r| over(r, Mount, metric::READ, TWO, Who::Floor)),
+    goal(Mount, "writes in order with fsync, against the device").at_least(0.9, "x", |r| {
+        over(r, Mount, metric::SEQUENTIAL, ONE, Who::Device)
+    }),
+    goal(
+        Mount,
+        "processor time when nothing is asked or dirty, a second",
+    )
+    .at_most(0.0, "us", |r| Some(own(r, Mount, metric::IDLE, ONE)?.value)),
 ];
 
 #[cfg(test)]

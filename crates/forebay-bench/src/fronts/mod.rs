@@ -30,11 +30,7 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), BenchError> {
         return Err(BenchError::Program(text));
     }
     let interrupts = Interrupts::listen()?;
-    let row_file = arguments
-        .json_file
-        .as_deref()
-        .map(RowFile::create)
-        .transpose()?;
+    let row_file = RowFile::asked(arguments)?;
     let scratch = Scratch::create(&arguments.parent_folder)?;
     let most = 2 * (PRESSURE_TIMES + SEQUENTIAL_TIMES + 2);
     scratch.check_room(most * arguments.memory_bytes)?;

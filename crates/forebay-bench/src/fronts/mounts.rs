@@ -31,7 +31,7 @@ struct Places {
 impl Places {
     fn make(folder: &Path) -> Result<Places, BenchError> {
         let places = Places {
-            source: folder.join("behind"),
+            source: folder.join("source"),
             mount: folder.join("mount"),
             floor: folder.join("floor"),
         };

@@ -50,11 +50,7 @@ fn ratios_are_within_one_run() {
 #[test]
 fn goals_of_a_phase_have_texts_of_their_own() {
     let mut seen = std::collections::BTreeSet::new();
-    assert!(
-        GOALS
-            .iter()
-            .all(|goal| seen.insert((goal.phase, goal.text)))
-    );
+    assert!(GOALS.iter().all(|goal| seen.insert((goal.part, goal.text))));
     // The column for them is 51 wide.
     assert!(GOALS.iter().all(|goal| goal.text.len() <= 50));
 }
@@ -105,7 +101,7 @@ fn to_be_even_meets_some_goals_of_these_phases_and_loses_the_others() {
     let words_of = |phase| {
         let of_phase = verdicts(&results)
             .into_iter()
-            .filter(|verdict| verdict.goal.phase == phase);
+            .filter(|verdict| verdict.goal.part == phase);
         let words = of_phase.map(|verdict| (verdict.goal.text, verdict.word()));
         words.collect::<Vec<_>>()
     };

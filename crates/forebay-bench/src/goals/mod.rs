@@ -1,21 +1,22 @@
 //! The goals: what the engine must reach in this bench, as ratios within one run where the machine
 //! sets the scale. There is one table; the bench prints it with the measured values.
 
+mod goal;
 mod limit;
 mod numbers;
 mod table;
 
-pub(crate) use limit::Limit;
+pub(crate) use goal::{Goal, goal};
 
-use crate::contender::Who;
+use crate::contender::{Phase, Who};
 use crate::results::Results;
 use numbers::Numbers;
 use std::fmt;
-use table::{GOALS, Goal};
+use table::{GOALS, Measure};
 
 /// A goal with its measured values.
 pub(crate) struct Verdict {
-    goal: &'static Goal,
+    goal: &'static Goal<Phase, Measure>,
     /// By contender; `None` if this run could not measure it.
     measured: [Option<f64>; 3],
 }
@@ -53,7 +54,7 @@ impl fmt::Display for Verdict {
             Some(number) => format!("{number:.2}"),
             None => "-".to_owned(),
         });
-        let (phase, text, unit) = (self.goal.phase.name(), self.goal.text, self.goal.unit);
+        let (phase, text, unit) = (self.goal.part.name(), self.goal.text, self.goal.unit);
         let ours = match self.measured[0] {
             Some(_) => format!("{forebay} {unit}"),
             None => forebay,

@@ -83,8 +83,8 @@ impl Numbers<'_> {
     }
 
     /// The worst round of 1 and of 4 writers.
-    pub(super) fn longest_gap_ms(&self) -> Option<f64> {
-        let of = |writers| Some(self.figure(Phase::Stream, "longest gap", writers)?.highest);
+    pub(super) fn longest_gap_ms(&self, phase: Phase) -> Option<f64> {
+        let of = |writers| Some(self.figure(phase, "longest gap", writers)?.highest);
         worse(of(ONE), of(FOUR))
     }
 }

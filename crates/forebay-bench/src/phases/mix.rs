@@ -14,7 +14,19 @@ pub(crate) const SKEW: f64 = 0.99;
 
 /// Seed of the choice of hot pages. It is the same in all steps, because the cache must know the
 /// hot pages.
-pub(crate) const HOT_PAGES_SEED: u64 = 17;
+const HOT_PAGES_SEED: u64 = 17;
+
+/// The choice of pages of all readers, made when it is first needed.
+#[derive(Default)]
+pub(crate) struct HotPages(Option<Arc<Zipf>>);
+
+impl HotPages {
+    /// The choice among `pages` pages, the same number in each call.
+    pub(crate) fn among(&mut self, pages: u64) -> Arc<Zipf> {
+        let made = || Arc::new(Zipf::new(pages, SKEW, HOT_PAGES_SEED));
+        Arc::clone(self.0.get_or_insert_with(made))
+    }
+}
 
 /// The reads of one reader.
 pub(crate) struct Read {

@@ -1,27 +1,8 @@
 use super::*;
-use crate::interrupt::Interrupts;
-use crate::patience::measured;
-use crate::scratch::write_files;
-
-fn step(phase: Phase, load: Load) -> Step {
-    Step {
-        phase,
-        load,
-        threads: 2,
-        depth: 2,
-        span_ms: 5,
-        settle_ms: 1,
-        files: 1,
-        bytes: 4 << 20,
-        call_bytes: 64 << 10,
-        seed: 1,
-    }
-}
+use crate::patience::{measured, short_step, small_files};
 
 fn in_phase(phase: Phase, run: impl FnOnce(&mut Forebay)) {
-    let folder = tempfile::tempdir().unwrap();
-    let layout = Layout::new(folder.path(), 8 << 20);
-    write_files(&layout, &Interrupts::none()).unwrap();
+    let (_folder, layout) = small_files(8 << 20);
     let mut forebay = Forebay::new(layout, 1);
     let preparation = Preparation {
         phase,
@@ -37,7 +18,7 @@ fn in_phase(phase: Phase, run: impl FnOnce(&mut Forebay)) {
 fn prepared(phase: Phase, load: Load) -> Vec<Sample> {
     let mut samples = Vec::new();
     in_phase(phase, |forebay| {
-        samples = forebay.run(&step(phase, load)).unwrap();
+        samples = forebay.run(&short_step(phase, load)).unwrap();
     });
     samples
 }
@@ -47,7 +28,7 @@ fn each_reading_in_order_begins_cold() {
     in_phase(Phase::Order, |forebay| {
         let whole = Step {
             span_ms: 600_000,
-            ..step(Phase::Order, Load::ReadInOrder)
+            ..short_step(Phase::Order, Load::ReadInOrder)
         };
         let pages = whole.bytes / PAGE_BYTES as u64;
         for round in 1..=3 {

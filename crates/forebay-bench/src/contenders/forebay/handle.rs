@@ -71,7 +71,7 @@ fn whole(read: usize, wanted: usize) -> Result<(), BenchError> {
     }
     Err(failed(
         "read",
-        format_args!("{read} bytes came of {wanted}"),
+        format_args!("{read} of {wanted} bytes were read"),
     ))
 }
 

@@ -11,10 +11,9 @@ use crate::error::BenchError;
 use crate::layout::{CHUNK_BYTES, COMMIT_BYTES, Layout, check_stamp};
 use crate::measure::{AlignedBytes, Times, processor_ns, processor_ns_since};
 use crate::phases::miss::{self, MissOrder};
-use crate::phases::mix::{HOT_PAGES_SEED, SKEW};
+use crate::phases::mix::HotPages;
 use crate::phases::slow::{DirtyLevel, SLOW_BYTES_PER_SECOND, SlowDisk};
 use crate::phases::{cached, commit, mix, mixed, order, slow, stream};
-use crate::zipf::Zipf;
 use events::EventLog;
 use forebay::{Advice, AttachedStore, Cache, Counter, File, Parts, Settings};
 use forebay_base::PAGE_BYTES;
@@ -34,7 +33,7 @@ pub(crate) use throttled::IDLE_WHILE_THROTTLED;
 pub(crate) struct Forebay {
     layout: Layout,
     order: Arc<Mutex<MissOrder>>,
-    zipf: Option<Arc<Zipf>>,
+    hot_pages: HotPages,
     open: Option<Open>,
     growth: Option<Growth>,
 }
@@ -59,7 +58,7 @@ impl Forebay {
         Forebay {
             layout,
             order: Arc::new(Mutex::new(order)),
-            zipf: None,
+            hot_pages: HotPages::default(),
             open: None,
             growth: None,
         }
@@ -242,16 +241,8 @@ impl Forebay {
         Ok(samples)
     }
 
-    fn zipf(&mut self) -> Arc<Zipf> {
-        let pages = self.layout.data_pages();
-        let zipf = self
-            .zipf
-            .get_or_insert_with(|| Arc::new(Zipf::new(pages, SKEW, HOT_PAGES_SEED)));
-        Arc::clone(zipf)
-    }
-
     fn warm_zipf(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
-        let zipf = self.zipf();
+        let zipf = self.hot_pages.among(self.layout.data_pages());
         let open = self.opened()?;
         let handles = (0..step.threads).map(|_| Handle::new(&open.data)).collect();
         mix::warm(Who::Forebay, handles, &zipf, step)?;
@@ -259,7 +250,7 @@ impl Forebay {
     }
 
     fn read_zipf(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
-        let zipf = self.zipf();
+        let zipf = self.hot_pages.among(self.layout.data_pages());
         let open = self.opened()?;
         let missed = || open.cache.statistics().get(Counter::CacheMiss);
         let before = missed();
@@ -270,7 +261,7 @@ impl Forebay {
     }
 
     fn read_zipf_beside_writer(&mut self, step: &Step) -> Result<Vec<Sample>, BenchError> {
-        let zipf = self.zipf();
+        let zipf = self.hot_pages.among(self.layout.data_pages());
         let open = self.opened()?;
         let mut reader = Handle::new(&open.data);
         let writer = (Handle::new(&open.slow), self.layout.data_bytes());
