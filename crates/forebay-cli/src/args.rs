@@ -64,7 +64,7 @@ enum TypedCommand {
     Why(TypedWhy),
     /// Watch a running server: levels against limits, stores, and who waits
     Top(TypedTop),
-    /// Turn knobs of a running server; it says what each was before
+    /// Turn knobs of a running server, and print what each was before
     Set(TypedSet),
     /// Files of settings, for --config of serve nbd and mount
     #[command(subcommand)]

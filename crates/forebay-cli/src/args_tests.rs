@@ -442,7 +442,7 @@ fn a_promise_of_a_store_wins_over_that_of_all_and_a_typed_one_over_both() {
         let Command::Serve(arguments) = with else {
             panic!("a server was asked for");
         };
-        let all = arguments.promises.backing();
+        let all = arguments.flags.promises.backing();
         let drain = |bdi| arguments.tuning.of_store(bdi, all).unwrap().drain.unwrap();
         assert_eq!([0, 1].map(|bdi| drain(bdi).as_millis() / 1_000), expected);
         let short = BackingSettings {

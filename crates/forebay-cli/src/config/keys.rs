@@ -54,7 +54,7 @@ impl Flag {
         values.iter().any(|value| value.get_name() == "true")
     }
 
-    /// The text by which the command line would have it.
+    /// The word that sets it on the command line.
     pub(super) fn word(&self, value: &str) -> String {
         match self.arg.get_long() {
             Some(long) => format!("--{long}={value}"),

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A longer file is none of ours.
+/// A longer file is not a file of settings.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The words of a call with those that its file adds, and the knobs of the file.
@@ -31,8 +31,8 @@ pub(crate) struct Expanded {
     pub(crate) tuning: Tuning,
 }
 
-/// Adds to the typed `words` what the file says that they name, if they name one. The first word is
-/// the program.
+/// If the typed `words` name a file, adds what the file says to them. The first word is the
+/// program.
 ///
 /// # Errors
 /// A bad call, with the file and the line.

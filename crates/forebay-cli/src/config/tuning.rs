@@ -15,7 +15,7 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
-    /// A store that came into the changes was named in `line`.
+    /// A store that was added to the changes was named in `line`.
     pub(super) fn note_stores(&mut self, line: usize) {
         self.store_lines.resize(self.changes.stores.len(), line);
     }

@@ -1,7 +1,7 @@
 //! The statistics of a cache as OpenMetrics text.
 
 use forebay::histogram::{BOUNDS_US, Histogram, Histograms, RequestTimes};
-use forebay::statistics::DrainStatistics;
+use forebay::statistics::{BackingStatistics, DrainStatistics};
 use forebay::{Cache, Counter, Statistics};
 use forebay_base::PAGE_BYTES;
 use forebay_store::IoKind;
@@ -24,7 +24,7 @@ fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<
     for (&counter, &value) in &statistics.counters {
         match TIMES.iter().find(|(time, _)| *time == counter) {
             Some((_, name)) => text.seconds(name, &[("", value)]),
-            None => text.counter(counter.name(), value),
+            None => text.counters(counter.name(), &[("", value)]),
         }
     }
     let bytes = |pages: u64| pages * PAGE_BYTES as u64;
@@ -83,13 +83,21 @@ fn render(statistics: &Statistics, histograms: &Histograms, connections: Option<
     text.0
 }
 
+/// The stores that have a `value`, as labels with that value.
+fn of_stores(
+    statistics: &Statistics,
+    value: impl Fn(&BackingStatistics) -> Option<u64>,
+) -> Vec<(String, u64)> {
+    let numbered = statistics.backings.iter().enumerate();
+    numbered
+        .filter_map(|(bdi, backing)| Some((format!("{{bdi=\"{bdi}\"}}"), value(backing)?)))
+        .collect()
+}
+
 /// The metrics of each store.
 fn stores(text: &mut Text, statistics: &Statistics) {
-    let each = |value: fn(&forebay::statistics::BackingStatistics) -> u64| -> Vec<(String, u64)> {
-        let numbered = statistics.backings.iter().enumerate();
-        numbered
-            .map(|(bdi, backing)| (format!("{{bdi=\"{bdi}\"}}"), value(backing)))
-            .collect()
+    let each = |value: fn(&BackingStatistics) -> u64| {
+        of_stores(statistics, |backing| Some(value(backing)))
     };
     let page = PAGE_BYTES as u64;
     for (name, help, values) in [
@@ -140,14 +148,8 @@ fn stores(text: &mut Text, statistics: &Statistics) {
 
 /// The metrics of the promises in seconds, of the stores that have one.
 fn promises(text: &mut Text, statistics: &Statistics) {
-    let each = |value: fn(&DrainStatistics) -> u64| -> Vec<(String, u64)> {
-        let numbered = statistics.backings.iter().enumerate();
-        numbered
-            .filter_map(|(bdi, backing)| {
-                let value = value(backing.drain.as_ref()?);
-                Some((format!("{{bdi=\"{bdi}\"}}"), value))
-            })
-            .collect()
+    let each = |value: fn(&DrainStatistics) -> u64| {
+        of_stores(statistics, |backing| backing.drain.as_ref().map(value))
     };
     for (name, help, values) in [
         (
@@ -232,16 +234,15 @@ impl Text {
         self.0.push('\n');
     }
 
-    fn counter(&mut self, name: &str, value: u64) {
-        self.line(format_args!("# TYPE forebay_{name} counter"));
-        self.line(format_args!("forebay_{name}_total {value}"));
+    fn lines(&mut self, name: &str, values: &[(impl Display, u64)]) {
+        for (labels, value) in values {
+            self.line(format_args!("forebay_{name}{labels} {value}"));
+        }
     }
 
-    fn counters(&mut self, name: &str, values: &[(String, u64)]) {
+    fn counters(&mut self, name: &str, values: &[(impl Display, u64)]) {
         self.line(format_args!("# TYPE forebay_{name} counter"));
-        for (labels, value) in values {
-            self.line(format_args!("forebay_{name}_total{labels} {value}"));
-        }
+        self.lines(&format!("{name}_total"), values);
     }
 
     fn seconds(&mut self, name: &str, values_us: &[(impl Display, u64)]) {
@@ -275,9 +276,7 @@ impl Text {
     fn gauge(&mut self, name: &str, help: &str, values: &[(impl Display, u64)]) {
         self.line(format_args!("# TYPE forebay_{name} gauge"));
         self.line(format_args!("# HELP forebay_{name} {help}."));
-        for (labels, value) in values {
-            self.line(format_args!("forebay_{name}{labels} {value}"));
-        }
+        self.lines(name, values);
     }
 }
 
@@ -338,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Of the last line that begins with `start`, the number at the end.
+    /// The number at the end of the last line that begins with `start`.
     fn last(text: &str, start: &str) -> String {
         let found = text.lines().rfind(|line| line.starts_with(start));
         let found = found.unwrap_or_else(|| panic!("{start} is missing in\n{text}"));

@@ -3,6 +3,7 @@
 pub(crate) mod budget;
 pub(crate) mod control;
 pub(crate) mod ending;
+pub(crate) mod flags;
 pub(crate) mod heap;
 pub(crate) mod machine;
 pub(crate) mod memory;

@@ -1,4 +1,4 @@
-//! Promises in seconds: the flags that make them, and what is said of their price.
+//! Promises in seconds: the flags that make them, and what is reported of their cost.
 
 use crate::control::time::{parse_time, show_time};
 use crate::daemon::say::say;
@@ -16,8 +16,8 @@ const INTERVAL: Span = Span::from_secs(5);
 /// The flags of promises, as every server has them.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Promises {
-    /// Let so much be dirty of each store that it can be written in this time: how long SIGTERM,
-    /// unmounting and a sync of everything take
+    /// Let no more be dirty of each store than can be written in this time, which is how long
+    /// SIGTERM, unmounting and a sync of everything take
     #[arg(long, value_name = "TIME", value_parser = parse_promise, conflicts_with = "read_only")]
     pub(crate) drain: Option<Span>,
 }
@@ -40,7 +40,7 @@ impl Promises {
     }
 }
 
-/// What was said of one store's promise.
+/// What was reported of one store's promise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Said {
     promise: Span,
@@ -49,7 +49,7 @@ struct Said {
 }
 
 impl Said {
-    /// What is to be said of `drain` now, once for each promise.
+    /// What to report of `drain` now, once for each promise.
     fn next(&mut self, bdi: usize, drain: &DrainStatistics) -> Option<String> {
         if self.promise != drain.promise {
             *self = Said {
@@ -79,7 +79,7 @@ impl Said {
     }
 }
 
-/// What is to be said of all stores, with `said` before.
+/// What to report of all stores, after what was `said` before.
 fn news(said: &mut Vec<Said>, statistics: &Statistics) -> Vec<String> {
     said.resize(statistics.backings.len(), Said::default());
     let stores = statistics.backings.iter().zip(said).enumerate();
@@ -88,7 +88,7 @@ fn news(said: &mut Vec<Said>, statistics: &Statistics) -> Vec<String> {
         .collect()
 }
 
-/// Says once what a promise costs, and that one changes nothing.
+/// Reports once what a promise costs, or that it changes nothing.
 pub(crate) fn report_promises(cache: &Cache, rt: &Rt) {
     let (cache, timer) = (cache.clone(), rt.clone());
     rt.spawn("promises", async move {

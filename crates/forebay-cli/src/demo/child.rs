@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Runs the contender that `assignment` describes; the board is its standard input.
 pub(crate) fn be_contender(assignment: &str) -> Result<(), CommandError> {
-    let failed = || CommandError::system("hear the demo");
+    let failed = || CommandError::system("read the task of the demo");
     end_with_parent()?;
     let assignment: Assignment =
         serde_json::from_str(assignment).map_err(|e| failed()(e.into()))?;

@@ -217,7 +217,7 @@ impl<'a> Contender<'a> {
         let mut said = String::new();
         if let Some(mut answers) = self.process.take_output() {
             let heard = answers.read_to_string(&mut said);
-            heard.map_err(CommandError::system("hear a contender"))?;
+            heard.map_err(CommandError::system("read what a contender reports"))?;
         }
         self.interrupts.check()?;
         let contender = self.name;

@@ -2,13 +2,10 @@
 
 use crate::config::Tuning;
 use crate::daemon::budget::memory_size;
-use crate::daemon::promises::Promises;
-use crate::daemon::silence::parse_seconds;
+use crate::daemon::flags::ServerFlags;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory};
-use forebay_base::Span;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// The words that were typed.
@@ -38,18 +35,8 @@ pub(crate) struct TypedMount {
           require_equals = true, default_value_t = false, default_missing_value = "true",
           hide_default_value = true, hide_possible_values = true)]
     foreground: bool,
-    /// Answer OpenMetrics requests at http://ADDR/metrics
-    #[arg(long, value_name = "ADDR")]
-    metrics: Option<SocketAddr>,
-    /// Answer forebay why, top and set on a unix socket that only this user may connect to; by
-    /// default $XDG_RUNTIME_DIR/forebay/PID.sock, if that is set
-    #[arg(long, value_name = "SOCK")]
-    control: Option<PathBuf>,
     #[command(flatten)]
-    promises: Promises,
-    /// Fail requests that the storage has not answered for this long; by default they wait
-    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
-    answer_timeout: Option<Span>,
+    flags: ServerFlags,
     /// Take settings from FILE; flags win over it. forebay config print --defaults shows its keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -64,10 +51,7 @@ pub(crate) struct MountArguments {
     pub(crate) allow_other: bool,
     pub(crate) read_only: bool,
     pub(crate) foreground: bool,
-    pub(crate) metrics: Option<SocketAddr>,
-    pub(crate) control: Option<PathBuf>,
-    pub(crate) promises: Promises,
-    pub(crate) answer_timeout: Option<Span>,
+    pub(crate) flags: ServerFlags,
     /// Knobs of the file that was given.
     pub(crate) tuning: Tuning,
 }
@@ -97,10 +81,7 @@ impl TypedMount {
             allow_other: self.allow_other,
             read_only: self.read_only,
             foreground: self.foreground,
-            metrics: self.metrics,
-            control: self.control,
-            promises: self.promises,
-            answer_timeout: self.answer_timeout,
+            flags: self.flags,
             tuning: Tuning::default(),
         })
     }
@@ -131,10 +112,11 @@ mod tests {
             allow_other: true,
             read_only: true,
             foreground: true,
-            metrics: Some("127.0.0.1:9100".parse().unwrap()),
-            control: Some("c".into()),
-            promises: Promises::default(),
-            answer_timeout: None,
+            flags: ServerFlags {
+                metrics: Some("127.0.0.1:9100".parse().unwrap()),
+                control: Some("c".into()),
+                ..ServerFlags::default()
+            },
             tuning: Tuning::default(),
         };
         let words = [

@@ -43,11 +43,11 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     let budget = Settings {
         memory_bytes: shares.cache_bytes(),
         objects_limit: shares.objects(),
-        answer_timeout: answer_timeout(arguments.answer_timeout),
+        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
         ..Settings::default()
     };
     let feed = Arc::new(Feed::default());
-    let knobs = (&arguments.tuning, arguments.promises.backing());
+    let knobs = (&arguments.tuning, arguments.flags.promises.backing());
     let (cache, files, store) = cache_with_files(&budget, knobs, &rt, feed.clone())?;
     report_silence(&cache, &rt);
     report_promises(&cache, &rt);
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
     for refused in [unmarked, unlocked].into_iter().flatten() {
         say(refused);
     }
-    if let Some(address) = arguments.metrics {
+    if let Some(address) = arguments.flags.metrics {
         let cache = cache.clone();
         let address = scrape::serve(address, move || metrics::of(&cache, None))?;
         scrape::announce(address);
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &MountArguments) -> Result<(), CommandError> {
         served: arguments.mount_point.display().to_string(),
         connections: Box::new(|| None),
     };
-    let control = control::start(arguments.control.as_deref(), source)?;
+    let control = control::start(arguments.flags.control.as_deref(), source)?;
     // The process that started us takes this line as the sign that the mount answers.
     say_ready(arguments.mount_point.display());
     if in_background {
@@ -151,8 +151,8 @@ fn shows(list: &str, source: &Path) -> bool {
     // paths.
     let name = source.display().to_string().replace(' ', "\\040");
     list.lines().any(|line| {
-        let behind = line.split(" - ").nth(1).unwrap_or_default();
-        let mut words = behind.split(' ');
+        let filesystem = line.split(" - ").nth(1).unwrap_or_default();
+        let mut words = filesystem.split(' ');
         // The type has our name only if the system's helper made the mount.
         matches!(words.next(), Some("fuse" | "fuse.forebay")) && words.next() == Some(&name)
     })

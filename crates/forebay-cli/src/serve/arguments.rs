@@ -2,12 +2,10 @@
 
 use crate::config::Tuning;
 use crate::daemon::budget::memory_size;
-use crate::daemon::promises::Promises;
-use crate::daemon::silence::parse_seconds;
+use crate::daemon::flags::ServerFlags;
 use crate::refusal::refusal;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Subcommand};
-use forebay_base::Span;
 use forebay_base::units::parse_size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -60,18 +58,8 @@ struct TypedNbd {
     /// Create PATH with this length if it does not exist
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "read_only")]
     create: Option<u64>,
-    /// Answer OpenMetrics requests at http://ADDR/metrics
-    #[arg(long, value_name = "ADDR")]
-    metrics: Option<SocketAddr>,
-    /// Answer forebay why, top and set on a unix socket that only this user may connect to; by
-    /// default $XDG_RUNTIME_DIR/forebay/PID.sock, if that is set
-    #[arg(long, value_name = "SOCK")]
-    control: Option<PathBuf>,
     #[command(flatten)]
-    promises: Promises,
-    /// Fail requests that the storage has not answered for this long; by default they wait
-    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
-    answer_timeout: Option<Span>,
+    flags: ServerFlags,
     /// Most clients at once: 16, or as many as a quarter of a small memory is enough for
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: Option<u16>,
@@ -149,10 +137,7 @@ pub(crate) struct ServeArguments {
     pub(crate) read_only: bool,
     /// Length of images that do not exist yet.
     pub(crate) create_bytes: Option<u64>,
-    pub(crate) metrics: Option<SocketAddr>,
-    pub(crate) control: Option<PathBuf>,
-    pub(crate) promises: Promises,
-    pub(crate) answer_timeout: Option<Span>,
+    pub(crate) flags: ServerFlags,
     /// Most clients at once, if it was given.
     pub(crate) clients: Option<u64>,
     /// Knobs of the file that was given.
@@ -188,10 +173,7 @@ impl TypedServe {
             memory_bytes: typed.memory,
             read_only: typed.read_only,
             create_bytes: typed.create,
-            metrics: typed.metrics,
-            control: typed.control,
-            promises: typed.promises,
-            answer_timeout: typed.answer_timeout,
+            flags: typed.flags,
             clients: typed.clients.map(u64::from),
             tuning: Tuning::default(),
         })
@@ -274,10 +256,7 @@ mod tests {
             memory_bytes: 64 << 20,
             read_only: false,
             create_bytes: None,
-            metrics: None,
-            control: None,
-            promises: Promises::default(),
-            answer_timeout: None,
+            flags: ServerFlags::default(),
             clients: None,
             tuning: Tuning::default(),
         };

@@ -21,7 +21,7 @@ use std::sync::Arc;
 fn openers(arguments: &ServeArguments) -> Result<Openers, CommandError> {
     let files = Arc::new(file_store()?);
     let servers = Arc::new(NbdOpener::new(ClientSettings {
-        answer_timeout: answer_timeout(arguments.answer_timeout),
+        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
     }));
     Ok(Openers::new(files.clone())
         .with("file", files)
@@ -59,7 +59,7 @@ fn open_by(
     let mut attached = Attached {
         cache,
         tuning: &arguments.tuning,
-        settings: arguments.promises.backing(),
+        settings: arguments.flags.promises.backing(),
         stores: Vec::new(),
     };
     let one = |image: &ImageArguments| open_one(openers, image, mode, &mut attached);

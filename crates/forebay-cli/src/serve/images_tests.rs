@@ -1,7 +1,7 @@
 //! Images in memory and in files, as the command opens them.
 
 use super::*;
-use crate::daemon::promises::Promises;
+use crate::daemon::flags::ServerFlags;
 use crate::serve::arguments::ListenAddress;
 use crate::serve::losses::Losses;
 use forebay::Settings;
@@ -29,10 +29,7 @@ fn arguments(paths: &[&Path], create_bytes: Option<u64>) -> ServeArguments {
         memory_bytes: 64 << 20,
         read_only: false,
         create_bytes,
-        metrics: None,
-        control: None,
-        promises: Promises::default(),
-        answer_timeout: None,
+        flags: ServerFlags::default(),
         clients: None,
         tuning: Tuning::default(),
     }

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let server = Server::start(listener, exports, settings)
         .map_err(|error| CommandError::Served(error.to_string()))?;
     let server = Arc::new(server);
-    if let Some(address) = arguments.metrics {
+    if let Some(address) = arguments.flags.metrics {
         let (cache, server) = (cache.clone(), server.clone());
         let render = move || metrics::of(&cache, Some(server.connections()));
         let address = scrape::serve(address, render)?;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         served: uri.clone(),
         connections: counted(&server),
     };
-    let control = control::start(arguments.control.as_deref(), source)?;
+    let control = control::start(arguments.flags.control.as_deref(), source)?;
     // The process that started us takes this line as the sign that clients may come.
     say_ready(uri);
     block_on(async {
@@ -136,7 +136,7 @@ fn build(
 ) -> Result<(Cache, Vec<Export>, Losses), CommandError> {
     let settings = Settings {
         memory_bytes: plan.cache_bytes,
-        answer_timeout: answer_timeout(arguments.answer_timeout),
+        answer_timeout: answer_timeout(arguments.flags.answer_timeout),
         ..Settings::default()
     };
     let cache = cache_of(&settings, &arguments.tuning, rt, feed)?;

@@ -1,0 +1,25 @@
+//! The flags that every server has.
+
+use super::promises::Promises;
+use super::silence::parse_seconds;
+use clap::Args;
+use forebay_base::Span;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The flags that every server has.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ServerFlags {
+    /// Answer OpenMetrics requests at http://ADDR/metrics
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Answer forebay why, top and set on a unix socket that only this user may connect to; by
+    /// default $XDG_RUNTIME_DIR/forebay/PID.sock, if that is set
+    #[arg(long, value_name = "SOCK")]
+    pub(crate) control: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) promises: Promises,
+    /// Fail requests that the storage has not answered for this long; by default they wait
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    pub(crate) answer_timeout: Option<Span>,
+}
