@@ -1,10 +1,10 @@
 //! The plan: everything that a seed decides, before anything runs.
 
 use super::fault::{Effect, Fault};
+use super::later;
 use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
 use super::table::OTHERS;
-use super::units;
 use forebay::SyncError;
 use forebay::policy::{KswapdBalance, KswapdSleep};
 use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings};
@@ -144,7 +144,7 @@ impl Plan {
         let mut stores: Vec<StorePlan> = (0..store_count)
             .map(|_| StorePlan::draw(&mut of_stores, crashes))
             .collect();
-        units::draw(seed, &root, &mut settings.policy, &mut stores);
+        later::draw(seed, &root, &mut settings.policy, &mut stores);
         let frames = settings.memory_bytes / PAGE_BYTES as u64;
         let anonymous_pages = 16 + chance.below(frames);
         let swap_pages = if chance.chance(1, 3) {

@@ -1,18 +1,24 @@
-//! Choices that the swarm draws only for later seeds: the other rule of eviction, and write units.
+//! What the swarm does only for later seeds: it draws the other rule of eviction, and write units,
+//! and bounds the search of callers in a squeeze.
 
 use super::plan::StorePlan;
 use forebay::Policy;
 use forebay::policy::Eviction;
 use forebay_base::Prng;
 
-/// The first seed that draws them. Those below keep what they always drew, so that what they found
-/// can be played again.
+/// The first of them. Those below keep what they always drew, so that what they found can be played
+/// again.
 const SINCE_SEED: u64 = 1_000_000;
+
+/// Whether `seed` is one of them.
+pub(super) fn is_later(seed: u64) -> bool {
+    seed >= SINCE_SEED
+}
 
 /// Draws S3-FIFO for a third of the later seeds, and write units of several pages for a third of
 /// their stores. Some units are longer than the longest request of their store.
 pub(super) fn draw(seed: u64, root: &Prng, policy: &mut Policy, stores: &mut [StorePlan]) {
-    if seed < SINCE_SEED {
+    if !is_later(seed) {
         return;
     }
     let mut chance = root.child("units");
