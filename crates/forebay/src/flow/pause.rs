@@ -12,6 +12,7 @@ use crate::marks::Mark;
 use crate::state::activity::Part;
 use crate::state::backing::Backing;
 use crate::state::dirtier::{Dirtier, DirtierState};
+use crate::state::pause_turn::Pause;
 use crate::state::waits::Waits;
 use forebay_base::sync::{atomic::Ordering, lock};
 use forebay_base::{Instant, Span};
@@ -30,6 +31,16 @@ use std::sync::Arc;
 
 /// A store that has requests and has answered none for this long stands still.
 const STANDS_STILL: Span = Span::from_millis(500);
+
+/// The call of a writer that is evaluated, and may have to pause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payer<'a> {
+    pub(crate) backing: &'a Arc<Backing>,
+    pub(crate) dirtier: &'a Dirtier,
+    pub(crate) waits: &'a Waits,
+    /// None if another call of the writer has the turn for longer than a pause may last.
+    pub(crate) turn: Option<&'a Pause<'a>>,
+}
 
 /// What the pause law, or the pace law, made of a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -139,12 +150,13 @@ impl Engine {
     }
 
     /// Lets a writer pause as long as the laws say.
-    pub(crate) async fn balance_dirty_pages(
-        &self,
-        backing: &Arc<Backing>,
-        dirtier: &Dirtier,
-        waits: &Waits,
-    ) {
+    pub(crate) async fn balance_dirty_pages(&self, payer: Payer<'_>) {
+        let Payer {
+            backing,
+            dirtier,
+            waits,
+            ..
+        } = payer;
         self.rt.charge(Work::ThrottleCheck).await;
         if let Some(past) = self.past.writers {
             // What is not a nap of it is spent on writes that it waits for.
@@ -176,10 +188,7 @@ impl Engine {
             backing.exceeded.store(snapshot.exceeded, Ordering::Relaxed);
             count_writer(backing, dirtier);
             if !snapshot.is_measured {
-                if self
-                    .pause_unmeasured((backing, dirtier, waits), &snapshot, entered)
-                    .await
-                {
+                if self.pause_unmeasured(payer, &snapshot, entered).await {
                     return;
                 }
                 continue;
@@ -190,7 +199,7 @@ impl Engine {
                 snapshot.now.as_millis(),
             );
             self.update_rates(backing, rate_view(&snapshot));
-            let may_go = self.pause_measured((backing, dirtier, waits), &snapshot);
+            let may_go = self.pause_measured(payer, &snapshot);
             if may_go.await || self.is_closing() {
                 return;
             }
@@ -198,11 +207,8 @@ impl Engine {
     }
 
     /// One decision of the laws. True if the writer may go on.
-    async fn pause_measured(
-        &self,
-        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
-        snapshot: &Snapshot,
-    ) -> bool {
+    async fn pause_measured(&self, payer: Payer<'_>, snapshot: &Snapshot) -> bool {
+        let (backing, dirtier) = (payer.backing, payer.dirtier);
         let before = *lock(&dirtier.state);
         let decision = self.decide(backing, before, snapshot);
         dirtier.renew(decision.after, snapshot.exceeded);
@@ -210,10 +216,10 @@ impl Engine {
             return true;
         }
         self.record_pause(backing, snapshot, &decision);
-        let cause = self.blame_pause((backing, dirtier, waits), snapshot, &decision);
+        let cause = self.blame_pause(payer, snapshot, &decision);
         let paused = self.at_work(backing, Part::Pause);
         let pause = Span::from_micros(decision.pause_us);
-        self.sleep_counted(waits, cause, pause).await;
+        self.sleep_counted(payer.waits, cause, pause).await;
         drop(paused);
         !decision.asks_again && may_leave(decision.task_ratelimit, snapshot.store_file_pages, 1)
     }
@@ -253,10 +259,11 @@ impl Engine {
     /// go on.
     async fn pause_unmeasured(
         &self,
-        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
+        payer: Payer<'_>,
         snapshot: &Snapshot,
         entered: Instant,
     ) -> bool {
+        let (backing, dirtier) = (payer.backing, payer.dirtier);
         let longest = Span::from_micros(LONGEST_US);
         let began = self.rt.now();
         let deadline = began + longest;
@@ -269,8 +276,10 @@ impl Engine {
             let _paused = self.at_work(backing, Part::Pause);
             let before = *lock(&dirtier.state);
             let decision = Decision::unmeasured(before, Span::ZERO);
-            let cause = self.blame_pause((backing, dirtier, waits), snapshot, &decision);
-            let _waiting = self.waiting(waits, cause).counted(Counter::BalancePausedUs);
+            let cause = self.blame_pause(payer, snapshot, &decision);
+            let _waiting = self
+                .waiting(payer.waits, cause)
+                .counted(Counter::BalancePausedUs);
             self.until(deadline, listener).await.is_some()
         };
         self.update_bandwidth(backing);
@@ -303,14 +312,10 @@ impl Engine {
         may_go || self.is_closing()
     }
 
-    /// Why the writer of `waits` pauses. The record of its call gets the inputs of the decision;
+    /// Why the writer pauses. The record of its call gets the inputs of the decision;
     /// the calls that wait along get the cause.
-    fn blame_pause(
-        &self,
-        (backing, dirtier, waits): (&Backing, &Dirtier, &Waits),
-        snapshot: &Snapshot,
-        decision: &Decision,
-    ) -> Cause {
+    fn blame_pause(&self, payer: Payer<'_>, snapshot: &Snapshot, decision: &Decision) -> Cause {
+        let (backing, waits) = (payer.backing, payer.waits);
         let inputs = &snapshot.inputs;
         let part = self.heaviest.part(waits.caller, snapshot.now.as_millis());
         let dirtied = decision.before.clock.nr_dirtied;
@@ -345,7 +350,9 @@ impl Engine {
             own_pages_per_s,
             fair_pages_per_s: decision.dirty_ratelimit,
         });
-        dirtier.turn.pauses_for(cause);
+        if let Some(turn) = payer.turn {
+            turn.is_for(cause);
+        }
         cause
     }
 
@@ -470,10 +477,12 @@ impl Engine {
     /// the others would go on at memory speed and each in its turn would pay for all. False if the
     /// pause goes on for longer than a pause may, as it does above the hard limit, or if nobody
     /// polls the other call.
-    pub(crate) async fn pause_along(&self, dirtier: &Dirtier) -> bool {
-        let Some(listener) = dirtier.turn.listen() else {
+    pub(crate) async fn pause_along(&self, dirtier: &Dirtier, waits: &Waits) -> bool {
+        let turn = &dirtier.turn;
+        let Some((number, listener)) = turn.listen() else {
             return true;
         };
+        let _waiting = self.waiting_along(waits, (turn, number));
         let longest = self.rt.now() + Span::from_micros(LONGEST_US);
         self.until(longest, listener).await.is_some()
     }
