@@ -5,6 +5,7 @@
 //! did in older kernels is in `history/foreground`.
 
 use crate::books::rates::RateView;
+use crate::caller::CallerKey;
 use crate::counters::Counter;
 use crate::engine::Engine;
 use crate::event::{Event, PauseLimit, PauseRecord, PauseView};
@@ -109,6 +110,7 @@ impl Engine {
         pages: u64,
         call_ends: bool,
     ) -> bool {
+        dirtier.count_dirtied(pages);
         if self.past.writers.is_some() {
             return self.note_dirtied_in_foreground(backing, dirtier, pages);
         }
@@ -143,8 +145,10 @@ impl Engine {
         left.max(1)
     }
 
-    /// A writer is gone: the pages that it dirtied without an evaluation are left to the others.
-    pub(crate) fn dirtier_gone(&self, dirtier: &Dirtier) {
+    /// A writer of `caller` is gone: the pages that it dirtied without an evaluation are left to the
+    /// others.
+    pub(crate) fn dirtier_gone(&self, caller: CallerKey, backing: &Backing, dirtier: &Dirtier) {
+        self.note_dirtied_by(caller, backing, dirtier);
         let left = lock(&dirtier.state).clock.nr_dirtied;
         self.global.unevaluated.fetch_add(left, Ordering::Relaxed);
     }
@@ -158,6 +162,7 @@ impl Engine {
             ..
         } = payer;
         self.rt.charge(Work::ThrottleCheck).await;
+        self.note_dirtied_by(waits.caller, backing, dirtier);
         if let Some(past) = self.past.writers {
             // What is not a nap of it is spent on writes that it waits for.
             let _waiting = self.waiting(waits, Cause::SyncWrites);
@@ -165,9 +170,6 @@ impl Engine {
             return Box::pin(self.balance_in_foreground(past, backing, dirtier, waits)).await;
         }
         let entered = self.rt.now();
-        let dirtied = lock(&dirtier.state).clock.nr_dirtied;
-        self.heaviest
-            .note(waits.caller, dirtied, entered.as_millis());
         loop {
             let snapshot = self.snapshot(backing);
             self.wake_flusher_if_over(backing, &snapshot);
@@ -479,12 +481,17 @@ impl Engine {
     /// polls the other call.
     pub(crate) async fn pause_along(&self, dirtier: &Dirtier, waits: &Waits) -> bool {
         let turn = &dirtier.turn;
-        let Some((number, listener)) = turn.listen() else {
+        let Some(number) = turn.under_way() else {
             return true;
         };
         let _waiting = self.waiting_along(waits, (turn, number));
         let longest = self.rt.now() + Span::from_micros(LONGEST_US);
-        self.until(longest, listener).await.is_some()
+        while let Some(listener) = turn.listen(number) {
+            if self.until(longest, listener).await.is_none() {
+                return false;
+            }
+        }
+        true
     }
 }
 

@@ -439,8 +439,10 @@ impl Writer {
             pause.is_for(cause);
             return true;
         }
-        if let Some((number, listener)) = self.turn.listen() {
-            block_on(listener);
+        if let Some(number) = self.turn.under_way() {
+            while let Some(listener) = self.turn.listen(number) {
+                block_on(listener);
+            }
             let found = self.turn.cause_of(number);
             assert_eq!(found, Some(self.cause_in(number)), "invariant P3");
         }
@@ -481,10 +483,12 @@ fn invariant_p3_a_call_that_waits_along_has_the_cause_of_the_pause_that_it_found
             assert!(pauses.pay(Cause::OwnRate), "nobody else takes the turn");
             assert!(pauses.pay(Cause::OthersDirty), "nobody else takes the turn");
         });
-        if let Some((number, listener)) = writer.turn.listen() {
+        if let Some(number) = writer.turn.under_way() {
             // Like a wait that takes too long: nothing may be decided yet.
             let early = writer.turn.cause_of(number);
-            block_on(listener);
+            while let Some(listener) = writer.turn.listen(number) {
+                block_on(listener);
+            }
             let cause = writer.cause_in(number);
             assert!(early.is_none_or(|early| early == cause), "{early:?}");
             assert_eq!(writer.turn.cause_of(number), Some(cause));
@@ -505,7 +509,10 @@ fn invariant_p2_a_call_that_is_dropped_takes_no_wake_up_with_it() {
                 pause.is_for(Cause::OthersDirty);
             }
         });
-        let given_up = thread::spawn(move || drop(given_up.turn.listen()));
+        let given_up = thread::spawn(move || {
+            let turn = &given_up.turn;
+            drop(turn.under_way().map(|number| turn.listen(number)));
+        });
         writer.pay(Cause::OwnRate);
         pauses.join().unwrap();
         given_up.join().unwrap();

@@ -2,8 +2,8 @@
 //!
 //! invariant P1: one call of a writer has the turn at a time. A call that has found it taken for
 //! longer than a pause may last pauses without it, because the hard limit holds for each call.
-//! invariant P2: a call that was given something to wait for is woken when the pause that it found
-//! ends, however the pausing call ends.
+//! invariant P2: a call that was given something to wait for goes on when the pause that it found
+//! ends, however the pausing call ends, and not before.
 //! invariant P3: the cause that it finds then is that of the pause that it waited for. It finds none
 //! if the call that had the turn decided no pause, or if too many pauses have begun since.
 
@@ -105,11 +105,18 @@ impl PauseTurn {
         None
     }
 
-    /// The turn that is taken, and a future that ends with it; none if no call pauses.
-    pub(crate) fn listen(&self) -> Option<(TurnNumber, Listener<'_>)> {
-        let listener = self.ended.listen();
+    /// The turn that is taken; none if no call pauses.
+    pub(crate) fn under_way(&self) -> Option<TurnNumber> {
         let word = self.word.load(Ordering::SeqCst);
-        is_taken(word).then(|| (number_of(word), listener))
+        is_taken(word).then(|| number_of(word))
+    }
+
+    /// A future for the end of turn `number`; none if it has ended. The wake-up of an earlier turn
+    /// may end the future too, so the caller asks again.
+    pub(crate) fn listen(&self, number: TurnNumber) -> Option<Listener<'_>> {
+        let listener = self.ended.listen();
+        let is_under_way = number_of(self.word.load(Ordering::SeqCst)) == number;
+        is_under_way.then_some(listener)
     }
 }
 
@@ -121,14 +128,15 @@ mod tests {
     fn turn_for(turn: &PauseTurn, cause: Option<Cause>) -> TurnNumber {
         let pause = turn.take().expect("no other call pauses");
         assert!(turn.take().is_none());
-        let (number, _listener) = turn.listen().expect("a call pauses");
+        let number = turn.under_way().expect("a call pauses");
+        assert!(turn.listen(number).is_some());
         assert_eq!(turn.cause_of(number), None, "nothing is decided yet");
         if let Some(cause) = cause {
             pause.is_for(Cause::Commit);
             pause.is_for(cause);
         }
         drop(pause);
-        assert!(turn.listen().is_none() && !turn.is_taken());
+        assert!(turn.listen(number).is_none() && !turn.is_taken());
         assert_eq!(turn.cause_of(number), cause);
         number
     }
