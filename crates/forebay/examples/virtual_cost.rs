@@ -73,9 +73,9 @@ impl Asked {
     }
 }
 
-fn cache(rt: &Rt, store: Arc<dyn Store>) -> (Cache, AttachedStore) {
+fn cache(rt: &Rt, memory_mib: u64, store: Arc<dyn Store>) -> (Cache, AttachedStore) {
     let settings = Settings {
-        memory_bytes: 512 << 20,
+        memory_bytes: memory_mib << 20,
         page_memory: PageMemory::Phantom,
         ..Settings::default()
     };
@@ -94,7 +94,7 @@ fn open(cache: &Cache, store: &AttachedStore) -> File {
 }
 
 async fn measure(rt: Rt, asked: Asked) {
-    let (cache, store) = cache(&rt, Arc::new(Nowhere));
+    let (cache, store) = cache(&rt, 512, Arc::new(Nowhere));
     let file = open(&cache, &store);
     let (mut page, count) = (vec![0; PAGE], asked.count);
     let charging = Box::pin(async {
@@ -144,10 +144,9 @@ async fn measure(rt: Rt, asked: Asked) {
 /// A writer of single pages on a slow store: almost each write pauses.
 async fn pauses(rt: &Rt, asked: &Asked) {
     let rate = Rate::bytes(SLOW_PAGES_PER_S * PAGE as u64);
-    let (cache, store) = cache(
-        rt,
-        Arc::new(RateStore::new(rt.clone(), Arc::new(Nowhere), rate)),
-    );
+    let nowhere = Arc::new(Nowhere);
+    let store = Arc::new(RateStore::new(rt.clone(), nowhere, rate));
+    let (cache, store) = cache(rt, 32, store);
     let (file, page) = (open(&cache, &store), vec![0; PAGE]);
     let count = asked.count / WRITES_OF_A_PAUSE;
     let paced = Box::pin(async {

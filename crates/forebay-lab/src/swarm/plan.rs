@@ -50,11 +50,18 @@ pub enum Part {
     Squeeze,
     /// A table of objects that is full.
     Table,
+    /// Knobs that are turned while everything runs.
+    Turns,
+    /// A handle with several calls at a time.
+    Crowd,
 }
+
+/// The first seed whose run may turn knobs, or make several calls of one handle at a time.
+const LATER_FROM: u64 = 1_000_000;
 
 impl Part {
     /// Every part, in the order in which to leave them out.
-    pub const ALL: [Part; 17] = [
+    pub const ALL: [Part; 19] = [
         Part::Clients,
         Part::Faults,
         Part::Crash,
@@ -72,6 +79,8 @@ impl Part {
         Part::Memory,
         Part::Squeeze,
         Part::Table,
+        Part::Turns,
+        Part::Crowd,
     ];
 
     /// Its name on the command line.
@@ -183,6 +192,13 @@ impl Plan {
         if root.child("memory").chance(1, 4) {
             plan.parts.insert(Part::Memory);
         }
+        // Earlier seeds stay what they were.
+        let later = [(Part::Turns, "turns"), (Part::Crowd, "crowd")];
+        for (part, name) in later {
+            if seed >= LATER_FROM && root.child(name).chance(1, 2) {
+                plan.parts.insert(part);
+            }
+        }
         let mut of_table = root.child("table");
         if of_table.chance(1, 6) && !plan.has(Part::Scatter) {
             plan.parts.insert(Part::Table);
@@ -243,7 +259,9 @@ impl Plan {
                 | Part::Jumps
                 | Part::Scatter
                 | Part::Memory
-                | Part::Squeeze => {
+                | Part::Squeeze
+                | Part::Turns
+                | Part::Crowd => {
                     self.parts.remove(part);
                 }
                 Part::Table => {

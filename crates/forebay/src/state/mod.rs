@@ -15,7 +15,7 @@
 //! 6. a zone's balloon, `ZoneLists::chains`, `Zone::free`
 //! 7. `Backing::rates`, the meter of its reads, the cache's limits, a store's activity, counters,
 //!    the error sequence of an object, the lines of its cuts and of its commits, the ledger, the
-//!    heaviest writers, the last pause of a call
+//!    heaviest writers, what callers have dirtied, the last pause of a call
 //!
 //! Frame words are not locks but holds (frame.rs): they are taken before any of these, and no
 //! caller waits for a hold under a lock.
