@@ -601,9 +601,9 @@ fn a_mount_takes_its_settings_from_a_file() {
     let path = |name: &str| folder.path().join(name);
     // The section of the block server is checked, and changes nothing here.
     let settings = format!(
-        "memory = '32M'\ncontrol = '{}'\nswappiness = 10\n[store.0]\nmax_ratio = 50\n\
-         [mount]\nsource = '{}'\nmount_point = '{}'\nread_only = true\nforeground = true\n\
-         [nbd]\ncreate = '8M'\n",
+        "memory = '32M'\ncontrol = '{}'\nswappiness = 10\nread_only = true\n[store.0]\nmax_ratio = 50\n\
+         [mount]\nsource = '{}'\nmount_point = '{}'\nforeground = true\n\
+         [nbd]\nsocket = 's'\n",
         path("c").display(),
         path("source").display(),
         path("mount").display(),
@@ -626,7 +626,7 @@ fn a_mount_takes_its_settings_from_a_file() {
     assert!(log["dirtied_bytes"].as_u64().unwrap() >= 8192, "{log}");
     mounted.end();
     assert_eq!(std::fs::read(mounted.behind("log")).unwrap(), [7; 8192]);
-    std::fs::write(&file, "\n[mount]\nsource = '/a'\nread_onyl = true\n").unwrap();
+    std::fs::write(&file, "\n[mount]\nsource = '/a'\nforegruond = true\n").unwrap();
     let refused = forebay(&["mount", "--memory", "32M", "--config"])
         .arg(&file)
         .output()
@@ -634,7 +634,7 @@ fn a_mount_takes_its_settings_from_a_file() {
     assert_eq!(refused.status.code(), Some(2));
     let told = text(&refused.stderr);
     assert!(told.contains("f.toml:4: unknown key"), "{told}");
-    assert!(told.contains("mount.read_only"), "{told}");
+    assert!(told.contains("mount.foreground"), "{told}");
 }
 
 #[test]
