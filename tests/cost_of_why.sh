@@ -53,7 +53,12 @@ ask() {
   done
 }
 
-# Nanoseconds that the threads of the server have worked.
+# Nanoseconds that the server has worked, with its threads that have ended: each connection has one.
+used_ns() {
+  awk -v tick="$(getconf CLK_TCK)" '{ printf "%.0f", ($14 + $15) * 1e9 / tick }' "/proc/$server/stat"
+}
+
+# The same of the threads that there are, exactly.
 worked_ns() {
   cat "/proc/$server"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f", sum }'
 }
@@ -73,9 +78,9 @@ turn() {
       # Everything is cached before it is read.
       fio --name=fill --ioengine=nbd --uri=nbd+unix:///?socket=s --rw=read --bs=1M --size=64M >/dev/null
     fi
-    from=$(worked_ns)
+    from=$(used_ns)
     iops=$(fio_iops "$load")
-    echo "$1 $load $iops $((($(worked_ns) - from) / (iops * seconds + 1)))"
+    echo "$1 $load $iops $((($(used_ns) - from) / (iops * seconds + 1)))"
   done
 }
 
