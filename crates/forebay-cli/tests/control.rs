@@ -601,7 +601,8 @@ fn a_mount_takes_its_settings_from_a_file() {
     let path = |name: &str| folder.path().join(name);
     // The section of the block server is checked, and changes nothing here.
     let settings = format!(
-        "memory = '32M'\ncontrol = '{}'\nswappiness = 10\nread_only = true\n[store.0]\nmax_ratio = 50\n\
+        "memory = '32M'\ncontrol = '{}'\nswappiness = 10\nread_only = true\n\
+         [store.0]\nmax_ratio = 50\n\
          [mount]\nsource = '{}'\nmount_point = '{}'\nforeground = true\n\
          [nbd]\nsocket = 's'\n",
         path("c").display(),

@@ -24,8 +24,8 @@ pub struct WaitRow {
     pub longest: Span,
 }
 
-/// How many pages a caller made dirty in one store. A write to a page that is dirty already does not
-/// count, nor do a few pages that an open handle has dirtied since it was last checked.
+/// How many pages a caller made dirty in one store. A write to a page that is dirty already does
+/// not count, nor do a few pages that an open handle has dirtied since it was last checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtiedRow {
     /// The caller that wrote.

@@ -56,6 +56,15 @@ pub enum Part {
     Crowd,
 }
 
+/// Parts that only later seeds draw. Earlier ones stay what they were.
+fn later_parts(seed: u64, root: &Prng) -> impl Iterator<Item = Part> {
+    let parts = [(Part::Turns, "turns"), (Part::Crowd, "crowd")].into_iter();
+    let is_drawn = move |name: &str| seed >= LATER_FROM && root.child(name).chance(1, 2);
+    parts
+        .filter(move |&(_, name)| is_drawn(name))
+        .map(|(part, _)| part)
+}
+
 /// The first seed whose run may turn knobs, or make several calls of one handle at a time.
 const LATER_FROM: u64 = 1_000_000;
 
@@ -192,13 +201,7 @@ impl Plan {
         if root.child("memory").chance(1, 4) {
             plan.parts.insert(Part::Memory);
         }
-        // Earlier seeds stay what they were.
-        let later = [(Part::Turns, "turns"), (Part::Crowd, "crowd")];
-        for (part, name) in later {
-            if seed >= LATER_FROM && root.child(name).chance(1, 2) {
-                plan.parts.insert(part);
-            }
-        }
+        plan.parts.extend(later_parts(seed, &root));
         let mut of_table = root.child("table");
         if of_table.chance(1, 6) && !plan.has(Part::Scatter) {
             plan.parts.insert(Part::Table);

@@ -145,8 +145,8 @@ impl Engine {
         left.max(1)
     }
 
-    /// A writer of `caller` is gone: the pages that it dirtied without an evaluation are left to the
-    /// others.
+    /// A writer of `caller` is gone: the pages that it dirtied without an evaluation are left to
+    /// the others.
     pub(crate) fn dirtier_gone(&self, caller: CallerKey, backing: &Backing, dirtier: &Dirtier) {
         self.note_dirtied_by(caller, backing, dirtier);
         let left = lock(&dirtier.state).clock.nr_dirtied;

@@ -4,8 +4,8 @@
 //! longer than a pause may last pauses without it, because the hard limit holds for each call.
 //! invariant P2: a call that was given something to wait for goes on when the pause that it found
 //! ends, however the pausing call ends, and not before.
-//! invariant P3: the cause that it finds then is that of the pause that it waited for. It finds none
-//! if the call that had the turn decided no pause, or if too many pauses have begun since.
+//! invariant P3: the cause that it finds then is that of the pause that it waited for. It finds
+//! none if the call that had the turn decided no pause, or if too many pauses have begun since.
 
 use forebay_base::sync::atomic::{AtomicU64, Ordering};
 use forebay_law::blame::Cause;
@@ -75,8 +75,8 @@ impl PauseTurn {
 
     /// Why the writer paused in turn `number`.
     ///
-    /// A relaxed load is enough. A call that was woken sees the end of the turn, because the wake-up
-    /// comes after it, and everything that is needed is in the same word.
+    /// A relaxed load is enough. A call that was woken sees the end of the turn, because the
+    /// wake-up comes after it, and everything that is needed is in the same word.
     pub(crate) fn cause_of(&self, number: TurnNumber) -> Option<Cause> {
         let word = self.word.load(Ordering::Relaxed);
         let later = number_of(word).0.wrapping_sub(number.0) / 2;
