@@ -45,6 +45,7 @@ mod squeeze;
 mod store;
 mod table;
 mod turns;
+mod units;
 mod verdict;
 mod witness;
 mod work;

@@ -4,6 +4,7 @@ use super::fault::{Effect, Fault};
 use super::scatter::OBJECTS_LIMIT;
 use super::store::Pace;
 use super::table::OTHERS;
+use super::units;
 use forebay::SyncError;
 use forebay::policy::{KswapdBalance, KswapdSleep};
 use forebay::settings::{BackingSettings, DirtyKnobs, NodeSettings};
@@ -158,9 +159,10 @@ impl Plan {
         let mut settings = settings(&mut root.child("settings"));
         let store_count = 1 + chance.below(5) / 3;
         let mut of_stores = root.child("stores");
-        let stores = (0..store_count)
+        let mut stores: Vec<StorePlan> = (0..store_count)
             .map(|_| StorePlan::draw(&mut of_stores, crashes))
             .collect();
+        units::draw(seed, &root, &mut settings.policy, &mut stores);
         let frames = settings.memory_bytes / PAGE_BYTES as u64;
         let anonymous_pages = 16 + chance.below(frames);
         let swap_pages = if chance.chance(1, 3) {
